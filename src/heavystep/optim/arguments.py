@@ -1,0 +1,43 @@
+"""One text for each constructor argument, so that no argument is described twice."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T", bound=type)
+
+_TEXTS = {
+    "params": "parameters to optimize, or dicts that define parameter groups.",
+    "lr": "outer multiplier eta of the step, >= 0 (default 1.0). Any torch LR scheduler "
+    "drives it; it need not be tuned. May differ by group.",
+    "momentum": "heavy-ball momentum beta, in [0, 1).",
+    "c": "constant c of the rule; see the formula above.",
+    "max_step": "largest step gamma_max before the multiplier, > 0.",
+    "decrease_factor": "factor omega between trial steps, in (0, 1).",
+    "lower_bound": "lower bound l of the sampled loss; cross-entropy and squared losses "
+    "have 0. ``step(..., lower_bound=)`` overrides it for one batch.",
+    "scaling": '"theory", "practical" or "plain": the factor kappa above.',
+    "steps_per_epoch": "n_b of the smooth reset, >= 1; None turns the reset off. Default: "
+    "500 with practical scaling, None otherwise. The number of batches in an epoch is right.",
+    "growth": "how much the step may grow over n_b steps, >= 1.",
+    "max_trials": "trial losses after which a search gives up, >= 1.",
+    "weight_decay": "decay lambda, >= 0. May differ by group.",
+    "decay": '"decoupled": parameters are multiplied by 1 - gamma_k * lambda and the rule '
+    'sees the data loss alone; "objective": (lambda/2) ||theta||^2 is part of the loss, '
+    "of the gradient and of trial losses.",
+    "buffers": "buffers that a forward pass changes, such as BatchNorm statistics: pass "
+    "``model.buffers()``, or ``model.buffers`` if the model moves to a device later. They "
+    "change once a step, however many trials are made.",
+    "foreach": "multi-tensor kernels (None or True) or one tensor after another (False), "
+    "which needs less temporary memory.",
+}
+
+
+def documented(*names: str, **overrides: str) -> Callable[[T], T]:
+    """Append the ``Args`` section for the named arguments to a class docstring."""
+
+    def decorate(cls: T) -> T:
+        lines = [f"    {name}: {overrides.get(name, _TEXTS.get(name, ''))}" for name in names]
+        cls.__doc__ = f"{cls.__doc__}\n\nArgs:\n" + "\n".join(lines) + "\n"
+        return cls
+
+    return decorate

@@ -1,0 +1,93 @@
+"""The diminishing variants of Section 4, as a torch LR scheduler."""
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from heavystep import validation
+from heavystep.schedules import PowerLaw, check_diminishing
+
+
+class Diminishing(LRScheduler):
+    r"""Drive ``lr``, ``momentum`` and ``max_step`` towards zero by power laws.
+
+    .. math:: \eta_k = \eta_0 (1 + k/h)^{-p_\eta}, \quad
+              \beta_k = \beta_0 (1 + k/h)^{-p_\beta}, \quad
+              \gamma_{\max,k} = \gamma_{\max,0} (1 + k/h)^{-p_\gamma}
+
+    With ``scaling="plain"`` and no smooth reset this is SHB-PS_dec and SHB-ALS_dec of
+    Section 4, which converge to the exact optimum where the standard rules stop at a
+    neighbourhood. Call ``step()`` after every ``optimizer.step``. The optimizer's own
+    ``lr`` and ``max_step`` at construction are the multiplier of eta_0 and gamma_max,0.
+
+    Args:
+        optimizer: an optimizer with a ``max_step``: :class:`SHBPolyak`, :class:`SHBArmijo`.
+        eta0: eta_0, > 0.
+        eta_power: exponent of eta_k.
+        beta0: beta_0, in [0, 1).
+        beta_power: exponent of beta_k, > 1 unless beta_0 = 0.
+        max_step_power: exponent of gamma_max,k, > 0.
+        horizon: h, > 0.
+        last_epoch: the step to go on from, as in every torch scheduler.
+
+    Raises:
+        ValueError: for exponents outside the paper's assumption, naming the item that fails.
+
+    >>> import torch
+    >>> from heavystep import SHBPolyak
+    >>> opt = SHBPolyak([torch.zeros(2, requires_grad=True)], scaling="plain", max_step=0.02)
+    >>> schedule = Diminishing(opt, horizon=1.0)
+    >>> schedule.step()
+    >>> group = opt.param_groups[0]
+    >>> [round(group[name], 4) for name in ("lr", "momentum", "max_step")]
+    [0.3789, 0.4199, 0.0162]
+
+    Reference: Zhang, Shi and Gu, Section 4; default exponents of Section 5.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        *,
+        eta0: float = 0.5,
+        eta_power: float = 0.4,
+        beta0: float = 0.9,
+        beta_power: float = 1.1,
+        max_step_power: float = 0.3,
+        horizon: float = 1e4,
+        last_epoch: int = -1,
+    ) -> None:
+        if "max_step" not in optimizer.defaults:
+            raise ValueError(
+                f"optimizer must have a max_step (gamma_max) to diminish, got "
+                f"{type(optimizer).__name__}: use SHBPolyak, SHBArmijo, SPS or SLS"
+            )
+        validation.real("eta0", eta0, validation.POSITIVE)
+        validation.real("beta0", beta0, validation.UNIT)
+        validation.real("horizon", horizon, validation.POSITIVE)
+        for name, power in (
+            ("eta_power", eta_power),
+            ("beta_power", beta_power),
+            ("max_step_power", max_step_power),
+        ):
+            validation.real(name, power, validation.FINITE)
+        for group in optimizer.param_groups:
+            group.setdefault("initial_max_step", group["max_step"])
+        self.eta0, self.eta_power = eta0, eta_power
+        self.beta0, self.beta_power = beta0, beta_power
+        self.max_step_power, self.horizon = max_step_power, horizon
+        check_diminishing(
+            PowerLaw(eta0, eta_power, horizon),
+            PowerLaw(beta0, beta_power, horizon),
+            PowerLaw(optimizer.param_groups[0]["initial_max_step"], max_step_power, horizon),
+        )
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:  # type: ignore[override]
+        """The multipliers of this step; momentum and max_step are set on the way."""
+        k = self.last_epoch
+        for group in self.optimizer.param_groups:
+            group["momentum"] = PowerLaw(self.beta0, self.beta_power, self.horizon)(k)
+            initial = group["initial_max_step"]
+            group["max_step"] = PowerLaw(initial, self.max_step_power, self.horizon)(k)
+        eta = PowerLaw(self.eta0, self.eta_power, self.horizon)(k)
+        return [float(base_lr) * eta for base_lr in self.base_lrs]

@@ -1,0 +1,67 @@
+"""The three array-library operations that the step-size rules need.
+
+A rule is an ordinary function of numbers written with arithmetic, comparisons and
+the three functions below. Python numbers are handled here; a back end adds its own
+scalars once, with :func:`register` (torch, JAX) or with ``numba.extending.overload``
+(see ``heavystep.engine``), and every rule then runs on them unchanged: the formula
+exists once.
+
+All three propagate NaN, so that a non-finite loss or gradient shows up in the step
+instead of being hidden by a comparison.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Primitives(NamedTuple):
+    """What a back end must supply for its scalar type."""
+
+    where: Callable[[Any, Any, Any], Any]
+    minimum: Callable[[Any, Any], Any]
+    maximum: Callable[[Any, Any], Any]
+
+
+_BACK_ENDS: dict[type, Primitives] = {}
+
+
+def register(scalar_type: type, primitives: Primitives) -> None:
+    """Make every rule accept ``scalar_type``, and its subclasses, as a number."""
+    _BACK_ENDS[scalar_type] = primitives
+
+
+def _back_end(*operands: Any) -> Primitives | None:
+    for operand in operands:
+        for scalar_type in type(operand).__mro__:
+            if scalar_type in _BACK_ENDS:
+                return _BACK_ENDS[scalar_type]
+    return None
+
+
+def where(condition: Any, if_true: Any, if_false: Any) -> Any:
+    """``if_true`` where ``condition`` holds, else ``if_false``; both are evaluated."""
+    back_end = _back_end(condition, if_true, if_false)
+    if back_end is not None:
+        return back_end.where(condition, if_true, if_false)
+    return if_true if condition else if_false
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of two numbers, NaN if either is NaN."""
+    back_end = _back_end(a, b)
+    if back_end is not None:
+        return back_end.minimum(a, b)
+    return a if (a < b or a != a) else b
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of two numbers, NaN if either is NaN."""
+    back_end = _back_end(a, b)
+    if back_end is not None:
+        return back_end.maximum(a, b)
+    return a if (a > b or a != a) else b
+
+
+def is_finite(value: Any) -> Any:
+    """Whether ``value`` is neither infinite nor NaN (their difference with themselves is NaN)."""
+    return value - value == 0.0

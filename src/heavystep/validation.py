@@ -1,0 +1,103 @@
+"""Every range error: argument, symbol of the paper, allowed range, value got."""
+
+from collections.abc import Iterable
+from math import inf
+from typing import Any, NamedTuple, NoReturn
+
+SYMBOLS = {
+    "lr": "eta",
+    "max_step": "gamma_max",
+    "momentum": "beta",
+    "decrease_factor": "omega",
+    "lower_bound": "f_star",
+    "steps_per_epoch": "n_b",
+}
+"""The paper's symbol for each argument that is not named after it."""
+
+
+class Interval(NamedTuple):
+    """A range of real numbers; infinite ends are open."""
+
+    low: float
+    high: float = inf
+    closed_low: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, float):
+            return False
+        above = value >= self.low if self.closed_low else value > self.low
+        return above and value < self.high
+
+    def __str__(self) -> str:
+        if self.high < inf:
+            return f"in {'[' if self.closed_low else '('}{self.low:g}, {self.high:g})"
+        if self.low > -inf:
+            return f"{'>=' if self.closed_low else '>'} {self.low:g} and finite"
+        return "finite"
+
+
+FINITE = Interval(-inf)
+POSITIVE = Interval(0.0)
+NON_NEGATIVE = Interval(0.0, closed_low=True)
+AT_LEAST_ONE = Interval(1.0, closed_low=True)
+OPEN_UNIT = Interval(0.0, 1.0)
+UNIT = Interval(0.0, 1.0, closed_low=True)
+
+
+def label(name: str) -> str:
+    """The argument with its symbol, as error messages name it.
+
+    >>> label("lr"), label("c")
+    ('lr (eta)', 'c')
+    """
+    return f"{name} ({SYMBOLS[name]})" if name in SYMBOLS else name
+
+
+def real(name: str, value: Any, interval: Interval) -> None:
+    """Refuse a value that is not a real number in ``interval``.
+
+    >>> real("lr", -0.1, NON_NEGATIVE)
+    Traceback (most recent call last):
+    ValueError: lr (eta) must be >= 0 and finite, got -0.1
+    """
+    if not isinstance(value, (bool, str, bytes)):
+        try:
+            number = float(value)
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            pass
+        else:
+            if number in interval:
+                return
+            raise ValueError(f"{label(name)} must be {interval}, got {value!r}")
+    raise TypeError(f"{label(name)} must be a number {interval}, got {value!r}")
+
+
+def integer(name: str, value: Any, least: int) -> None:
+    """Refuse anything but an int of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{label(name)} must be an int >= {least}, got {value!r}")
+    if value < least:
+        raise ValueError(f"{label(name)} must be >= {least}, got {value!r}")
+
+
+def choice(name: str, value: Any, allowed: Iterable[Any]) -> None:
+    """Refuse a value outside a short list.
+
+    >>> choice("scaling", "fast", ("theory", "plain"))
+    Traceback (most recent call last):
+    ValueError: scaling must be one of 'theory', 'plain', got 'fast'
+    """
+    allowed = tuple(allowed)
+    if not any(value is option or (value == option) is True for option in allowed):
+        options = ", ".join(repr(option) for option in allowed)
+        raise ValueError(f"{label(name)} must be one of {options}, got {value!r}")
+
+
+def disagree(name: str, values: Iterable[Any]) -> NoReturn:
+    """Refuse parameter groups with different values of an option they must share."""
+    seen = ", ".join(repr(value) for value in values)
+    raise ValueError(
+        f"{label(name)} must be the same in all parameter groups, got {seen}: "
+        "one step size is chosen for the whole parameter vector, and only lr and "
+        "weight_decay may differ by group"
+    )
