@@ -39,8 +39,7 @@ def check_diminishing(eta: PowerLaw, beta: PowerLaw, max_step: PowerLaw) -> None
     >>> check_diminishing(PowerLaw(0.5, 0.4), PowerLaw(0.9, 1.1), PowerLaw(0.02, 0.3))
     >>> check_diminishing(PowerLaw(0.5, 0.4), PowerLaw(0.9, 0.9), PowerLaw(0.02, 0.3))
     Traceback (most recent call last):
-    ValueError: schedule breaks item (i) of the paper's Assumption on diminishing schedules \
-(Theorems 6-9): sum of beta_k must be finite, which needs beta_power > 1, got 0.9
+    ValueError: schedule breaks item (i) of ... which needs beta_power > 1, got 0.9
 
     Reference: Zhang, Shi and Gu, Assumption 5 (label as_decay), Section 4.
     """

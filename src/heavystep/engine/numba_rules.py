@@ -5,12 +5,10 @@ After this import a function under ``numba.njit`` may call anything in
 resolved before a kernel starts.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 from numba.extending import overload, register_jitable
 
 from heavystep import rules
+from heavystep.rules.primitives import PYTHON
 
 _COMPILED_RULES = (
     rules.is_finite,
@@ -26,20 +24,10 @@ _COMPILED_RULES = (
 )
 
 
-@overload(rules.where)
-def _where(condition: Any, if_true: Any, if_false: Any) -> Callable[..., Any]:
-    return lambda condition, if_true, if_false: if_true if condition else if_false
-
-
-@overload(rules.minimum)
-def _minimum(a: Any, b: Any) -> Callable[..., Any]:
-    return lambda a, b: a if (a < b or a != a) else b
-
-
-@overload(rules.maximum)
-def _maximum(a: Any, b: Any) -> Callable[..., Any]:
-    return lambda a, b: a if (a > b or a != a) else b
-
+# Not strict: numba compares annotations as well as names.
+overload(rules.where, strict=False)(lambda condition, if_true, if_false: PYTHON.where)
+overload(rules.minimum, strict=False)(lambda a, b: PYTHON.minimum)
+overload(rules.maximum, strict=False)(lambda a, b: PYTHON.maximum)
 
 for _rule in _COMPILED_RULES:
     register_jitable(_rule)

@@ -57,7 +57,7 @@ class SHBArmijo(AdaptiveHeavyBall):
     >>> import torch
     >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
     >>> opt = SHBArmijo([theta])
-    >>> for _ in range(100):
+    >>> for _ in range(200):
     ...     _ = opt.step(lambda: ((theta - torch.tensor([1.0, 2.0])) ** 2).sum())
     >>> print(theta.detach().round(decimals=2))
     tensor([1., 2.])

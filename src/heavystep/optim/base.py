@@ -129,7 +129,7 @@ class HeavyBall(Optimizer):
         if closure is not None:
             returned, _ = self._call(closure)
         else:
-            returned = checked_loss(loss, "loss")
+            returned = None if loss is None else checked_loss(loss, "loss")
             returned = returned.detach() if isinstance(returned, Tensor) else returned
         return returned, self._sample(returned)
 

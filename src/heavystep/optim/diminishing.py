@@ -34,8 +34,10 @@ class Diminishing(LRScheduler):
 
     >>> import torch
     >>> from heavystep import SHBPolyak
-    >>> opt = SHBPolyak([torch.zeros(2, requires_grad=True)], scaling="plain", max_step=0.02)
+    >>> theta = torch.zeros(2, requires_grad=True)
+    >>> opt = SHBPolyak([theta], scaling="plain", max_step=0.02)
     >>> schedule = Diminishing(opt, horizon=1.0)
+    >>> loss = opt.step(lambda: ((theta - 3.0) ** 2).sum())
     >>> schedule.step()
     >>> group = opt.param_groups[0]
     >>> [round(group[name], 4) for name in ("lr", "momentum", "max_step")]

@@ -35,7 +35,7 @@ class SHBPolyak(AdaptiveHeavyBall):
     >>> import torch
     >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
     >>> opt = SHBPolyak([theta])
-    >>> for _ in range(100):
+    >>> for _ in range(200):
     ...     opt.zero_grad()
     ...     loss = ((theta - torch.tensor([1.0, 2.0])) ** 2).sum()
     ...     loss.backward()

@@ -22,6 +22,21 @@ class Primitives(NamedTuple):
     maximum: Callable[[Any, Any], Any]
 
 
+def _where(condition: Any, if_true: Any, if_false: Any) -> Any:
+    return if_true if condition else if_false
+
+
+def _minimum(a: Any, b: Any) -> Any:
+    return a if (a < b or a != a) else b
+
+
+def _maximum(a: Any, b: Any) -> Any:
+    return a if (a > b or a != a) else b
+
+
+PYTHON = Primitives(_where, _minimum, _maximum)
+"""For Python numbers, and for compiled code that works on numbers."""
+
 _BACK_ENDS: dict[type, Primitives] = {}
 
 
@@ -30,38 +45,29 @@ def register(scalar_type: type, primitives: Primitives) -> None:
     _BACK_ENDS[scalar_type] = primitives
 
 
-def _back_end(*operands: Any) -> Primitives | None:
+def _back_end(*operands: Any) -> Primitives:
     for operand in operands:
         for scalar_type in type(operand).__mro__:
             if scalar_type in _BACK_ENDS:
                 return _BACK_ENDS[scalar_type]
-    return None
+    return PYTHON
 
 
 def where(condition: Any, if_true: Any, if_false: Any) -> Any:
     """``if_true`` where ``condition`` holds, else ``if_false``; both are evaluated."""
-    back_end = _back_end(condition, if_true, if_false)
-    if back_end is not None:
-        return back_end.where(condition, if_true, if_false)
-    return if_true if condition else if_false
+    return _back_end(condition, if_true, if_false).where(condition, if_true, if_false)
 
 
 def minimum(a: Any, b: Any) -> Any:
     """The smaller of two numbers, NaN if either is NaN."""
-    back_end = _back_end(a, b)
-    if back_end is not None:
-        return back_end.minimum(a, b)
-    return a if (a < b or a != a) else b
+    return _back_end(a, b).minimum(a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
     """The larger of two numbers, NaN if either is NaN."""
-    back_end = _back_end(a, b)
-    if back_end is not None:
-        return back_end.maximum(a, b)
-    return a if (a > b or a != a) else b
+    return _back_end(a, b).maximum(a, b)
 
 
 def is_finite(value: Any) -> Any:
-    """Whether ``value`` is neither infinite nor NaN (their difference with themselves is NaN)."""
+    """Whether ``value`` is neither infinite nor NaN: for those, the difference is NaN."""
     return value - value == 0.0

@@ -1,0 +1,124 @@
+"""Every rule on every back end gives the numbers of the tables."""
+
+from math import inf
+
+import numba
+import pytest
+import torch
+
+import heavystep.engine  # noqa: F401  (makes the rules callable from compiled code)
+from cases import ARMIJO_CASES, CAP_CASES, FINITE_CASES, POLYAK_CASES, REMEMBER_CASES
+from heavystep import rules
+
+
+def plain(rule):
+    return lambda *args: rule(*args)
+
+
+def compiled(rule):
+    @numba.njit
+    def kernel(*args):
+        return rule(*args)
+
+    return kernel
+
+
+def tensors(rule):
+    def call(*args):
+        scalars = [
+            torch.tensor(a, dtype=torch.bool if isinstance(a, bool) else torch.float64)
+            for a in args
+        ]
+        result = rule(*scalars)
+        assert result.shape == ()
+        return result.item()
+
+    return call
+
+
+def mixed_tensors(rule):
+    """As the optimizers call it: measured quantities are tensors, options are numbers."""
+
+    def call(*args):
+        first = torch.tensor(args[0], dtype=torch.float64)
+        second = torch.tensor(args[1], dtype=torch.float64)
+        rest = [torch.tensor(a) if isinstance(a, bool) else a for a in args[2:]]
+        return rule(first, second, *rest).item()
+
+    return call
+
+
+BACK_ENDS = {"python": plain, "numba": compiled, "torch": tensors, "torch mixed": mixed_tensors}
+TABLES = {
+    rules.polyak_step: POLYAK_CASES,
+    rules.batch_is_finite: FINITE_CASES,
+    rules.step_cap: CAP_CASES,
+    rules.remember_step: REMEMBER_CASES,
+}
+
+
+@pytest.mark.parametrize("back_end", BACK_ENDS)
+@pytest.mark.parametrize("rule", TABLES, ids=lambda rule: rule.__name__)
+def test_rule_table(rule, back_end):
+    call = BACK_ENDS[back_end](rule)
+    for name, (args, expected) in TABLES[rule].items():
+        assert call(*args) == pytest.approx(expected, rel=0, abs=0, nan_ok=True), name
+
+
+def drive(test, first_trial, losses):
+    search = rules.armijo_start(test, first_trial)
+    for loss in losses:
+        assert search.active
+        search = rules.armijo_advance(test, search, loss)
+    return search
+
+
+@numba.njit
+def drive_compiled(test, first_trial, losses):
+    search = rules.armijo_start(test, first_trial)
+    for loss in losses:
+        search = rules.armijo_advance(test, search, loss)
+    return search
+
+
+@pytest.mark.parametrize("name", ARMIJO_CASES)
+def test_armijo_table(name):
+    test, first_trial, losses, expected = ARMIJO_CASES[name]
+    assert tuple(drive(rules.ArmijoTest(*test), first_trial, losses)) == expected
+    in_numba = drive_compiled(
+        rules.ArmijoTest(*test), first_trial, numba.typed.List(losses or [inf])[: len(losses)]
+    )
+    assert tuple(in_numba) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["accepted at once", "second trial", "out of trials", "zero gradient"]
+)
+def test_armijo_accepts_tensors(name):
+    test, first_trial, losses, expected = ARMIJO_CASES[name]
+    as_tensors = rules.ArmijoTest(*(torch.tensor(float(x), dtype=torch.float64) for x in test))
+    search = drive(as_tensors, torch.tensor(first_trial, dtype=torch.float64), losses)
+    assert tuple(float(x) for x in search) == tuple(float(x) for x in expected)
+
+
+def test_a_trial_that_cannot_succeed_asks_for_less_than_the_bound():
+    test = rules.ArmijoTest(3.0, 8.0, 1.0, 0.5, 0.5, 9, 0.0)
+    start = rules.armijo_start(test, 0.5)  # asks for a loss of 3 - 0.5 * 0.5 * 8 = 1
+    assert not rules.cannot_succeed(test, start)
+    assert rules.cannot_succeed(test, start._replace(trial=0.5000001))
+
+
+def test_kappa_is_the_table_of_the_paper():
+    for beta in (0.0, 0.5, 0.9):
+        s_beta = (1 - beta**0.5) ** 2
+        assert rules.momentum_factor(beta) == pytest.approx(s_beta, rel=1e-15)
+        assert rules.kappa("theory", beta) == pytest.approx(s_beta / 2, rel=1e-15)
+        assert rules.kappa("practical", beta) == 0.5
+        assert rules.kappa("plain", beta) == 1.0
+    with pytest.raises(ValueError, match="scaling must be one of"):
+        rules.kappa("fast", 0.5)
+
+
+def test_growth_over_an_epoch_is_the_growth():
+    assert rules.growth_factor(4.0, 37) ** 37 == pytest.approx(4.0, rel=1e-12)
+    assert rules.growth_factor(2.0, None) == inf

@@ -1,0 +1,132 @@
+"""The paper's methods as literal loops: the judge of every back end.
+
+Each function follows the text of the paper line by line, in its symbols, and never
+imports ``heavystep``. The three scalings are written out separately on purpose: that they
+are one rule times one number is a claim of the package, which the tests check here.
+"""
+
+import math
+
+import numpy as np
+
+
+def s(beta):
+    return (1 - math.sqrt(beta)) ** 2
+
+
+def polyak_theory(f, f_star, g2, beta, c, gamma_max, proposal):
+    """Section 2, eq. (shb-ps); the proposal is the smooth reset of Appendix E."""
+    if g2 == 0:
+        return 0.0
+    return min(s(beta) * (f - f_star) / (2 * c * g2), gamma_max, proposal)
+
+
+def polyak_plain(f, f_star, g2, c, gamma_max, proposal):
+    """Section 4, the bracket of SHB-PS_dec."""
+    if g2 == 0:
+        return 0.0
+    return min((f - f_star) / (c * g2), gamma_max, proposal)
+
+
+def armijo_theory(value, theta, g, beta, c, omega, gamma_start):
+    """Section 2, eqs. (shb-ls) and (shb-ls-parameters): the largest gamma of the grid."""
+    f, g2 = value(theta), g @ g
+    gamma = gamma_start
+    while True:
+        gamma_tilde = 2 * gamma / s(beta)
+        if value(theta - gamma_tilde * g) <= f - c * gamma_tilde * g2:
+            return gamma
+        gamma *= omega
+
+
+def armijo_plain(value, theta, g, c, omega, gamma_start):
+    """Section 4: Armijo's rule at the step that is applied."""
+    f, g2 = value(theta), g @ g
+    gamma = gamma_start
+    while value(theta - gamma * g) > f - c * gamma * g2:
+        gamma *= omega
+    return gamma
+
+
+def trajectory(
+    rule,
+    problem,
+    theta0,
+    indices,
+    *,
+    scaling,
+    beta,
+    c,
+    gamma_max,
+    omega=None,
+    n_b=None,
+    growth=None,
+    eta=1.0,
+    decoupled_decay=0.0,
+    objective_decay=0.0,
+):
+    """Iterates theta_0 .. theta_K and steps gamma_0 .. gamma_{K-1} of one run.
+
+    ``beta``, ``gamma_max`` and ``eta`` may be functions of k. ``rule`` is "polyak" or
+    "armijo".
+    """
+    at = [x if callable(x) else (lambda k, x=x: x) for x in (beta, gamma_max, eta)]
+    theta = theta_previous = np.array(theta0, dtype=np.float64)
+    iterates, steps = [theta], []
+    gamma_raw = math.inf
+    q = math.inf if n_b is None else growth ** (1 / n_b)
+    # Heavy ball on the part of the motion that is not decoupled decay.
+    displacement = theta - theta_previous
+    for k, i in enumerate(indices):
+        beta_k, gamma_max_k, eta_k = (schedule(k) for schedule in at)
+        lam = objective_decay
+
+        def value(x, i=i, lam=lam):
+            return problem.value(x, i) + lam / 2 * (x @ x)
+
+        g = problem.grad(theta, i) + lam * theta
+        f, f_star, g2 = value(theta), problem.f_star[i], g @ g
+        if scaling == "practical":
+            # Appendix E: cap after rescaling by r_beta; the reset acts on the raw step.
+            r_beta = s(beta_k) ** -1
+            proposal = min(q * gamma_raw, gamma_max_k / r_beta)
+            if rule == "polyak":
+                gamma_raw = polyak_theory(f, f_star, g2, beta_k, c, math.inf, proposal)
+            else:
+                gamma_raw = armijo_theory(value, theta, g, beta_k, c, omega, proposal)
+            gamma = min(r_beta * gamma_raw, gamma_max_k)
+        elif scaling == "theory":
+            proposal = min(q * gamma_raw, gamma_max_k)
+            if rule == "polyak":
+                gamma_raw = polyak_theory(f, f_star, g2, beta_k, c, gamma_max_k, proposal)
+            else:
+                gamma_raw = armijo_theory(value, theta, g, beta_k, c, omega, proposal)
+            gamma = gamma_raw
+        else:
+            proposal = min(q * gamma_raw, gamma_max_k)
+            if rule == "polyak":
+                gamma_raw = polyak_plain(f, f_star, g2, c, gamma_max_k, proposal)
+            else:
+                gamma_raw = armijo_plain(value, theta, g, c, omega, proposal)
+            gamma = gamma_raw
+        gamma *= eta_k
+        displacement = -gamma * g + beta_k * displacement
+        theta = theta - gamma * decoupled_decay * theta + displacement
+        iterates.append(theta)
+        steps.append(gamma)
+    return np.array(iterates), np.array(steps)
+
+
+def fixed_step(problem, theta0, indices, *, gamma, beta):
+    """Eq. (shb) with a given step, written with theta_k - theta_{k-1}; functions of k allowed."""
+    gamma_at = gamma if callable(gamma) else (lambda k: gamma)
+    beta_at = beta if callable(beta) else (lambda k: beta)
+    theta = theta_previous = np.array(theta0, dtype=np.float64)
+    iterates = [theta]
+    for k, i in enumerate(indices):
+        theta, theta_previous = (
+            theta - gamma_at(k) * problem.grad(theta, i) + beta_at(k) * (theta - theta_previous),
+            theta,
+        )
+        iterates.append(theta)
+    return np.array(iterates)
