@@ -14,9 +14,9 @@ from heavystep import validation
 from heavystep.optim.adaptive import AdaptiveHeavyBall, Auto
 from heavystep.optim.arguments import documented
 from heavystep.optim.base import Decision, Group, Sample
-from heavystep.optim.closure import Closure, as_scalar, checked_loss
+from heavystep.optim.closure import Closure, checked_loss
 from heavystep.optim.replay import Replay
-from heavystep.optim.vectors import move_along
+from heavystep.optim.torch_primitives import as_scalar
 from heavystep.rules import (
     ArmijoSearch,
     ArmijoTest,
@@ -144,13 +144,14 @@ class SHBArmijo(AdaptiveHeavyBall):
         def trial_loss() -> float:
             with torch.set_grad_enabled(calls_backward):
                 value = checked_loss(closure(), "the closure's return value")
-            loss = as_scalar(value, *self._scalar_format())
+            loss = as_scalar(value, sample.grad_sqnorm.dtype, sample.grad_sqnorm.device)
             return (loss + self._decay_term(sample.groups, loss.dtype)).item()
 
         search = self._search(test, sample, replay, trial_loss)
         decision = self._conclude(test, search)
-        host = sample._replace(loss=test.loss, grad_sqnorm=test.grad_sqnorm)
-        self._apply(host, decision)
+        if decision.accepted:
+            self._apply(sample, decision)
+        self._report(test.loss, test.grad_sqnorm, decision)
         return returned
 
     def _test(self, sample: Sample, returned: Any, lower_bound: Any) -> ArmijoTest:
@@ -182,11 +183,12 @@ class SHBArmijo(AdaptiveHeavyBall):
         if not search.active:
             return search
         params, grads = sample.params, sample.grads
-        with self._restored(params, replay) as origin:
+        with self._restored(params, replay) as restore:
             while search.active:
                 loss = inf
                 if not cannot_succeed(test, search):
-                    move_along(params, origin, grads, search.trial)
+                    restore()
+                    torch._foreach_add_(params, grads, alpha=-search.trial)
                     replay.rewind()
                     # A cast cached by an outer autocast is one of other parameter values.
                     torch.clear_autocast_cache()
@@ -195,18 +197,30 @@ class SHBArmijo(AdaptiveHeavyBall):
         return search
 
     @contextmanager
-    def _restored(self, params: list[Tensor], replay: Replay) -> Iterator[list[Tensor]]:
-        """A copy of ``params``; they, all gradients and ``replay`` are put back at the end."""
+    def _restored(self, params: list[Tensor], replay: Replay) -> Iterator[Callable[[], None]]:
+        """Put ``params``, all gradients and ``replay`` back at the end, whatever happens.
+
+        Yields a function that puts back ``params`` alone, from a copy, so that nothing
+        drifts from trial to trial.
+        """
         origin = [self._copy_of(param) for param in params]
         torch._foreach_copy_(origin, params)
         gradients = [(param, param.grad) for param in self._all_params]
+        moved = False
+
+        def restore() -> None:
+            nonlocal moved
+            if moved:
+                torch._foreach_copy_(params, origin)
+            moved = True
+
         try:
             # A closure that calls backward() must not add to the gradient at theta_k.
             for param, _ in gradients:
                 param.grad = None
-            yield origin
+            yield restore
         finally:
-            torch._foreach_copy_(params, origin)
+            restore()
             for param, grad in gradients:
                 param.grad = grad
             replay.finish()

@@ -11,16 +11,16 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import ParamsT
 
 from heavystep import validation
-from heavystep.optim import torch_primitives as torch_primitives  # registers 0-dim tensors
 from heavystep.optim.closure import (
     Closure,
     GradientWatch,
-    as_scalar,
     checked_loss,
     evaluate_with_gradients,
 )
 from heavystep.optim.info import StepInfo
-from heavystep.optim.vectors import heavy_ball, squared_norm, state_dtype
+from heavystep.optim.torch_primitives import as_scalar
+from heavystep.optim.vectors import Update, heavy_ball, squared_norm, state_dtype
+from heavystep.rules import where
 
 Group = dict[str, Any]
 DECAYS = ("decoupled", "objective")
@@ -56,6 +56,7 @@ class Decision(NamedTuple):
     """What a rule decided: 0-dim tensors, or numbers where the host decided."""
 
     base_step: Any
+    """The step before the multiplier; of no meaning unless accepted."""
     accepted: Any
     capped: Any
     trials: int
@@ -117,6 +118,7 @@ class HeavyBall(Optimizer):
         returned, sample = self._first_evaluation(closure, loss)
         decision = self._decide(sample, lower_bound)
         self._apply(sample, decision)
+        self._report(sample.loss, sample.grad_sqnorm, decision)
         return returned
 
     @abstractmethod
@@ -210,38 +212,36 @@ class HeavyBall(Optimizer):
         return torch.stack(terms).sum() if terms else 0.0
 
     def _apply(self, sample: Sample, decision: Decision) -> None:
-        dtype, device = self._scalar_format()
-        base_step = as_scalar(decision.base_step, dtype, device)
         accepted = decision.accepted
         if not isinstance(accepted, Tensor):
+            device = sample.grad_sqnorm.device
             accepted = torch.full((), accepted, dtype=torch.bool, device=device)
         for active in sample.groups:
             if active.params:
-                self._apply_group(active, base_step, accepted)
-        lr = self.param_groups[0]["lr"]
-        self.info = StepInfo(
-            step=lr * decision.base_step,
-            base_step=decision.base_step,
-            loss=sample.loss,
-            grad_sqnorm=sample.grad_sqnorm,
-            trials=decision.trials,
-            accepted=decision.accepted,
-            capped=decision.capped,
-        )
+                self._apply_group(active, decision.base_step, accepted)
 
-    def _apply_group(self, active: Active, base_step: Tensor, accepted: Tensor) -> None:
+    def _apply_group(self, active: Active, base_step: Any, accepted: Tensor) -> None:
         group = active.group
         step = group["lr"] * base_step
         decoupled = group["decay"] == "decoupled" and group["weight_decay"]
-        heavy_ball(
-            active.params,
-            active.grads,
-            self._displacements(active),
+        update = Update(
             step=step,
             momentum=group["momentum"],
             shrink=1.0 - step * group["weight_decay"] if decoupled else None,
             accepted=accepted,
-            foreach=self._foreach,
+        )
+        heavy_ball(active.params, active.grads, self._displacements(active), update, self._foreach)
+
+    def _report(self, loss: Any, grad_sqnorm: Any, decision: Decision) -> None:
+        base_step = where(decision.accepted, decision.base_step, 0.0)
+        self.info = StepInfo(
+            step=self.param_groups[0]["lr"] * base_step,
+            base_step=base_step,
+            loss=loss,
+            grad_sqnorm=grad_sqnorm,
+            trials=decision.trials,
+            accepted=decision.accepted,
+            capped=decision.capped,
         )
 
     def _displacements(self, active: Active) -> list[Tensor] | None:

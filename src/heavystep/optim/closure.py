@@ -58,13 +58,6 @@ def checked_loss(loss: Any, source: str) -> Any:
     return loss
 
 
-def as_scalar(value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A detached 0-dim tensor; a number becomes one without a copy from the host."""
-    if isinstance(value, Tensor):
-        return value.detach().reshape(()).to(device=device, dtype=dtype)
-    return torch.full((), float(value), dtype=dtype, device=device)
-
-
 def evaluate_with_gradients(
     closure: Closure, params: Sequence[Tensor], watch: GradientWatch
 ) -> tuple[Any, bool]:

@@ -9,7 +9,7 @@ from torch.optim.optimizer import ParamsT
 from heavystep.optim.adaptive import AdaptiveHeavyBall, Auto
 from heavystep.optim.arguments import documented
 from heavystep.optim.base import Decision, Sample
-from heavystep.rules import batch_is_finite, polyak_step, remember_step, where
+from heavystep.rules import batch_is_finite, polyak_step, remember_step
 
 
 @documented(
@@ -87,7 +87,6 @@ class SHBPolyak(AdaptiveHeavyBall):
         bound = options["lower_bound"] if lower_bound is None else lower_bound
         step = polyak_step(sample.loss, sample.grad_sqnorm, bound, options["c"], self._kappa(), cap)
         accepted = batch_is_finite(sample.loss, sample.grad_sqnorm)
-        step = where(accepted, step, 0.0)
         # In place, so that a captured CUDA graph finds its memory again.
         last_step.copy_(remember_step(last_step, step, accepted))
         return Decision(step, accepted, accepted & (step == cap), trials=0)

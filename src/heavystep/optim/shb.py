@@ -7,7 +7,7 @@ from torch.optim.optimizer import ParamsT
 from heavystep.optim.arguments import documented
 from heavystep.optim.base import Decision, HeavyBall, Sample
 from heavystep.optim.closure import Closure
-from heavystep.rules import batch_is_finite, where
+from heavystep.rules import batch_is_finite
 
 
 @documented(
@@ -62,4 +62,4 @@ class SHB(HeavyBall):
     def _decide(self, sample: Sample, lower_bound: Any) -> Decision:
         loss = sample.grad_sqnorm if sample.loss is None else sample.loss
         accepted = batch_is_finite(loss, sample.grad_sqnorm)
-        return Decision(where(accepted, 1.0, 0.0), accepted, capped=False, trials=0)
+        return Decision(1.0, accepted, capped=False, trials=0)

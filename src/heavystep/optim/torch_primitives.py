@@ -1,4 +1,7 @@
-"""The rules' three primitives for 0-dim tensors: no host synchronisation, no graph break."""
+"""Numbers as 0-dim tensors: conversion, and the rules' three primitives for them.
+
+Nothing here synchronises with a device or breaks a graph.
+"""
 
 from typing import Any
 
@@ -18,6 +21,13 @@ def _maximum(a: Any, b: Any) -> Tensor:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return torch.maximum(a, b)
     return a.clamp(min=b) if isinstance(a, Tensor) else b.clamp(min=a)
+
+
+def as_scalar(value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A detached 0-dim tensor; a number becomes one without a copy from the host."""
+    if isinstance(value, Tensor):
+        return value.detach().reshape(()).to(device=device, dtype=dtype)
+    return torch.full((), float(value), dtype=dtype, device=device)
 
 
 register(Tensor, Primitives(torch.where, _minimum, _maximum))

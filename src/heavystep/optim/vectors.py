@@ -1,15 +1,20 @@
 """All work on whole parameter vectors: squared norm, trial move and heavy-ball update.
 
-Each operation has a plain one-tensor form, which is its definition, and a multi-tensor
-form used where it is exact and faster. Neither ever reads a device value on the host.
+The update has one definition, :func:`_moved`, for one tensor. Multi-tensor kernels replace
+it where they compute the same and are faster. Nothing here reads a device value on the host.
 """
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch._utils import _flatten_dense_tensors as flatten
+
+from heavystep.optim.torch_primitives import as_scalar
 
 HALF = (torch.float16, torch.bfloat16)
 _ROW = 4096
-_FUSED_DEVICES = ("cpu", "cuda")
 
 
 def state_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -26,19 +31,19 @@ def squared_norm(tensors: list[Tensor], dtype: torch.dtype, foreach: bool) -> Te
     if not foreach:
         return torch.stack([tensor.to(dtype).square().sum() for tensor in tensors]).sum()
     norms: list[Tensor] = []
-    whole: list[Tensor] = []
-    for tensor in tensors:
-        if tensor.numel() <= _ROW or tensor.device.type != "cpu" or not tensor.is_contiguous():
-            whole.append(tensor)
+    for alike in _by_dtype(tensors):
+        if alike[0].device.type != "cpu":
+            norms.append(torch.stack(torch._foreach_norm(alike, 2, dtype)))
             continue
-        flat = tensor.view(-1)
-        rows = flat.numel() // _ROW
-        body = flat[: rows * _ROW].view(rows, _ROW)
-        norms.append(torch.linalg.vector_norm(body, dim=1, dtype=dtype))
-        if rows * _ROW < flat.numel():
-            whole.append(flat[rows * _ROW :])
-    for per_format in _by_dtype(whole):
-        norms.append(torch.stack(torch._foreach_norm(per_format, 2, dtype)).to(dtype))
+        vectors = [tensor.reshape(-1) for tensor in alike if tensor.numel() > _ROW]
+        short = [tensor for tensor in alike if tensor.numel() <= _ROW]
+        if short:
+            vectors.append(flatten(short))  # type: ignore[no-untyped-call]
+        for vector in vectors:
+            whole = vector.numel() // _ROW * _ROW
+            rows = vector[:whole].view(-1, _ROW)
+            norms.append(torch.linalg.vector_norm(rows, dim=1, dtype=dtype))
+            norms.append(torch.linalg.vector_norm(vector[whole:], dtype=dtype).unsqueeze(0))
     return torch.cat(norms).square().sum()
 
 
@@ -49,104 +54,115 @@ def _by_dtype(tensors: list[Tensor]) -> list[list[Tensor]]:
     return list(lists.values())
 
 
-def move_along(
-    params: list[Tensor], origin: list[Tensor], grads: list[Tensor], step: float
-) -> None:
-    """Set ``params`` to ``origin - step * grads``, from the saved copy so that nothing drifts."""
-    torch._foreach_copy_(params, origin)
-    torch._foreach_add_(params, grads, alpha=-step)
+class Update(NamedTuple):
+    """One heavy-ball update: d <- momentum * d - step * g, theta <- shrink * theta + d."""
+
+    step: Tensor | float
+    momentum: float
+    shrink: Tensor | float | None
+    """The factor of decoupled weight decay, which is not part of the displacement d."""
+    accepted: Tensor
+    """Where false nothing changes, whatever the gradients hold."""
+
+
+Several = Callable[[list[Tensor], list[Tensor], list[Tensor] | None, Update], None]
+
+
+def _moved(
+    param: Tensor, grad: Tensor, displacement: Tensor | None, update: Update
+) -> tuple[Tensor, Tensor | None]:
+    """New parameter and displacement: the definition of the update."""
+    dtype = state_dtype(param.dtype)
+    theta = param.to(dtype)
+    motion = -update.step * grad.to(dtype)
+    if displacement is not None:
+        motion = update.momentum * displacement + motion
+    origin = theta if update.shrink is None else update.shrink * theta
+    new_param = torch.where(update.accepted, origin + motion, theta)
+    if displacement is None:
+        return new_param, None
+    return new_param, torch.where(update.accepted, motion, displacement)
 
 
 def heavy_ball(
     params: list[Tensor],
     grads: list[Tensor],
     displacements: list[Tensor] | None,
-    *,
-    step: Tensor,
-    momentum: float,
-    shrink: Tensor | None,
-    accepted: Tensor,
+    update: Update,
     foreach: bool,
 ) -> None:
-    """Apply theta <- shrink * theta + d with d <- momentum * d - step * g, if ``accepted``.
-
-    ``displacements`` hold d = theta_k - theta_{k-1} (without the shrinking of decoupled
-    weight decay) and are updated; None stands for zeros that need not be kept. Where
-    ``accepted`` is false nothing changes, whatever the gradients hold.
-    """
-    fast: dict[torch.dtype, list[int]] = {}
+    """Apply ``update`` in place; displacements None stand for zeros that need not be kept."""
+    if not foreach or torch.compiler.is_compiling():  # the compiler fuses by itself
+        _one_by_one(params, grads, displacements, update)
+        return
+    batches: dict[tuple[Several, torch.dtype], list[int]] = {}
     for index, (param, grad) in enumerate(zip(params, grads, strict=True)):
-        displacement = displacements[index] if displacements is not None else None
-        if foreach and _fusable(param, grad, displacement):
-            fast.setdefault(param.dtype, []).append(index)
-        else:
-            _heavy_ball_one(param, grad, displacement, step, momentum, shrink, accepted)
-    for dtype, indices in fast.items():
-        _heavy_ball_many(
+        fusable = _fusable(param, grad, displacements[index] if displacements else None)
+        batches.setdefault((_fused if fusable else _one_by_one, param.dtype), []).append(index)
+    for (several, _), indices in batches.items():
+        several(
             [params[i] for i in indices],
             [grads[i] for i in indices],
-            [displacements[i] for i in indices] if displacements is not None else None,
-            step.to(dtype),
-            momentum,
-            shrink if shrink is None else shrink.to(dtype),
-            accepted,
+            [displacements[i] for i in indices] if displacements else None,
+            update,
         )
 
 
-def _heavy_ball_one(
-    param: Tensor,
-    grad: Tensor,
-    displacement: Tensor | None,
-    step: Tensor,
-    momentum: float,
-    shrink: Tensor | None,
-    accepted: Tensor,
+def _one_by_one(
+    params: list[Tensor], grads: list[Tensor], displacements: list[Tensor] | None, update: Update
 ) -> None:
-    dtype = state_dtype(param.dtype)
-    moved = -step * grad.to(dtype)
-    if displacement is not None:
-        moved = momentum * displacement + moved
-        displacement.copy_(torch.where(accepted, moved, displacement))
-    origin = param.to(dtype) if shrink is None else param.to(dtype) * shrink
-    param.copy_(torch.where(accepted, origin + moved, param.to(dtype)))
+    for index, (param, grad) in enumerate(zip(params, grads, strict=True)):
+        displacement = displacements[index] if displacements else None
+        new_param, new_displacement = _moved(param, grad, displacement, update)
+        param.copy_(new_param)
+        if displacement is not None and new_displacement is not None:
+            displacement.copy_(new_displacement)
 
 
-def _heavy_ball_many(
-    params: list[Tensor],
-    grads: list[Tensor],
-    displacements: list[Tensor] | None,
-    step: Tensor,
-    momentum: float,
-    shrink: Tensor | None,
-    accepted: Tensor,
+def _fused(
+    params: list[Tensor], grads: list[Tensor], displacements: list[Tensor] | None, update: Update
 ) -> None:
-    if shrink is not None:
+    """The update on torch's fused SGD kernel, whose condition ``found_inf`` is a tensor.
+
+    A product with a mask would not do: it turns an infinite or NaN gradient into NaN.
+    """
+    dtype, accepted, step = params[0].dtype, update.accepted, update.step
+    if update.shrink is not None:
+        shrink = as_scalar(update.shrink, dtype, accepted.device)
         torch._foreach_mul_(params, torch.where(accepted, shrink, 1.0))
+    if displacements and isinstance(step, float) and dtype == torch.float32 and step > 1e-8:
+        # buffer <- momentum * buffer + (1 - dampening) * gradient, parameter += buffer. In
+        # double precision 1 - (1 + step) is the step to more digits than float32 has.
+        _sgd(params, grads, displacements, update.momentum, 1.0 + step, -1.0, accepted)
+        return
+    scale = as_scalar(step, dtype, accepted.device)
     if displacements is None:
-        _subtract_scaled(params, grads, step, accepted)
+        _sgd(params, grads, [], 0.0, 0.0, scale, accepted)
         return
     # Times 1 leaves a refused displacement as it was, to the bit.
-    torch._foreach_mul_(displacements, torch.where(accepted, torch.full_like(step, momentum), 1.0))
-    _subtract_scaled(displacements, grads, step, accepted)
-    _subtract_scaled(params, displacements, torch.full_like(step, -1.0), accepted)
+    momentum = torch.where(accepted, torch.full_like(scale, update.momentum), 1.0)
+    torch._foreach_mul_(displacements, momentum)
+    _sgd(displacements, grads, [], 0.0, 0.0, scale, accepted)
+    _sgd(params, displacements, [], 0.0, 0.0, torch.full_like(scale, -1.0), accepted)
 
 
-def _subtract_scaled(
-    targets: list[Tensor], vectors: list[Tensor], scale: Tensor, accepted: Tensor
+def _sgd(
+    params: list[Tensor],
+    grads: list[Tensor],
+    buffers: list[Tensor],
+    momentum: float,
+    dampening: float,
+    lr: Tensor | float,
+    accepted: Tensor,
 ) -> None:
-    """``targets -= scale * vectors`` if ``accepted``, both read on the device.
-
-    Momentum-free fused SGD is the one multi-tensor kernel in torch whose factor and
-    whose condition are tensors: a product with a mask would turn inf and NaN into NaN.
-    """
     torch._fused_sgd_(
-        targets,
-        vectors,
-        [],
+        params,
+        grads,
+        buffers,
         weight_decay=0.0,
-        momentum=0.0,
-        lr=scale,
-        dampening=0.0,
+        momentum=momentum,
+        lr=lr,
+        dampening=dampening,
         nesterov=False,
         maximize=False,
         is_first_step=False,
@@ -155,20 +171,14 @@ def _subtract_scaled(
 
 
 def _fusable(param: Tensor, grad: Tensor, displacement: Tensor | None) -> bool:
-    """Whether the fused kernel, which walks raw memory, computes what the plain form does."""
-    if torch.compiler.is_compiling():  # the compiler fuses the plain form itself
-        return False
+    """Whether the fused kernel, which walks raw memory, computes what the definition does."""
     dtype = param.dtype
-    if dtype in HALF or grad.dtype != dtype or param.device.type not in _FUSED_DEVICES:
+    if grad.dtype != dtype or dtype in HALF or not (param.is_cpu or param.is_cuda):
         return False
-    if dtype == torch.float64 and param.device.type == "cuda":  # the kernel's factor is float32
+    if dtype == torch.float64 and param.is_cuda:  # the kernel's factor is float32 there
         return False
-    strides = param.stride()
-    dense = param.is_contiguous() or (
-        param.dim() == 4 and param.is_contiguous(memory_format=torch.channels_last)
-    )
-    return (
-        dense
-        and grad.stride() == strides
-        and (displacement is None or displacement.stride() == strides)
-    )
+    moving = grad if displacement is None else displacement
+    if param.is_contiguous():
+        return grad.is_contiguous() and moving.is_contiguous()
+    dense = param.dim() == 4 and param.is_contiguous(memory_format=torch.channels_last)
+    return dense and grad.stride() == moving.stride() == param.stride()
