@@ -143,7 +143,11 @@ def _fused(
     momentum = torch.where(accepted, torch.full_like(scale, update.momentum), 1.0)
     torch._foreach_mul_(displacements, momentum)
     _sgd(displacements, grads, [], 0.0, 0.0, scale, accepted)
-    _sgd(params, displacements, [], 0.0, 0.0, torch.full_like(scale, -1.0), accepted)
+    if params[0].is_cpu:  # here a product with the mask is faster, and displacements are finite
+        mask = [accepted.to(dtype)] * len(params)
+        torch._foreach_addcmul_(params, displacements, mask)
+    else:
+        _sgd(params, displacements, [], 0.0, 0.0, torch.full_like(scale, -1.0), accepted)
 
 
 def _sgd(
