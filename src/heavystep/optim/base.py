@@ -73,9 +73,6 @@ class HeavyBall(Optimizer):
     :math:`\gamma_k`; everything else is here.
     """
 
-    info: StepInfo | None = None
-    """What the last step did; None before the first one."""
-
     ranges: ClassVar[Mapping[str, validation.Interval]] = {
         "lr": validation.NON_NEGATIVE,
         "momentum": validation.UNIT,
@@ -95,7 +92,14 @@ class HeavyBall(Optimizer):
 
     def __init__(self, params: ParamsT, defaults: Group) -> None:
         self._check_options(defaults)
+        # In a dict, because a compiled step cannot set an attribute of its optimizer.
+        self._outcome: dict[str, Any] = {}
         super().__init__(params, defaults)
+
+    @property
+    def info(self) -> StepInfo | None:
+        """What the last step did; None before the first one."""
+        return StepInfo(**self._outcome) if self._outcome else None
 
     @torch.no_grad()
     def step(
@@ -234,7 +238,7 @@ class HeavyBall(Optimizer):
 
     def _report(self, loss: Any, grad_sqnorm: Any, decision: Decision) -> None:
         base_step = where(decision.accepted, decision.base_step, 0.0)
-        self.info = StepInfo(
+        self._outcome.update(
             step=self.param_groups[0]["lr"] * base_step,
             base_step=base_step,
             loss=loss,
@@ -314,7 +318,7 @@ class HeavyBall(Optimizer):
                 )
 
     def __getstate__(self) -> Group:
-        return {**super().__getstate__(), "info": self.info}
+        return {**super().__getstate__(), "_outcome": self._outcome}
 
     def __setstate__(self, state: Group) -> None:
         super().__setstate__(state)

@@ -72,16 +72,18 @@ class Diminishing(LRScheduler):
             ("max_step_power", max_step_power),
         ):
             validation.real(name, power, validation.FINITE)
-        for group in optimizer.param_groups:
-            group.setdefault("initial_max_step", group["max_step"])
-        self.eta0, self.eta_power = eta0, eta_power
-        self.beta0, self.beta_power = beta0, beta_power
-        self.max_step_power, self.horizon = max_step_power, horizon
+        first = optimizer.param_groups[0]
+        initial_max_step = first.get("initial_max_step", first["max_step"])
         check_diminishing(
             PowerLaw(eta0, eta_power, horizon),
             PowerLaw(beta0, beta_power, horizon),
-            PowerLaw(optimizer.param_groups[0]["initial_max_step"], max_step_power, horizon),
+            PowerLaw(initial_max_step, max_step_power, horizon),
         )
+        for group in optimizer.param_groups:
+            group["initial_max_step"] = initial_max_step
+        self.eta0, self.eta_power = eta0, eta_power
+        self.beta0, self.beta_power = beta0, beta_power
+        self.max_step_power, self.horizon = max_step_power, horizon
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:  # type: ignore[override]

@@ -1,0 +1,112 @@
+"""Bad arguments get one line with argument, symbol, range and value."""
+
+import inspect
+import re
+
+import pytest
+import torch
+from training import make_batches, make_net, take_step
+
+from cases import BAD_CHOICES, BAD_NUMBERS, OPTIMIZERS
+from heavystep import SHBArmijo, SHBPolyak
+
+every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
+
+
+def takes(case, name):
+    return name in inspect.signature(case.cls).parameters
+
+
+@every_optimizer
+@pytest.mark.parametrize("name", BAD_NUMBERS)
+def test_numbers_out_of_range(case, name):
+    if not takes(case, name):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            case.make(make_net().parameters(), **{name: 0.5})
+        return
+    values, message = BAD_NUMBERS[name]
+    for value in values:
+        with pytest.raises(ValueError, match=f"^{message.format(re.escape(repr(value)))}$"):
+            case.make(make_net().parameters(), **{name: value})
+    for value in ("much", [0.1], torch.ones(2), True, 1j):
+        with pytest.raises((TypeError, ValueError), match=f"^{name}.* must be "):
+            case.make(make_net().parameters(), **{name: value})
+
+
+@every_optimizer
+@pytest.mark.parametrize("name", BAD_CHOICES)
+def test_unknown_choices(case, name):
+    if not takes(case, name):
+        return
+    values, message = BAD_CHOICES[name]
+    for value in values:
+        with pytest.raises(ValueError, match=f"^{message} {re.escape(repr(value))}$"):
+            case.make(make_net().parameters(), **{name: value})
+
+
+def test_c_above_one_is_for_polyak_only():
+    SHBPolyak(make_net().parameters(), c=3.0)
+    with pytest.raises(ValueError, match=r"c must be in \(0, 1\), got 3.0"):
+        SHBArmijo(make_net().parameters(), c=3.0)
+
+
+def test_polyak_needs_a_lower_bound():
+    with pytest.raises(
+        TypeError, match=r"lower_bound \(f_star\) must be a number finite, got None"
+    ):
+        SHBPolyak(make_net().parameters(), lower_bound=None)
+
+
+def test_max_trials_is_an_int():
+    with pytest.raises(TypeError, match=r"max_trials must be an int >= 1, got 2\.5"):
+        SHBArmijo(make_net().parameters(), max_trials=2.5)
+
+
+@every_optimizer
+def test_no_parameters(case):
+    with pytest.raises(ValueError, match="empty parameter list"):
+        case.make([])
+
+
+@every_optimizer
+def test_typos_are_refused(case):
+    with pytest.raises(TypeError, match="momentun"):
+        case.make(make_net().parameters(), momentun=0.9)
+
+
+@every_optimizer
+def test_groups_that_disagree(case):
+    first, *rest = make_net().parameters()
+    shared = {"momentum": 0.3, "decay": "objective"}
+    if case.adaptive:
+        shared |= {"c": 0.123, "max_step": 0.5, "growth": 1.5}
+    if case.needs_closure:
+        shared |= {"decrease_factor": 0.77, "max_trials": 7}
+    for name, value in shared.items():
+        label = {"momentum": "momentum (beta)", "max_step": "max_step (gamma_max)",
+                 "decrease_factor": "decrease_factor (omega)"}.get(name, name)  # fmt: skip
+        message = f"^{re.escape(label)} must be the same in all parameter groups, got .*{re.escape(repr(value))}"
+        with pytest.raises(ValueError, match=message):
+            case.make([{"params": [first]}, {"params": rest, name: value}])
+        opt = case.make([first])
+        with pytest.raises(ValueError, match=message):
+            opt.add_param_group({"params": rest, name: value})
+        assert len(opt.param_groups) == 1  # the refused group has not been added
+
+
+@every_optimizer
+def test_group_values_are_checked_too(case):
+    first, *rest = make_net().parameters()
+    with pytest.raises(ValueError, match=r"^lr \(eta\) must be >= 0 and finite, got -1$"):
+        case.make([{"params": [first]}, {"params": rest, "lr": -1}])
+    with pytest.raises(ValueError, match=r"^weight_decay must be >= 0 and finite, got -1$"):
+        case.make([{"params": [first]}, {"params": rest, "weight_decay": -1}])
+
+
+@every_optimizer
+def test_values_that_a_scheduler_drives_out_of_range_are_refused_at_the_step(case):
+    net, batch = make_net(), make_batches(1)[0]
+    opt = case.make(net.parameters())
+    opt.param_groups[0]["momentum"] = 1.2
+    with pytest.raises(ValueError, match=r"^momentum \(beta\) must be in \[0, 1\), got 1.2$"):
+        take_step(opt, net, batch, case)
