@@ -1,0 +1,40 @@
+# make test        set up .venv, then lint, type-check and test
+# make test-slow   the tests that take long (torch.compile)
+# make reproduce   set up .venv and run the main job
+# make bench       step cost against torch.optim.SGD
+# make mutants     break the mathematics on purpose and see that a test notices
+
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := .venv/installed
+
+.PHONY: setup test test-slow reproduce bench mutants clean
+
+setup: $(SETUP)
+
+$(SETUP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("heavystep needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+test: $(SETUP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -m 'not slow'
+
+test-slow: $(SETUP)
+	$(BIN)/pytest -m slow
+
+reproduce: $(SETUP)
+	$(BIN)/python examples/digits.py
+
+bench: $(SETUP)
+	$(BIN)/python benchmarks/step_cost.py
+
+mutants: $(SETUP)
+	$(BIN)/python tests/mutants.py
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,156 @@
+"""Layers, names and documents stay in step with the code."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import heavystep
+from heavystep import rules, validation
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "heavystep"
+
+# Each layer may import itself and the layers named here.
+LAYERS = {
+    "validation": set(),
+    "rules": {"validation"},
+    "schedules": {"validation"},
+    "optim": {"rules", "schedules", "validation"},
+    "engine": {"rules", "schedules", "validation"},
+    "__init__": {"optim"},
+}
+OUTSIDE = {"optim": {"torch", "numpy"}, "engine": {"numba", "numpy"}, "__init__": set()}
+
+
+def modules():
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def layer_of(path):
+    part = path.relative_to(SOURCE).parts[0]
+    return part.removesuffix(".py")
+
+
+def imported_names(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import in {path.name}"
+            if node.module == "heavystep":
+                yield from (f"heavystep.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_down(path):
+    layer = layer_of(path)
+    for name in imported_names(path):
+        top, *rest = name.split(".")
+        if top == "heavystep":
+            assert rest[0] in LAYERS[layer] | {layer}, f"{layer} imports {name}"
+        elif top not in sys.stdlib_module_names:
+            assert top in OUTSIDE.get(layer, set()), f"{layer} imports {name}"
+
+
+def test_import_needs_torch_and_numpy_only():
+    extras = ["numba", "sklearn", "scipy", "matplotlib", "rich", "typer", "pyarrow", "ray", "jax"]
+    code = f"import sys, heavystep; print([m for m in {extras} if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_files_and_functions_stay_small():
+    for path in modules():
+        text = path.read_text()
+        assert len(text.splitlines()) <= 400, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                length = node.end_lineno - body[0].lineno + 1 if body else 0
+                assert length <= 40, f"{path.name}: {node.name} has {length} lines"
+
+
+# The arguments that the design fixes, with their defaults.
+NO_DEFAULT = inspect.Parameter.empty
+SIGNATURES = {
+    heavystep.SHB: {"params": NO_DEFAULT, "lr": NO_DEFAULT, "momentum": 0.9, "weight_decay": 0.0},
+    heavystep.SHBPolyak: {
+        "params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9, "c": 1.0, "max_step": 1.0,
+        "lower_bound": 0.0, "scaling": "practical", "steps_per_epoch": "auto", "growth": 4.0,
+        "weight_decay": 0.0, "decay": "decoupled",
+    },
+    heavystep.SHBArmijo: {
+        "params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9, "c": 0.1, "max_step": 1.0,
+        "decrease_factor": 0.9, "lower_bound": None, "scaling": "practical",
+        "steps_per_epoch": "auto", "growth": 2.0, "max_trials": 100, "weight_decay": 0.0,
+        "decay": "decoupled", "buffers": None,
+    },
+    heavystep.SPS: {"params": NO_DEFAULT, "lr": 1.0, "c": 0.1, "max_step": 1.0},
+    heavystep.SLS: {"params": NO_DEFAULT, "lr": 1.0, "c": 0.1, "max_step": 1.0},
+    heavystep.Diminishing: {
+        "optimizer": NO_DEFAULT, "eta0": 0.5, "eta_power": 0.4, "beta0": 0.9, "beta_power": 1.1,
+        "max_step_power": 0.3, "horizon": 1e4,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cls", SIGNATURES, ids=lambda cls: cls.__name__)
+def test_signature_is_the_design(cls):
+    parameters = inspect.signature(cls).parameters
+    for name, default in SIGNATURES[cls].items():
+        assert parameters[name].default == default, name
+    fixed = list(SIGNATURES[cls])
+    assert [name for name in parameters if name in fixed] == fixed
+
+
+@pytest.mark.parametrize("cls", SIGNATURES, ids=lambda cls: cls.__name__)
+def test_every_argument_is_documented_once(cls):
+    section = cls.__doc__.split("Args:")[1].split("Raises:")[0]
+    documented = re.findall(r"^ +(\w+): \S", section, flags=re.MULTILINE)
+    assert documented == list(inspect.signature(cls).parameters)
+
+
+def test_default_of_the_smooth_reset():
+    import torch
+
+    def make(cls, **options):
+        return cls([torch.zeros(1, requires_grad=True)], **options).defaults["steps_per_epoch"]
+
+    for cls in (heavystep.SHBPolyak, heavystep.SHBArmijo):
+        assert make(cls) == 500
+        assert make(cls, scaling="theory") is None
+        assert make(cls, scaling="plain") is None
+        assert make(cls, steps_per_epoch=None) is None
+    assert make(heavystep.SPS) is None
+    assert make(heavystep.SLS) is None
+
+
+def test_every_public_name_has_a_docstring():
+    for name in heavystep.__all__:
+        assert inspect.getdoc(getattr(heavystep, name)), name
+    for name in rules.__all__:
+        if inspect.isroutine(getattr(rules, name)) or inspect.isclass(getattr(rules, name)):
+            assert inspect.getdoc(getattr(rules, name)), name
+    assert len(heavystep.__all__) <= 15
+
+
+def test_notation_lists_names_symbols_and_deviations():
+    notation = (ROOT / "docs" / "notation.md").read_text()
+    for name, symbol in validation.SYMBOLS.items():
+        row = next(line for line in notation.splitlines() if f"`{name}`" in line)
+        assert symbol in row, name
+    for path in modules():
+        if "Differs from the paper" in path.read_text():
+            assert path.relative_to(SOURCE).as_posix() in notation, path
+
+
+def test_no_optimizer_is_recognised_by_its_name():
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        assert not re.search(r"\.(id|__name__) ==", path.read_text().replace("\\.(id|", "")), path

@@ -1,0 +1,123 @@
+"""Properties that hold for every input: step bounds, Lemmas 1 and 2, the Armijo inequality."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from heavystep import SHBArmijo, SHBPolyak, rules
+from problems import PROBLEMS, index_sequence
+
+positive = st.floats(1e-6, 1e6)
+unit = st.floats(0.01, 0.99)
+momentum = st.floats(0.0, 0.99)
+scalings = st.sampled_from(rules.SCALINGS)
+
+
+@given(gap=st.floats(-1e6, 1e6), g2=st.floats(0, 1e12), bound=st.floats(-1e3, 1e3), c=positive,
+       beta=momentum, scaling=scalings, cap=positive)  # fmt: skip
+def test_polyak_step_is_between_zero_and_its_cap(gap, g2, bound, c, beta, scaling, cap):
+    step = rules.polyak_step(bound + gap, g2, bound, c, rules.kappa(scaling, beta), cap)
+    assert 0.0 <= step <= cap
+
+
+@given(loss=positive, g2=positive, c=positive, beta=momentum, scaling=scalings, cap=positive)
+def test_lemma_1_for_polyak(loss, g2, c, beta, scaling, cap):
+    """gamma ||g||^2 <= kappa / c (f - f*)."""
+    kappa = rules.kappa(scaling, beta)
+    step = rules.polyak_step(loss, g2, 0.0, c, kappa, cap)
+    assert step * g2 <= kappa / c * loss * (1 + 1e-12)
+
+
+@given(loss=positive, g2=positive, bound=st.floats(-1e3, 1e3), scale=st.floats(1e-3, 1e3))
+def test_scaling_the_loss_divides_the_uncapped_polyak_step(loss, g2, bound, scale):
+    step = rules.polyak_step(bound + loss, g2, bound, 0.75, 0.5, math.inf)
+    scaled = rules.polyak_step(
+        scale * (bound + loss), scale**2 * g2, scale * bound, 0.75, 0.5, math.inf
+    )
+    assume(loss > 1e-3 * abs(bound))  # otherwise the gap is lost in rounding
+    assert scaled == pytest.approx(step / scale, rel=1e-9)
+
+
+@given(last=positive, growth=st.floats(1.0, 10.0), n_b=st.floats(1.0, 1e4), max_step=positive)
+def test_the_cap_grows_slowly_and_never_beyond_max_step(last, growth, n_b, max_step):
+    cap = rules.step_cap(last, rules.growth_factor(growth, n_b), max_step)
+    assert cap <= max_step
+    assert cap <= growth * last * (1 + 1e-12)
+    assert cap >= min(last, max_step) * (1 - 1e-12)
+
+
+@st.composite
+def quadratics(draw):
+    """f(x) = sum_j a_j (x_j - m_j)^2 / 2, off-centre and anisotropic, with a start."""
+    curvatures = np.array(draw(st.lists(st.floats(0.01, 100.0), min_size=3, max_size=3)))
+    centre, start = (
+        np.array(draw(st.lists(st.floats(-5.0, 5.0), min_size=3, max_size=3))) for _ in range(2)
+    )
+    assume(np.abs(centre - start).max() > 1e-2)
+    return curvatures, centre, start
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    quadratics(),
+    st.floats(0.01, 0.95),
+    st.floats(0.1, 0.9),
+    momentum,
+    scalings,
+    st.floats(1e-3, 10.0),
+)
+def test_armijo_accepts_the_largest_step_of_the_grid_and_keeps_the_lemmas(
+    quadratic, c, omega, beta, scaling, max_step
+):
+    curvatures, centre, start = quadratic
+    smoothness = curvatures.max()
+
+    def value(x):
+        return 0.5 * (curvatures * (x - centre) ** 2).sum()
+
+    grad = curvatures * (start - centre)
+    g2, loss = grad @ grad, value(start)
+    theta = torch.tensor(start, requires_grad=True)
+    tensors = [torch.tensor(v) for v in (curvatures, centre)]
+    opt = SHBArmijo([theta], momentum=beta, scaling=scaling, c=c, decrease_factor=omega,
+                    max_step=max_step, steps_per_epoch=None, max_trials=10_000)  # fmt: skip
+    opt.step(lambda: 0.5 * (tensors[0] * (theta - tensors[1]) ** 2).sum())
+    step, kappa = opt.info.step, rules.kappa(scaling, beta)
+    t = step / kappa
+    slack = 1e-9 * loss
+    # The inequality, recomputed from scratch, and its failure one grid point above.
+    assert value(start - t * grad) <= loss - c * t * g2 + slack
+    if not opt.info.capped:
+        above = t / omega
+        assert value(start - above * grad) > loss - c * above * g2 - slack
+    # Lemma 1 with f* = 0, and Lemma 2.
+    assert step * g2 <= kappa / c * loss * (1 + 1e-9)
+    assert step <= max_step * (1 + 1e-12)
+    assert step >= min(max_step, 2 * kappa * omega * (1 - c) / smoothness) * (1 - 1e-9)
+    # As many trials as the grid needs to come down to the step that always succeeds.
+    ratio = max_step / kappa * smoothness / (2 * (1 - c))
+    assert opt.info.trials <= 2 + max(0.0, math.log(ratio) / -math.log(omega))
+
+
+@pytest.mark.parametrize("scaling", rules.SCALINGS)
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("beta", [0.0, 0.9])
+def test_lemma_2_along_a_run(name, scaling, beta):
+    """min{2 kappa a / L, gamma_max} <= gamma_k <= gamma_max with a = 1/(4c), omega (1 - c)."""
+    problem = PROBLEMS[name]
+    for cls, options, factor in (
+        (SHBPolyak, {"c": 0.75}, 1 / (4 * 0.75)),
+        (SHBArmijo, {"c": 0.75, "decrease_factor": 0.5}, 0.5 * 0.25),
+    ):
+        theta = torch.tensor(problem.theta0, requires_grad=True)
+        opt = cls(
+            [theta], momentum=beta, scaling=scaling, max_step=0.05, steps_per_epoch=None, **options
+        )
+        lowest = min(0.05, 2 * rules.kappa(scaling, beta) * factor / problem.smoothness)
+        for i in index_sequence(150):
+            opt.step(lambda i=i: problem.loss(theta, i), lower_bound=problem.f_star[i])
+            assert lowest * (1 - 1e-9) <= float(opt.info.step) <= 0.05 * (1 + 1e-12)
