@@ -1,22 +1,32 @@
 """Step cost and memory of the optimizers against torch.optim.SGD, as ratios in one run.
 
 Run with ``make bench`` or ``python benchmarks/step_cost.py [--device cuda]``. Gradients are
-fixed and closures return a constant, so that only the optimizers' own work is timed. Each
-round times every optimizer once and gives one ratio to SGD; the table shows medians over
-rounds, which a change of the machine's speed between rounds does not move.
+fixed and closures return a given loss, so that only the optimizers' own work is timed;
+SHBArmijo makes one trial a step. Each round times every optimizer and gives one ratio to
+SGD(foreach=True); the table shows medians over rounds, which a change of the machine's speed
+between rounds hardly moves. Memory is in units of the parameters' size, besides parameters
+and gradients: what is kept between steps, and the peak during a step.
 """
 
 import argparse
 import time
+import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import torch
+from rich.console import Console
+from rich.table import Table
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import heavystep
 
 TARGETS = {"SHBPolyak": 1.6, "SHBArmijo": 2.5}
+"""The largest ratios that we allow ourselves on the CPU."""
 
 
 def resnet18_shapes() -> list[tuple[int, ...]]:
@@ -34,9 +44,17 @@ def resnet18_shapes() -> list[tuple[int, ...]]:
 
 
 WORKLOADS = {
-    "ResNet-18 (62 tensors)": resnet18_shapes(),
-    "1,000 small tensors": [(32,)] * 1000,
+    "ResNet-18, 62 tensors": resnet18_shapes(),
+    "1,000 tensors of 32": [(32,)] * 1000,
 }
+
+
+@dataclass
+class Stepper:
+    """One method on parameters of its own."""
+
+    params: list[Tensor]
+    step: Callable[[], Any]
 
 
 def parameters(shapes: list[tuple[int, ...]], device: str) -> list[Tensor]:
@@ -49,62 +67,117 @@ def parameters(shapes: list[tuple[int, ...]], device: str) -> list[Tensor]:
     return params
 
 
-def steppers(shapes: list[tuple[int, ...]], device: str) -> dict[str, Callable[[], object]]:
-    """One callable a method, each on parameters of its own."""
+def steppers(shapes: list[tuple[int, ...]], device: str) -> dict[str, Stepper]:
     loss = torch.tensor(1.0, device=device)
-    torch_sgd = {"SGD(foreach)": {"foreach": True}, "SGD(fused)": {"fused": True}}
-    calls: dict[str, Callable[[], object]] = {}
-    for name, options in torch_sgd.items():
-        sgd = torch.optim.SGD(parameters(shapes, device), lr=1e-3, momentum=0.9, **options)
-        calls[name] = sgd.step
-    shb = heavystep.SHB(parameters(shapes, device), lr=1e-3)
-    calls["SHB"] = shb.step
-    polyak = heavystep.SHBPolyak(parameters(shapes, device), max_step=1e-3)
-    calls["SHBPolyak"] = lambda: polyak.step(loss=loss)
-    armijo = heavystep.SHBArmijo(parameters(shapes, device), max_step=1e-3)
-    # A detached loss says that p.grad belongs to it; falling losses accept the first trial.
-    losses = iter(lambda: 0.0, 1.0)
-    falling = torch.tensor(1.0, device=device)
 
-    def closure() -> Tensor:
-        next(losses)
-        return falling.mul_(0.999).clone()
+    def sgd(**options: Any) -> Stepper:
+        params = parameters(shapes, device)
+        return Stepper(params, torch.optim.SGD(params, lr=1e-3, momentum=0.9, **options).step)
 
-    calls["SHBArmijo"] = lambda: armijo.step(closure)
-    return calls
+    def shb() -> Stepper:
+        params = parameters(shapes, device)
+        return Stepper(params, heavystep.SHB(params, lr=1e-3).step)
+
+    def polyak() -> Stepper:
+        params = parameters(shapes, device)
+        opt = heavystep.SHBPolyak(params, max_step=1e-3)
+        return Stepper(params, lambda: opt.step(loss=loss))
+
+    def armijo() -> Stepper:
+        params = parameters(shapes, device)
+        opt = heavystep.SHBArmijo(params, max_step=1e-3)
+        high, low = torch.tensor(1e6, device=device), torch.tensor(0.0, device=device)
+
+        def step() -> None:
+            # A detached loss says that p.grad belongs to it; the first trial is accepted.
+            losses = iter((high, low))
+            opt.step(lambda: next(losses))
+            assert opt.info is not None
+            assert opt.info.trials == 1
+
+        return Stepper(params, step)
+
+    return {
+        "SGD(foreach=True)": sgd(foreach=True),
+        "SGD(fused=True)": sgd(fused=True),
+        "SHB": shb(),
+        "SHBPolyak": polyak(),
+        "SHBArmijo": armijo(),
+    }
 
 
-def wait(device: str) -> None:
+def storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+class Allocations(TorchDispatchMode):
+    """Counts the bytes of tensors made while it is active and still alive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: dict[int, int] = {}
+        self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        old = {storage(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor) and storage(leaf) not in old:
+                self.live[id(leaf)] = leaf.untyped_storage().nbytes()
+                weakref.finalize(leaf, self.live.pop, id(leaf), None)
+        self.peak = max(self.peak, sum(self.live.values()))
+        return result
+
+
+def memory(stepper: Stepper) -> tuple[float, float]:
+    """Bytes kept between steps and peak during one, in units of the parameters' size."""
+    size = sum(p.numel() * p.element_size() for p in stepper.params)
+    with Allocations() as allocations:
+        for _ in range(3):
+            stepper.step()
+    return sum(allocations.live.values()) / size, allocations.peak / size
+
+
+def timed(stepper: Stepper, device: str, repeats: int = 5) -> float:
     if device == "cuda":
         torch.cuda.synchronize()
-
-
-def timed(call: Callable[[], object], device: str, repeats: int) -> float:
-    wait(device)
     start = time.perf_counter()
     for _ in range(repeats):
-        call()
-    wait(device)
+        stepper.step()
+    if device == "cuda":
+        torch.cuda.synchronize()
     return (time.perf_counter() - start) / repeats
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description="Step cost against torch.optim.SGD.")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--rounds", type=int, default=40)
     arguments = parser.parse_args()
+    console = Console()
     for workload, shapes in WORKLOADS.items():
+        usage = {name: memory(s) for name, s in steppers(shapes, arguments.device).items()}
         calls = steppers(shapes, arguments.device)
-        for call in calls.values():
-            timed(call, arguments.device, 5)
+        for stepper in calls.values():
+            timed(stepper, arguments.device)
         rounds = [
-            {name: timed(call, arguments.device, 5) for name, call in calls.items()}
+            {name: timed(stepper, arguments.device) for name, stepper in calls.items()}
             for _ in range(arguments.rounds)
         ]
-        print(workload)
+        table = Table(title=f"{workload}, {arguments.device}, {torch.get_num_threads()} threads")
+        for column in ("optimizer", "ms a step", "ratio", "to reach", "kept", "peak"):
+            table.add_column(column, justify="left" if column == "optimizer" else "right")
         for name in calls:
-            ratio = median(r[name] / r["SGD(foreach)"] for r in rounds)
-            print(f"  {name:14s} {1e3 * median(r[name] for r in rounds):8.3f} ms {ratio:6.2f}")
+            ratio = median(r[name] / r["SGD(foreach=True)"] for r in rounds)
+            target = TARGETS.get(name) if arguments.device == "cpu" else None
+            table.add_row(
+                name,
+                f"{1e3 * median(r[name] for r in rounds):.3f}",
+                f"{ratio:.2f}",
+                f"<= {target}" if target else "",
+                *(f"{x:.2f}" for x in usage[name]),
+            )
+        console.print(table)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ heavy ball in ``conformance/test_optimizers.py``.
 
 import inspect
 import warnings
+from itertools import pairwise
 
 import pytest
 import torch
