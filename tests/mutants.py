@@ -1,0 +1,142 @@
+"""Break the code on purpose, one change at a time: some test must turn red.
+
+Run with ``make mutants``. Each mutant is made in a copy of the source tree; the copy is
+imported instead of the package, and the fast tests run until the first failure. A mutant that
+no test notices makes this script fail.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parent.parent
+
+
+class Mutant(NamedTuple):
+    """One change of one file: ``old`` must occur exactly once."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+MUTANTS = [
+    Mutant("flip the sign of the momentum", "optim/vectors.py",
+           "motion = update.momentum * displacement + motion",
+           "motion = -update.momentum * displacement + motion"),
+    Mutant("flip it in the fused kernel", "optim/vectors.py",
+           "torch.full_like(scale, update.momentum)", "torch.full_like(scale, -update.momentum)"),
+    Mutant("flip it where the host knows the step", "optim/vectors.py",
+           "_sgd(params, grads, displacements, update.momentum,",
+           "_sgd(params, grads, displacements, -update.momentum,"),
+    Mutant("drop the Polyak cap", "rules/polyak.py", "minimum(ratio, cap)", "ratio"),
+    Mutant("drop max_step from the cap", "rules/smooth_reset.py",
+           "return minimum(factor * last_step, max_step)",
+           "return minimum(factor * last_step, 1e30 * max_step)"),
+    Mutant("kappa = 1 in theory mode", "rules/scaling.py",
+           "return momentum_factor(momentum) / 2.0", "return 1.0"),
+    Mutant("test Armijo at gamma instead of gamma / kappa", "optim/armijo.py",
+           "alpha=-search.trial", "alpha=-search.trial * self._kappa()"),
+    Mutant("begin the search at the cap instead of cap / kappa", "optim/armijo.py",
+           'self._cap(self._options["last_step"]) / self._kappa()',
+           'self._cap(self._options["last_step"])'),
+    Mutant("forget lr", "optim/base.py", 'step = group["lr"] * base_step', "step = base_step"),
+    Mutant("store the momentum as torch's buffer", "optim/vectors.py",
+           "    motion = -update.step * grad.to(dtype)\n    if displacement is not None:\n"
+           "        motion = update.momentum * displacement + motion\n",
+           "    motion = -update.step * grad.to(dtype)\n    if displacement is not None:\n"
+           "        buffer = update.momentum * displacement + grad.to(dtype)\n"
+           "        new = torch.where(update.accepted, theta - update.step * buffer, theta)\n"
+           "        return new, torch.where(update.accepted, buffer, displacement)\n"),
+    Mutant("store it so in the fused kernel", "optim/vectors.py",
+           "    _sgd(displacements, grads, [], 0.0, 0.0, scale, accepted)\n",
+           "    _sgd(displacements, grads, [], 0.0, 0.0, torch.full_like(scale, -1.0), accepted)\n"
+           "    if params[0].is_cpu:\n"
+           "        _sgd(params, displacements, [], 0.0, 0.0, scale, accepted)\n        return\n"),
+    Mutant("remember the step with its multiplier", "optim/polyak.py",
+           "remember_step(last_step, step, accepted)",
+           'remember_step(last_step, step * options["lr"], accepted)'),
+    Mutant("remember a zero step", "rules/smooth_reset.py",
+           "accepted & (step > 0.0)", "accepted & (step >= 0.0)"),
+    Mutant("let a negative gap through", "rules/polyak.py",
+           "maximum(loss - lower_bound, 0.0)", "(loss - lower_bound)"),
+    Mutant("forget c in the Armijo test", "rules/armijo.py",
+           "test.loss - test.c * trial", "test.loss - trial"),
+    Mutant("skip trials that could succeed", "rules/armijo.py",
+           "return sufficient_loss(test, search.trial) < test.lower_bound",
+           "return sufficient_loss(test, search.trial) < test.lower_bound + 0.1"),
+    Mutant("count skipped trials", "rules/armijo.py",
+           "where(cannot_succeed(test, search), 0, 1)", "1"),
+    Mutant("accept a NaN batch", "rules/polyak.py",
+           "return is_finite(loss) & is_finite(grad_sqnorm)", "return is_finite(grad_sqnorm)"),
+    Mutant("decay by lr instead of the step", "optim/base.py",
+           '1.0 - step * group["weight_decay"]', '1.0 - group["lr"] * group["weight_decay"]'),
+    Mutant("leave decay out of trial losses", "optim/armijo.py",
+           "(loss + self._decay_term(sample.groups, loss.dtype)).item()", "loss.item()"),
+    Mutant("do not rewind the random stream", "optim/replay.py",
+           "        self._restore(self._before)", "        pass"),
+    Mutant("do not restore the buffers", "optim/replay.py",
+           "        if self._buffers:", "        if False:"),
+    Mutant("keep casts of other parameter values", "optim/armijo.py",
+           "                    torch.clear_autocast_cache()\n", ""),
+    Mutant("do not restore the gradients", "optim/armijo.py",
+           "                param.grad = grad\n", "                pass\n"),
+    Mutant("round a half-precision displacement on load", "optim/base.py",
+           "if saved is not None and param.dtype", "if False and param.dtype"),
+    Mutant("search from the start after a resume", "optim/base.py",
+           '            for name, default in self.defaults.items():\n'
+           '                group.setdefault(name, default)\n',
+           '            group.update({k: v for k, v in self.defaults.items() if k == "last_step"})\n'),
+    Mutant("growth per step instead of per epoch", "rules/smooth_reset.py",
+           "growth ** (1.0 / steps_per_epoch)", "growth"),
+    Mutant("square root of s_beta", "rules/scaling.py",
+           "return (1.0 - momentum**0.5) ** 2", "return 1.0 - momentum**0.5"),
+]  # fmt: skip
+
+
+def first_failure(mutant: Mutant, folder: Path) -> str | None:
+    """The first test that notices, or None."""
+    source = folder / "src"
+    shutil.copytree(ROOT / "src", source)
+    path = source / "heavystep" / mutant.file
+    text = path.read_text()
+    if text.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.name}: {mutant.old!r} occurs {text.count(mutant.old)} times")
+    path.write_text(text.replace(mutant.old, mutant.new))
+    command = [sys.executable, "-m", "pytest", str(ROOT / "tests"), "-x", "-q", "-p",
+               "no:cacheprovider", "-m", "not slow", "--no-header",
+               f"--ignore={ROOT / 'tests' / 'test_architecture.py'}"]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if run.returncode not in (0, 1):
+        raise SystemExit(f"{mutant.name}: pytest did not run\n{run.stdout}\n{run.stderr}")
+    failed = [line for line in run.stdout.splitlines() if line.startswith("FAILED")]
+    return failed[0].split(" ")[1].split("tests/")[-1] if failed else None
+
+
+def main() -> None:
+    """Try every mutant and print who noticed."""
+    console, missed = Console(), 0
+    table = Table("mutant", "noticed by", title="Mutants")
+    with console.status("") as status:
+        for mutant in MUTANTS:
+            status.update(mutant.name)
+            with tempfile.TemporaryDirectory() as folder:
+                noticed = first_failure(mutant, Path(folder))
+            missed += noticed is None
+            table.add_row(mutant.name, noticed or "[red]nobody")
+    console.print(table)
+    if missed:
+        raise SystemExit(f"{missed} mutants survived")
+
+
+if __name__ == "__main__":
+    main()
