@@ -35,8 +35,7 @@ MUTANTS = [
     Mutant("flip it in the fused kernel", "optim/vectors.py",
            "torch.full_like(scale, update.momentum)", "torch.full_like(scale, -update.momentum)"),
     Mutant("flip it where the host knows the step", "optim/vectors.py",
-           "_sgd(params, grads, displacements, update.momentum,",
-           "_sgd(params, grads, displacements, -update.momentum,"),
+           "refused, update.momentum, 1.0 + step)", "refused, -update.momentum, 1.0 + step)"),
     Mutant("drop the Polyak cap", "rules/polyak.py", "minimum(ratio, cap)", "ratio"),
     Mutant("drop max_step from the cap", "rules/smooth_reset.py",
            "return minimum(factor * last_step, max_step)",
@@ -57,10 +56,10 @@ MUTANTS = [
            "        new = torch.where(update.accepted, theta - update.step * buffer, theta)\n"
            "        return new, torch.where(update.accepted, buffer, displacement)\n"),
     Mutant("store it so in the fused kernel", "optim/vectors.py",
-           "    _sgd(displacements, grads, [], 0.0, 0.0, scale, accepted)\n",
-           "    _sgd(displacements, grads, [], 0.0, 0.0, torch.full_like(scale, -1.0), accepted)\n"
+           "    _sgd(displacements, grads, [], scale, refused)\n",
+           "    _sgd(displacements, grads, [], -1.0, refused)\n"
            "    if params[0].is_cpu:\n"
-           "        _sgd(params, displacements, [], 0.0, 0.0, scale, accepted)\n        return\n"),
+           "        _sgd(params, displacements, [], scale, refused)\n        return\n"),
     Mutant("remember the step with its multiplier", "optim/polyak.py",
            "remember_step(last_step, step, accepted)",
            'remember_step(last_step, step * options["lr"], accepted)'),

@@ -1,5 +1,8 @@
 """SHB and SHBPolyak never wait for the device; on a GPU their step can be a CUDA graph."""
 
+import warnings
+from contextlib import contextmanager
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -65,6 +68,25 @@ def on_gpu(mark_target):
     return mark_target
 
 
+@contextmanager
+def no_synchronisation():
+    """torch refuses every operation that waits for the GPU, and warns that it will."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+@on_gpu
+def test_the_gpu_guard_sees_a_read():
+    value = torch.ones((), device="cuda")
+    with pytest.raises(RuntimeError, match="synchronizing"), no_synchronisation():
+        value.item()
+
+
 @on_gpu
 @every_maker
 def test_no_synchronisation_on_a_gpu(name):
@@ -75,11 +97,8 @@ def test_no_synchronisation_on_a_gpu(name):
         opt.zero_grad()
         loss = loss_of(net, batch)
         loss.backward()
-        torch.cuda.set_sync_debug_mode("error")
-        try:
+        with no_synchronisation():
             opt.step(loss=loss)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
     assert bool(opt.info.accepted)
 
 

@@ -122,42 +122,43 @@ def _one_by_one(
 def _fused(
     params: list[Tensor], grads: list[Tensor], displacements: list[Tensor] | None, update: Update
 ) -> None:
-    """The update on torch's fused SGD kernel, whose condition ``found_inf`` is a tensor.
+    """The update on torch's fused SGD kernel, which does nothing where ``refused`` is 1.
 
     A product with a mask would not do: it turns an infinite or NaN gradient into NaN.
     """
     dtype, accepted, step = params[0].dtype, update.accepted, update.step
+    refused = accepted.logical_not().to(torch.float32)
     if update.shrink is not None:
         shrink = as_scalar(update.shrink, dtype, accepted.device)
         torch._foreach_mul_(params, torch.where(accepted, shrink, 1.0))
     if displacements and isinstance(step, float) and dtype == torch.float32 and step > 1e-8:
         # buffer <- momentum * buffer + (1 - dampening) * gradient, parameter += buffer. In
         # double precision 1 - (1 + step) is the step to more digits than float32 has.
-        _sgd(params, grads, displacements, update.momentum, 1.0 + step, -1.0, accepted)
+        _sgd(params, grads, displacements, -1.0, refused, update.momentum, 1.0 + step)
         return
     scale = as_scalar(step, dtype, accepted.device)
     if displacements is None:
-        _sgd(params, grads, [], 0.0, 0.0, scale, accepted)
+        _sgd(params, grads, [], scale, refused)
         return
     # Times 1 leaves a refused displacement as it was, to the bit.
     momentum = torch.where(accepted, torch.full_like(scale, update.momentum), 1.0)
     torch._foreach_mul_(displacements, momentum)
-    _sgd(displacements, grads, [], 0.0, 0.0, scale, accepted)
+    _sgd(displacements, grads, [], scale, refused)
     if params[0].is_cpu:  # here a product with the mask is faster, and displacements are finite
         mask = [accepted.to(dtype)] * len(params)
         torch._foreach_addcmul_(params, displacements, mask)
     else:
-        _sgd(params, displacements, [], 0.0, 0.0, torch.full_like(scale, -1.0), accepted)
+        _sgd(params, displacements, [], -1.0, refused)
 
 
 def _sgd(
     params: list[Tensor],
     grads: list[Tensor],
     buffers: list[Tensor],
-    momentum: float,
-    dampening: float,
     lr: Tensor | float,
-    accepted: Tensor,
+    refused: Tensor,
+    momentum: float = 0.0,
+    dampening: float = 0.0,
 ) -> None:
     torch._fused_sgd_(
         params,
@@ -170,7 +171,7 @@ def _sgd(
         nesterov=False,
         maximize=False,
         is_first_step=False,
-        found_inf=torch.where(accepted, 0.0, 1.0).to(torch.float32),
+        found_inf=refused,
     )
 
 
