@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
 ROOT = Path(__file__).parent.parent
 
@@ -123,18 +122,15 @@ def first_failure(mutant: Mutant, folder: Path) -> str | None:
 
 def main() -> None:
     """Try every mutant and print who noticed."""
-    console, missed = Console(), 0
-    table = Table("mutant", "noticed by", title="Mutants")
-    with console.status("") as status:
-        for mutant in MUTANTS:
-            status.update(mutant.name)
-            with tempfile.TemporaryDirectory() as folder:
-                noticed = first_failure(mutant, Path(folder))
-            missed += noticed is None
-            table.add_row(mutant.name, noticed or "[red]nobody")
-    console.print(table)
+    console, missed = Console(soft_wrap=True), 0
+    for mutant in MUTANTS:
+        with console.status(mutant.name), tempfile.TemporaryDirectory() as folder:
+            noticed = first_failure(mutant, Path(folder))
+        missed += noticed is None
+        console.print(f"{mutant.name}: {noticed or 'NOBODY NOTICED'}", highlight=False)
+    print(f"{len(MUTANTS) - missed} of {len(MUTANTS)} mutants noticed")
     if missed:
-        raise SystemExit(f"{missed} mutants survived")
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

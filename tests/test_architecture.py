@@ -112,8 +112,8 @@ def test_signature_is_the_design(cls):
 
 @pytest.mark.parametrize("cls", SIGNATURES, ids=lambda cls: cls.__name__)
 def test_every_argument_is_documented_once(cls):
-    section = cls.__doc__.split("Args:")[1].split("Raises:")[0]
-    documented = re.findall(r"^ +(\w+): \S", section, flags=re.MULTILINE)
+    section = inspect.getdoc(cls).split("Args:")[1].split("Raises:")[0]
+    documented = re.findall(r"^    (\w+): \S", section, flags=re.MULTILINE)
     assert documented == list(inspect.signature(cls).parameters)
 
 

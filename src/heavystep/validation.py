@@ -69,7 +69,7 @@ def real(name: str, value: Any, interval: Interval) -> None:
             if number in interval:
                 return
             raise ValueError(f"{label(name)} must be {interval}, got {value!r}")
-    raise TypeError(f"{label(name)} must be a number {interval}, got {value!r}")
+    raise TypeError(f"{label(name)} must be a real number ({interval}), got {value!r}")
 
 
 def integer(name: str, value: Any, least: int) -> None:

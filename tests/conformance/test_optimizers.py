@@ -106,9 +106,10 @@ def test_diminishing_variants(rule):
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 def test_fixed_step(momentum):
-    problem, indices, theta = PROBLEMS["logistic"], index_sequence(STEPS), None
+    problem, indices = PROBLEMS["logistic"], index_sequence(STEPS)
     theta = parameter(problem)
-    iterates, _ = run(SHB([theta], lr=0.05, momentum=momentum), theta, problem, indices)
+    opt = SHB([theta], lr=0.05, momentum=momentum)
+    iterates, _ = run(opt, theta, problem, indices, lower_bounds=False)
     expected = reference.fixed_step(problem, problem.theta0, indices, gamma=0.05, beta=momentum)
     np.testing.assert_allclose(iterates, expected, rtol=1e-12, atol=1e-12)
 
@@ -119,7 +120,7 @@ def test_fixed_step_under_a_scheduler_is_heavy_ball_and_not_sgd():
     theta = parameter(problem)
     opt = SHB([theta], lr=0.05, momentum=0.9)
     decay = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)
-    iterates, _ = run(opt, theta, problem, indices, decay)
+    iterates, _ = run(opt, theta, problem, indices, decay, lower_bounds=False)
     expected = reference.fixed_step(
         problem, problem.theta0, indices, gamma=lambda k: 0.05 * 0.9**k, beta=0.9
     )

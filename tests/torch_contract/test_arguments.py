@@ -52,7 +52,7 @@ def test_c_above_one_is_for_polyak_only():
 
 def test_polyak_needs_a_lower_bound():
     with pytest.raises(
-        TypeError, match=r"lower_bound \(f_star\) must be a number finite, got None"
+        TypeError, match=r"lower_bound \(f_star\) must be a real number \(finite\), got None"
     ):
         SHBPolyak(make_net().parameters(), lower_bound=None)
 

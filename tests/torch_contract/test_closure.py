@@ -1,5 +1,6 @@
 """The closure contract: both styles, loss=, what is left behind, how often it is called."""
 
+import math
 import warnings
 
 import pytest
@@ -230,6 +231,38 @@ def test_lower_bound_for_one_step():
         theta.grad = torch.ones(1)
         opt.step(loss=5.0, lower_bound=bound)
         assert float(opt.info.step) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "bound", [float("nan"), float("inf"), torch.tensor(float("nan")), torch.tensor(-math.inf)]
+)
+@pytest.mark.parametrize("case", [c for c in OPTIMIZERS if c.adaptive], ids=lambda c: c.id)
+def test_a_bound_that_is_no_number_harms_nothing(case, bound):
+    net, batch = make_net(), make_batches(1)[0]
+    opt = case.make(net.parameters())
+    before = snapshot(net)
+    if case.needs_closure or not isinstance(bound, torch.Tensor):
+        with pytest.raises(ValueError, match=r"lower_bound \(f_star\) must be finite, got"):
+            take_step(opt, net, batch, case, lower_bound=bound)
+    else:
+        take_step(opt, net, batch, case, lower_bound=bound)  # cannot be read without waiting
+        assert not opt.info.accepted
+    assert same(before, net.state_dict())
+
+
+@pytest.mark.parametrize("bound", ["low", torch.ones(2), [1.0]])
+def test_a_bound_must_be_one_number(bound):
+    net, batch = make_net(), make_batches(1)[0]
+    for cls in (SHBPolyak, SHBArmijo):
+        opt = cls(net.parameters())
+        with pytest.raises(TypeError, match=r"lower_bound \(f_star\) must be a real number"):
+            opt.step(lambda: loss_of(net, batch), lower_bound=bound)
+
+
+def test_a_fixed_step_has_no_use_for_a_bound():
+    net, batch = make_net(), make_batches(1)[0]
+    with pytest.raises(TypeError, match="lower_bound means nothing"):
+        take_step(SHB(net.parameters(), lr=0.1), net, batch, OPTIMIZERS[0], lower_bound=0.0)
 
 
 MISUSE = {

@@ -15,6 +15,7 @@ MAKERS = {
     "SHBPolyak": lambda p: SHBPolyak(p, weight_decay=0.1),
     "SHBPolyak single": lambda p: SHBPolyak(p, foreach=False),
     "SHBPolyak objective": lambda p: SHBPolyak(p, weight_decay=0.1, decay="objective"),
+    "SHBPolyak with a tensor lr": lambda p: SHBPolyak(p, lr=torch.tensor(0.5)),
     "SPS": lambda p: SPS(p, c=0.5, steps_per_epoch=10),
 }
 READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__")

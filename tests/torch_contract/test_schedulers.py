@@ -143,5 +143,5 @@ def test_diminishing_needs_a_cap_to_diminish():
         ValueError, match=r"must have a max_step \(gamma_max\) to diminish, got SHB"
     ):
         Diminishing(SHB(make_net().parameters(), lr=0.1))
-    with pytest.raises(TypeError, match="eta_power must be a number finite, got 'fast'"):
+    with pytest.raises(TypeError, match=r"eta_power must be a real number \(finite\), got 'fast'"):
         Diminishing(SHBPolyak(make_net().parameters()), eta_power="fast")

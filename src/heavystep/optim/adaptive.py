@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from heavystep import validation
@@ -16,15 +17,15 @@ PRACTICAL_STEPS_PER_EPOCH = 500
 class AdaptiveHeavyBall(HeavyBall):
     """Heavy ball whose step is chosen by a rule with a cap and a smooth reset."""
 
-    ranges: ClassVar[Mapping[str, validation.Interval]] = {
-        **HeavyBall.ranges,
+    _ranges: ClassVar[Mapping[str, validation.Interval]] = {
+        **HeavyBall._ranges,
         "c": validation.POSITIVE,
         "max_step": validation.POSITIVE,
         "lower_bound": validation.FINITE,
         "steps_per_epoch": validation.AT_LEAST_ONE,
         "growth": validation.AT_LEAST_ONE,
     }
-    optional: ClassVar[frozenset[str]] = frozenset({"steps_per_epoch"})
+    _optional: ClassVar[frozenset[str]] = frozenset({"steps_per_epoch"})
 
     def __init__(self, params: ParamsT, defaults: Group) -> None:
         if defaults["steps_per_epoch"] == "auto":
@@ -44,6 +45,15 @@ class AdaptiveHeavyBall(HeavyBall):
 
     def _kappa(self) -> Any:
         return kappa(self._options["scaling"], self._options["momentum"])
+
+    def _lower_bound(self, lower_bound: Any) -> Any:
+        """The bound given for one step, or else the optimizer's."""
+        if lower_bound is None:
+            return self._options["lower_bound"]
+        if isinstance(lower_bound, Tensor) and lower_bound.numel() == 1:
+            return lower_bound.detach().reshape(())
+        validation.real("lower_bound", lower_bound, validation.FINITE)
+        return lower_bound
 
     def _cap(self, last_step: Any) -> Any:
         factor = growth_factor(self._options["growth"], self._options["steps_per_epoch"])

@@ -1,7 +1,9 @@
 """One text for each constructor argument, so that no argument is described twice."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from inspect import cleandoc
+from textwrap import fill
+from typing import Any, TypeVar
 
 T = TypeVar("T", bound=type)
 
@@ -27,8 +29,15 @@ _TEXTS = {
     "buffers": "buffers that a forward pass changes, such as BatchNorm statistics: pass "
     "``model.buffers()``, or ``model.buffers`` if the model moves to a device later. They "
     "change once a step, however many trials are made.",
-    "foreach": "multi-tensor kernels (None or True) or one tensor after another (False), "
-    "which needs less temporary memory.",
+    "foreach": "multi-tensor kernels (None or True), or one tensor after another (False).",
+}
+
+
+_LAYOUT: dict[str, Any] = {
+    "width": 96,
+    "initial_indent": " " * 4,
+    "subsequent_indent": " " * 8,
+    "break_on_hyphens": False,
 }
 
 
@@ -36,8 +45,10 @@ def documented(*names: str, **overrides: str) -> Callable[[T], T]:
     """Append the ``Args`` section for the named arguments to a class docstring."""
 
     def decorate(cls: T) -> T:
-        lines = [f"    {name}: {overrides.get(name, _TEXTS.get(name, ''))}" for name in names]
-        cls.__doc__ = f"{cls.__doc__}\n\nArgs:\n" + "\n".join(lines) + "\n"
+        lines = [
+            fill(f"{name}: {overrides.get(name) or _TEXTS[name]}", **_LAYOUT) for name in names
+        ]
+        cls.__doc__ = f"{cleandoc(cls.__doc__ or '')}\n\nArgs:\n" + "\n".join(lines) + "\n"
         return cls
 
     return decorate

@@ -66,12 +66,12 @@ class SHBArmijo(AdaptiveHeavyBall):
     ("practical").
     """
 
-    ranges: ClassVar[Mapping[str, validation.Interval]] = {
-        **AdaptiveHeavyBall.ranges,
+    _ranges: ClassVar[Mapping[str, validation.Interval]] = {
+        **AdaptiveHeavyBall._ranges,
         "c": validation.OPEN_UNIT,
         "decrease_factor": validation.OPEN_UNIT,
     }
-    optional: ClassVar[frozenset[str]] = AdaptiveHeavyBall.optional | {"lower_bound"}
+    _optional: ClassVar[frozenset[str]] = AdaptiveHeavyBall._optional | {"lower_bound"}
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class SHBArmijo(AdaptiveHeavyBall):
             )
         self._one_source(closure, loss)
         assert closure is not None
-        replay = Replay(self._all_params, self._buffers())
+        replay = Replay(self._all_params[0].device, self._buffers())
         returned, calls_backward = self._call(closure)
         replay.first_done()
         sample = self._sample(returned)
@@ -156,7 +156,9 @@ class SHBArmijo(AdaptiveHeavyBall):
 
     def _test(self, sample: Sample, returned: Any, lower_bound: Any) -> ArmijoTest:
         options = self._options
-        bound = options["lower_bound"] if lower_bound is None else float(lower_bound)
+        if isinstance(lower_bound, Tensor) and lower_bound.numel() == 1:
+            lower_bound = lower_bound.item()
+        bound = self._lower_bound(lower_bound)
         assert sample.loss is not None
         loss, grad_sqnorm = torch.stack((sample.loss, sample.grad_sqnorm)).tolist()
         formats = [sample.loss.dtype]
@@ -165,7 +167,7 @@ class SHBArmijo(AdaptiveHeavyBall):
         return ArmijoTest(
             loss=loss,
             grad_sqnorm=grad_sqnorm,
-            lower_bound=-inf if bound is None else bound,
+            lower_bound=-inf if bound is None else float(bound),
             c=options["c"],
             decrease_factor=options["decrease_factor"],
             max_trials=options["max_trials"],
@@ -242,7 +244,7 @@ class SHBArmijo(AdaptiveHeavyBall):
                 f"gradient norm {test.grad_sqnorm:g}); the batch was refused. If this goes on, "
                 "lower max_step or raise max_trials",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=5,  # the line that calls step()
             )
         return Decision(step, search.accepted, search.at_first, search.trials)
 

@@ -73,17 +73,17 @@ class HeavyBall(Optimizer):
     :math:`\gamma_k`; everything else is here.
     """
 
-    ranges: ClassVar[Mapping[str, validation.Interval]] = {
+    _ranges: ClassVar[Mapping[str, validation.Interval]] = {
         "lr": validation.NON_NEGATIVE,
         "momentum": validation.UNIT,
         "weight_decay": validation.NON_NEGATIVE,
     }
     """The allowed range of each numeric option."""
 
-    optional: ClassVar[frozenset[str]] = frozenset()
+    _optional: ClassVar[frozenset[str]] = frozenset()
     """Numeric options that may be None."""
 
-    may_differ: ClassVar[frozenset[str]] = frozenset(
+    _may_differ: ClassVar[frozenset[str]] = frozenset(
         {"params", "param_names", "lr", "initial_lr", "weight_decay", "last_step"}
     )
     """Options that parameter groups need not share, besides what schedulers add."""
@@ -178,7 +178,7 @@ class HeavyBall(Optimizer):
                 "no parameter has a gradient and nothing was updated: call loss.backward() "
                 "before step(loss=loss)",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=6,  # the line that calls step()
             )
             return Sample(groups, value, torch.zeros((), dtype=dtype, device=device))
         if value is not None:
@@ -251,7 +251,7 @@ class HeavyBall(Optimizer):
     def _displacements(self, active: Active) -> list[Tensor] | None:
         """theta_k - theta_{k-1} of each parameter; None while there is no momentum."""
         momentum = active.group["momentum"]
-        if not momentum and not any("displacement" in self.state[p] for p in active.params):
+        if not momentum and not any(self.state.get(p) for p in active.params):
             return None
         displacements = []
         for param in active.params:
@@ -276,8 +276,8 @@ class HeavyBall(Optimizer):
         return torch.float64 if wide else torch.float32, params[0].device
 
     def _check_options(self, options: Group) -> None:
-        for name, interval in self.ranges.items():
-            if options[name] is not None or name not in self.optional:
+        for name, interval in self._ranges.items():
+            if options[name] is not None or name not in self._optional:
                 validation.real(name, options[name], interval)
         validation.choice("decay", options["decay"], DECAYS)
         validation.choice("foreach", options["foreach"], (None, True, False))
@@ -285,9 +285,10 @@ class HeavyBall(Optimizer):
     def _check_agreement(self) -> None:
         """All groups share the rule's constants, in range whatever a scheduler did to them."""
         first, *others = self.param_groups
-        self._check_options(first)
+        # Not lr: it may be a tensor on the device, which must not be read at every step.
+        self._check_options({**first, "lr": 1.0})
         for other in others:
-            for name in self.defaults.keys() - self.may_differ:
+            for name in self.defaults.keys() - self._may_differ:
                 if other[name] != first[name]:
                     validation.disagree(name, (g[name] for g in self.param_groups))
 

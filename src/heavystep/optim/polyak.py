@@ -84,9 +84,11 @@ class SHBPolyak(AdaptiveHeavyBall):
         options = self._options
         last_step = self._last_step(sample.grad_sqnorm)
         cap = self._cap(last_step)
-        bound = options["lower_bound"] if lower_bound is None else lower_bound
+        bound = self._lower_bound(lower_bound)
         step = polyak_step(sample.loss, sample.grad_sqnorm, bound, options["c"], self._kappa(), cap)
-        accepted = batch_is_finite(sample.loss, sample.grad_sqnorm)
+        assert sample.loss is not None
+        # The gap, and not the loss: a bound given for one step may be NaN on the device.
+        accepted = batch_is_finite(sample.loss - bound, sample.grad_sqnorm)
         # In place, so that a captured CUDA graph finds its memory again.
         last_step.copy_(remember_step(last_step, step, accepted))
         return Decision(step, accepted, accepted & (step == cap), trials=0)

@@ -4,7 +4,7 @@ A line search calls the closure again at trial points. Dropout must then draw th
 of the first evaluation, and BatchNorm must not see the batch twice.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -27,14 +27,11 @@ class Replay:
     is as the first evaluation left it.
     """
 
-    def __init__(self, params: Sequence[Tensor], buffers: Iterable[Tensor]) -> None:
+    def __init__(self, device: torch.device, buffers: Iterable[Tensor]) -> None:
         self._buffers = list(buffers)
-        kinds = {tensor.device.type for tensor in params} - {"cpu", "meta"}
-        self._devices = [
-            torch.device(kind, index)
-            for kind in kinds
-            for index in range(torch.get_device_module(kind).device_count())
-        ]
+        # All devices of the kind: a forward may use others than the parameters'.
+        count = 0 if device.type == "cpu" else torch.get_device_module(device).device_count()
+        self._devices = [torch.device(device.type, index) for index in range(count)]
         self._before = self._snapshot()
         self._after = self._before
 

@@ -60,6 +60,8 @@ class SHB(HeavyBall):
             super()._one_source(closure, loss)
 
     def _decide(self, sample: Sample, lower_bound: Any) -> Decision:
+        if lower_bound is not None:
+            raise TypeError("SHB has a fixed step: lower_bound means nothing to it")
         loss = sample.grad_sqnorm if sample.loss is None else sample.loss
         accepted = batch_is_finite(loss, sample.grad_sqnorm)
         return Decision(1.0, accepted, capped=False, trials=0)
