@@ -104,6 +104,30 @@ def test_diminishing_variants(rule):
     np.testing.assert_allclose(iterates, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("foreach", [None, False])
+@pytest.mark.parametrize("rule", RULES)
+def test_float32_follows_to_its_own_rounding(rule, foreach):
+    """A step moves theta by at most a few units; rounding adds up over the steps taken.
+
+    Momentum multiplies an error by at most 1 / (1 - beta), so that after K steps it stays
+    below about K eps |theta| / (1 - beta) on this convex problem.
+    """
+    problem, (cls, options) = PROBLEMS["least squares"], RULES[rule]
+    indices, momentum = index_sequence(60), 0.7
+    theta = torch.tensor(problem.theta0, dtype=torch.float32, requires_grad=True)
+    opt = cls(
+        [theta], momentum=momentum, max_step=0.04, steps_per_epoch=10, foreach=foreach, **options
+    )
+    iterates, _ = run(opt, theta, problem, indices)
+    expected, _ = reference.trajectory(
+        rule, problem, problem.theta0, indices, scaling="practical", beta=momentum, c=options["c"],
+        gamma_max=0.04, omega=options.get("decrease_factor"), n_b=10, growth=options["growth"],
+    )  # fmt: skip
+    bound = 60 * np.finfo(np.float32).eps * np.abs(expected).max() / (1 - momentum)
+    assert bound < 2e-4
+    np.testing.assert_allclose(iterates, expected, rtol=0, atol=bound)
+
+
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 def test_fixed_step(momentum):
     problem, indices = PROBLEMS["logistic"], index_sequence(STEPS)

@@ -213,6 +213,31 @@ def test_the_norm_is_accurate_in_float32():
     assert float(opt.info.grad_sqnorm) == pytest.approx(exact, rel=5e-7)
 
 
+@every_optimizer
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_model_may_change_its_format_in_the_middle(case, dtype):
+    net, batches = make_net(), make_batches(6)
+    opt = case.make(net.parameters())
+    for batch in batches[:2]:
+        take_step(opt, net, batch, case)
+    net.to(dtype)
+    for x, y in batches[2:]:
+        before = [p.detach().clone() for p in net.parameters()]
+        old = [
+            opt.state.get(p, {}).get("displacement", torch.zeros(())).clone()
+            for p in net.parameters()
+        ]
+        take_step(opt, net, (x.to(dtype), y), case)
+        assert opt.info.accepted
+        momentum = opt.param_groups[0]["momentum"]
+        for p, theta, d in zip(net.parameters(), before, old, strict=True):
+            wide = torch.float64 if dtype == torch.float64 else torch.float32
+            motion = momentum * d.to(wide) - float(opt.info.step) * p.grad.to(wide)
+            tolerance = 1e-12 if dtype == torch.float64 else 2e-2
+            expected = (theta.to(wide) + motion).to(dtype)
+            torch.testing.assert_close(p.detach(), expected, rtol=tolerance, atol=tolerance)
+
+
 def test_mixed_float32_and_float64_parameters():
     """Scalars are then float64; each tensor is updated in its own format."""
     a = torch.tensor([1.0, 2.0], dtype=torch.float32, requires_grad=True)

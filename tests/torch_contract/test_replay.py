@@ -144,6 +144,21 @@ def test_autocast_around_or_inside_the_closure(outside, backward):
     assert after < 0.8 * before
 
 
+@pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
+def test_autocast_around_the_whole_loop(cls):
+    """One autocast around many steps: each closure must see the parameters as they are now."""
+    theta = torch.tensor([[4.0, -2.0]], requires_grad=True)
+    opt = cls([theta], momentum=0.0)
+    losses = []
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for _ in range(6):
+            loss = opt.step(
+                lambda: torch.nn.functional.linear(torch.ones(1, 2), theta).float().square().sum()
+            )
+            losses.append(float(loss))
+    assert losses[-1] < 0.1 * losses[0]
+
+
 def test_autocast_with_polyak():
     net, batches = make_net(), make_batches(30)
     opt = SHBPolyak(net.parameters())

@@ -230,7 +230,8 @@ class SHBArmijo(AdaptiveHeavyBall):
 
     def _copy_of(self, param: Tensor) -> Tensor:
         copy = self._origin.get(param)
-        if copy is None or copy.device != param.device or copy.stride() != param.stride():
+        same = copy is not None and (copy.device, copy.dtype) == (param.device, param.dtype)
+        if copy is None or not same or copy.shape != param.shape:
             copy = self._origin[param] = torch.empty_like(param)
         return copy
 
@@ -247,10 +248,6 @@ class SHBArmijo(AdaptiveHeavyBall):
                 stacklevel=5,  # the line that calls step()
             )
         return Decision(step, search.accepted, search.at_first, search.trials)
-
-    @property
-    def _all_params(self) -> list[Tensor]:
-        return [param for group in self.param_groups for param in group["params"]]
 
     def _check_options(self, options: Group) -> None:
         super()._check_options(options)

@@ -153,8 +153,10 @@ class HeavyBall(Optimizer):
             )
 
     def _call(self, closure: Closure) -> tuple[Any, bool]:
-        params = [param for group in self.param_groups for param in group["params"]]
+        params = self._all_params
         self._watch = GradientWatch(params)
+        # An autocast around the training loop keeps casts of the parameters before the last step.
+        torch.clear_autocast_cache()
         try:
             return evaluate_with_gradients(closure, params, self._watch)
         finally:
@@ -237,7 +239,10 @@ class HeavyBall(Optimizer):
         heavy_ball(active.params, active.grads, self._displacements(active), update, self._foreach)
 
     def _report(self, loss: Any, grad_sqnorm: Any, decision: Decision) -> None:
-        base_step = where(decision.accepted, decision.base_step, 0.0)
+        base_step = decision.base_step
+        if isinstance(grad_sqnorm, Tensor):
+            base_step = as_scalar(base_step, grad_sqnorm.dtype, grad_sqnorm.device)
+        base_step = where(decision.accepted, base_step, 0.0)
         self._outcome.update(
             step=self.param_groups[0]["lr"] * base_step,
             base_step=base_step,
@@ -255,15 +260,19 @@ class HeavyBall(Optimizer):
             return None
         displacements = []
         for param in active.params:
-            state = self.state[param]
-            if "displacement" not in state:
-                state["displacement"] = torch.zeros_like(
-                    param, dtype=state_dtype(param.dtype), memory_format=torch.preserve_format
-                )
-            elif state["displacement"].device != param.device:
-                state["displacement"] = state["displacement"].to(param.device)
-            displacements.append(state["displacement"])
+            state, dtype = self.state[param], state_dtype(param.dtype)
+            displacement = state.get("displacement")
+            if displacement is None:
+                displacement = torch.zeros_like(param, dtype=dtype)
+            elif displacement.device != param.device or displacement.dtype != dtype:
+                displacement = displacement.to(param.device, dtype)  # the model was moved
+            state["displacement"] = displacement
+            displacements.append(displacement)
         return displacements
+
+    @property
+    def _all_params(self) -> list[Tensor]:
+        return [param for group in self.param_groups for param in group["params"]]
 
     @property
     def _foreach(self) -> bool:
@@ -271,8 +280,8 @@ class HeavyBall(Optimizer):
 
     def _scalar_format(self) -> tuple[torch.dtype, torch.device]:
         """Format and place of losses, norms and steps."""
-        params = self.param_groups[0]["params"]
-        wide = any(p.dtype == torch.float64 for g in self.param_groups for p in g["params"])
+        params = self._all_params
+        wide = any(param.dtype == torch.float64 for param in params)
         return torch.float64 if wide else torch.float32, params[0].device
 
     def _check_options(self, options: Group) -> None:
@@ -333,8 +342,7 @@ class HeavyBall(Optimizer):
         # torch casts floating-point state to the parameter's format, which would round the
         # float32 displacement of a half-precision parameter.
         saved_ids = [i for group in state_dict["param_groups"] for i in group["params"]]
-        params = [param for group in self.param_groups for param in group["params"]]
-        for saved_id, param in zip(saved_ids, params, strict=True):
+        for saved_id, param in zip(saved_ids, self._all_params, strict=True):
             saved = state_dict["state"].get(saved_id, {}).get("displacement")
             if saved is not None and param.dtype != state_dtype(param.dtype):
                 self.state[param]["displacement"] = saved.detach().to(
