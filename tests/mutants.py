@@ -16,6 +16,7 @@ from typing import NamedTuple
 from rich.console import Console
 
 ROOT = Path(__file__).parent.parent
+TIMEOUT = 600
 
 
 class Mutant(NamedTuple):
@@ -117,11 +118,16 @@ def first_failure(mutant: Mutant, folder: Path) -> str | None:
                "no:cacheprovider", "-m", "not slow", "--no-header",
                f"--ignore={ROOT / 'tests' / 'test_architecture.py'}"]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
-    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    try:
+        run = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
+        return f"no end after {TIMEOUT} s"
     if run.returncode not in (0, 1):
         raise SystemExit(f"{mutant.name}: pytest did not run\n{run.stdout}\n{run.stderr}")
     failed = [line for line in run.stdout.splitlines() if line.startswith("FAILED")]
-    return failed[0].split(" ")[1].split("tests/")[-1] if failed else None
+    return failed[0].removeprefix("FAILED ").split(" - ")[0].split("tests/")[-1] if failed else None
 
 
 def main() -> None:

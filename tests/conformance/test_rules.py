@@ -108,6 +108,19 @@ def test_a_trial_that_cannot_succeed_asks_for_less_than_the_bound():
     assert rules.cannot_succeed(test, start._replace(trial=0.5000001))
 
 
+@pytest.mark.parametrize("factor", [0.3, 0.5, 0.9])
+def test_a_search_ends_when_the_grid_does(factor):
+    """The smallest positive number times 0.9 rounds to itself."""
+    test = rules.ArmijoTest(3.0, 8.0, 0.0, 0.5, factor, 10**9, 0.0)
+    search = rules.ArmijoSearch(1e-320, 0, False, True, False)
+    for _ in range(200):
+        if not search.active:
+            break
+        search = rules.armijo_advance(test, search, inf)
+    assert not search.active
+    assert not search.accepted
+
+
 def test_kappa_is_the_table_of_the_paper():
     for beta in (0.0, 0.5, 0.9):
         s_beta = (1 - beta**0.5) ** 2

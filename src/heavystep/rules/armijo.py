@@ -106,7 +106,9 @@ def armijo_advance(test: ArmijoTest, search: ArmijoSearch, trial_loss: Any) -> A
     accepted = is_finite(trial_loss) & (trial_loss <= sufficient_loss(test, search.trial))
     trials = search.trials + where(cannot_succeed(test, search), 0, 1)
     next_trial = search.trial * test.decrease_factor
-    exhausted = (trials >= test.max_trials) | (next_trial == 0.0)
+    # The smallest positive number times omega may round to itself.
+    underflow = (next_trial == 0.0) | (next_trial == search.trial)
+    exhausted = (trials >= test.max_trials) | underflow
     return ArmijoSearch(
         trial=where(accepted, search.trial, where(exhausted, 0.0, next_trial)),
         trials=trials,
