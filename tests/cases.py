@@ -95,7 +95,8 @@ ARMIJO_CASES = {
     "out of trials": ((3.0, 8.0, -inf, 0.5, 0.5, 2, 0.0), 0.25, [9.0, 9.0], (0.0, 2, False, False, False)),
     "skipped trials do not count": (
         (3.0, 8.0, 0.0, 0.5, 0.5, 1, 0.0), 2.0, [inf, inf, 0.5], (0.5, 1, False, False, True)),
-    "within the tolerance": ((3.0, 8.0, -inf, 0.5, 0.5, 9, 1e-3), 0.25, [2.011], (0.25, 1, True, False, True)),
+    "outside the tolerance": ((3.0, 8.0, -inf, 0.5, 0.5, 9, 1e-3), 0.25, [2.0121], (0.125, 1, False, True, False)),
+    "within the tolerance": ((3.0, 8.0, -inf, 0.5, 0.5, 9, 1e-3), 0.25, [2.0119], (0.25, 1, True, False, True)),
     "zero gradient": ((3.0, 0.0, -inf, 0.5, 0.5, 9, 0.0), 0.25, [], (0.0, 0, False, False, True)),
     "below the bound": ((3.0, 8.0, 4.0, 0.5, 0.5, 9, 0.0), 0.25, [], (0.0, 0, False, False, True)),
     "NaN loss": ((nan, 8.0, -inf, 0.5, 0.5, 9, 0.0), 0.25, [], (0.0, 0, False, False, False)),
@@ -103,9 +104,8 @@ ARMIJO_CASES = {
 }  # fmt: skip
 
 
-POSITIONAL = ("SHB", "SHBPolyak", "SHBArmijo", "SPS", "SLS")
 BAD_NUMBERS = {
-    "lr": ([-0.1, nan, inf], r"lr \(eta\) must be >= 0 and finite, got {}"),
+    "lr": ([-0.1, nan, inf], r"lr \((eta|gamma)\) must be >= 0 and finite, got {}"),
     "momentum": ([-0.1, 1.0, 1.5, nan], r"momentum \(beta\) must be in \[0, 1\), got {}"),
     "weight_decay": ([-1e-4, nan], r"weight_decay must be >= 0 and finite, got {}"),
     "max_step": ([0.0, -1.0, inf, nan], r"max_step \(gamma_max\) must be > 0 and finite, got {}"),
@@ -113,6 +113,7 @@ BAD_NUMBERS = {
     "steps_per_epoch": ([0, 0.5, -3, nan], r"steps_per_epoch \(n_b\) must be >= 1 and finite, got {}"),
     "lower_bound": ([nan, inf, -inf], r"lower_bound \(f_star\) must be finite, got {}"),
     "decrease_factor": ([0.0, 1.0, -0.5, nan], r"decrease_factor \(omega\) must be in \(0, 1\), got {}"),
+    "loss_eps": ([-1e-9, 1.0, nan], r"loss_eps must be in \[0, 1\), got {}"),
     "max_trials": ([0, -1], r"max_trials must be >= 1, got {}"),
     "c": ([0.0, -1.0, nan], r"c must be .*, got {}"),
 }  # fmt: skip

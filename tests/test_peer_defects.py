@@ -30,6 +30,7 @@ CHANGED = {
     "max_trials": 1,
     "weight_decay": 0.2,
     "decay": "objective",
+    "loss_eps": 0.2,
 }
 """For each argument a value that must show in the run."""
 

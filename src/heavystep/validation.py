@@ -1,6 +1,6 @@
 """Every range error: argument, symbol of the paper, allowed range, value got."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any, NamedTuple, NoReturn
 
@@ -44,23 +44,23 @@ OPEN_UNIT = Interval(0.0, 1.0)
 UNIT = Interval(0.0, 1.0, closed_low=True)
 
 
-def label(name: str) -> str:
+def label(name: str, symbols: Mapping[str, str] = SYMBOLS) -> str:
     """The argument with its symbol, as error messages name it.
 
     >>> label("lr"), label("c")
     ('lr (eta)', 'c')
     """
-    return f"{name} ({SYMBOLS[name]})" if name in SYMBOLS else name
+    return f"{name} ({symbols[name]})" if name in symbols else name
 
 
-def real(name: str, value: Any, interval: Interval) -> None:
+def real(name: str, value: Any, interval: Interval, symbols: Mapping[str, str] = SYMBOLS) -> None:
     """Refuse a value that is not a real number in ``interval``.
 
     >>> real("lr", -0.1, NON_NEGATIVE)
     Traceback (most recent call last):
     ValueError: lr (eta) must be >= 0 and finite, got -0.1
     """
-    if not isinstance(value, (bool, str, bytes)):
+    if not isinstance(value, (bool, str, bytes)) and not getattr(value, "ndim", 0):
         try:
             number = float(value)
         except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -68,8 +68,8 @@ def real(name: str, value: Any, interval: Interval) -> None:
         else:
             if number in interval:
                 return
-            raise ValueError(f"{label(name)} must be {interval}, got {value!r}")
-    raise TypeError(f"{label(name)} must be a real number ({interval}), got {value!r}")
+            raise ValueError(f"{label(name, symbols)} must be {interval}, got {value!r}")
+    raise TypeError(f"{label(name, symbols)} must be a real number ({interval}), got {value!r}")
 
 
 def integer(name: str, value: Any, least: int) -> None:

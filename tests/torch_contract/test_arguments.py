@@ -2,10 +2,12 @@
 
 import inspect
 import re
+from itertools import product
 
+import numpy as np
 import pytest
 import torch
-from training import make_batches, make_net, take_step
+from training import flat, make_batches, make_net, take_step
 
 from cases import BAD_CHOICES, BAD_NUMBERS, OPTIMIZERS
 from heavystep import SHBArmijo, SHBPolyak
@@ -97,7 +99,7 @@ def test_groups_that_disagree(case):
 @every_optimizer
 def test_group_values_are_checked_too(case):
     first, *rest = make_net().parameters()
-    with pytest.raises(ValueError, match=r"^lr \(eta\) must be >= 0 and finite, got -1$"):
+    with pytest.raises(ValueError, match=r"^lr \((eta|gamma)\) must be >= 0 and finite, got -1$"):
         case.make([{"params": [first]}, {"params": rest, "lr": -1}])
     with pytest.raises(ValueError, match=r"^weight_decay must be >= 0 and finite, got -1$"):
         case.make([{"params": [first]}, {"params": rest, "weight_decay": -1}])
@@ -107,6 +109,29 @@ def test_group_values_are_checked_too(case):
 def test_values_that_a_scheduler_drives_out_of_range_are_refused_at_the_step(case):
     net, batch = make_net(), make_batches(1)[0]
     opt = case.make(net.parameters())
-    opt.param_groups[0]["momentum"] = 1.2
-    with pytest.raises(ValueError, match=r"^momentum \(beta\) must be in \[0, 1\), got 1.2$"):
-        take_step(opt, net, batch, case)
+    before = flat(net)
+    for name, value in (("momentum", 1.2), ("lr", -1.0), ("weight_decay", -0.1)):
+        good = opt.param_groups[0][name]
+        opt.param_groups[0][name] = value
+        with pytest.raises(ValueError, match=rf"^{name}.* must be .*, got {value}$"):
+            take_step(opt, net, batch, case)
+        opt.param_groups[0][name] = good
+    assert torch.equal(flat(net), before)
+
+
+@every_optimizer
+def test_numpy_numbers_become_pythons(case):
+    """A checkpoint with numpy's numbers in it would not load with weights_only=True."""
+    opt = case.make(make_net().parameters(), lr=np.float64(0.1), weight_decay=np.float32(0.5))
+    group = opt.param_groups[0]
+    assert type(group["lr"]) is float
+    assert type(group["weight_decay"]) is float
+
+
+def test_a_huge_max_step_is_no_cap():
+    for cls, dtype in product((SHBPolyak, SHBArmijo), (torch.float32, torch.float16)):
+        theta = torch.tensor([2.0], dtype=dtype, requires_grad=True)
+        opt = cls([theta], max_step=1e300, steps_per_epoch=None, momentum=0.0, lower_bound=0.0)
+        opt.step(lambda: theta.square().sum())
+        assert opt.info.accepted
+        assert 0 < float(opt.info.step) < 10

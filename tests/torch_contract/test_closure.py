@@ -35,6 +35,15 @@ def styles(opt, net, batch):
         opt.zero_grad(set_to_none=False)
         return loss_of(net, batch)
 
+    def with_model_zero_grad_only():
+        net.zero_grad(set_to_none=False)
+        return loss_of(net, batch)
+
+    def with_zero_grad_twice():
+        net.zero_grad(set_to_none=False)
+        opt.zero_grad(set_to_none=False)
+        return loss_of(net, batch)
+
     def detached():
         opt.zero_grad()
         loss = loss_of(net, batch)
@@ -51,11 +60,11 @@ def styles(opt, net, batch):
         return loss_of(net, batch).reshape(1)
 
     return (without_backward, with_backward, with_backward_in_place, with_zero_grad_only,
-            detached, as_float, shape_one)  # fmt: skip
+            with_model_zero_grad_only, with_zero_grad_twice, detached, as_float, shape_one)  # fmt: skip
 
 
 @every_optimizer
-@pytest.mark.parametrize("style", range(7))
+@pytest.mark.parametrize("style", range(9))
 def test_every_closure_style_gives_the_same_run(case, style):
     batches, nets = make_batches(), [make_net(), make_net()]
     opts = [case.make(net.parameters()) for net in nets]

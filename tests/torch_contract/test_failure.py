@@ -50,6 +50,21 @@ def test_a_bad_batch_is_as_if_it_had_not_been(case, kind, decay, foreach):
     assert opts[1].info.accepted
 
 
+def test_a_refused_batch_leaves_the_batchnorm_statistics_alone():
+    """Otherwise one NaN input would spoil every later evaluation."""
+    net, (x, y) = make_net(norm=True), make_batches(1)[0]
+    opt = SHBArmijo(net.parameters(), buffers=net.buffers())
+    opt.step(lambda: loss_of(net, (x, y)))
+    before = [b.clone() for b in net.buffers()]
+    stream = torch.get_rng_state()
+    opt.step(lambda: loss_of(net, (x * math.nan, y)))
+    assert not opt.info.accepted
+    assert all(torch.equal(a, b) for a, b in zip(before, net.buffers(), strict=True))
+    assert torch.equal(torch.get_rng_state(), stream)
+    opt.step(lambda: loss_of(net, (x, y)))
+    assert opt.info.accepted
+
+
 def test_nan_gradient_poison_really_is_one():
     net, batch = make_net(), make_batches(1)[0]
     loss = poison(net, batch, "NaN gradient")

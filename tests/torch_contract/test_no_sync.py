@@ -34,7 +34,7 @@ class NoHostRead(TorchDispatchMode):
 @every_maker
 def test_step_reads_nothing_on_the_host(name, monkeypatch):
     net, batches = make_net(), make_batches(3)
-    opt = MAKERS[name](net.parameters())
+    opt, bound_on_device = MAKERS[name](net.parameters()), torch.tensor(0.0)
     for batch in batches:
         opt.zero_grad()
         loss = loss_of(net, batch)
@@ -46,7 +46,8 @@ def test_step_reads_nothing_on_the_host(name, monkeypatch):
                     raise AssertionError(f"the step called Tensor.{method}")
 
                 patched.setattr(torch.Tensor, method, refuse)
-            opt.step(loss=loss, lower_bound=torch.tensor(0.0) if name != "SHB" else None)
+            bound = {"lower_bound": bound_on_device} if "lower_bound" in opt.defaults else {}
+            opt.step(loss=loss, **bound)
     assert opt.info.accepted
 
 
@@ -146,11 +147,15 @@ def test_cuda_graph_replays_the_eager_run(name):
 @pytest.mark.parametrize("decay", ["decoupled", "objective"])
 def test_gpu_and_cpu_agree(dtype, decay):
     batches = make_batches(6, dtype=dtype)
-    for cls in (SHBPolyak, SHBArmijo, SHB):
+    choices = (
+        (SHBPolyak, {"steps_per_epoch": 5}),
+        (SHBArmijo, {"steps_per_epoch": 5}),
+        (SHB, {"lr": 0.1}),
+    )
+    for cls, options in choices:
         runs = []
         for device, foreach in (("cpu", True), ("cuda", True), ("cuda", False)):
             net = make_net(dtype=dtype).to(device)
-            options = {"lr": 0.1} if cls is SHB else {"steps_per_epoch": 5}
             opt = cls(net.parameters(), weight_decay=0.1, decay=decay, foreach=foreach, **options)
             for x, y in batches[: 1 if dtype == torch.bfloat16 else 6]:
                 batch = (x.to(device), y.to(device))

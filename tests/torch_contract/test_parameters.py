@@ -101,7 +101,9 @@ def test_a_batch_without_any_gradient_warns_and_changes_nothing(case):
     net = make_net()
     opt = case.make(net.parameters())
     before = snapshot(net)
-    with pytest.warns(RuntimeWarning, match=r"no parameter has a gradient.*loss\.backward\(\)"):
+    with pytest.warns(
+        RuntimeWarning, match=r"no parameter has a gradient.*was backward\(\) called"
+    ):
         opt.step(lambda: 1.5)
     assert same(before, net.state_dict())
 
@@ -148,6 +150,48 @@ def test_foreach_and_single_tensor_paths_agree(case, dtype, decay):
             take_step(opt, net, (x.to(dtype), y), case)
         tolerance = 100 * torch.finfo(dtype).eps
         torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=tolerance, atol=tolerance)
+
+
+@every_optimizer
+@pytest.mark.parametrize("foreach", [True, False])
+def test_momentum_may_reach_zero_and_come_back(case, foreach):
+    """Schedulers that cycle the momentum: the displacement is kept all the while."""
+    net, batches = make_net(), make_batches(6)
+    opt = case.make(net.parameters(), foreach=foreach, weight_decay=0.1)
+    params = list(net.parameters())
+    previous = [torch.zeros_like(p) for p in params]
+    for batch, momentum in zip(batches, (0.9, 0.9, 0.0, 0.0, 0.9, 0.5), strict=True):
+        opt.param_groups[0]["momentum"] = momentum
+        before = [p.detach().clone() for p in params]
+        take_step(opt, net, batch, case)
+        step = float(opt.info.step)
+        motion = [momentum * d - step * p.grad for p, d in zip(params, previous, strict=True)]
+        for p, theta, m in zip(params, before, motion, strict=True):
+            torch.testing.assert_close(p.detach(), (1 - step * 0.1) * theta + m)
+        previous = motion
+
+
+def test_an_empty_parameter_group_is_allowed():
+    """Splits by decay or by layer leave some groups empty."""
+    for case in OPTIMIZERS:
+        net = make_net()
+        opt = case.make([{"params": []}, {"params": list(net.parameters())}])
+        before = flat(net)
+        take_step(opt, net, make_batches(1)[0], case)
+        assert not torch.equal(flat(net), before), case.id
+
+
+def test_objective_decay_differs_by_group():
+    a, b = (torch.tensor([2.0], dtype=torch.float64, requires_grad=True) for _ in range(2))
+    opt = SHBPolyak([{"params": [a], "weight_decay": 0.3}, {"params": [b], "weight_decay": 1.5}],
+                    decay="objective", momentum=0.0, max_step=10.0, steps_per_epoch=None)  # fmt: skip
+    opt.step(lambda: ((a - 1.0) ** 2 + (b - 1.0) ** 2).sum())
+    loss = 2.0 + 0.15 * 4.0 + 0.75 * 4.0
+    ga, gb = 2.0 + 0.3 * 2.0, 2.0 + 1.5 * 2.0
+    step = 0.5 * loss / (ga**2 + gb**2)
+    assert float(opt.info.loss) == pytest.approx(loss, rel=1e-14)
+    assert float(opt.info.step) == pytest.approx(step, rel=1e-14)
+    assert (a.item(), b.item()) == pytest.approx((2.0 - step * ga, 2.0 - step * gb), rel=1e-14)
 
 
 def test_fused_update_falls_back_on_memory_that_it_cannot_walk():
@@ -250,7 +294,12 @@ def test_mixed_float32_and_float64_parameters():
         opt.step(loss=loss)
     assert opt.info.step.dtype == torch.float64
     assert (a.dtype, b.dtype) == (torch.float32, torch.float64)
-    assert float(b.detach()) < 3.0
+    for param, start, target, rel in ((a, 1.0, 4.0, 1e-6), (b, 3.0, 1.0, 1e-12)):
+        x, d = start, 0.0
+        for _ in range(3):  # every step is at the cap of 0.1
+            d = 0.5 * d - 0.1 * 2.0 * (x - target)
+            x += d
+        assert param[0].item() == pytest.approx(x, rel=rel)
 
 
 @every_optimizer

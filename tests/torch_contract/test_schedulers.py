@@ -9,7 +9,7 @@ from torch.optim import lr_scheduler
 from training import flat, make_batches, make_net, take_step
 
 from cases import OPTIMIZERS
-from heavystep import SHB, Diminishing, SHBArmijo, SHBPolyak
+from heavystep import SHB, SPS, Diminishing, SHBArmijo, SHBPolyak
 
 SCHEDULERS = {
     "LambdaLR": lambda o: lr_scheduler.LambdaLR(o, lambda k: 1 / (k + 1)),
@@ -139,9 +139,32 @@ def test_schedules_at_the_edge_of_the_assumption_are_allowed():
 
 
 def test_diminishing_needs_a_cap_to_diminish():
-    with pytest.raises(
-        ValueError, match=r"must have a max_step \(gamma_max\) to diminish, got SHB"
-    ):
-        Diminishing(SHB(make_net().parameters(), lr=0.1))
+    for wrong, name in ((SHB(make_net().parameters(), lr=0.1), "SHB"), ("opt", "str")):
+        message = rf"must have a max_step \(gamma_max\) to diminish, got {name}: use SHBPolyak"
+        with pytest.raises(TypeError, match=message):
+            Diminishing(wrong)
     with pytest.raises(TypeError, match=r"eta_power must be a real number \(finite\), got 'fast'"):
         Diminishing(SHBPolyak(make_net().parameters()), eta_power="fast")
+
+
+def test_diminishing_starts_from_the_optimizers_own_momentum():
+    for make, momentum in ((SPS, 0.0), (lambda p: SHBPolyak(p, momentum=0.5), 0.5)):
+        opt = make(make_net().parameters())
+        Diminishing(opt)
+        assert opt.param_groups[0]["momentum"] == momentum
+
+
+def test_diminishing_goes_on_after_a_group_is_added():
+    net, batches = make_net(), make_batches(3)
+    first, *rest = net.parameters()
+    opt = SHBPolyak([first], scaling="plain")
+    schedule = Diminishing(opt, horizon=2.0)
+    take_step(opt, net, batches[0], OPTIMIZERS[1])
+    schedule.step()
+    agreed = {name: opt.param_groups[0][name] for name in ("momentum", "max_step")}
+    opt.add_param_group({"params": rest, **agreed})
+    schedule.base_lrs.append(1.0)
+    take_step(opt, net, batches[1], OPTIMIZERS[1])
+    schedule.step()
+    take_step(opt, net, batches[2], OPTIMIZERS[1])
+    assert opt.info.accepted

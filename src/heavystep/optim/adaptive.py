@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from heavystep import validation
-from heavystep.optim.base import Group, HeavyBall
+from heavystep.optim.base import HeavyBall
+from heavystep.optim.options import Group
 from heavystep.rules import FIRST_STEP, SCALINGS, growth_factor, kappa, step_cap
 
 Auto = Literal["auto"]

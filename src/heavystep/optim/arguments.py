@@ -12,7 +12,6 @@ _TEXTS = {
     "lr": "outer multiplier eta of the step, >= 0 (default 1.0). Any torch LR scheduler "
     "drives it; it need not be tuned. May differ by group.",
     "momentum": "heavy-ball momentum beta, in [0, 1).",
-    "c": "constant c of the rule; see the formula above.",
     "max_step": "largest step gamma_max before the multiplier, > 0.",
     "decrease_factor": "factor omega between trial steps, in (0, 1).",
     "lower_bound": "lower bound l of the sampled loss; cross-entropy and squared losses "
@@ -27,8 +26,12 @@ _TEXTS = {
     'sees the data loss alone; "objective": (lambda/2) ||theta||^2 is part of the loss, '
     "of the gradient and of trial losses.",
     "buffers": "buffers that a forward pass changes, such as BatchNorm statistics: pass "
-    "``model.buffers()``, or ``model.buffers`` if the model moves to a device later. They "
-    "change once a step, however many trials are made.",
+    "``model.buffers()``, or ``model.buffers`` if the model changes device or format later. They "
+    "change once a step, however many trials are made, and not at all if the batch is refused.",
+    "loss_eps": "relative rounding error of the loss, in [0, 1); trial losses are compared with a "
+    "tolerance of four times that. None takes the coarsest format in sight: parameters, loss and "
+    "an autocast around ``step``. An autocast inside the closure cannot be seen: give 2**-8 for "
+    "bfloat16.",
     "foreach": "multi-tensor kernels (None or True), or one tensor after another (False).",
 }
 

@@ -1,8 +1,7 @@
 """Stochastic heavy ball with the modified Armijo line search."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any, ClassVar
 
@@ -13,10 +12,11 @@ from torch.optim.optimizer import ParamsT
 from heavystep import validation
 from heavystep.optim.adaptive import AdaptiveHeavyBall, Auto
 from heavystep.optim.arguments import documented
-from heavystep.optim.base import Decision, Group, Sample
-from heavystep.optim.closure import Closure, checked_loss
-from heavystep.optim.replay import Replay
+from heavystep.optim.base import Decision, Sample
+from heavystep.optim.closure import Closure
+from heavystep.optim.options import Group
 from heavystep.optim.torch_primitives import as_scalar
+from heavystep.optim.trials import ParameterCopies, TrialPoints
 from heavystep.rules import (
     ArmijoSearch,
     ArmijoTest,
@@ -31,7 +31,8 @@ Buffers = Iterable[Tensor] | Callable[[], Iterable[Tensor]]
 
 @documented(
     "params", "lr", "momentum", "c", "max_step", "decrease_factor", "lower_bound", "scaling",
-    "steps_per_epoch", "growth", "max_trials", "weight_decay", "decay", "buffers", "foreach",
+    "steps_per_epoch", "growth", "max_trials", "weight_decay", "decay", "buffers", "loss_eps",
+    "foreach",
     c="sufficient decrease constant c, in (0, 1).",
     lower_bound="a lower bound l of the sampled loss, or None. With one (0 for cross-entropy), "
     "trials that cannot succeed are not evaluated; the accepted step is the same to the bit. "
@@ -47,8 +48,10 @@ class SHBArmijo(AdaptiveHeavyBall):
     The search is :mod:`heavystep.rules.armijo`. ``step(closure)`` calls the closure once for
     loss and gradient and once a trial; a closure that leaves ``backward()`` to the optimizer
     makes trials cheaper, since they then run without gradients. All calls of one step see
-    the same random numbers, and afterwards gradients, random streams and ``buffers`` are as
-    one forward and backward would have left them.
+    the same random numbers, and afterwards this optimizer's gradients, random streams and
+    ``buffers`` are as one forward and backward would have left them. (A closure that calls
+    ``backward()`` does so at trial points too, and adds to the gradients of parameters that
+    belong to no group here: leave ``backward()`` to the optimizer if there are any.)
 
     A batch with a non-finite loss or gradient, or whose search fails, changes nothing. A
     vanished gradient or a loss at or below ``lower_bound`` takes no gradient step while
@@ -70,8 +73,9 @@ class SHBArmijo(AdaptiveHeavyBall):
         **AdaptiveHeavyBall._ranges,
         "c": validation.OPEN_UNIT,
         "decrease_factor": validation.OPEN_UNIT,
+        "loss_eps": validation.UNIT,
     }
-    _optional: ClassVar[frozenset[str]] = AdaptiveHeavyBall._optional | {"lower_bound"}
+    _optional: ClassVar[frozenset[str]] = AdaptiveHeavyBall._optional | {"lower_bound", "loss_eps"}
 
     def __init__(
         self,
@@ -90,10 +94,11 @@ class SHBArmijo(AdaptiveHeavyBall):
         weight_decay: float = 0.0,
         decay: str = "decoupled",
         buffers: Buffers | None = None,
+        loss_eps: float | None = None,
         foreach: bool | None = None,
     ) -> None:
         self._buffers = _checked_buffers(buffers)
-        self._origin: dict[Tensor, Tensor] = {}
+        self._copies = ParameterCopies()
         super().__init__(
             params,
             {
@@ -109,61 +114,56 @@ class SHBArmijo(AdaptiveHeavyBall):
                 "max_trials": max_trials,
                 "weight_decay": weight_decay,
                 "decay": decay,
+                "loss_eps": loss_eps,
                 "foreach": foreach,
             },
         )
 
-    @torch.no_grad()
-    def step(
-        self, closure: Closure | None = None, *, loss: Any = None, lower_bound: Any = None
-    ) -> Any:
-        """Search the step size for this batch and take the step.
-
-        Args:
-            closure: returns the loss of the batch at the present parameters; it may call
-                ``backward()`` or leave that to the optimizer.
-            loss: not enough for a line search; refused.
-            lower_bound: lower bound of this batch's loss, instead of the optimizer's.
-
-        Returns:
-            The loss before the step, detached.
-        """
+    def _one_source(self, closure: Closure | None, loss: Any) -> None:
         if closure is None and loss is not None:
             raise TypeError(
                 f"{type(self).__name__} evaluates the loss at trial points and needs "
                 "step(closure); SHBPolyak works with step(loss=loss)"
             )
-        self._one_source(closure, loss)
+        super()._one_source(closure, loss)
+
+    def _evaluate(self, closure: Closure | None, loss: Any) -> tuple[Any, Sample]:
         assert closure is not None
-        replay = Replay(self._all_params[0].device, self._buffers())
+        trials = TrialPoints(closure, self._all_params, self._buffers(), self._copies)
         returned, calls_backward = self._call(closure)
-        replay.first_done()
+        trials.first_evaluation_done(calls_backward)
         sample = self._sample(returned)
-        test = self._test(sample, returned, lower_bound)
+        return returned, sample._replace(trials=trials.along(sample.params, sample.grads))
 
-        def trial_loss() -> float:
-            with torch.set_grad_enabled(calls_backward):
-                value = checked_loss(closure(), "the closure's return value")
-            loss = as_scalar(value, sample.grad_sqnorm.dtype, sample.grad_sqnorm.device)
-            return (loss + self._decay_term(sample.groups, loss.dtype)).item()
+    def _decide(self, sample: Sample, lower_bound: Any) -> Decision:
+        options, trials = self._options, sample.trials
+        assert trials is not None
+        test = self._test(sample, lower_bound)
+        search = armijo_start(test, self._first_trial(sample))
+        if search.active:
+            with trials:
+                while search.active:
+                    loss = inf
+                    if not cannot_succeed(test, search):
+                        loss = self._trial_loss(sample, trials, search.trial)
+                    search = armijo_advance(test, search, loss)
+        if not search.accepted:
+            trials.forget_batch()
+            self._warn_if_failed(test, search)
+        step = self._kappa() * search.trial
+        options["last_step"] = remember_step(options["last_step"], step, search.accepted)
+        return Decision(
+            step, search.accepted, search.at_first, test.loss, test.grad_sqnorm, search.trials
+        )
 
-        search = self._search(test, sample, replay, trial_loss)
-        decision = self._conclude(test, search)
-        if decision.accepted:
-            self._apply(sample, decision)
-        self._report(test.loss, test.grad_sqnorm, decision)
-        return returned
-
-    def _test(self, sample: Sample, returned: Any, lower_bound: Any) -> ArmijoTest:
+    def _test(self, sample: Sample, lower_bound: Any) -> ArmijoTest:
         options = self._options
         if isinstance(lower_bound, Tensor) and lower_bound.numel() == 1:
             lower_bound = lower_bound.item()
         bound = self._lower_bound(lower_bound)
         assert sample.loss is not None
         loss, grad_sqnorm = torch.stack((sample.loss, sample.grad_sqnorm)).tolist()
-        formats = [sample.loss.dtype]
-        if isinstance(returned, Tensor) and returned.is_floating_point():
-            formats.append(returned.dtype)
+        given = options["loss_eps"]
         return ArmijoTest(
             loss=loss,
             grad_sqnorm=grad_sqnorm,
@@ -171,90 +171,44 @@ class SHBArmijo(AdaptiveHeavyBall):
             c=options["c"],
             decrease_factor=options["decrease_factor"],
             max_trials=options["max_trials"],
-            loss_eps=max(torch.finfo(dtype).eps for dtype in formats),
+            loss_eps=self._coarsest_eps(sample) if given is None else given,
         )
 
-    def _search(
-        self,
-        test: ArmijoTest,
-        sample: Sample,
-        replay: Replay,
-        trial_loss: Callable[[], float],
-    ) -> ArmijoSearch:
-        search = armijo_start(test, self._cap(self._options["last_step"]) / self._kappa())
-        if not search.active:
-            return search
-        params, grads = sample.params, sample.grads
-        with self._restored(params, replay) as restore:
-            while search.active:
-                loss = inf
-                if not cannot_succeed(test, search):
-                    restore()
-                    torch._foreach_add_(params, grads, alpha=-search.trial)
-                    replay.rewind()
-                    # A cast cached by an outer autocast is one of other parameter values.
-                    torch.clear_autocast_cache()
-                    loss = trial_loss()
-                search = armijo_advance(test, search, loss)
-        return search
+    def _coarsest_eps(self, sample: Sample) -> float:
+        """Machine epsilon of the coarsest format that the loss is known to pass through."""
+        formats = {param.dtype for param in sample.params} | {sample.loss_dtype}
+        kind = sample.grad_sqnorm.device.type
+        if torch.is_autocast_enabled(kind):
+            formats.add(torch.get_autocast_dtype(kind))
+        return max(torch.finfo(dtype).eps for dtype in formats)
 
-    @contextmanager
-    def _restored(self, params: list[Tensor], replay: Replay) -> Iterator[Callable[[], None]]:
-        """Put ``params``, all gradients and ``replay`` back at the end, whatever happens.
+    def _first_trial(self, sample: Sample) -> float:
+        trial: float = self._cap(self._options["last_step"]) / self._kappa()
+        largest = min((torch.finfo(param.dtype).max for param in sample.params), default=inf)
+        return min(trial, largest)
 
-        Yields a function that puts back ``params`` alone, from a copy, so that nothing
-        drifts from trial to trial.
-        """
-        origin = [self._copy_of(param) for param in params]
-        torch._foreach_copy_(origin, params)
-        gradients = [(param, param.grad) for param in self._all_params]
-        moved = False
+    def _trial_loss(self, sample: Sample, trials: TrialPoints, trial: float) -> float:
+        dtype, device = sample.grad_sqnorm.dtype, sample.grad_sqnorm.device
+        loss = trials.loss_at(trial, lambda: self._decay_term(sample.groups, dtype))
+        return as_scalar(loss, dtype, device).item()
 
-        def restore() -> None:
-            nonlocal moved
-            if moved:
-                torch._foreach_copy_(params, origin)
-            moved = True
-
-        try:
-            # A closure that calls backward() must not add to the gradient at theta_k.
-            for param, _ in gradients:
-                param.grad = None
-            yield restore
-        finally:
-            restore()
-            for param, grad in gradients:
-                param.grad = grad
-            replay.finish()
-            torch.clear_autocast_cache()
-
-    def _copy_of(self, param: Tensor) -> Tensor:
-        copy = self._origin.get(param)
-        same = copy is not None and (copy.device, copy.dtype) == (param.device, param.dtype)
-        if copy is None or not same or copy.shape != param.shape:
-            copy = self._origin[param] = torch.empty_like(param)
-        return copy
-
-    def _conclude(self, test: ArmijoTest, search: ArmijoSearch) -> Decision:
-        options = self._options
-        step = self._kappa() * search.trial
-        options["last_step"] = remember_step(options["last_step"], step, search.accepted)
-        if not search.accepted and search.trials:
+    def _warn_if_failed(self, test: ArmijoTest, search: ArmijoSearch) -> None:
+        if search.trials:
             warnings.warn(
                 f"line search failed after {search.trials} trials (loss {test.loss:g}, squared "
-                f"gradient norm {test.grad_sqnorm:g}); the batch was refused. If this goes on, "
-                "lower max_step or raise max_trials",
+                f"gradient norm {test.grad_sqnorm:g}) and the batch was refused. If this goes "
+                "on, give a lower_bound (0 for most losses), which skips trials that cannot "
+                "succeed, lower max_step or raise max_trials",
                 RuntimeWarning,
-                stacklevel=5,  # the line that calls step()
+                stacklevel=6,  # the line that calls step()
             )
-        return Decision(step, search.accepted, search.at_first, search.trials)
 
     def _check_options(self, options: Group) -> None:
         super()._check_options(options)
         validation.integer("max_trials", options["max_trials"], least=1)
 
     def __getstate__(self) -> Group:
-        return {**super().__getstate__(), "_buffers": self._buffers, "_origin": {}}
+        return {**super().__getstate__(), "_buffers": self._buffers, "_copies": ParameterCopies()}
 
 
 class _Listed:
@@ -268,14 +222,14 @@ class _Listed:
 
 
 def _checked_buffers(buffers: Buffers | None) -> Callable[[], Iterable[Tensor]]:
-    if isinstance(buffers, (torch.nn.Module, Tensor)):
+    if callable(buffers) and not isinstance(buffers, torch.nn.Module):
+        return buffers
+    if isinstance(buffers, (torch.nn.Module, Tensor)) or not isinstance(buffers, Iterable | None):
         raise TypeError(
             f"buffers must be an iterable of tensors or a function that returns one, got "
             f"{type(buffers).__name__}: pass model.buffers()"
         )
-    if callable(buffers):
-        return buffers
-    listed = _Listed(() if buffers is None else buffers)
+    listed = _Listed(buffers or ())
     for buffer in listed():
         if not isinstance(buffer, Tensor):
             raise TypeError(f"buffers must hold tensors, got {buffer!r}: pass model.buffers()")

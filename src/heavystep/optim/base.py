@@ -2,28 +2,19 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 from torch.optim.optimizer import ParamsT
 
-from heavystep import validation
-from heavystep.optim.closure import (
-    Closure,
-    GradientWatch,
-    checked_loss,
-    evaluate_with_gradients,
-)
+from heavystep.optim.closure import Closure, checked_loss, evaluate_with_gradients
 from heavystep.optim.info import StepInfo
+from heavystep.optim.options import CheckedGroups, Group, plain_numbers
 from heavystep.optim.torch_primitives import as_scalar
+from heavystep.optim.trials import TrialPoints
 from heavystep.optim.vectors import Update, heavy_ball, squared_norm, state_dtype
 from heavystep.rules import where
-
-Group = dict[str, Any]
-DECAYS = ("decoupled", "objective")
 
 
 class Active(NamedTuple):
@@ -40,6 +31,10 @@ class Sample(NamedTuple):
     groups: list[Active]
     loss: Tensor | None
     grad_sqnorm: Tensor
+    loss_dtype: torch.dtype
+    """The format in which the loss was handed over."""
+    trials: TrialPoints | None = None
+    """Where the loss can be evaluated again, for rules that search."""
 
     @property
     def params(self) -> list[Tensor]:
@@ -53,16 +48,20 @@ class Sample(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a rule decided: 0-dim tensors, or numbers where the host decided."""
+    """What a rule decided and on what: 0-dim tensors, or numbers where the host decided.
+
+    The fields are those of :class:`StepInfo`; ``base_step`` counts only if accepted.
+    """
 
     base_step: Any
-    """The step before the multiplier; of no meaning unless accepted."""
     accepted: Any
     capped: Any
-    trials: int
+    loss: Any
+    grad_sqnorm: Any
+    trials: int = 0
 
 
-class HeavyBall(Optimizer):
+class HeavyBall(CheckedGroups):
     r"""Stochastic heavy ball, one step size for the whole parameter vector.
 
     .. math:: \theta_{k+1} = \theta_k - \gamma_k g_k + \beta_k (\theta_k - \theta_{k-1}),
@@ -73,24 +72,8 @@ class HeavyBall(Optimizer):
     :math:`\gamma_k`; everything else is here.
     """
 
-    _ranges: ClassVar[Mapping[str, validation.Interval]] = {
-        "lr": validation.NON_NEGATIVE,
-        "momentum": validation.UNIT,
-        "weight_decay": validation.NON_NEGATIVE,
-    }
-    """The allowed range of each numeric option."""
-
-    _optional: ClassVar[frozenset[str]] = frozenset()
-    """Numeric options that may be None."""
-
-    _may_differ: ClassVar[frozenset[str]] = frozenset(
-        {"params", "param_names", "lr", "initial_lr", "weight_decay", "last_step"}
-    )
-    """Options that parameter groups need not share, besides what schedulers add."""
-
-    _watch: GradientWatch | None = None
-
     def __init__(self, params: ParamsT, defaults: Group) -> None:
+        defaults = plain_numbers(defaults)
         self._check_options(defaults)
         # In a dict, because a compiled step cannot set an attribute of its optimizer.
         self._outcome: dict[str, Any] = {}
@@ -119,19 +102,19 @@ class HeavyBall(Optimizer):
         Returns:
             The loss, detached.
         """
-        returned, sample = self._first_evaluation(closure, loss)
+        self._one_source(closure, loss)
+        returned, sample = self._evaluate(closure, loss)
         decision = self._decide(sample, lower_bound)
         self._apply(sample, decision)
-        self._report(sample.loss, sample.grad_sqnorm, decision)
+        self._report(decision)
         return returned
 
     @abstractmethod
     def _decide(self, sample: Sample, lower_bound: Any) -> Decision:
         """Choose the step for this batch."""
 
-    def _first_evaluation(self, closure: Closure | None, loss: Any) -> tuple[Any, Sample]:
-        """Loss and gradient from the arguments of ``step``."""
-        self._one_source(closure, loss)
+    def _evaluate(self, closure: Closure | None, loss: Any) -> tuple[Any, Sample]:
+        """Loss and gradient of the batch, from the arguments of ``step``."""
         if closure is not None:
             returned, _ = self._call(closure)
         else:
@@ -153,39 +136,30 @@ class HeavyBall(Optimizer):
             )
 
     def _call(self, closure: Closure) -> tuple[Any, bool]:
-        params = self._all_params
-        self._watch = GradientWatch(params)
+        """The closure's loss, with its gradient in ``p.grad``; and whether it called backward."""
         # An autocast around the training loop keeps casts of the parameters before the last step.
         torch.clear_autocast_cache()
-        try:
-            return evaluate_with_gradients(closure, params, self._watch)
-        finally:
-            self._watch = None
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Reset the gradients, as in every torch optimizer."""
-        super().zero_grad(set_to_none)
-        if self._watch is not None:
-            # Zeros written in place inside a closure are not gradients that it computed.
-            self._watch.reset()
+        return evaluate_with_gradients(closure, self._all_params)
 
     def _sample(self, loss: Any) -> Sample:
-        self._check_agreement()
+        self._check_groups()
         groups = [self._active(group) for group in self.param_groups]
         grads = [grad for active in groups for grad in active.grads]
         dtype, device = self._scalar_format()
         value = None if loss is None else as_scalar(loss, dtype, device)
         if not grads:
             warnings.warn(
-                "no parameter has a gradient and nothing was updated: call loss.backward() "
-                "before step(loss=loss)",
+                "no parameter has a gradient and nothing was updated: was backward() called, "
+                "and is anything left to train?",
                 RuntimeWarning,
                 stacklevel=6,  # the line that calls step()
             )
-            return Sample(groups, value, torch.zeros((), dtype=dtype, device=device))
+            return Sample(groups, value, torch.zeros((), dtype=dtype, device=device), dtype)
         if value is not None:
             value = value + self._decay_term(groups, dtype)
-        return Sample(groups, value, squared_norm(grads, dtype, self._foreach))
+        is_tensor = isinstance(loss, Tensor) and loss.is_floating_point()
+        loss_dtype = loss.dtype if is_tensor else dtype
+        return Sample(groups, value, squared_norm(grads, dtype, self._foreach), loss_dtype)
 
     def _active(self, group: Group) -> Active:
         """Parameters with a gradient; weight decay in the objective is part of it."""
@@ -219,9 +193,10 @@ class HeavyBall(Optimizer):
 
     def _apply(self, sample: Sample, decision: Decision) -> None:
         accepted = decision.accepted
-        if not isinstance(accepted, Tensor):
-            device = sample.grad_sqnorm.device
-            accepted = torch.full((), accepted, dtype=torch.bool, device=device)
+        if accepted is False:
+            return
+        if accepted is True:
+            accepted = torch.ones((), dtype=torch.bool, device=sample.grad_sqnorm.device)
         for active in sample.groups:
             if active.params:
                 self._apply_group(active, decision.base_step, accepted)
@@ -238,20 +213,13 @@ class HeavyBall(Optimizer):
         )
         heavy_ball(active.params, active.grads, self._displacements(active), update, self._foreach)
 
-    def _report(self, loss: Any, grad_sqnorm: Any, decision: Decision) -> None:
-        base_step = decision.base_step
+    def _report(self, decision: Decision) -> None:
+        base_step, grad_sqnorm = decision.base_step, decision.grad_sqnorm
         if isinstance(grad_sqnorm, Tensor):
             base_step = as_scalar(base_step, grad_sqnorm.dtype, grad_sqnorm.device)
         base_step = where(decision.accepted, base_step, 0.0)
-        self._outcome.update(
-            step=self.param_groups[0]["lr"] * base_step,
-            base_step=base_step,
-            loss=loss,
-            grad_sqnorm=grad_sqnorm,
-            trials=decision.trials,
-            accepted=decision.accepted,
-            capped=decision.capped,
-        )
+        self._outcome.update(decision._asdict())
+        self._outcome.update(base_step=base_step, step=self.param_groups[0]["lr"] * base_step)
 
     def _displacements(self, active: Active) -> list[Tensor] | None:
         """theta_k - theta_{k-1} of each parameter; None while there is no momentum."""
@@ -271,10 +239,6 @@ class HeavyBall(Optimizer):
         return displacements
 
     @property
-    def _all_params(self) -> list[Tensor]:
-        return [param for group in self.param_groups for param in group["params"]]
-
-    @property
     def _foreach(self) -> bool:
         return self.param_groups[0]["foreach"] is not False
 
@@ -282,50 +246,8 @@ class HeavyBall(Optimizer):
         """Format and place of losses, norms and steps."""
         params = self._all_params
         wide = any(param.dtype == torch.float64 for param in params)
-        return torch.float64 if wide else torch.float32, params[0].device
-
-    def _check_options(self, options: Group) -> None:
-        for name, interval in self._ranges.items():
-            if options[name] is not None or name not in self._optional:
-                validation.real(name, options[name], interval)
-        validation.choice("decay", options["decay"], DECAYS)
-        validation.choice("foreach", options["foreach"], (None, True, False))
-
-    def _check_agreement(self) -> None:
-        """All groups share the rule's constants, in range whatever a scheduler did to them."""
-        first, *others = self.param_groups
-        # Not lr: it may be a tensor on the device, which must not be read at every step.
-        self._check_options({**first, "lr": 1.0})
-        for other in others:
-            for name in self.defaults.keys() - self._may_differ:
-                if other[name] != first[name]:
-                    validation.disagree(name, (g[name] for g in self.param_groups))
-
-    def add_param_group(self, param_group: Group) -> None:
-        """Add a parameter group; a refused one leaves the optimizer as it was."""
-        super().add_param_group(param_group)
-        try:
-            self._check_group(self.param_groups[-1])
-            self._check_agreement()
-        except (TypeError, ValueError):
-            self.param_groups.pop()
-            raise
-
-    def _check_group(self, group: Group) -> None:
-        self._check_options(group)
-        device = self.param_groups[0]["params"][0].device if group["params"] else None
-        for param in group["params"]:
-            if not param.is_floating_point():
-                kind = "complex" if param.is_complex() else str(param.dtype)
-                raise TypeError(
-                    f"{type(self).__name__} needs real floating-point parameters, got {kind}: "
-                    "optimize torch.view_as_real(parameter) instead of a complex one"
-                )
-            if param.device != device:
-                raise ValueError(
-                    f"all parameters must be on one device, got {device} and {param.device}: "
-                    "one step size is chosen from the loss and the gradient of all of them"
-                )
+        device = params[0].device if params else torch.device("cpu")
+        return torch.float64 if wide else torch.float32, device
 
     def __getstate__(self) -> Group:
         return {**super().__getstate__(), "_outcome": self._outcome}

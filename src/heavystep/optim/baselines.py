@@ -7,20 +7,24 @@ from heavystep.optim.arguments import documented
 from heavystep.optim.armijo import Buffers, SHBArmijo
 from heavystep.optim.polyak import SHBPolyak
 
+_RESET = (
+    "n_b of the smooth reset, >= 1; None turns it off, and so does the default. The "
+    "paper's experiments use it: pass the number of batches in an epoch."
+)
+
 
 @documented(
     "params", "lr", "c", "max_step", "lower_bound", "steps_per_epoch", "growth", "weight_decay",
     "decay", "foreach",
     c="divisor c of the Polyak ratio, > 0.",
-    steps_per_epoch="n_b of the smooth reset, >= 1; None (the default) turns it off. The "
-    "baselines of Appendix E use it.",
+    steps_per_epoch=_RESET,
 )  # fmt: skip
 class SPS(SHBPolyak):
     r"""Stochastic Polyak step size (Loizou et al. 2021): :class:`SHBPolyak` without momentum.
 
     .. math:: \gamma_k = \eta_k \min\{(f_k - \ell_k) / (c \|g_k\|^2),\ \mathrm{cap}_k\}
 
-    Defaults are those of the baseline in Appendix E.
+    c and max_step are those of the baseline in Appendix E.
     """
 
     def __init__(
@@ -55,11 +59,10 @@ class SPS(SHBPolyak):
 
 @documented(
     "params", "lr", "c", "max_step", "decrease_factor", "lower_bound", "steps_per_epoch",
-    "growth", "max_trials", "weight_decay", "decay", "buffers", "foreach",
+    "growth", "max_trials", "weight_decay", "decay", "buffers", "loss_eps", "foreach",
     c="sufficient decrease constant c, in (0, 1).",
     lower_bound="a lower bound l of the sampled loss, or None; see :class:`SHBArmijo`.",
-    steps_per_epoch="n_b of the smooth reset, >= 1; None (the default) turns it off. The "
-    "baselines of Appendix E use it.",
+    steps_per_epoch=_RESET,
 )  # fmt: skip
 class SLS(SHBArmijo):
     r"""Stochastic line search (Vaswani et al. 2019): :class:`SHBArmijo` without momentum.
@@ -68,7 +71,7 @@ class SLS(SHBArmijo):
               \{\mathrm{cap}_k \omega^j\} \text{ with }
               f(\theta_k - t g_k; x_k) \le f(\theta_k; x_k) - c\,t\,\|g_k\|^2
 
-    Defaults are those of the baseline in Appendix E.
+    c and max_step are those of the baseline in Appendix E.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class SLS(SHBArmijo):
         weight_decay: float = 0.0,
         decay: str = "decoupled",
         buffers: Buffers | None = None,
+        loss_eps: float | None = None,
         foreach: bool | None = None,
     ) -> None:
         super().__init__(
@@ -103,5 +107,6 @@ class SLS(SHBArmijo):
             weight_decay=weight_decay,
             decay=decay,
             buffers=buffers,
+            loss_eps=loss_eps,
             foreach=foreach,
         )

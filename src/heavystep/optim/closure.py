@@ -11,32 +11,61 @@ Closure = Callable[[], Any]
 
 
 class GradientWatch:
-    """Tells whether gradients were computed since it was made or last reset.
+    """Tells whether gradients were computed since it was made.
 
-    A gradient counts as computed if it is another tensor than before or the same one
-    changed in place. Tensors are held weakly: the closure's ``zero_grad()`` must be able
-    to free the old gradients before its forward needs the memory.
+    A gradient that is another tensor than before was computed. One that was changed in place
+    may have been accumulated or merely zeroed, so one parameter is asked by a hook: if its
+    gradient changed although nothing was accumulated into it, in-place changes are zeroing.
+    Tensors are held weakly: ``zero_grad()`` in a closure must be able to free the old
+    gradients before the forward needs their memory.
     """
 
     def __init__(self, params: Sequence[Tensor]) -> None:
         self._params = params
-        self._seen: list[tuple[weakref.ref[Tensor], int] | None] = []
-        self.reset()
-
-    def reset(self) -> None:
-        """Take the present gradients as the ones not computed."""
         self._seen = [
             None if param.grad is None else (weakref.ref(param.grad), param.grad._version)
-            for param in self._params
+            for param in params
         ]
+        self._accumulated = False
+        self._handle: Any = None
+        askable = (
+            index
+            for index, param in enumerate(params)
+            if param.grad is not None and param.requires_grad and param.is_leaf
+        )
+        self._witness = next(askable, None)
+
+    def __enter__(self) -> "GradientWatch":
+        if self._witness is not None:
+            witness = self._params[self._witness]
+            register: Any = witness.register_post_accumulate_grad_hook
+            self._handle = register(self._note)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._handle is not None:
+            self._handle.remove()
+
+    def _note(self, param: Tensor) -> None:
+        self._accumulated = True
+
+    def _changes(self, index: int) -> int | None:
+        """In-place changes of one gradient; None if it is another tensor or there is none."""
+        grad, seen = self._params[index].grad, self._seen[index]
+        if grad is None or seen is None or seen[0]() is not grad:
+            return None
+        return grad._version - seen[1]
 
     def fired(self) -> bool:
         """Whether any parameter has a gradient that was not there before."""
-        for param, seen in zip(self._params, self._seen, strict=True):
-            grad = param.grad
-            if grad is None:
+        if self._accumulated:
+            return True
+        zeroed = (self._changes(self._witness) or 0) if self._witness is not None else 0
+        for index, param in enumerate(self._params):
+            if param.grad is None:
                 continue
-            if seen is None or seen[0]() is not grad or seen[1] != grad._version:
+            changes = self._changes(index)
+            if changes is None or changes > zeroed:
                 return True
         return False
 
@@ -58,16 +87,14 @@ def checked_loss(loss: Any, source: str) -> Any:
     return loss
 
 
-def evaluate_with_gradients(
-    closure: Closure, params: Sequence[Tensor], watch: GradientWatch
-) -> tuple[Any, bool]:
+def evaluate_with_gradients(closure: Closure, params: Sequence[Tensor]) -> tuple[Any, bool]:
     """Call ``closure`` and see to it that ``p.grad`` belongs to the loss it returns.
 
     Returns the loss and whether the closure itself calls ``backward()``. If it does not,
     it is called here on fresh gradients: those that a caller forgot to zero belong to
     another batch.
     """
-    with torch.enable_grad():
+    with torch.enable_grad(), GradientWatch(params) as watch:
         loss = checked_loss(closure(), "the closure's return value")
         if not isinstance(loss, Tensor) or not loss.requires_grad:
             return loss, watch.fired()

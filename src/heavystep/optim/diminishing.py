@@ -16,14 +16,15 @@ class Diminishing(LRScheduler):
 
     With ``scaling="plain"`` and no smooth reset this is SHB-PS_dec and SHB-ALS_dec of
     Section 4, which converge to the exact optimum where the standard rules stop at a
-    neighbourhood. Call ``step()`` after every ``optimizer.step``. The optimizer's own
-    ``lr`` and ``max_step`` at construction are the multiplier of eta_0 and gamma_max,0.
+    neighbourhood. (Other scalings are driven alike, outside the theorems.) Call ``step()``
+    after every ``optimizer.step``. The optimizer's own ``lr`` and ``max_step`` at construction
+    are the multiplier of eta_0 and gamma_max,0.
 
     Args:
         optimizer: an optimizer with a ``max_step``: :class:`SHBPolyak`, :class:`SHBArmijo`.
         eta0: eta_0, > 0.
         eta_power: exponent of eta_k.
-        beta0: beta_0, in [0, 1).
+        beta0: beta_0, in [0, 1); by default the optimizer's momentum.
         beta_power: exponent of beta_k, > 1 unless beta_0 = 0.
         max_step_power: exponent of gamma_max,k, > 0.
         horizon: h, > 0.
@@ -52,46 +53,42 @@ class Diminishing(LRScheduler):
         *,
         eta0: float = 0.5,
         eta_power: float = 0.4,
-        beta0: float = 0.9,
+        beta0: float | None = None,
         beta_power: float = 1.1,
         max_step_power: float = 0.3,
         horizon: float = 1e4,
         last_epoch: int = -1,
     ) -> None:
-        if "max_step" not in optimizer.defaults:
-            raise ValueError(
+        if not isinstance(optimizer, Optimizer) or "max_step" not in optimizer.defaults:
+            raise TypeError(
                 f"optimizer must have a max_step (gamma_max) to diminish, got "
                 f"{type(optimizer).__name__}: use SHBPolyak, SHBArmijo, SPS or SLS"
             )
+        first = optimizer.param_groups[0]
+        beta0 = first["momentum"] if beta0 is None else beta0
         validation.real("eta0", eta0, validation.POSITIVE)
         validation.real("beta0", beta0, validation.UNIT)
         validation.real("horizon", horizon, validation.POSITIVE)
-        for name, power in (
-            ("eta_power", eta_power),
-            ("beta_power", beta_power),
-            ("max_step_power", max_step_power),
-        ):
-            validation.real(name, power, validation.FINITE)
-        first = optimizer.param_groups[0]
-        initial_max_step = first.get("initial_max_step", first["max_step"])
-        check_diminishing(
-            PowerLaw(eta0, eta_power, horizon),
-            PowerLaw(beta0, beta_power, horizon),
-            PowerLaw(initial_max_step, max_step_power, horizon),
-        )
+        validation.real("eta_power", eta_power, validation.FINITE)
+        validation.real("beta_power", beta_power, validation.FINITE)
+        validation.real("max_step_power", max_step_power, validation.FINITE)
+        # A loaded optimizer state holds the step that it began with.
+        max_step = first.get("initial_max_step", first["max_step"])
+        laws = {
+            "lr": PowerLaw(eta0, eta_power, horizon),
+            "momentum": PowerLaw(beta0, beta_power, horizon),
+            "max_step": PowerLaw(max_step, max_step_power, horizon),
+        }
+        check_diminishing(*laws.values())
+        # As plain tuples, which a checkpoint can hold safely.
+        self.laws = {name: tuple(law) for name, law in laws.items()}
         for group in optimizer.param_groups:
-            group["initial_max_step"] = initial_max_step
-        self.eta0, self.eta_power = eta0, eta_power
-        self.beta0, self.beta_power = beta0, beta_power
-        self.max_step_power, self.horizon = max_step_power, horizon
+            group["initial_max_step"] = max_step
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:  # type: ignore[override]
         """The multipliers of this step; momentum and max_step are set on the way."""
-        k = self.last_epoch
+        value = {name: PowerLaw(*law)(self.last_epoch) for name, law in self.laws.items()}
         for group in self.optimizer.param_groups:
-            group["momentum"] = PowerLaw(self.beta0, self.beta_power, self.horizon)(k)
-            initial = group["initial_max_step"]
-            group["max_step"] = PowerLaw(initial, self.max_step_power, self.horizon)(k)
-        eta = PowerLaw(self.eta0, self.eta_power, self.horizon)(k)
-        return [float(base_lr) * eta for base_lr in self.base_lrs]
+            group["momentum"], group["max_step"] = value["momentum"], value["max_step"]
+        return [float(base_lr) * value["lr"] for base_lr in self.base_lrs]

@@ -91,7 +91,8 @@ class SHBPolyak(AdaptiveHeavyBall):
         accepted = batch_is_finite(sample.loss - bound, sample.grad_sqnorm)
         # In place, so that a captured CUDA graph finds its memory again.
         last_step.copy_(remember_step(last_step, step, accepted))
-        return Decision(step, accepted, accepted & (step == cap), trials=0)
+        capped = accepted & (step == cap)
+        return Decision(step, accepted, capped, sample.loss, sample.grad_sqnorm)
 
     def _last_step(self, like: Tensor) -> Tensor:
         last_step = self._options["last_step"]

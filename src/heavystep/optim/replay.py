@@ -47,6 +47,10 @@ class Replay:
         """Forward to after the first evaluation."""
         self._restore(self._after)
 
+    def forget_buffers(self) -> None:
+        """Buffers back to before the first evaluation; random streams stay."""
+        self._put_back(self._before.buffers)
+
     def _snapshot(self) -> Snapshot:
         return Snapshot(
             torch.get_rng_state(),
@@ -58,5 +62,8 @@ class Replay:
         torch.set_rng_state(snapshot.cpu)
         for device, state in snapshot.devices.items():
             torch.get_device_module(device.type).set_rng_state(state, device)
+        self._put_back(snapshot.buffers)
+
+    def _put_back(self, values: list[Tensor]) -> None:
         if self._buffers:
-            torch._foreach_copy_(self._buffers, snapshot.buffers)
+            torch._foreach_copy_(self._buffers, values)

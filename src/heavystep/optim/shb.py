@@ -1,6 +1,7 @@
 """Stochastic heavy ball with a fixed step."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from torch.optim.optimizer import ParamsT
 
@@ -19,9 +20,10 @@ class SHB(HeavyBall):
 
     .. math:: \theta_{k+1} = \theta_k - \gamma g_k + \beta (\theta_k - \theta_{k-1})
 
-    Equal to ``torch.optim.SGD`` while ``lr`` is constant; when a scheduler changes it, past
-    steps keep the length they were taken with, whereas SGD rescales them. A batch with a
-    non-finite gradient is refused (see ``info.accepted``). ``step()`` needs no loss.
+    Without weight decay it equals ``torch.optim.SGD`` while ``lr`` is constant; when a
+    scheduler changes it, past steps keep the length they were taken with, whereas SGD rescales
+    them. A batch with a non-finite gradient is refused (see ``info.accepted``). ``step()``
+    needs no loss.
 
     >>> import torch
     >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
@@ -33,6 +35,8 @@ class SHB(HeavyBall):
     >>> print(theta.detach().round(decimals=2))
     tensor([1., 2.])
     """
+
+    _symbols: ClassVar[Mapping[str, str]] = {**HeavyBall._symbols, "lr": "gamma"}
 
     def __init__(
         self,
@@ -64,4 +68,4 @@ class SHB(HeavyBall):
             raise TypeError("SHB has a fixed step: lower_bound means nothing to it")
         loss = sample.grad_sqnorm if sample.loss is None else sample.loss
         accepted = batch_is_finite(loss, sample.grad_sqnorm)
-        return Decision(1.0, accepted, capped=False, trials=0)
+        return Decision(1.0, accepted, False, sample.loss, sample.grad_sqnorm)

@@ -14,7 +14,9 @@ from heavystep.rules import Primitives, register
 def _minimum(a: Any, b: Any) -> Tensor:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return torch.minimum(a, b)
-    return a.clamp(max=b) if isinstance(a, Tensor) else b.clamp(max=a)
+    tensor, number = (a, b) if isinstance(a, Tensor) else (b, a)
+    # A number beyond the tensor's format stands for its largest number.
+    return tensor.clamp(max=min(number, torch.finfo(tensor.dtype).max))
 
 
 def _maximum(a: Any, b: Any) -> Tensor:

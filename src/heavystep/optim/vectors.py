@@ -1,4 +1,4 @@
-"""All work on whole parameter vectors: squared norm, trial move and heavy-ball update.
+"""Work on whole parameter vectors: squared norm and heavy-ball update.
 
 The update has one definition, :func:`_moved`, for one tensor. Multi-tensor kernels replace
 it where they compute the same and are faster. Nothing here reads a device value on the host.
@@ -131,10 +131,11 @@ def _fused(
     if update.shrink is not None:
         shrink = as_scalar(update.shrink, dtype, accepted.device)
         torch._foreach_mul_(params, torch.where(accepted, shrink, 1.0))
-    if displacements and isinstance(step, float) and dtype == torch.float32 and step > 1e-8:
+    known = isinstance(step, float) and step > 1e-8 and dtype == torch.float32
+    if displacements and known and update.momentum:  # which the kernel wants with a buffer
         # buffer <- momentum * buffer + (1 - dampening) * gradient, parameter += buffer. In
         # double precision 1 - (1 + step) is the step to more digits than float32 has.
-        _sgd(params, grads, displacements, -1.0, refused, update.momentum, 1.0 + step)
+        _sgd(params, grads, displacements, -1.0, refused, update.momentum, 1.0 + float(step))
         return
     scale = as_scalar(step, dtype, accepted.device)
     if displacements is None:
