@@ -123,24 +123,52 @@ def test_buffers_must_be_tensors():
         SHBArmijo(net.parameters(), buffers=dict(net.named_parameters()))
 
 
+def train_in_bfloat16(where, steps=500, **options):
+    """Final loss of a long full-batch run with an autocast around the step or in the closure."""
+    x, y = (torch.cat(parts) for parts in zip(*make_batches(8), strict=True))
+    net = make_net().bfloat16() if where == "parameters" else make_net()
+    opt = SHBArmijo(net.parameters(), c=0.5, steps_per_epoch=8, **options)
+
+    def closure():
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=where == "inside"):
+            logits = net(x.to(net[0].weight.dtype))
+            return nn.functional.cross_entropy(logits.float(), y)
+
+    for _ in range(steps):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=where == "outside"):
+            loss = opt.step(closure)
+        assert opt.info.accepted
+    return float(loss)
+
+
+def test_the_search_does_not_stall_on_the_rounding_of_bfloat16():
+    """A float32 loss of bfloat16 work is only as good as bfloat16: a tolerance of float32 ulps
+    accepts no step that matters, and the step shrinks for good."""
+    exact = train_in_bfloat16("nowhere")
+    assert train_in_bfloat16("outside") < 2 * exact
+    assert train_in_bfloat16("inside", loss_eps=2**-8) < 2 * exact
+    assert train_in_bfloat16("parameters") < 20 * exact
+    assert train_in_bfloat16("inside", loss_eps=1e-7) > 5 * exact
+
+
 @pytest.mark.parametrize("outside", [False, True], ids=["inside", "outside"])
 @pytest.mark.parametrize("backward", STYLES.values(), ids=STYLES)
 def test_autocast_around_or_inside_the_closure(outside, backward):
     """An autocast around step() caches casts of the weights, stale as soon as a trial moves them."""
-    nets, batches = [make_net(), make_net()], make_batches(20)
-    opts = [SHBArmijo(net.parameters(), max_step=10.0) for net in nets]
+    net, batches = make_net(), make_batches(20)
+    opt = SHBArmijo(net.parameters(), max_step=10.0)
     for batch in batches:
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=outside):
-            inner = closure_for(opts[0], nets[0], batch, backward)
+            inner = closure_for(opt, net, batch, backward)
 
             def closure():
                 with torch.autocast("cpu", dtype=torch.bfloat16):
                     return inner()
 
-            opts[0].step(closure)
-            assert opts[0].info.accepted
+            opt.step(closure)
+            assert opt.info.accepted
     before = sum(loss_of(make_net(), b).item() for b in batches)
-    after = sum(loss_of(nets[0], b).item() for b in batches)
+    after = sum(loss_of(net, b).item() for b in batches)
     assert after < 0.8 * before
 
 
