@@ -26,6 +26,11 @@ from heavystep.optim.base import HeavyBall
 BATCH = 64
 Make = Callable[[nn.Module, int], HeavyBall]
 
+
+def fixed_step(lr: float) -> Make:
+    return lambda net, _: SHB(net.parameters(), lr=lr)
+
+
 METHODS: dict[str, Make] = {
     "SHBPolyak": lambda net, n_b: SHBPolyak(net.parameters(), steps_per_epoch=n_b),
     "SHBArmijo": lambda net, n_b: SHBArmijo(
@@ -38,10 +43,7 @@ METHODS: dict[str, Make] = {
     "SLS": lambda net, n_b: SLS(
         net.parameters(), steps_per_epoch=n_b, lower_bound=0.0, buffers=net.buffers()
     ),
-    **{
-        f"SHB, lr={lr:g}": lambda net, _, lr=lr: SHB(net.parameters(), lr=lr)
-        for lr in (1e-4, 1e-3, 1e-2, 1e-1)
-    },
+    **{f"SHB, lr={lr:g}": fixed_step(lr) for lr in (1e-4, 1e-3, 1e-2, 1e-1)},
 }
 
 
@@ -90,11 +92,16 @@ def train(make: Make, data: Data, epochs: int, seed: int, tick: Callable[[], Non
     forwards, steps = 0, []
     start = time.perf_counter()
     for _ in range(epochs):
-        for batch in torch.randperm(len(data.x))[: steps_per_epoch * BATCH].split(BATCH):
+        for batch in torch.randperm(len(data.x))[: steps_per_epoch * BATCH].view(-1, BATCH):
             x, y = data.x[batch], data.y[batch]
-            opt.step(lambda x=x, y=y: cross_entropy(net(x), y))
+
+            def closure(x: Tensor = x, y: Tensor = y) -> Tensor:
+                return cross_entropy(net(x), y)
+
+            opt.step(closure)
+            assert opt.info is not None
             forwards += 1 + opt.info.trials
-        steps.append(float(opt.info.step))
+            steps.append(float(opt.info.step))
         tick()
     seconds = time.perf_counter() - start
     net.eval()
@@ -128,7 +135,7 @@ def main() -> None:
             ]
     table = Table(
         title=f"Digits, {arguments.epochs} epochs, mean over {arguments.seeds} seeds",
-        caption="step: mean over epochs of the last step; forwards: loss evaluations a step",
+        caption="step: mean over all steps; forwards: loss evaluations a step",
     )
     for column in ("method", "train loss", "test acc.", "step", "forwards", "seconds"):
         table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
