@@ -1,6 +1,6 @@
 """Break the code on purpose, one change at a time: some test must turn red.
 
-Run with ``make mutants``. Each mutant is made in a copy of the source tree; the copy is
+Run with ``make mutants``, or ``python tests/mutants.py armijo`` for some of them. Each mutant is made in a copy of the source tree; the copy is
 imported instead of the package, and the fast tests run until the first failure. A mutant that
 no test notices makes this script fail.
 """
@@ -148,12 +148,13 @@ def first_failure(mutant: Mutant, folder: Path) -> str | None:
 def main() -> None:
     """Try every mutant and print who noticed."""
     console, missed = Console(soft_wrap=True), 0
-    for mutant in MUTANTS:
+    chosen = [m for m in MUTANTS if all(word in f"{m.name} {m.file}" for word in sys.argv[1:])]
+    for mutant in chosen:
         with console.status(mutant.name), tempfile.TemporaryDirectory() as folder:
             noticed = first_failure(mutant, Path(folder))
         missed += noticed is None
         console.print(f"{mutant.name}: {noticed or 'NOBODY NOTICED'}", highlight=False)
-    print(f"{len(MUTANTS) - missed} of {len(MUTANTS)} mutants noticed")
+    print(f"{len(chosen) - missed} of {len(chosen)} mutants noticed")
     if missed:
         raise SystemExit(1)
 

@@ -228,13 +228,15 @@ class HeavyBall(CheckedGroups):
             return None
         displacements = []
         for param in active.params:
-            state, dtype = self.state[param], state_dtype(param.dtype)
+            state = self.state[param]
             displacement = state.get("displacement")
-            if displacement is None:
-                displacement = torch.zeros_like(param, dtype=dtype)
-            elif displacement.device != param.device or displacement.dtype != dtype:
-                displacement = displacement.to(param.device, dtype)  # the model was moved
-            state["displacement"] = displacement
+            if displacement is None or not _fits(displacement, param):
+                dtype = state_dtype(param.dtype)
+                if displacement is None:
+                    displacement = torch.zeros_like(param, dtype=dtype)
+                else:  # the model was moved
+                    displacement = displacement.to(param.device, dtype)
+                state["displacement"] = displacement
             displacements.append(displacement)
         return displacements
 
@@ -270,3 +272,9 @@ class HeavyBall(CheckedGroups):
                 self.state[param]["displacement"] = saved.detach().to(
                     device=param.device, dtype=state_dtype(param.dtype), copy=True
                 )
+
+
+def _fits(displacement: Tensor, param: Tensor) -> bool:
+    """Whether a displacement has the device and the format that its parameter asks for."""
+    same_device = displacement.get_device() == param.get_device()
+    return same_device and displacement.dtype == state_dtype(param.dtype)

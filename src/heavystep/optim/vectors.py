@@ -4,7 +4,6 @@ The update has one definition, :func:`_moved`, for one tensor. Multi-tensor kern
 it where they compute the same and are faster. Nothing here reads a device value on the host.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -48,10 +47,14 @@ def squared_norm(tensors: list[Tensor], dtype: torch.dtype, foreach: bool) -> Te
 
 
 def _by_dtype(tensors: list[Tensor]) -> list[list[Tensor]]:
-    lists: dict[torch.dtype, list[Tensor]] = {}
-    for tensor in tensors:
-        lists.setdefault(tensor.dtype, []).append(tensor)
-    return list(lists.values())
+    return [[tensors[i] for i in indices] for indices in _indices_by_dtype(tensors)]
+
+
+def _indices_by_dtype(tensors: list[Tensor]) -> list[list[int]]:
+    dtypes = {tensor.dtype: None for tensor in tensors}
+    if len(dtypes) == 1:
+        return [list(range(len(tensors)))]
+    return [[i for i, t in enumerate(tensors) if t.dtype == dtype] for dtype in dtypes]
 
 
 class Update(NamedTuple):
@@ -63,9 +66,6 @@ class Update(NamedTuple):
     """The factor of decoupled weight decay, which is not part of the displacement d."""
     accepted: Tensor
     """Where false nothing changes, whatever the gradients hold."""
-
-
-Several = Callable[[list[Tensor], list[Tensor], list[Tensor] | None, Update], None]
 
 
 def _moved(
@@ -95,17 +95,22 @@ def heavy_ball(
     if not foreach or torch.compiler.is_compiling():  # the compiler fuses by itself
         _one_by_one(params, grads, displacements, update)
         return
-    batches: dict[tuple[Several, torch.dtype], list[int]] = {}
-    for index, (param, grad) in enumerate(zip(params, grads, strict=True)):
-        fusable = _fusable(param, grad, displacements[index] if displacements else None)
-        batches.setdefault((_fused if fusable else _one_by_one, param.dtype), []).append(index)
-    for (several, _), indices in batches.items():
-        several(
-            [params[i] for i in indices],
-            [grads[i] for i in indices],
-            [displacements[i] for i in indices] if displacements else None,
-            update,
-        )
+    moving = displacements or grads
+    for indices in _indices_by_dtype(params):
+        fused: list[int] = []
+        others: list[int] = []
+        has_kernel = _has_fused_kernel(params[indices[0]])
+        for i in indices:
+            walkable = has_kernel and _walkable(params[i], grads[i], moving[i])
+            (fused if walkable else others).append(i)
+        for several, some in ((_fused, fused), (_one_by_one, others)):
+            if some:
+                several(
+                    [params[i] for i in some],
+                    [grads[i] for i in some],
+                    [displacements[i] for i in some] if displacements else None,
+                    update,
+                )
 
 
 def _one_by_one(
@@ -176,15 +181,19 @@ def _sgd(
     )
 
 
-def _fusable(param: Tensor, grad: Tensor, displacement: Tensor | None) -> bool:
-    """Whether the fused kernel, which walks raw memory, computes what the definition does."""
-    dtype = param.dtype
-    if grad.dtype != dtype or dtype in HALF or not (param.is_cpu or param.is_cuda):
+def _has_fused_kernel(param: Tensor) -> bool:
+    """Whether the fused kernel works in the format and on the device of a parameter."""
+    if param.dtype in HALF:
         return False
-    if dtype == torch.float64 and param.is_cuda:  # the kernel's factor is float32 there
+    # On CUDA the kernel's factor is float32.
+    return param.is_cpu or (param.is_cuda and param.dtype != torch.float64)
+
+
+def _walkable(param: Tensor, grad: Tensor, displacement: Tensor) -> bool:
+    """Whether the fused kernel, which walks raw memory, finds the same element everywhere."""
+    if grad.dtype != param.dtype:
         return False
-    moving = grad if displacement is None else displacement
     if param.is_contiguous():
-        return grad.is_contiguous() and moving.is_contiguous()
+        return grad.is_contiguous() and displacement.is_contiguous()
     dense = param.dim() == 4 and param.is_contiguous(memory_format=torch.channels_last)
-    return dense and grad.stride() == moving.stride() == param.stride()
+    return dense and grad.stride() == displacement.stride() == param.stride()
