@@ -25,7 +25,7 @@ _TEXTS = {
     "decay": '"decoupled": parameters are multiplied by 1 - gamma_k * lambda and the rule '
     'sees the data loss alone; "objective": (lambda/2) ||theta||^2 is part of the loss, '
     "of the gradient and of trial losses.",
-    "buffers": "buffers that a forward pass changes, such as BatchNorm statistics: pass "
+    "buffers": "buffers that a forward pass changes in place, such as BatchNorm statistics: pass "
     "``model.buffers()``, or ``model.buffers`` if the model changes device or format later. They "
     "change once a step, however many trials are made, and not at all if the batch is refused.",
     "loss_eps": "relative rounding error of the loss, in [0, 1); trial losses are compared with a "
