@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import pytest
 import torch
-from training import flat, loss_of, make_batches, make_net, take_step
 
 from cases import OPTIMIZERS
 from heavystep import SLS, SHBArmijo, SHBPolyak
+from training import flat, loss_of, make_batches, make_net, take_step
 
 CHANGED = {
     "lr": 0.3,

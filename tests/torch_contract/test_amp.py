@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from training import flat, loss_of, make_batches, make_net
 
 from heavystep import SHBArmijo, SHBPolyak
+from training import flat, loss_of, make_batches, make_net
 
 # A GradScaler looks for growth in its own step counter; a short run needs no growth.
 SCALE = {"device": "cpu", "init_scale": 2.0**10}

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from training import flat, make_batches, make_net, take_step
 
 from cases import BAD_CHOICES, BAD_NUMBERS, OPTIMIZERS
 from heavystep import SHBArmijo, SHBPolyak
+from training import flat, make_net
 
 every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
 
@@ -107,14 +107,14 @@ def test_group_values_are_checked_too(case):
 
 @every_optimizer
 def test_values_that_a_scheduler_drives_out_of_range_are_refused_at_the_step(case):
-    net, batch = make_net(), make_batches(1)[0]
+    net = make_net()
     opt = case.make(net.parameters())
     before = flat(net)
     for name, value in (("momentum", 1.2), ("lr", -1.0), ("weight_decay", -0.1)):
         good = opt.param_groups[0][name]
         opt.param_groups[0][name] = value
         with pytest.raises(ValueError, match=rf"^{name}.* must be .*, got {value}$"):
-            take_step(opt, net, batch, case)
+            opt.step(lambda: pytest.fail("the closure was called all the same"))
         opt.param_groups[0][name] = good
     assert torch.equal(flat(net), before)
 
@@ -126,6 +126,8 @@ def test_numpy_numbers_become_pythons(case):
     group = opt.param_groups[0]
     assert type(group["lr"]) is float
     assert type(group["weight_decay"]) is float
+    opt.add_param_group({"params": make_net().parameters(), "lr": np.float64(0.2)})
+    assert type(opt.param_groups[1]["lr"]) is float
 
 
 def test_a_huge_max_step_is_no_cap():

@@ -5,10 +5,10 @@ import warnings
 
 import pytest
 import torch
-from training import flat, loss_of, make_batches, make_net, same, snapshot, take_step
 
 from cases import OPTIMIZERS
 from heavystep import SHB, SHBArmijo, SHBPolyak
+from training import flat, loss_of, make_batches, make_net, same, snapshot, take_step
 
 every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
 
@@ -235,11 +235,12 @@ def test_lower_bound_for_one_step():
     for bound, expected in (
         (None, (5.0 - 1.0) / 2),
         (2.0, (5.0 - 2.0) / 2),
-        (torch.tensor(3.0), 1.0),
+        (torch.tensor(3.0, dtype=torch.float64), 1.0),
     ):
         theta.grad = torch.ones(1)
         opt.step(loss=5.0, lower_bound=bound)
         assert float(opt.info.step) == pytest.approx(expected)
+        assert opt.info.step.dtype == torch.float32  # whatever the format of the bound
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 import torch
 import torch._dynamo.testing
-from training import flat, loss_of, make_batches, make_net
 
 from heavystep import SHB, SHBPolyak
+from training import flat, loss_of, make_batches, make_net
 
 MAKERS = {
     "SHB": lambda p: SHB(p, lr=0.1, weight_decay=0.1),

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from training import flat, loss_of, make_batches, make_net, take_step
 
 from cases import OPTIMIZERS
 from heavystep import SHB, SHBArmijo, SHBPolyak
+from training import flat, loss_of, make_batches, make_net, take_step
 
 every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
 

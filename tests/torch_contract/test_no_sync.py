@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from training import flat, loss_of, make_batches, make_net
 
 from heavystep import SHB, SPS, SHBArmijo, SHBPolyak
+from training import flat, loss_of, make_batches, make_net
 
 MAKERS = {
     "SHB": lambda p: SHB(p, lr=0.1, weight_decay=0.1),

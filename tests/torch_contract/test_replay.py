@@ -3,9 +3,9 @@
 import pytest
 import torch
 from torch import nn
-from training import flat, loss_of, make_batches, make_net, same, snapshot
 
 from heavystep import SHBArmijo, SHBPolyak
+from training import flat, loss_of, make_batches, make_net, same, snapshot
 
 STYLES = {"closure": False, "closure with backward": True}
 

@@ -6,10 +6,10 @@ import inspect
 import pytest
 import torch
 from torch.optim import lr_scheduler
-from training import flat, make_batches, make_net, take_step
 
 from cases import OPTIMIZERS
 from heavystep import SHB, SPS, Diminishing, SHBArmijo, SHBPolyak
+from training import flat, make_batches, make_net, take_step
 
 SCHEDULERS = {
     "LambdaLR": lambda o: lr_scheduler.LambdaLR(o, lambda k: 1 / (k + 1)),

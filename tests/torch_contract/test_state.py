@@ -5,10 +5,10 @@ import io
 
 import pytest
 import torch
-from training import flat, make_batches, make_net, take_step
 
 from cases import OPTIMIZERS
 from heavystep import SHBArmijo, SHBPolyak
+from training import flat, make_batches, make_net, take_step
 
 every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
 

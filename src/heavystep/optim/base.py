@@ -103,6 +103,7 @@ class HeavyBall(CheckedGroups):
             The loss, detached.
         """
         self._one_source(closure, loss)
+        self._check_groups()
         returned, sample = self._evaluate(closure, loss)
         decision = self._decide(sample, lower_bound)
         self._apply(sample, decision)
@@ -142,7 +143,6 @@ class HeavyBall(CheckedGroups):
         return evaluate_with_gradients(closure, self._all_params)
 
     def _sample(self, loss: Any) -> Sample:
-        self._check_groups()
         groups = [self._active(group) for group in self.param_groups]
         grads = [grad for active in groups for grad in active.grads]
         dtype, device = self._scalar_format()
@@ -157,8 +157,8 @@ class HeavyBall(CheckedGroups):
             return Sample(groups, value, torch.zeros((), dtype=dtype, device=device), dtype)
         if value is not None:
             value = value + self._decay_term(groups, dtype)
-        is_tensor = isinstance(loss, Tensor) and loss.is_floating_point()
-        loss_dtype = loss.dtype if is_tensor else dtype
+        has_format = isinstance(loss, Tensor) and loss.is_floating_point()
+        loss_dtype = loss.dtype if has_format else dtype
         return Sample(groups, value, squared_norm(grads, dtype, self._foreach), loss_dtype)
 
     def _active(self, group: Group) -> Active:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -33,6 +34,8 @@ class CheckedGroups(Optimizer):
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a parameter group; a refused one leaves the optimizer as it was."""
+        if isinstance(param_group, dict):
+            param_group = plain_numbers(param_group)
         super().add_param_group(param_group)
         try:
             self._check_options(self.param_groups[-1])
@@ -85,6 +88,6 @@ class CheckedGroups(Optimizer):
 def plain_numbers(options: Group) -> Group:
     """Options with numpy's numbers made Python's, which a checkpoint can hold safely."""
     return {
-        name: value.item() if type(value).__module__ == "numpy" else value
+        name: value.item() if isinstance(value, np.generic) else value
         for name, value in options.items()
     }

@@ -84,9 +84,11 @@ class SHBPolyak(AdaptiveHeavyBall):
         options = self._options
         last_step = self._last_step(sample.grad_sqnorm)
         cap = self._cap(last_step)
-        bound = self._lower_bound(lower_bound)
-        step = polyak_step(sample.loss, sample.grad_sqnorm, bound, options["c"], self._kappa(), cap)
         assert sample.loss is not None
+        bound = self._lower_bound(lower_bound)
+        if isinstance(bound, Tensor):
+            bound = bound.to(sample.loss.dtype)
+        step = polyak_step(sample.loss, sample.grad_sqnorm, bound, options["c"], self._kappa(), cap)
         # The gap, and not the loss: a bound given for one step may be NaN on the device.
         accepted = batch_is_finite(sample.loss - bound, sample.grad_sqnorm)
         # In place, so that a captured CUDA graph finds its memory again.

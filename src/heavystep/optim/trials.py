@@ -49,7 +49,7 @@ class TrialPoints:
         self._closure = closure
         self._owned = owned
         self._copies = copies
-        self._replay = Replay(owned[0].device, buffers)
+        self._replay = Replay(owned[0].device if owned else torch.device("cpu"), buffers)
         self._calls_backward = False
         self._moved = False
         self._params: list[Tensor] = []
