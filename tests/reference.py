@@ -130,3 +130,86 @@ def fixed_step(problem, theta0, indices, *, gamma, beta):
         )
         iterates.append(theta)
     return np.array(iterates)
+
+
+def decoupling_convex(iterates, gamma, gradients, beta, theta_star, k):
+    """Lemma 3 as printed: the left and the right side at step k, by its double sums."""
+
+    def velocity(n):
+        return sum(beta ** (n - m) * gamma[m] * gradients[m] for m in range(n + 1))
+
+    left = (iterates[k] - theta_star) @ velocity(k)
+    right = sum(
+        beta ** (k - m) * gamma[m] * ((iterates[m] - theta_star) @ gradients[m])
+        for m in range(k + 1)
+    ) - sum(beta ** (k - n) * (velocity(n) @ velocity(n)) for n in range(k))
+    return left, right
+
+
+def decoupling_nonconvex(gamma, gradients, full_gradients, beta, L, k):
+    """Lemma 4 as printed: the right side at step k."""
+
+    def velocity(n):
+        return sum(beta ** (n - m) * gamma[m] * gradients[m] for m in range(n + 1))
+
+    descent = sum(
+        beta ** (k - m) * gamma[m] * (full_gradients[m] @ gradients[m]) for m in range(k + 1)
+    )
+    return -descent + L * sum(beta ** (k - n) * (velocity(n) @ velocity(n)) for n in range(k + 1))
+
+
+def gamma_min(rule, L, beta, c, gamma_max, omega):
+    """Lemma 2 as printed."""
+    if rule == "polyak":
+        return min((1 - math.sqrt(beta)) ** 2 / (4 * c * L), gamma_max)
+    return min(gamma_max, (1 - math.sqrt(beta)) ** 2 * omega * (1 - c) / L)
+
+
+def theorem_1(rule, L, mu, beta, c, gamma_max, omega, sigma2):
+    """Rate and residual as printed."""
+    x = mu * gamma_min(rule, L, beta, c, gamma_max, omega)
+    r = (1 - x + math.sqrt((1 - x) ** 2 - 4 * x * beta)) / 2
+    return r, 2 * gamma_max / x * sigma2
+
+
+def theorem_2(rule, L, beta, c, gamma_max, omega, sigma2, dist0_sq, k):
+    """The bound as printed."""
+    least = gamma_min(rule, L, beta, c, gamma_max, omega)
+    A = dist0_sq / ((1 + beta) * (2 - 1 / c) * least)
+    M = 1 / (1 - beta**2) * (2 * gamma_max / (least * (2 - 1 / c)) - 1)
+    return A / k + M * (k + 1) / k * sigma2
+
+
+def theorem_3_limit(rule, L, rho, beta, c, omega):
+    """What gamma_max must stay below, as printed."""
+    kappa = 1 / c if rule == "polyak" else 4 * omega * (1 - c)
+    root = math.sqrt((1 - rho) ** 2 + 2 * rho * (1 + rho) * kappa)
+    return (1 - math.sqrt(beta)) ** 2 / (4 * rho * L) * (1 - rho + root)
+
+
+def theorem_3(rule, L, rho, delta, beta, c, gamma_max, omega, gap0, k):
+    """The bound as printed."""
+    least = gamma_min(rule, L, beta, c, gamma_max, omega)
+    q = L * gamma_max**2 / (1 - math.sqrt(beta)) ** 2 + (gamma_max - least) / 2
+    s1, s2 = (gamma_max + least) / 2 - rho * q, q / (1 - beta)
+    return gap0 / (k * (1 + beta) * s1) + (k + 1) / k * s2 * delta / ((1 + beta) * s1)
+
+
+def theorem_6_condition(rule, L, schedules, c, omega, k):
+    """The ratio under the supremum, as printed; gamma_min,k from Lemma 5."""
+    eta, beta, cap = (schedule(k) for schedule in schedules)
+    least = min(1 / (2 * c * L), cap) if rule == "polyak" else min(cap, 2 * omega * (1 - c) / L)
+    denominator = 1 + beta - beta / (1 + beta) * cap / least
+    return eta / denominator if denominator > 0 else math.inf
+
+
+def theorem_7_coefficients(L, rho, eta, beta, cap, least):
+    """C_k, D_k and E_k as printed."""
+    C = (L * beta / 2 * (1 + beta + eta * cap)) / (1 + beta * (1 - beta - eta * cap))
+    D = (
+        eta * cap
+        - (1 + rho) * eta * (cap - least) / 2
+        - (L / 2 + C) * (eta * cap + beta) * eta * cap * rho
+    )
+    E = (eta * cap - eta * least) / 2 + (L / 2 + C) * (eta * cap + beta) * eta * cap
+    return C, D, E

@@ -20,11 +20,25 @@ LAYERS = {
     "validation": set(),
     "rules": {"validation"},
     "schedules": {"validation"},
-    "optim": {"rules", "schedules", "validation"},
-    "engine": {"rules", "schedules", "validation"},
-    "__init__": {"optim"},
+    "records": set(),
+    "theory": {"rules", "schedules", "validation"},
+    "problems": {"validation"},
+    "engine": {"rules", "schedules", "validation", "problems", "records"},
+    "certificates": {"rules", "schedules", "validation", "theory", "problems", "records"},
+    "optim": {"rules", "schedules", "validation", "records"},
+    "cli": {"schedules", "theory"},
+    "__main__": {"cli"},
+    "__init__": {"optim", "theory", "problems", "certificates"},
 }
-OUTSIDE = {"optim": {"torch", "numpy"}, "engine": {"numba", "numpy"}, "__init__": set()}
+OUTSIDE = {
+    "records": {"numpy"},
+    "theory": {"numpy"},
+    "problems": {"numpy"},
+    "certificates": {"numpy"},
+    "optim": {"torch", "numpy"},
+    "engine": {"numba", "numpy"},
+    "cli": {"typer", "rich", "numpy"},
+}
 
 
 def modules():

@@ -5,6 +5,19 @@ from heavystep.optim.baselines import SLS, SPS
 from heavystep.optim.diminishing import Diminishing
 from heavystep.optim.info import StepInfo
 from heavystep.optim.polyak import SHBPolyak
+from heavystep.optim.recorder import Recorder
 from heavystep.optim.shb import SHB
+from heavystep.optim.smoothness import SmoothnessEstimate, estimate_smoothness
 
-__all__ = ["SHB", "SLS", "SPS", "Diminishing", "SHBArmijo", "SHBPolyak", "StepInfo"]
+__all__ = [
+    "SHB",
+    "SLS",
+    "SPS",
+    "Diminishing",
+    "Recorder",
+    "SHBArmijo",
+    "SHBPolyak",
+    "SmoothnessEstimate",
+    "StepInfo",
+    "estimate_smoothness",
+]

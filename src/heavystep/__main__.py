@@ -1,0 +1,6 @@
+"""``python -m heavystep``."""
+
+from heavystep.cli import main
+
+if __name__ == "__main__":
+    main()

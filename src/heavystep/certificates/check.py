@@ -1,0 +1,119 @@
+"""The outcome of a certificate: a value with a table."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One inequality, at every step at which it was checked.
+
+    ``measured``, ``bound`` and ``tolerance`` are arrays (K,) for a mean over runs and (R, K)
+    for what must hold on every run; ``k`` is (K,). NaN in ``measured`` marks a step to which
+    the result does not apply.
+    """
+
+    result: str
+    """Which result: ``"Theorem 2"``."""
+    quantity: str
+    """What is measured, in the paper's symbols."""
+    k: Array
+    measured: Array
+    bound: Array
+    tolerance: Array
+    """How much rounding may take away from the slack."""
+    lower: bool = False
+    """Whether ``bound`` is a lower one."""
+
+    @property
+    def slacks(self) -> Array:
+        """Distance to the bound, everywhere; negative where it is crossed."""
+        slacks: Array = self.bound - self.measured
+        return -slacks if self.lower else slacks
+
+    @property
+    def holds(self) -> bool:
+        """Whether the inequality holds everywhere, up to rounding."""
+        applies = ~np.isnan(self.measured)
+        return bool((self.slacks >= -self.tolerance)[applies].all())
+
+    @property
+    def applied(self) -> int:
+        """At how many steps it was checked."""
+        return int((~np.isnan(self.measured)).sum())
+
+    @property
+    def tightest(self) -> tuple[int, ...]:
+        """Index of the step with the least slack for its size."""
+        size = np.maximum(np.maximum(abs(self.bound), abs(self.measured)), TINY)
+        relative = np.where(np.isnan(self.measured), np.inf, self.slacks / size)
+        return tuple(int(i) for i in np.unravel_index(np.argmin(relative), relative.shape))
+
+    def row(self) -> dict[str, Any]:
+        """The line of the table: the step at which it is tightest."""
+        at = self.tightest
+        bound, measured = float(self.bound[at]), float(self.measured[at])
+        return {
+            "result": self.result,
+            "quantity": self.quantity,
+            "k": int(self.k[at[-1]]),
+            "bound": bound,
+            "measured": measured,
+            "slack": float(self.slacks[at]),
+            "holds": self.holds,
+        }
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a run was checked for, and whether it kept to it.
+
+    ``print(certificate)`` shows the table, each check at the step where it is tightest.
+    """
+
+    checks: tuple[Check, ...]
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Results that say nothing about this run, and why."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every check holds. A certificate without checks certifies nothing."""
+        return bool(self.checks) and all(check.holds for check in self.checks)
+
+    @property
+    def failures(self) -> tuple[Check, ...]:
+        """The checks that do not hold."""
+        return tuple(check for check in self.checks if not check.holds)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The table as a list of dicts: result, quantity, k, bound, measured, slack, holds."""
+        return [check.row() for check in self.checks]
+
+    def __getitem__(self, result: str) -> Check:
+        """The first check of a result, for instance ``certificate["Theorem 2"]``."""
+        for check in self.checks:
+            if check.result == result:
+                return check
+        reason = self.skipped.get(result, "not a result that was looked at")
+        raise KeyError(f"{result} was not checked: {reason}")
+
+    def __str__(self) -> str:
+        header = ("result", "quantity", "k", "bound", "measured", "slack", "holds")
+        body = [header, *(tuple(_text(row[name]) for name in header) for row in self.rows())]
+        widths = [max(len(line[column]) for line in body) for column in range(len(header))]
+        lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in body]
+        lines += [f"not checked: {result} {reason}" for result, reason in self.skipped.items()]
+        return "\n".join(lines)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

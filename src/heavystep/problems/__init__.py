@@ -1,0 +1,16 @@
+"""Finite sums whose constants are exact: L, mu, rho, delta, sigma^2, f* and theta*."""
+
+from heavystep.problems.base import FiniteSum
+from heavystep.problems.cosine import Cosine
+from heavystep.problems.least_squares import LeastSquares
+from heavystep.problems.logistic import LogisticRegression
+from heavystep.problems.section5 import paper_cosine, paper_least_squares
+
+__all__ = [
+    "Cosine",
+    "FiniteSum",
+    "LeastSquares",
+    "LogisticRegression",
+    "paper_cosine",
+    "paper_least_squares",
+]

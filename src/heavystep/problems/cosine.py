@@ -1,0 +1,197 @@
+"""A separable non-convex sum: a bowl with cosine ripples, tilted term by term."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from heavystep.problems.arrays import finite_array, frozen, inner, shaped, start
+from heavystep.problems.base import Array, FiniteSum
+from heavystep.problems.growth import smallest_delta
+
+
+def bowl(theta: Array) -> Array:
+    r"""The sum over coordinates of :math:`\frac12 t^2 + 2(1 - \cos t)`: (..., d) to (...).
+
+    >>> round(float(bowl(np.array([1e-9, 0.0]))) * 1e18, 12)
+    1.5
+    """
+    # 1 - cos t = 2 sin^2(t/2): exact to rounding also where cos t rounds to 1.
+    half_sine = np.sin(0.5 * theta)
+    return 0.5 * inner(theta, theta) + 4.0 * inner(half_sine, half_sine)
+
+
+def bowl_gradient(theta: Array) -> Array:
+    """Gradient of :func:`bowl`, at points (..., d)."""
+    return theta + 2.0 * np.sin(theta)
+
+
+def tilted_minimum(z: Array) -> Array:
+    r"""Global minimum over t of the tilted bowl :math:`h(t) = t^2/2 + 4\sin^2(t/2) - z t`.
+
+    At a minimum :math:`h'' = 1 + 2\cos t \ge 0`, so :math:`t = 2\pi k + \tau` with
+    :math:`|\tau| \le 2\pi/3`, and :math:`h' = 0` reads :math:`\tau + 2\sin\tau = y` with
+    :math:`y = z - 2\pi k`. There :math:`t - z = -2\sin\tau`, so
+
+    .. math:: h(t) = -z^2/2 + m(\tau), \qquad m(\tau) = 2\sin^2\tau + 4\sin^2(\tau/2).
+
+    Both :math:`\tau + 2\sin\tau` and m, whose derivative is :math:`2\sin\tau(1 + 2\cos\tau)`,
+    increase with :math:`\tau \in [0, 2\pi/3]`, and the first is odd, the second even. Hence the
+    lowest of these minima is the one with the smallest :math:`|y|`: k is the integer nearest to
+    :math:`z/(2\pi)`, whatever z. Then :math:`|y| \le \pi < 2\pi/3 + \sqrt3`, so there is such a
+    tau, and :math:`|\tau| < 1.25`.
+
+    >>> tilted_minimum(np.array([0.0, 2 * np.pi])) + [0.0, 2 * np.pi**2]
+    array([0., 0.])
+    """
+    y = z - 2.0 * np.pi * np.round(z / (2.0 * np.pi))
+    # Newton from y/3, where tau + 2 sin tau - y has the opposite sign of y. That function of
+    # |tau| is concave and increases at a rate of at least 1.6, so no step passes the root and
+    # the error is at most squared: from 0.2 to rounding in 5 steps.
+    tau = y / 3.0
+    for _ in range(8):
+        tau -= (tau + 2.0 * np.sin(tau) - y) / (1.0 + 2.0 * np.cos(tau))
+    return 2.0 * np.sin(tau) ** 2 + 4.0 * np.sin(0.5 * tau) ** 2 - 0.5 * z**2
+
+
+def centred(xi: Array) -> bool:
+    """Whether the mean of ``xi`` (n, d) is 0 up to the rounding of a sum of n terms."""
+    rounding = xi.shape[0] * np.finfo(float).eps * np.max(np.abs(xi), axis=0)
+    return bool(np.all(np.abs(xi.mean(axis=0)) <= rounding))
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Cosine(FiniteSum):
+    r"""The non-convex sum of Section 5.
+
+    .. math:: f(\theta; i) = s_i \sum_j \big[\tfrac12\theta_j^2 + 2(1 - \cos\theta_j)\big]
+              - \xi_i^\top\theta, \qquad s_i > 0, \quad \sum_i \xi_i = 0,
+
+    so that F is the mean of ``s`` times the bowl. A mean of ``xi`` at rounding level counts
+    as 0.
+
+    Args:
+        s: (n,) scales, > 0.
+        xi: (n, d) tilts with mean 0.
+        theta0: (d,) where runs start; pi in each coordinate by default.
+
+    Raises:
+        TypeError: an argument is not an array of real numbers.
+        ValueError: an argument is empty, not finite or of the wrong shape, some ``s`` is not
+            positive, or the mean of ``xi`` is not 0.
+
+    >>> problem = Cosine(s=[0.5, 1.5], xi=[[0.0], [0.0]])
+    >>> problem.L, problem.rho, problem.delta
+    (4.5, 1.25, 0.0)
+
+    Reference: Zhang, Shi and Gu, Section 5.
+    """
+
+    s: Array
+    xi: Array
+    theta0: Array
+    convex = False
+
+    def __init__(self, s: ArrayLike, xi: ArrayLike, theta0: ArrayLike | None = None) -> None:
+        scales, tilts = finite_array("s", s, ndim=1), finite_array("xi", xi, ndim=2)
+        n, dim = tilts.shape
+        shaped("s", scales, (n,), f"the rows of xi of shape {tilts.shape}")
+        if scales.min() <= 0.0:
+            raise ValueError(f"s must be > 0, got {scales.min()} at index {scales.argmin()}")
+        if not centred(tilts):
+            worst = np.abs(tilts.mean(axis=0)).max()
+            raise ValueError(f"xi must have mean 0, got a mean of size {worst:g}")
+        first = start(theta0, np.full(dim, np.pi), f"the columns of xi of shape {tilts.shape}")
+        self.__dict__.update(s=scales, xi=tilts, theta0=first)
+
+    @property
+    def n(self) -> int:
+        """Number of terms."""
+        return int(self.s.shape[0])
+
+    @cached_property
+    def _scale(self) -> float:
+        """Mean of s: F is this times the bowl."""
+        return float(self.s.mean())
+
+    def losses(self, theta: Array, i: Array) -> Array:
+        """Scaled bowl less tilt of term i; see :meth:`FiniteSum.losses`."""
+        losses: Array = self.s[i] * bowl(theta) - inner(self.xi[i], theta)
+        return losses
+
+    def gradients(self, theta: Array, i: Array) -> Array:
+        """Gradient of term i; see :meth:`FiniteSum.gradients`."""
+        return self.s[i][..., None] * bowl_gradient(theta) - self.xi[i]
+
+    def objective(self, theta: Array) -> Array:
+        """F at points (..., d); the tilts drop out."""
+        return self._scale * bowl(theta)
+
+    def full_gradient(self, theta: Array) -> Array:
+        """Gradient of F at points (..., d)."""
+        return self._scale * bowl_gradient(theta)
+
+    def gap(self, theta: Array) -> Array:
+        """F - F* is F itself, because F* = 0."""
+        return self.objective(theta)
+
+    @property
+    def L(self) -> float:
+        """Exact: the Hessian of term i is diagonal, s_i (1 + 2 cos theta_j) in [-s_i, 3 s_i]."""
+        return float(3.0 * self.s.max())
+
+    @property
+    def mu(self) -> float:
+        """0: F is not convex."""
+        return 0.0
+
+    @cached_property
+    def theta_star(self) -> Array:
+        """0, the only stationary point of F."""
+        # bowl' = t + 2 sin t is odd; it is > 0 on (0, pi], where sin t >= 0, and at least
+        # t - 2 > 1 beyond. So F decreases towards 0 along every coordinate.
+        return frozen(np.zeros(self.dim))
+
+    @cached_property
+    def f_star(self) -> Array:
+        """Exact: each term is separable, with :func:`tilted_minimum` at xi_ij / s_i."""
+        return frozen(self.s * tilted_minimum(self.xi / self.s[:, None]).sum(axis=-1))
+
+    def weak_growth(self, rho: float | None = None) -> tuple[float, float]:
+        r"""The pair (rho, delta) of Assumption 4, with the smallest delta for this rho.
+
+        Exact, by :func:`~heavystep.problems.growth.smallest_delta`. With :math:`v = \nabla F`,
+        bars for means over i and :math:`\phi = v / \bar s` the gradient of the bowl,
+
+        .. math:: E\|\nabla f\|^2 = \overline{s^2}\,\|\phi\|^2
+                  - 2\,\overline{s\xi}^{\,\top}\phi + \overline{\|\xi\|^2},
+
+        and v takes every value, because :math:`t + 2\sin t` is continuous and unbounded both
+        ways. The smallest rho is :math:`\rho_0 = \overline{s^2} / \bar s^2`.
+
+        Args:
+            rho: at least :math:`\rho_0`, and greater unless the mean of s xi is 0. None:
+                :math:`\rho_0` if that mean is 0, with delta the mean of ||xi||^2, else
+                :math:`2\rho_0`.
+
+        Raises:
+            ValueError: ``rho`` is too small for any delta.
+
+        >>> Cosine(s=[1.0, 1.0], xi=[[0.3], [-0.3]]).weak_growth()
+        (1.0, 0.09)
+        """
+        curvature = np.full(self.dim, np.mean(self.s**2) / self._scale**2)
+        tilt = self.s[:, None] * self.xi
+        pull = np.zeros(self.dim) if centred(tilt) else -tilt.mean(axis=0) / self._scale
+        return smallest_delta(rho, curvature, pull, float(np.mean(np.sum(self.xi**2, axis=1))))
+
+    @property
+    def rho(self) -> float:
+        """The default rho of :meth:`weak_growth`."""
+        return self.weak_growth()[0]
+
+    @property
+    def delta(self) -> float:
+        """The smallest delta for :attr:`rho`; see :meth:`weak_growth`."""
+        return self.weak_growth()[1]

@@ -1,0 +1,92 @@
+"""What a run did, step by step: written by the engine and the recorder, read by certificates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Record:
+    r"""Runs of one method, R of them side by side, of K steps each in d dimensions.
+
+    Step k goes from :math:`\theta_k` to :math:`\theta_{k+1}`, k = 0 .. K - 1. Names are those
+    of the paper; gradients and losses are the sampled ones, at :math:`\theta_k`.
+    """
+
+    rule: str
+    """``"polyak"`` or ``"armijo"``."""
+    scaling: str
+    """``"theory"``, ``"practical"`` or ``"plain"``; see :mod:`heavystep.rules.scaling`."""
+    c: float
+    """Divisor (Polyak) or sufficient decrease constant (Armijo)."""
+    omega: float | None
+    """Backtracking factor; None for Polyak."""
+    beta: Array
+    """(K,) momentum beta_k."""
+    gamma_max: Array
+    """(K,) largest step before the outer multiplier, gamma_max,k."""
+    eta: Array
+    """(K,) outer multiplier eta_k; ones without a schedule."""
+    gamma: Array
+    """(R, K) steps taken, gamma_k."""
+    loss: Array
+    """(R, K) sampled losses f(theta_k; x_k)."""
+    grad_sqnorm: Array
+    """(R, K) squared norms of their gradients."""
+    f_star: Array
+    """(R, K) lower bounds of the sampled losses that the rule used; -inf if it had none."""
+    accepted: Array
+    """(R, K) False where a batch was refused and nothing moved."""
+    iterates: Array | None = None
+    """(R, K + 1, d) theta_0 .. theta_K, if recorded."""
+    gradients: Array | None = None
+    """(R, K, d) sampled gradients, if recorded."""
+    samples: Array | None = None
+    """(R, K) which term of the finite sum was sampled, if it was one."""
+    smooth_reset: bool = False
+    """Whether the cap also depended on the step before."""
+    eps: float = float(np.finfo(np.float64).eps)
+    """Machine epsilon of the arithmetic that produced the run."""
+
+    @property
+    def runs(self) -> int:
+        """R, the number of runs."""
+        return int(self.gamma.shape[0])
+
+    @property
+    def steps(self) -> int:
+        """K, the number of steps of each run."""
+        return int(self.gamma.shape[1])
+
+
+def stack(records: Sequence[Record]) -> Record:
+    """Put runs of one method, equally long, side by side.
+
+    Raises:
+        ValueError: there is nothing to stack, or the methods differ; names the field.
+    """
+    if not records:
+        raise ValueError("stack needs at least one record, got none")
+    first = records[0]
+    per_run: dict[str, Any] = {}
+    for field in fields(Record):
+        values = [getattr(record, field.name) for record in records]
+        if field.name in _PER_RUN:
+            missing = [value is None for value in values]
+            shapes = {None if value is None else value.shape[1:] for value in values}
+            if any(missing) != all(missing) or len(shapes) > 1:
+                raise ValueError(f"records differ in {field.name}: shapes {shapes}")
+            per_run[field.name] = None if any(missing) else np.concatenate(values)
+        elif not all(np.array_equal(value, values[0]) for value in values):
+            raise ValueError(f"records are of different methods: {field.name} differs")
+    return replace(first, **per_run)
+
+
+_PER_RUN = frozenset(
+    {"gamma", "loss", "grad_sqnorm", "f_star", "accepted", "iterates", "gradients", "samples"}
+)

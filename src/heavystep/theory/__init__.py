@@ -1,0 +1,44 @@
+"""The paper's lemmas and theorems as functions: constants, conditions and bounds.
+
+One file a result; :data:`heavystep.theory.registry.RESULTS` lists them. Every function takes
+numbers and returns numbers, in float64; ``k`` may be an array. A violated condition raises
+``ValueError`` with the theorem, the inequality and the numbers.
+"""
+
+from heavystep.theory.advice import advice
+from heavystep.theory.basic_inequality import basic_inequality, diminishing_basic_inequality
+from heavystep.theory.convex import convex
+from heavystep.theory.convex_almost_sure import convex_almost_sure
+from heavystep.theory.convex_diminishing import convex_diminishing
+from heavystep.theory.decoupling_convex import decoupling_identity
+from heavystep.theory.decoupling_nonconvex import decoupling_inequality
+from heavystep.theory.diminishing import check_schedules, diminishing_step_bounds
+from heavystep.theory.little_o import convex_tail_bound, nonconvex_tail_bound
+from heavystep.theory.nonconvex import nonconvex, nonconvex_step_limit
+from heavystep.theory.nonconvex_almost_sure import nonconvex_almost_sure
+from heavystep.theory.nonconvex_diminishing import nonconvex_diminishing
+from heavystep.theory.robbins_siegmund import almost_supermartingale
+from heavystep.theory.step_bounds import step_bounds
+from heavystep.theory.strongly_convex import strongly_convex
+
+__all__ = [
+    "advice",
+    "almost_supermartingale",
+    "basic_inequality",
+    "check_schedules",
+    "convex",
+    "convex_almost_sure",
+    "convex_diminishing",
+    "convex_tail_bound",
+    "decoupling_identity",
+    "decoupling_inequality",
+    "diminishing_basic_inequality",
+    "diminishing_step_bounds",
+    "nonconvex",
+    "nonconvex_almost_sure",
+    "nonconvex_diminishing",
+    "nonconvex_step_limit",
+    "nonconvex_tail_bound",
+    "step_bounds",
+    "strongly_convex",
+]

@@ -1,0 +1,97 @@
+"""Which c and gamma_max each theorem admits."""
+
+from math import inf, sqrt
+from typing import NamedTuple
+
+from heavystep import validation
+from heavystep.rules import momentum_factor
+from heavystep.theory import conditions
+from heavystep.theory.nonconvex import nonconvex_step_limit
+from heavystep.theory.step_bounds import check, unit_step
+from heavystep.validation import Interval
+
+SMALLEST = 1e-300
+"""A c so small that it stands for its limit 0."""
+
+
+class Advice(NamedTuple):
+    """What one theorem asks of c and gamma_max."""
+
+    theorem: str
+    c: Interval
+    gamma_max: Interval
+    """For the given c; without one, for the c that allows most."""
+    best_c: float | None
+    """The c with the smallest constant where gamma_max is no restriction; None: no closed form."""
+
+    def admits(self, *, c: float, gamma_max: float) -> bool:
+        """Whether the theorem covers these values; ``gamma_max`` was advised for this c."""
+        return float(c) in self.c and float(gamma_max) in self.gamma_max
+
+
+def advice(
+    rule: str,
+    *,
+    L: float,
+    beta: float,
+    omega: float | None = None,
+    rho: float | None = None,
+    c: float | None = None,
+) -> tuple[Advice, ...]:
+    r"""Admissible ranges of c and gamma_max for Theorems 1-5.
+
+    Theorems 4 and 5 ask for what Theorems 2 and 3 ask for. The best c of Theorem 1 makes
+    gamma_min largest, that of Theorem 2 makes A smallest: (2 - 1/c) / c is largest at c = 1
+    (Polyak), (2 - 1/c)(1 - c) at c = 1 / sqrt(2) (Armijo).
+
+    Args:
+        rule: ``"polyak"`` or ``"armijo"``.
+        L: smoothness of every sampled loss, > 0.
+        beta: momentum, in [0, 1).
+        omega: backtracking factor in (0, 1); Armijo only.
+        rho: weak growth factor, > 0; without it Theorems 3 and 5 are left out.
+        c: the value in use, for the limit of gamma_max in Theorem 3.
+
+    Raises:
+        ValueError: a number is out of range, or ``c`` is and the limit of gamma_max with it.
+
+    >>> for line in advice("polyak", L=2.0, beta=0.25, rho=2.0):
+    ...     print(line.theorem, "| c", line.c, "| gamma_max", line.gamma_max)
+    Theorem 1 | c >= 0.5 and finite | gamma_max > 0 and finite
+    Theorems 2 and 4 | c > 0.5 and finite | gamma_max > 0 and finite
+    Theorems 3 and 5 | c >= 0.5 and finite | gamma_max in (0, 0.0625)
+    """
+    probe = 0.5 if c is None else c
+    check("advice", rule, L=L, beta=beta, c=probe, gamma_max=1.0, omega=omega)
+    polyak = rule == "polyak"
+    high = inf if polyak else 1.0
+    lines = [
+        Advice("Theorem 1", Interval(0.5, high, closed_low=True), validation.POSITIVE, 0.5),
+        Advice(
+            "Theorems 2 and 4",
+            Interval(0.5, high),
+            validation.POSITIVE,
+            1.0 if polyak else 1.0 / sqrt(2.0),
+        ),
+    ]
+    if rho is not None:
+        conditions.real("advice", validation.POSITIVE, rho=rho)
+        lines.append(_nonconvex(rule, L=L, beta=beta, omega=omega, rho=rho, c=c))
+    return tuple(lines)
+
+
+def _nonconvex(
+    rule: str, *, L: float, beta: float, omega: float | None, rho: float, c: float | None
+) -> Advice:
+    if omega is None:
+        admissible = Interval(rho / 4.0, closed_low=True)
+    else:
+        admissible = Interval(max(0.0, 1.0 - 1.0 / (omega * rho)), 1.0)
+    if c is not None:
+        limit = nonconvex_step_limit(rule, L=L, rho=rho, beta=beta, c=c, omega=omega)
+    elif 2.0 * unit_step(rule, c=admissible.low, omega=omega) >= 4.0 / rho * (1.0 - 1e-12):
+        # The limit falls with c; at kappa = 4 / rho, the end of the range, it is this.
+        limit = momentum_factor(beta) / (rho * L)
+    else:  # Armijo with omega rho <= 1: every c > 0 is allowed, and c -> 0 allows most
+        limit = nonconvex_step_limit(rule, L=L, rho=rho, beta=beta, c=SMALLEST, omega=omega)
+    return Advice("Theorems 3 and 5", admissible, Interval(0.0, limit), None)

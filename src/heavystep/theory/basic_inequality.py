@@ -1,0 +1,62 @@
+"""Lemma 1 and its diminishing counterpart (Lemma 6): the inequality that both rules obey."""
+
+from typing import Any
+
+from heavystep import validation
+from heavystep.rules import kappa
+from heavystep.theory import conditions
+
+
+def largest_slope(scaling: str, *, beta: Any, eta: Any, c: float, gap: Any) -> Any:
+    r"""Upper bound on :math:`\gamma_k \|g_k\|^2` for any scaling.
+
+    .. math:: \gamma_k \|g_k\|^2 \le \frac{\eta_k \kappa}{c}
+              \big(f(\theta_k; x_k) - f^\star(x_k)\big)
+
+    The Polyak step is at most the ratio; an Armijo step decreased the sampled loss by
+    :math:`c\,(\gamma_k/\kappa)\|g_k\|^2`, which cannot be more than its height above the
+    infimum. ``gap`` is that height; with a lower bound in place of the infimum both hold too.
+    """
+    return eta * kappa(scaling, beta) / c * gap
+
+
+def basic_inequality(*, beta: float, c: float, gap: Any) -> Any:
+    r"""Upper bound on :math:`\gamma_k \|\nabla f(\theta_k;x_k)\|^2` (Lemma 1).
+
+    .. math:: \frac{(1-\sqrt\beta)^2}{2c}\,\big(f(\theta_k; x_k) - f^\star(x_k)\big)
+
+    Holds at every step of SHB-PS and SHB-ALS, on every run. No smoothness is needed.
+    Strength: tight (equality for an uncapped Polyak step).
+
+    Args:
+        beta: momentum, in [0, 1).
+        c: > 0.
+        gap: f(theta_k; x_k) - f*(x_k) >= 0, a number or an array.
+
+    >>> basic_inequality(beta=0.25, c=0.5, gap=2.0)
+    0.5
+
+    Reference: Zhang, Shi and Gu, Lemma 1 (label basic_step_size).
+    """
+    conditions.real("Lemma 1", validation.UNIT, beta=beta)
+    conditions.real("Lemma 1", validation.POSITIVE, c=c)
+    return largest_slope("theory", beta=beta, eta=1.0, c=c, gap=gap)
+
+
+def diminishing_basic_inequality(*, eta: Any, c: float, gap: Any) -> Any:
+    r"""Upper bound on :math:`\gamma_k \|\nabla f(\theta_k;x_k)\|^2` of the diminishing variants.
+
+    .. math:: \frac{\eta_k}{c}\,\big(f(\theta_k; x_k) - f^\star(x_k)\big)
+
+    Args:
+        eta: multiplier eta_k, a number or an array.
+        c: > 0.
+        gap: f(theta_k; x_k) - f*(x_k) >= 0, a number or an array.
+
+    >>> diminishing_basic_inequality(eta=0.5, c=0.25, gap=3.0)
+    6.0
+
+    Reference: Zhang, Shi and Gu, Lemma 6 (label dec_basic), Appendix C.
+    """
+    conditions.real("Lemma 6", validation.POSITIVE, c=c)
+    return largest_slope("plain", beta=0.0, eta=eta, c=c, gap=gap)

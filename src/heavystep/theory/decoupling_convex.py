@@ -1,0 +1,66 @@
+"""Lemma 3: the current iterate decoupled from the accumulated gradients (an identity)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from heavystep import validation
+from heavystep.theory import conditions
+from heavystep.theory.discounted import Array, discounted_sums, inner, square
+
+
+class Identity(NamedTuple):
+    """Two sides that must agree, and the size of what was added up to get them."""
+
+    left: Array
+    right: Array
+    scale: Array
+    """Size of all that was rounded on the way: the sides agree to a few eps of it."""
+
+
+def decoupling_identity(
+    iterates: Array, steps: Array, gradients: Array, *, beta: float, point: Array
+) -> Identity:
+    r"""Both sides of the decoupling identity at every k (Lemma 3).
+
+    .. math:: \Big\langle \theta_k - \theta^\star, v_k\Big\rangle
+              = \sum_{m=0}^k \beta^{k-m}\gamma_m\langle\theta_m - \theta^\star, g_m\rangle
+              - \sum_{n=0}^{k-1}\beta^{k-n}\|v_n\|^2,
+              \qquad v_k = \sum_{m=0}^k \beta^{k-m}\gamma_m g_m
+
+    It holds for every heavy-ball run from :math:`\theta_{-1} = \theta_0`, whatever the steps
+    and the gradients, and for every point in place of :math:`\theta^\star`. It fails for
+    another form of momentum, such as torch's buffer with a step that varies.
+
+    Args:
+        iterates: (..., K, d), theta_0 .. theta_{K-1}.
+        steps: (..., K), gamma_k.
+        gradients: (..., K, d), g_k at theta_k.
+        beta: constant momentum, in [0, 1).
+        point: (d,), the point theta*.
+
+    Returns:
+        Arrays (..., K).
+
+    >>> one = np.ones((2, 1))
+    >>> decoupling_identity(one * [[3.0], [2.0]], np.array([1.0, 0.5]), one, beta=0.5,
+    ...                     point=np.zeros(1))[:2]
+    (array([3., 2.]), array([3., 2.]))
+
+    Reference: Zhang, Shi and Gu, Lemma 3 (label decouple_convex), proof in Appendix A.
+    """
+    conditions.real("Lemma 3", validation.UNIT, beta=beta)
+    offset = iterates - point
+    moves = steps[..., None] * gradients
+    velocity = discounted_sums(beta, moves, axis=-2)
+    products = inner(offset, moves)
+    squares = np.zeros_like(products)
+    squares[..., 1:] = beta * discounted_sums(beta, square(velocity), axis=-1)[..., :-1]
+    # The iterates themselves were rounded when the displacement was added to them.
+    rounded = abs(iterates) + abs(point)
+    travelled = discounted_sums(beta, abs(moves), axis=-2)
+    return Identity(
+        left=inner(offset, velocity),
+        right=discounted_sums(beta, products, axis=-1) - squares,
+        scale=discounted_sums(beta, inner(rounded, travelled), axis=-1) + squares,
+    )

@@ -1,0 +1,120 @@
+"""Lemma 5, Assumption 5 and the sums S_k: what the results on diminishing steps share."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavystep import validation
+from heavystep.schedules import Schedules, check_diminishing
+from heavystep.theory import conditions
+from heavystep.theory.discounted import Array
+from heavystep.theory.step_bounds import StepBounds, smallest_step
+
+
+def check(
+    result: str, rule: str, *, L: float, schedules: Schedules, c: float, omega: float | None
+) -> None:
+    """The conditions that every result on diminishing steps shares, told in its name."""
+    conditions.real(result, validation.POSITIVE, L=L)
+    conditions.rule(result, rule, c=c, omega=omega)
+    check_schedules(result, schedules)
+
+
+def check_schedules(result: str, schedules: Schedules) -> None:
+    """Refuse schedules outside Assumption 5; the failing item is named."""
+    eta, beta, gamma_max = schedules
+    conditions.real(result, validation.POSITIVE, eta0=eta.initial, gamma_max0=gamma_max.initial)
+    conditions.real(result, validation.UNIT, beta0=beta.initial)
+    for name, law in schedules._asdict().items():
+        conditions.real(result, validation.FINITE, **{f"{name}_power": law.power})
+        conditions.real(result, validation.POSITIVE, **{f"{name}_horizon": law.horizon})
+    horizons = {law.horizon for law in schedules}
+    if len(horizons) > 1:
+        raise ValueError(f"{result} needs one horizon for all schedules, got {sorted(horizons)}")
+    try:
+        check_diminishing(eta, beta, gamma_max)
+    except ValueError as error:
+        raise ValueError(f"{result}: {error}") from None
+
+
+@dataclass(frozen=True)
+class DiminishingSteps:
+    """Smallest and largest steps of a diminishing variant, and the sums made of them."""
+
+    rule: str
+    L: float
+    schedules: Schedules
+    c: float
+    omega: float | None
+
+    def gamma_min(self, k: Any) -> Any:
+        """gamma_min,k: smallest step before the multiplier (Lemma 5)."""
+        cap = self.schedules.gamma_max(k)
+        return smallest_step(self.rule, L=self.L, c=self.c, omega=self.omega, kappa=1.0, cap=cap)
+
+    def weights(self, k: int) -> Array:
+        """Weights eta_m gamma_min,m of theta_1 .. theta_k in the weighted average (Theorem 6)."""
+        m = np.arange(1, int(conditions.steps("Theorem 6", k, least=1)) + 1)
+        weights: Array = self.schedules.eta(m) * self.gamma_min(m)
+        return weights
+
+    def S(self, k: Any) -> Any:
+        r""":math:`S_k = \sum_{m=1}^k \eta_m\gamma_{\max,m}`, whose inverse is the rate."""
+        eta, _, gamma_max = self.schedules
+        return self._sums(k, lambda m: eta(m) * gamma_max(m))
+
+    def weight_sum(self, k: Any) -> Any:
+        r""":math:`\sum_{m=1}^k \eta_m\gamma_{\min,m}`, the denominator of the weighted average."""
+        return self._sums(k, lambda m: self.schedules.eta(m) * self.gamma_min(m))
+
+    def rate(self, k: Any) -> Any:
+        """1 / S_k, the order at which the theorem's quantity goes to zero."""
+        return 1.0 / self.S(k)
+
+    def _sums(self, k: Any, term: Any) -> Any:
+        steps = conditions.steps("S_k", k, least=1).astype(np.int64)
+        sums = np.cumsum(term(np.arange(1, steps.max() + 1)))
+        return conditions.like(k, sums[steps - 1])
+
+
+def diminishing_step_bounds(
+    rule: str,
+    *,
+    L: float,
+    schedules: Schedules,
+    c: float,
+    omega: float | None = None,
+    k: Any,
+) -> StepBounds:
+    r"""Smallest and largest step of a diminishing variant at step k (Lemma 5).
+
+    .. math:: \eta_k\min\Big\{\frac1{2cL},\gamma_{\max,k}\Big\}\ \text{(Polyak)},\qquad
+              \eta_k\min\Big\{\gamma_{\max,k},\frac{2\omega(1-c)}L\Big\}\ \text{(Armijo)}
+
+    Holds at every step with a gradient that does not vanish, on every run.
+
+    Args:
+        rule: ``"polyak"`` or ``"armijo"``.
+        L: smoothness of every sampled loss, > 0.
+        schedules: eta_k, beta_k and gamma_max,k within Assumption 5.
+        c: > 0 for Polyak, in (0, 1) for Armijo.
+        omega: backtracking factor in (0, 1); Armijo only.
+        k: step >= 0, a number or an array.
+
+    Raises:
+        ValueError: a condition fails; names the lemma, the inequality and the numbers.
+
+    >>> schedules = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 1.0, 0.3)
+    >>> diminishing_step_bounds("polyak", L=2.0, schedules=schedules, c=1.0, k=0)
+    StepBounds(gamma_min=0.125, gamma_max=0.5)
+
+    Reference: Zhang, Shi and Gu, Lemma 5 (label dec_stepsize_bounds), Section 4.
+    """
+    check("Lemma 5", rule, L=L, schedules=schedules, c=c, omega=omega)
+    steps = conditions.steps("Lemma 5", k, least=0)
+    eta, _, gamma_max = schedules
+    least = DiminishingSteps(rule, L, schedules, c, omega).gamma_min(steps)
+    return StepBounds(
+        conditions.like(k, eta(steps) * least), conditions.like(k, eta(steps) * gamma_max(steps))
+    )

@@ -1,0 +1,141 @@
+"""Theorem 3: the best iterate for non-convex objectives under weak growth."""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+from heavystep import validation
+from heavystep.rules import momentum_factor
+from heavystep.theory import conditions
+from heavystep.theory.step_bounds import check, step_bounds, unit_step
+
+THEOREM = "Theorem 3"
+
+
+@dataclass(frozen=True)
+class NonConvex:
+    r"""What Theorem 3 promises about :math:`\min_{m<k} E\|\nabla F(\theta_m)\|^2`."""
+
+    s1: float
+    s2: float
+    q: float
+    gamma_min: float
+    gamma_max_limit: float
+    """What gamma_max must stay below."""
+    scale: float
+    """(1 + beta) s1, by which both terms of the bound are divided."""
+    gap0: float
+    delta: float
+
+    def bound(self, k: Any) -> Any:
+        """Bound on the least expected squared gradient norm of theta_0 .. theta_{k-1}; k >= 1."""
+        steps = conditions.steps(THEOREM, k, least=1)
+        noise = self.s2 * self.delta / self.scale
+        return conditions.like(k, self.gap0 / self.scale / steps + noise * (steps + 1.0) / steps)
+
+
+def nonconvex_step_limit(
+    rule: str, *, L: float, rho: float, beta: float, c: float, omega: float | None = None
+) -> float:
+    r"""What gamma_max must stay below in Theorem 3.
+
+    .. math:: \frac{(1-\sqrt\beta)^2}{4\rho L}
+              \Big(1-\rho+\sqrt{(1-\rho)^2+2\rho(1+\rho)\kappa}\Big),\qquad
+              \kappa = \tfrac1c\ \text{(Polyak)},\quad \kappa = 4\omega(1-c)\ \text{(Armijo)}
+
+    Args:
+        rule: ``"polyak"`` or ``"armijo"``.
+        L: smoothness of every sampled loss, > 0.
+        rho: weak growth factor, > 0.
+        beta: momentum, in [0, 1).
+        c: >= rho / 4 for Polyak; in (0, 1) and > 1 - 1 / (omega rho) for Armijo.
+        omega: backtracking factor in (0, 1); Armijo only.
+
+    Raises:
+        ValueError: a condition fails; names the theorem, the inequality and the numbers.
+
+    >>> nonconvex_step_limit("polyak", L=2.0, rho=1.0, beta=0.0, c=0.25)
+    0.5
+
+    Reference: Zhang, Shi and Gu, Theorem 3 (label nonconvex_general), Section 3.
+    """
+    check(THEOREM, rule, L=L, beta=beta, c=c, gamma_max=1.0, omega=omega)
+    conditions.real(THEOREM, validation.POSITIVE, rho=rho)
+    if rule == "polyak":
+        conditions.require(THEOREM, c >= rho / 4.0, "c >= rho / 4", c=c, rho=rho)
+    else:
+        assert omega is not None
+        conditions.require(
+            THEOREM,
+            c > 1.0 - 1.0 / (omega * rho),
+            "c > 1 - 1 / (omega rho)",
+            **{"c": c, "omega": omega, "rho": rho, "1 - 1 / (omega rho)": 1 - 1 / (omega * rho)},
+        )
+    kappa = 2.0 * unit_step(rule, c=c, omega=omega)
+    # (1 - rho) + sqrt((1 - rho)^2 + t), written without cancellation where rho > 1.
+    t = 2.0 * rho * (1.0 + rho) * kappa
+    root = sqrt((1.0 - rho) ** 2 + t)
+    bracket = 1.0 - rho + root if rho <= 1.0 else t / (rho - 1.0 + root)
+    return float(momentum_factor(beta) / (4.0 * rho * L) * bracket)
+
+
+def nonconvex(
+    rule: str,
+    *,
+    L: float,
+    rho: float,
+    delta: float,
+    beta: float,
+    c: float,
+    gamma_max: float,
+    omega: float | None = None,
+    gap0: float,
+) -> NonConvex:
+    r"""Constants of the rate for non-convex objectives (Theorem 3).
+
+    .. math:: \min_{m<k} E\|\nabla F(\theta_m)\|^2 \le
+              \frac{F(\theta_0)-F(\theta^\star)}{k(1+\beta)s_1}
+              + \frac{k+1}k\,\frac{s_2\delta}{(1+\beta)s_1}
+
+    .. math:: q = \frac{L\gamma_{\max}^2}{(1-\sqrt\beta)^2} + \frac{\gamma_{\max}-\gamma_{\min}}2,
+              \quad s_1 = \frac{\gamma_{\max}+\gamma_{\min}}2 - \rho q,\quad s_2 = \frac q{1-\beta}
+
+    Assumes L-smooth samples and weak growth
+    :math:`E\|\nabla f\|^2 \le \rho\|\nabla F\|^2+\delta`. Strength: upper. Without noise
+    (delta = 0) the second term vanishes.
+
+    Args:
+        rule: ``"polyak"`` or ``"armijo"``.
+        L: smoothness of every sampled loss, > 0.
+        rho: weak growth factor, > 0.
+        delta: weak growth constant, >= 0.
+        beta: momentum, in [0, 1).
+        c: >= rho / 4 for Polyak; in (0, 1) and > 1 - 1 / (omega rho) for Armijo.
+        gamma_max: cap of the step, below :func:`nonconvex_step_limit`.
+        omega: backtracking factor in (0, 1); Armijo only.
+        gap0: F(theta_0) - F(theta*), >= 0.
+
+    Raises:
+        ValueError: a condition fails; names the theorem, the inequality and the numbers.
+
+    >>> nonconvex("polyak", L=2.0, rho=1.0, delta=0.0, beta=0.0, c=0.25, gamma_max=0.25,
+    ...           gap0=1.0).bound(4)
+    2.0
+
+    Reference: Zhang, Shi and Gu, Theorem 3 (label nonconvex_general), Appendix B.
+    """
+    limit = nonconvex_step_limit(rule, L=L, rho=rho, beta=beta, c=c, omega=omega)
+    conditions.real(THEOREM, validation.NON_NEGATIVE, delta=delta, gap0=gap0)
+    conditions.real(THEOREM, validation.POSITIVE, gamma_max=gamma_max)
+    conditions.require(
+        THEOREM, gamma_max < limit, "gamma_max < limit", gamma_max=gamma_max, limit=limit
+    )
+    gamma_min, _ = step_bounds(rule, L=L, beta=beta, c=c, gamma_max=gamma_max, omega=omega)
+    q = L * gamma_max**2 / momentum_factor(beta) + (gamma_max - gamma_min) / 2.0
+    s1 = (gamma_max + gamma_min) / 2.0 - rho * q
+    s2 = q / (1.0 - beta)
+    scale = (1.0 + beta) * s1
+    # gamma_max just below its limit: s1 > 0 in exact arithmetic, yet lost to rounding.
+    conditions.require(THEOREM, s1 > 0.0, "s1 > 0 in float64", s1=s1, gamma_max=gamma_max)
+    conditions.finite(THEOREM, first=gap0 / scale, second=s2 * delta / scale)
+    return NonConvex(s1, s2, q, gamma_min, limit, scale, gap0, delta)

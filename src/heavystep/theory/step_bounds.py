@@ -1,0 +1,104 @@
+r"""Lemma 2: bounds on the step sizes, and the one formula behind Lemmas 2 and 5.
+
+.. math:: \min\{\kappa\,u / L,\ \gamma_{\max}\} \le \gamma_k / \eta_k \le \gamma_{\max},
+          \qquad u = \tfrac{1}{2c}\ \text{(Polyak)},\quad u = 2\omega(1-c)\ \text{(Armijo)}
+
+with :math:`\kappa = s_\beta/2` in Lemma 2 and :math:`\kappa = 1` in Lemma 5.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavystep import validation
+from heavystep.rules import kappa
+from heavystep.theory import conditions
+
+
+class StepBounds(NamedTuple):
+    """Smallest and largest step that a rule can take."""
+
+    gamma_min: Any
+    gamma_max: Any
+
+
+def unit_step(rule: str, *, c: float, omega: float | None = None) -> float:
+    """The u above: smallest uncapped step of the rule where kappa = L = 1.
+
+    Polyak: a smooth loss has f - f* >= ||g||^2 / (2 L). Armijo: every trial t <= 2 (1 - c) / L
+    is accepted, and the search may overshoot that by one factor omega.
+
+    >>> unit_step("polyak", c=0.5), unit_step("armijo", c=0.75, omega=0.5)
+    (1.0, 0.25)
+    """
+    if rule == "polyak":
+        return 1.0 / (2.0 * c)
+    assert omega is not None
+    return 2.0 * omega * (1.0 - c)
+
+
+def smallest_step(
+    rule: str, *, L: float, c: float, omega: float | None, kappa: Any, cap: Any
+) -> Any:
+    """Smallest step before the multiplier, for any scaling; ``cap`` may be an array.
+
+    It does not hold under smooth reset, whose cap depends on the step before, nor where the
+    gradient vanishes, which takes no step.
+    """
+    return np.minimum(kappa * unit_step(rule, c=c, omega=omega) / L, cap)
+
+
+def step_bounds(
+    rule: str,
+    *,
+    L: float,
+    beta: float,
+    c: float,
+    gamma_max: float,
+    omega: float | None = None,
+) -> StepBounds:
+    r"""Smallest and largest step of SHB-PS or SHB-ALS (Lemma 2).
+
+    .. math:: \min\Big\{\frac{(1-\sqrt\beta)^2}{4cL},\ \gamma_{\max}\Big\}\ \text{(Polyak)},\qquad
+              \min\Big\{\gamma_{\max},\ (1-\sqrt\beta)^2\frac{\omega(1-c)}{L}\Big\}\ \text{(Armijo)}
+
+    Holds at every step with a gradient that does not vanish, on every run. Assumes
+    L-smooth samples. Strength: tight (a quadratic sample with curvature L attains the Polyak
+    bound).
+
+    Args:
+        rule: ``"polyak"`` or ``"armijo"``.
+        L: smoothness of every sampled loss, > 0.
+        beta: momentum, in [0, 1).
+        c: > 0 for Polyak, in (0, 1) for Armijo.
+        gamma_max: cap of the step, > 0.
+        omega: backtracking factor in (0, 1); Armijo only.
+
+    Raises:
+        ValueError: a condition fails; names the lemma, the inequality and the numbers.
+
+    >>> step_bounds("polyak", L=2.0, beta=0.25, c=0.5, gamma_max=1.0)
+    StepBounds(gamma_min=0.0625, gamma_max=1.0)
+
+    Reference: Zhang, Shi and Gu, Lemma 2 (label step_size_bounds), proof in Appendix A.
+    """
+    check("Lemma 2", rule, L=L, beta=beta, c=c, gamma_max=gamma_max, omega=omega)
+    least = smallest_step(rule, L=L, c=c, omega=omega, kappa=kappa("theory", beta), cap=gamma_max)
+    conditions.require("Lemma 2", least > 0.0, "gamma_min > 0 in float64", gamma_min=float(least))
+    return StepBounds(float(least), float(gamma_max))
+
+
+def check(
+    result: str,
+    rule: str,
+    *,
+    L: float,
+    beta: float,
+    c: float,
+    gamma_max: float,
+    omega: float | None,
+) -> None:
+    """The ranges that every result on constant parameters shares, told in its name."""
+    conditions.real(result, validation.POSITIVE, L=L, gamma_max=gamma_max)
+    conditions.real(result, validation.UNIT, beta=beta)
+    conditions.rule(result, rule, c=c, omega=omega)

@@ -1,0 +1,87 @@
+"""Runs side by side equal the literal loop, run by run."""
+
+import numpy as np
+import pytest
+
+import reference
+from heavystep.engine.batch import draw_samples, simulate
+from heavystep.problems import Cosine, LeastSquares, LogisticRegression
+from heavystep.schedules import PowerLaw
+
+RNG = np.random.default_rng(5)
+A = RNG.normal(size=(12, 3)) * [0.4, 1.0, 2.0]
+XI = RNG.normal(size=(6, 3))
+PROBLEMS = {
+    "least squares": LeastSquares(A, RNG.normal(size=12), theta0=np.array([2.0, -1.0, 0.5])),
+    "logistic": LogisticRegression(A, np.sign(RNG.normal(size=12)), l2=0.1, theta0=np.ones(3)),
+    "cosine": Cosine(
+        np.full(12, 0.7), np.concatenate([XI, -XI]), theta0=np.array([3.0, -2.0, 1.0])
+    ),
+}
+SETTINGS = {
+    "theory": {"scaling": "theory", "beta": 0.6, "gamma_max": 0.7, "eta": 1.0},
+    "practical": {"scaling": "practical", "beta": 0.9, "gamma_max": 0.3, "eta": 0.8},
+    "diminishing": {
+        "scaling": "plain",
+        "beta": PowerLaw(0.9, 1.1, 10.0),
+        "gamma_max": PowerLaw(0.5, 0.3, 10.0),
+        "eta": PowerLaw(0.5, 0.4, 10.0),
+    },
+}
+RULES = {"polyak": {"c": 0.6}, "armijo": {"c": 0.4, "omega": 0.7}}
+
+
+class Literal:
+    """The interface of the literal loop over a finite sum."""
+
+    def __init__(self, problem):
+        self.problem, self.f_star = problem, problem.f_star
+
+    def value(self, theta, i):
+        return float(self.problem.losses(theta, i))
+
+    def grad(self, theta, i):
+        return self.problem.gradients(theta, i)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_batch_equals_the_literal_loop(name, rule, setting):
+    problem = PROBLEMS[name]
+    samples = draw_samples(problem, runs=3, steps=40, seed=7)
+    record = simulate(problem, rule, samples, **RULES[rule], **SETTINGS[setting])
+    for r in range(3):
+        iterates, steps = reference.trajectory(
+            rule, Literal(problem), problem.theta0, samples[r], **RULES[rule], **SETTINGS[setting]
+        )
+        np.testing.assert_allclose(record.iterates[r], iterates, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(record.gamma[r], steps, rtol=1e-9)
+    before = record.iterates[:, :-1]
+    np.testing.assert_array_equal(record.loss, problem.losses(before, samples))
+    np.testing.assert_array_equal(record.gradients, problem.gradients(before, samples))
+    np.testing.assert_array_equal(record.f_star, problem.f_star[samples])
+
+
+def test_runs_do_not_depend_on_their_neighbours():
+    problem = PROBLEMS["cosine"]
+    samples = draw_samples(problem, runs=4, steps=25, seed=1)
+    options = {"beta": 0.5, "c": 0.5, "gamma_max": 1.0, "omega": 0.8}
+    together = simulate(problem, "armijo", samples, **options)
+    alone = simulate(problem, "armijo", samples[2:3], **options)
+    np.testing.assert_array_equal(together.iterates[2], alone.iterates[0])
+
+
+def test_streams_are_one_per_run():
+    problem = PROBLEMS["least squares"]
+    few, many = (draw_samples(problem, runs=r, steps=9, seed=3) for r in (2, 5))
+    np.testing.assert_array_equal(few, many[:2])
+    assert not np.array_equal(many[0], many[1])
+
+
+@pytest.mark.parametrize(("rule", "omega"), [("polyak", 0.5), ("armijo", None), ("adam", None)])
+def test_unknown_rule(rule, omega):
+    problem = PROBLEMS["least squares"]
+    samples = draw_samples(problem, runs=1, steps=2)
+    with pytest.raises(ValueError, match="rule must be 'polyak', or 'armijo' with omega, got"):
+        simulate(problem, rule, samples, beta=0.5, c=0.5, gamma_max=1.0, omega=omega)

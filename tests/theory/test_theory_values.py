@@ -1,0 +1,257 @@
+"""Every formula against the paper's, written out; ranges, monotonicity, reductions."""
+
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from heavystep import theory
+from heavystep.theory.advice import advice
+from heavystep.theory.registry import RESULTS, call
+from theory_cases import BROKEN, GOOD, OUT_OF_RANGE, log_uniform, parameters
+
+REDUCTIONS = [(r.id, reduction) for r in RESULTS for reduction in r.reductions]
+
+
+@pytest.mark.parametrize(
+    "reduction", [r for _, r in REDUCTIONS], ids=[f"{i}: {r.text}" for i, r in REDUCTIONS]
+)
+@settings(max_examples=60, deadline=None)
+@given(p=parameters())
+def test_reduction(reduction, p):
+    got, known = reduction.sides(p)
+    np.testing.assert_allclose(got, known, rtol=1e-9, atol=1e-300)
+
+
+@settings(max_examples=300, deadline=None)
+@given(p=parameters(), k=st.integers(1, 10**9))
+def test_constants_are_the_papers(p, k):
+    rule, omega, beta, c, cap = (p[n] for n in ("rule", "omega", "beta", "c", "gamma_max"))
+    least = reference.gamma_min(rule, p["L"], beta, c, cap, omega)
+    assert call(theory.step_bounds, p) == pytest.approx((least, cap), rel=1e-12)
+    strong = call(theory.strongly_convex, p)
+    rate, residual = reference.theorem_1(rule, p["L"], p["mu"], beta, c, cap, omega, p["sigma2"])
+    assert (strong.rate, strong.residual) == pytest.approx((rate, residual), rel=1e-9)
+    want = reference.theorem_2(rule, p["L"], beta, c, cap, omega, p["sigma2"], p["dist0_sq"], k)
+    assert call(theory.convex, p).bound(k) == pytest.approx(want, rel=1e-9)
+    limit = reference.theorem_3_limit(rule, p["L"], p["rho"], beta, c, omega)
+    assert call(theory.nonconvex_step_limit, p) == pytest.approx(limit, rel=1e-9)
+    want = reference.theorem_3(
+        rule, p["L"], p["rho"], p["delta"], beta, c, cap, omega, p["gap0"], k
+    )
+    promise = call(theory.nonconvex, p)
+    # s1 is a difference: its relative rounding grows towards the limit.
+    assert promise.bound(k) == pytest.approx(want, rel=1e-9 * cap / promise.s1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(p=parameters(), start=st.floats(0.0, 1e3), second=st.floats(0.0, 1.0))
+def test_initial_constant_bounds_the_worst_recursion(p, start, second):
+    """e_{k+1} = (1-x) e_k - x beta e_{k-1} is the worst that the proof leaves open."""
+    promise = call(theory.strongly_convex, p, sigma2=0.0, dist0_sq=start)
+    x = p["mu"] * promise.gamma_min
+    e = [start, second * (1.0 - x) * start]
+    known = call(theory.strongly_convex, p, sigma2=0.0, dist0_sq=start, dist1_sq=e[1])
+    assert known.B <= promise.B * (1.0 + 1e-12)
+    for _ in range(60):
+        e.append((1.0 - x) * e[-1] - x * p["beta"] * e[-2])
+    k = np.arange(len(e))
+    assert (np.array(e) <= known.bound(k) * (1.0 + 1e-9) + 1e-300).all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(p=parameters())
+def test_rate_is_real_and_contracts(p):
+    promise = call(theory.strongly_convex, p)
+    x = p["mu"] * promise.gamma_min
+    assert x <= (1.0 - p["beta"] ** 0.5) ** 2 / 2.0 * (1.0 + 1e-12)
+    assert x < (np.sqrt(1.0 + p["beta"]) - np.sqrt(p["beta"])) ** 2
+    assert 0.0 <= promise.other_root <= promise.rate <= 1.0
+    assert promise.contraction > 0.0
+    r = promise.rate
+    assert r**2 - (1.0 - x) * r + x * p["beta"] == pytest.approx(0.0, abs=1e-12)
+
+
+GROWS = [
+    ("strongly_convex", lambda p: p.rate),
+    ("strongly_convex", lambda p: p.residual),
+    ("convex", lambda p: p.A),
+    ("convex", lambda p: p.M),
+    ("nonconvex", lambda p: p.bound(10)),
+    ("convex_almost_sure", lambda p: p.expected_sum),
+    ("nonconvex_almost_sure", lambda p: p.expected_sum),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), GROWS)
+@settings(max_examples=100, deadline=None)
+@given(p=parameters(), factor=st.floats(1.0, 3.0))
+def test_bounds_grow_with_smoothness(name, value, p, factor):
+    # A smaller cap keeps Theorem 3's condition at the larger L.
+    p["gamma_max"] /= factor
+    p["mu"] = min(p["mu"], p["L"])
+    function = getattr(theory, name)
+    larger = value(call(function, p, L=p["L"] * factor))
+    assert larger >= value(call(function, p)) * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize(("name", "value"), GROWS)
+@settings(max_examples=100, deadline=None)
+@given(p=parameters(), more=st.floats(0.0, 1.0))
+def test_bounds_grow_with_momentum_where_the_cap_does_not_bind(name, value, p, more):
+    beta = p["beta"] + more * (0.99 - p["beta"])
+    # Theorem 3 limits the cap by the larger momentum; a cap that binds hides gamma_min.
+    limit = call(theory.nonconvex_step_limit, p, beta=beta)
+    p["gamma_max"] = 0.999 * limit if name.startswith("nonconvex") else 1e6 / p["L"]
+    function = getattr(theory, name)
+    least = [call(theory.step_bounds, p, beta=b).gamma_min for b in (p["beta"], beta)]
+    if max(least) < p["gamma_max"]:
+        more_momentum = value(call(function, p, beta=beta))
+        assert more_momentum >= value(call(function, p)) * (1.0 - 1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(p=parameters(), k=st.integers(1, 10**6))
+def test_bounds_fall_with_k(p, k):
+    steps = np.array([k, k + 1, 2 * k + 1, 10 * k])
+    for function in (theory.strongly_convex, theory.convex, theory.nonconvex):
+        assert (np.diff(call(function, p).bound(steps)) <= 0.0).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(p=parameters(), more=st.floats(0.0, 1.0))
+def test_step_limit_falls_with_momentum_smoothness_and_growth(p, more):
+    limit = call(theory.nonconvex_step_limit, p)
+    beta = p["beta"] + more * (0.99 - p["beta"])
+    assert call(theory.nonconvex_step_limit, p, beta=beta) <= limit * (1.0 + 1e-12)
+    assert call(theory.nonconvex_step_limit, p, L=p["L"] * (1.0 + more)) <= limit * (1.0 + 1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(p=parameters(), beyond=log_uniform(1e-6, 1.0))
+def test_step_limit_is_where_s1_vanishes(p, beyond):
+    limit = call(theory.nonconvex_step_limit, p)
+    s1 = call(theory.nonconvex, p, gamma_max=limit * (1.0 - 1e-9)).s1
+    assert 0.0 < s1 < 1e-6 * limit
+    with pytest.raises(ValueError, match="gamma_max < limit"):
+        call(theory.nonconvex, p, gamma_max=limit * (1.0 + beyond))
+
+
+def test_bounds_take_numbers_and_arrays():
+    for name, arguments in GOOD.items():
+        promise = getattr(theory, name)(**arguments)
+        if not hasattr(promise, "bound") or "diminishing" in name:
+            continue
+        extra = {"probability": 0.1} if "almost" in name else {}
+        array = promise.bound(np.array([[1, 10], [100, 1000]]), **extra)
+        assert array.dtype == np.float64
+        assert array.shape == (2, 2)
+        assert type(promise.bound(10, **extra)) is float
+        assert promise.bound(10, **extra) == array[0, 1] == promise.bound(1e1, **extra)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_results_are_finite_and_never_nan(name):
+    promise = getattr(theory, name)(**GOOD[name])
+    if is_dataclass(promise):
+        numbers = [getattr(promise, f.name) for f in fields(promise)]
+        assert all(np.isfinite(x) for x in numbers if isinstance(x, float))
+
+
+RANGES = [
+    (name, argument, value)
+    for name, arguments in GOOD.items()
+    for argument in arguments
+    for value in OUT_OF_RANGE.get(argument, [])
+    if "schedules" not in arguments or argument != "c" or value != np.inf
+]
+
+
+@pytest.mark.parametrize(("name", "argument", "value"), RANGES)
+def test_out_of_range(name, argument, value):
+    with pytest.raises(ValueError, match=rf"(Lemma|Theorem) \d needs {argument} .*, got"):
+        getattr(theory, name)(**{**GOOD[name], argument: value})
+
+
+@pytest.mark.parametrize(("name", "changes", "message"), BROKEN)
+def test_broken_condition(name, changes, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(theory, name)(**{**GOOD[name], **changes})
+
+
+@pytest.mark.parametrize("value", ["2", None, True, [1.0, 2.0], 1j])
+def test_constants_must_be_numbers(value):
+    with pytest.raises(TypeError, match=r"Theorem 2 needs L > 0 and finite, a real number, got"):
+        theory.convex(**{**GOOD["convex"], "L": value})
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, np.nan, np.inf, [1, 2, 0]])
+def test_step_counts_must_be_whole(k):
+    with pytest.raises(ValueError, match=r"Theorem 2 needs whole numbers k >= 1, got k ="):
+        theory.convex(**GOOD["convex"]).bound(k)
+
+
+@pytest.mark.parametrize("k", ["3", True, None, 1j])
+def test_step_counts_must_be_numbers(k):
+    with pytest.raises(TypeError, match=r"Theorem 2 needs k to be a whole number"):
+        theory.convex(**GOOD["convex"]).bound(k)
+
+
+def test_overflow_is_told():
+    with pytest.raises(ValueError, match=r"A = inf is outside the range of float64"):
+        theory.convex("polyak", L=1e300, beta=0.9, c=0.75, gamma_max=1.0, dist0_sq=1e30)
+    with pytest.raises(ValueError, match=r"bound needs dist0_sq"):
+        theory.strongly_convex("polyak", L=1.0, mu=0.5, beta=0.5, c=1.0, gamma_max=1.0).bound(3)
+
+
+@pytest.mark.parametrize("probability", [0.0, 1.0, -0.5, np.nan])
+def test_probability_range(probability):
+    sums = theory.convex_almost_sure(**GOOD["convex_almost_sure"])
+    with pytest.raises(ValueError, match=r"Theorem 4 needs probability in \(0, 1\)"):
+        sums.bound(10, probability)
+
+
+@settings(max_examples=200, deadline=None)
+@given(p=parameters())
+def test_advice_admits_what_the_theorems_accept(p):
+    lines = call(advice, p)
+    assert [line.theorem for line in lines] == [
+        "Theorem 1",
+        "Theorems 2 and 4",
+        "Theorems 3 and 5",
+    ]
+    functions = (theory.strongly_convex, theory.convex, theory.nonconvex)
+    for line, function in zip(lines, functions, strict=True):
+        assert line.admits(c=p["c"], gamma_max=p["gamma_max"])
+        call(function, p)
+        below = line.c.low * (1.0 - 1e-6)
+        if below > 0.0:
+            assert below not in line.c
+            with pytest.raises(ValueError, match=r"needs c"):
+                call(function, p, c=below)
+    call(theory.nonconvex, p, gamma_max=lines[2].gamma_max.high * (1.0 - 1e-6))
+    widest = call(advice, p, c=None)[2].gamma_max.high
+    assert widest >= lines[2].gamma_max.high * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("rule", ["polyak", "armijo"])
+def test_best_c_is_best(rule):
+    omega = None if rule == "polyak" else 0.5
+    strong, plain = advice(rule, L=3.0, beta=0.5, omega=omega)
+    grid = np.linspace(0.501, 0.999 if omega else 3.0, 500)
+    A = [
+        theory.convex(rule, L=3.0, beta=0.5, c=c, gamma_max=1e9, omega=omega, dist0_sq=1.0).A
+        for c in grid
+    ]
+    best = theory.convex(
+        rule, L=3.0, beta=0.5, c=plain.best_c, gamma_max=1e9, omega=omega, dist0_sq=1.0
+    ).A
+    assert best <= min(A) * (1.0 + 1e-9)
+    rates = [
+        theory.strongly_convex(rule, L=3.0, mu=1.0, beta=0.5, c=c, gamma_max=1e9, omega=omega).rate
+        for c in [strong.best_c, *grid]
+    ]
+    assert rates[0] == min(rates)
