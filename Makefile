@@ -2,13 +2,14 @@
 # make test-slow   the tests that take long (torch.compile)
 # make reproduce   set up .venv and run the main job
 # make bench       step cost against torch.optim.SGD
+# make theory      measure the slack of every theorem and write docs/theory.md
 # make mutants     break the mathematics on purpose and see that a test notices
 
 PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/installed
 
-.PHONY: setup test test-slow reproduce bench mutants clean
+.PHONY: setup test test-slow reproduce bench theory mutants clean
 
 setup: $(SETUP)
 
@@ -32,6 +33,10 @@ reproduce: $(SETUP)
 
 bench: $(SETUP)
 	$(BIN)/python benchmarks/step_cost.py
+
+theory: $(SETUP)
+	$(BIN)/python benchmarks/slack.py
+	$(BIN)/python docs/make_theory.py
 
 mutants: $(SETUP)
 	$(BIN)/python tests/mutants.py

@@ -15,6 +15,7 @@ from heavystep import theory
 from heavystep.certificates import certify
 from heavystep.engine.batch import draw_samples, simulate
 from heavystep.problems import paper_cosine, paper_least_squares
+from heavystep.schedules import Schedules
 
 PROBLEMS = {
     "least squares, nu = 0": paper_least_squares(0.0),
@@ -23,31 +24,41 @@ PROBLEMS = {
     "cosine, noise": paper_cosine("noise"),
 }
 RULES = {"polyak": {"c": 0.75}, "armijo": {"c": 0.75, "omega": 0.5}}
-MOMENTA = (0.0, 0.5, 0.9)
+MOMENTA = (0.0, 0.5, 0.9, None)
 RECORDED = (10, 100, 1_000, 10_000)
 
 
 def measure(name, rule, beta, runs, steps):
-    """Rows of one run: every theorem at the recorded k, every lemma where it is tightest."""
+    """Rows of one setting; ``beta`` is a number, or None for the diminishing schedules."""
     problem, options = PROBLEMS[name], RULES[rule]
-    gamma_max = 1.0
-    if not problem.convex:
-        gamma_max = 0.8 * theory.nonconvex_step_limit(
-            rule, L=problem.L, rho=problem.rho, beta=beta, **options
-        )
     samples = draw_samples(problem, runs=runs, steps=steps)
-    record = simulate(problem, rule, samples, beta=beta, gamma_max=gamma_max, **options)
-    for check in certify(record, problem).checks:
-        setting = {"result": check.result, "problem": name, "rule": rule, "beta": beta}
-        row = {**setting, **check.row()}
-        if check.measured.ndim == 1:  # in expectation: one number a k
-            for k in RECORDED:
-                if k <= steps:
-                    at = int(np.flatnonzero(check.k == k)[0])
-                    bound, measured = float(check.bound[at]), float(check.measured[at])
-                    yield {**row, "k": k, "bound": bound, "measured": measured}
-        else:
-            yield row
+    cap = 1.0 if problem.convex else 0.8 * _limit(problem, rule, beta)
+    if beta is None:
+        laws = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02 if problem.convex else 2.0 * cap, 0.3)
+        record = simulate(problem, rule, samples, **laws._asdict(), scaling="plain", **options)
+        certificate = certify(record, problem, schedules=laws)
+    else:
+        record = simulate(problem, rule, samples, beta=beta, gamma_max=cap, **options)
+        certificate = certify(record, problem)
+    for check in certificate.checks:
+        setting = {"problem": name, "rule": rule, "beta": beta}
+        yield from ({**check.row(), **setting, **at} for at in _entries(check))
+
+
+def _limit(problem, rule, beta):
+    beta = 0.9 if beta is None else beta
+    return theory.nonconvex_step_limit(rule, L=problem.L, rho=problem.rho, beta=beta, **RULES[rule])
+
+
+def _entries(check):
+    """What holds in expectation at the recorded k; what holds on every run where it is tightest."""
+    if check.measured.ndim == 2:
+        return [{}]
+    at = [int(i) for i in np.flatnonzero(np.isin(check.k, RECORDED))]
+    return [
+        {"k": int(check.k[i]), "bound": float(check.bound[i]), "measured": float(check.measured[i])}
+        for i in at
+    ]
 
 
 def main():
@@ -62,10 +73,14 @@ def main():
         for setting in track(settings, description="certifying")
         for row in measure(*setting, arguments.runs, arguments.steps)
     ]
+    failed = [row for row in rows if not row["holds"]]
     text = ",\n".join(json.dumps(row) for row in rows)
     arguments.out.write_text(
         f'{{"runs": {arguments.runs}, "steps": {arguments.steps}, "rows": [\n{text}\n]}}\n'
     )
+    for row in failed:
+        print("does not hold:", row)
+    raise SystemExit(bool(failed))
 
 
 if __name__ == "__main__":

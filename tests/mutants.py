@@ -11,21 +11,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
 from rich.console import Console
 
+from mutant import Mutant
+from theory_mutants import THEORY_MUTANTS
+
 ROOT = Path(__file__).parent.parent
 TIMEOUT = 600
-
-
-class Mutant(NamedTuple):
-    """One change of one file: ``old`` must occur exactly once."""
-
-    name: str
-    file: str
-    old: str
-    new: str
 
 
 MUTANTS = [
@@ -129,7 +122,8 @@ def first_failure(mutant: Mutant, folder: Path) -> str | None:
     if text.count(mutant.old) != 1:
         raise SystemExit(f"{mutant.name}: {mutant.old!r} occurs {text.count(mutant.old)} times")
     path.write_text(text.replace(mutant.old, mutant.new))
-    command = [sys.executable, "-m", "pytest", str(ROOT / "tests"), "-x", "-q", "-p",
+    tests = [str(ROOT / "tests" / where) for where in mutant.where]
+    command = [sys.executable, "-m", "pytest", *tests, "-x", "-q", "-p",
                "no:cacheprovider", "-m", "not slow", "--no-header",
                f"--ignore={ROOT / 'tests' / 'test_architecture.py'}"]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -148,7 +142,8 @@ def first_failure(mutant: Mutant, folder: Path) -> str | None:
 def main() -> None:
     """Try every mutant and print who noticed."""
     console, missed = Console(soft_wrap=True), 0
-    chosen = [m for m in MUTANTS if all(word in f"{m.name} {m.file}" for word in sys.argv[1:])]
+    everyone = MUTANTS + THEORY_MUTANTS
+    chosen = [m for m in everyone if all(word in f"{m.name} {m.file}" for word in sys.argv[1:])]
     for mutant in chosen:
         with console.status(mutant.name), tempfile.TemporaryDirectory() as folder:
             noticed = first_failure(mutant, Path(folder))

@@ -213,3 +213,38 @@ def theorem_7_coefficients(L, rho, eta, beta, cap, least):
     )
     E = (eta * cap - eta * least) / 2 + (L / 2 + C) * (eta * cap + beta) * eta * cap
     return C, D, E
+
+
+def theorem_6_bound(rule, L, schedules, c, omega, sigma2, dist0_sq, gap0, k):
+    """The two recursions of the proof, run with equality from step 0 to step k.
+
+    Eq. (dec_convex_lyapunov) bounds the moves, eq. (dec_convex_second_rs) then the gaps.
+    """
+    V0 = dist0_sq + 2 * schedules[0](0) * schedules[2](0) * schedules[1](0) * gap0
+    moves, gaps, growth, worst, weights = V0, dist0_sq, 1.0, math.inf, 0.0
+    for j in range(k + 1):
+        eta, beta, cap = (schedule(j) for schedule in schedules)
+        least = min(1 / (2 * c * L), cap) if rule == "polyak" else min(cap, 2 * omega * (1 - c) / L)
+        growth *= 1 + beta
+        first = (1 + beta) * (2 * eta * (1 + beta) * (cap - least) + 2 * eta**2 * least / c)
+        second = (1 + beta) * (2 * eta * (cap - least) + eta**2 * least / c)
+        moves += first * sigma2 / growth
+        gaps += second * sigma2 / growth
+        worst = min(worst, (1 + beta) * (2 - eta / c))
+        weights += eta * least if j >= 1 else 0.0
+    beta = schedules[1](1)  # the largest momentum that meets a move
+    gaps += beta * (1 + beta) / (1 - beta) * moves
+    return growth * gaps / worst / weights
+
+
+def theorem_7_bound(rule, L, rho, delta, schedules, c, omega, gap0, k):
+    """The recursion of the proof, run with equality from step 0 to step k."""
+    budget, growth, weights = gap0, 1.0, 0.0
+    for j in range(k + 1):
+        eta, beta, cap = (schedule(j) for schedule in schedules)
+        least = min(1 / (2 * c * L), cap) if rule == "polyak" else min(cap, 2 * omega * (1 - c) / L)
+        _, D, E = theorem_7_coefficients(L, rho, eta, beta, cap, least)
+        growth *= 1 + beta
+        budget += E * delta / growth
+        weights += D / growth if j >= 1 else 0.0
+    return budget / weights

@@ -18,14 +18,15 @@ SOURCE = ROOT / "src" / "heavystep"
 # Each layer may import itself and the layers named here.
 LAYERS = {
     "validation": set(),
+    "documentation": set(),
     "rules": {"validation"},
     "schedules": {"validation"},
     "records": set(),
-    "theory": {"rules", "schedules", "validation"},
+    "theory": {"rules", "schedules", "validation", "documentation"},
     "problems": {"validation"},
     "engine": {"rules", "schedules", "validation", "problems", "records"},
     "certificates": {"rules", "schedules", "validation", "theory", "problems", "records"},
-    "optim": {"rules", "schedules", "validation", "records"},
+    "optim": {"rules", "schedules", "validation", "records", "documentation"},
     "cli": {"schedules", "theory"},
     "__main__": {"cli"},
     "__init__": {"optim", "theory", "problems", "certificates"},

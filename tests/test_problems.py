@@ -288,6 +288,12 @@ def test_growth_of_cosine_is_an_equality():
         problem.weak_growth(0.999 * problem.rho)
 
 
+def test_growth_of_penalised_logistic():
+    problem = logistic(0.05)
+    assert problem.rho == pytest.approx(problem.L / 0.05, rel=1e-15)
+    assert problem.delta == pytest.approx(2.0 * problem.L * problem.sigma2, rel=1e-15)
+
+
 def inverse_of_bowl_gradient(phi):
     """A t with t + 2 sin t = phi, by bisection."""
     low, high = phi - 2.0, phi + 2.0

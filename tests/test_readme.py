@@ -19,13 +19,21 @@ SHELL = [
 
 def test_python_blocks_run_one_after_another(capsys):
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert len(blocks) == 2
-    namespace = {}
+    namespace, outputs = {}, []
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
-    first, second = capsys.readouterr().out.splitlines()
-    assert float(re.match(r"loss (\S+), last step", first).group(1)) < 0.1
-    assert int(second.split()[0]) >= 0
+        outputs.append(capsys.readouterr().out)
+    polyak, armijo, promise, torch_run, section_5 = outputs
+    assert float(re.match(r"loss (\S+), last step", polyak).group(1)) < 0.1
+    assert int(armijo.split()[0]) >= 0
+    assert re.match(
+        r"F\(mean iterate\) - F\* <= 7\.55 in expectation; gamma_max < 3\.14e-05", promise
+    )
+    assert "estimate" in torch_run.splitlines()[0]
+    assert "Lemma 1" in torch_run
+    for theorem in ("Theorem 1", "Theorem 2"):
+        assert re.search(rf"^{theorem} .* yes$", section_5, flags=re.MULTILINE)
+    assert "NO" not in torch_run + section_5
 
 
 @pytest.mark.parametrize("command", SHELL, ids=range(len(SHELL)))
@@ -36,6 +44,22 @@ def test_shell_lines_run(command):
     assert re.match(r"tensor\(\[[23]\.\d+, [23]\.\d+\]\)|tensor\(\[3\., 3\.\]\)", run.stdout), (
         run.stdout
     )
+
+
+COMMANDS = re.findall(r"^heavystep (\S.*?)(?:\s+#.*)?$", README, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_run(command):
+    run = subprocess.run(
+        [sys.executable, "-m", "heavystep", *shlex.split(command)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    refused = "schedules" in command  # printed as an example of a refusal
+    assert run.returncode == (2 if refused else 0), run.stderr
+    assert ("beta_power > 1, got 1" in run.stderr) == refused
 
 
 def test_the_loop_is_short():

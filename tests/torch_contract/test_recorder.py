@@ -250,6 +250,21 @@ def test_decay_in_the_objective_is_recorded_as_the_rule_saw_it(cls, dtype):
     assert (record.iterates[0, :, 3:] == 1.0).all()
 
 
+def test_a_frozen_parameter_has_gradient_zero():
+    theta, frozen = start(), torch.ones(2, dtype=torch.float64)
+    frozen.grad = torch.full_like(frozen, 7.0)  # left from before it was frozen
+    opt = SHBPolyak([theta, frozen])
+    recorder = Recorder(opt, iterates=True)
+    for k in range(3):
+        theta.grad = None
+        loss = quadratic(theta, k)
+        loss.backward()
+        opt.step(loss=loss)
+    record = recorder.record()
+    assert (record.gradients[0, :, 3:] == 0.0).all()
+    np.testing.assert_allclose((record.gradients**2).sum(axis=2), record.grad_sqnorm, rtol=1e-12)
+
+
 def test_decoupled_decay_is_recorded_without_iterates():
     theta = start()
     opt = SHBPolyak([theta], weight_decay=0.1, steps_per_epoch=None)

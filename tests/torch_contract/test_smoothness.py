@@ -265,6 +265,18 @@ def test_sparse_gradients_and_mixed_formats():
     assert table.weight.grad is None
 
 
+def test_a_closure_may_reuse_the_memory_of_its_gradient():
+    theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
+    curvature, memory = torch.tensor([2.0, 5.0], dtype=torch.float64), torch.zeros(2).double()
+
+    def closure():
+        torch.mul(curvature, theta.detach() - 1.0, out=memory)
+        theta.grad = memory
+        return 1.0
+
+    assert estimate_smoothness(closure, [theta]).value == pytest.approx(5.0, rel=1e-6)
+
+
 def finite_until(calls):
     theta = torch.tensor([1.0], requires_grad=True)
     count = 0

@@ -5,6 +5,7 @@ from heavystep.certificates.check import Certificate
 from heavystep.certificates.diminishing import DIMINISHING
 from heavystep.certificates.measured import Measured
 from heavystep.certificates.path import Path, path_checks
+from heavystep.certificates.rounding import Rounding
 from heavystep.certificates.standard import STANDARD
 from heavystep.certificates.steps import step_checks
 from heavystep.problems import FiniteSum
@@ -46,12 +47,13 @@ def certify(
     if L is not None:
         validation.real("L", L, validation.POSITIVE)
     smoothness = L if problem is None else problem.L
-    checks = list(step_checks(record, smoothness))
+    rounding = Rounding.of(record, problem, smoothness)
+    checks = list(step_checks(record, smoothness, rounding))
     skipped: dict[str, str] = {}
     if record.iterates is None or record.gradients is None:
         skipped["Lemmas 3 and 4, Theorems 1-9"] = "need iterates and gradients, not recorded here"
         return Certificate(tuple(checks), skipped)
-    path = Path(record, record.iterates, record.gradients)
+    path = Path(record, record.iterates, record.gradients, rounding)
     checks += path_checks(path, problem)
     if problem is None:
         skipped["Lemma 4, Theorems 1-9"] = "need the problem and its constants"

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from heavystep.certificates.rounding import TINY
 
-TINY = float(np.finfo(np.float64).tiny)
+Array = NDArray[Any]
+RESOLVED = 1e-3
+"""Rounding beyond this part of a number makes its slack a matter of rounding."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,14 @@ class Check:
 
     @property
     def tightest(self) -> tuple[int, ...]:
-        """Index of the step with the least slack for its size."""
+        """Index of the step with the least slack for its size; one that fails, if any does.
+
+        Steps at which rounding is as large as the numbers come last.
+        """
         size = np.maximum(np.maximum(abs(self.bound), abs(self.measured)), TINY)
         relative = np.where(np.isnan(self.measured), np.inf, self.slacks / size)
+        blurred = (self.tolerance > RESOLVED * size) & (self.slacks >= -self.tolerance)
+        relative = np.where(blurred & np.isfinite(relative), relative + 2.0, relative)
         return tuple(int(i) for i in np.unravel_index(np.argmin(relative), relative.shape))
 
     def row(self) -> dict[str, Any]:

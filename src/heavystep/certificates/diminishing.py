@@ -68,7 +68,10 @@ def _convex_tail(result: str, run: Measured) -> Check:
         L=run.problem.L,
     )
     measured = total[k] * run.problem.gap(average)
-    tolerance = ROUNDING * (bound + total[k] * run.gap0())
+    # Averages from differences of sums: a few roundings of the largest iterate.
+    error, L = 4.0 * run.path.rounding.point.max(axis=1, keepdims=True), run.problem.L
+    blur = np.sqrt(2.0 * L * run.problem.gap(after)) * error + L * error**2
+    tolerance = ROUNDING * bound + 2.0 * total[k] * blur
     return Check(result, "W_k (F(weighted mean) - F*)", k + 1, measured, bound, tolerance)
 
 
@@ -82,7 +85,8 @@ def _nonconvex_tail(result: str, run: Measured) -> Check:
     tail = sums[:, k] - sums[:, n] + weights[n] * grad_sq[:, n]
     bound = theory.nonconvex_tail_bound(tail, least[:, k], head=total[n])
     measured = total[k] * least[:, k]
-    return Check(result, "S_k min ||grad F||^2", k + 1, measured, bound, ROUNDING * bound)
+    tolerance = ROUNDING * bound + run.path.rounding.unit * sums[:, k]
+    return Check(result, "S_k min ||grad F||^2", k + 1, measured, bound, tolerance)
 
 
 def _halves(count: int) -> tuple[Array, Array]:

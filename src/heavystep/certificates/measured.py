@@ -96,9 +96,8 @@ class Measured(NamedTuple):
         return float(self.dist_sq()[:, 0].mean())
 
     def floor(self) -> float:
-        """Squared distance that rounding of the iterates alone makes."""
-        size = square(self.problem.theta_star) + square(self.path.iterates[:, 0]).max()
-        return float(64.0 * self.path.record.eps**2 * (1.0 + size))
+        """Squared distance that rounding of the points alone makes."""
+        return float((self.path.rounding.point**2).max())
 
 
 def in_expectation(

@@ -6,17 +6,19 @@ from typing import NamedTuple
 import numpy as np
 
 from heavystep.certificates.check import Check
-from heavystep.certificates.steps import ROUNDINGS
+from heavystep.certificates.rounding import TINY, Rounding
 from heavystep.problems import FiniteSum
 from heavystep.records import Array, Record
 from heavystep.theory.convex import distance_recursion
 from heavystep.theory.convex_diminishing import diminishing_distance
 from heavystep.theory.decoupling_convex import decoupling_identity
 from heavystep.theory.decoupling_nonconvex import decoupling_inequality
-from heavystep.theory.discounted import square
+from heavystep.theory.discounted import discounted_sums, square
 
 IDENTITY = 1e-9
 """Relative difference that both sides of an identity may show in float64."""
+SMALLEST_SCALE = 1e-280
+"""Products of smaller terms lose digits to underflow."""
 
 
 class Path(NamedTuple):
@@ -25,6 +27,7 @@ class Path(NamedTuple):
     record: Record
     iterates: Array
     gradients: Array
+    rounding: Rounding
 
     @property
     def before(self) -> Array:
@@ -64,26 +67,27 @@ def _identity(path: Path, beta: float, problem: FiniteSum | None) -> Check:
     sides = decoupling_identity(
         path.before, path.record.gamma, path.gradients, beta=beta, point=point
     )
-    scale = np.where(sides.scale > 0.0, sides.scale, 1.0)
-    measured = abs(sides.left - sides.right) / scale
-    bound = np.full_like(measured, max(IDENTITY, ROUNDINGS * path.record.eps))
+    digits = sides.scale > SMALLEST_SCALE
+    difference = abs(sides.left - sides.right)
+    measured = np.divide(
+        difference, sides.scale, out=np.full_like(difference, np.nan), where=digits
+    )
+    bound = np.full_like(measured, max(IDENTITY, path.rounding.unit))
     k = np.arange(path.record.steps)
     return Check("Lemma 3", "|left - right| / size", k, measured, bound, np.zeros_like(bound))
 
 
 def _inequality(path: Path, beta: float, problem: FiniteSum) -> Check:
-    objective = problem.objective(path.iterates)
-    bound, size = decoupling_inequality(
-        path.record.gamma,
-        path.gradients,
-        problem.full_gradient(path.before),
-        L=problem.L,
-        beta=beta,
-    )
+    record, L = path.record, problem.L
+    objective, full = problem.objective(path.iterates), problem.full_gradient(path.iterates)
+    bound, size = decoupling_inequality(record.gamma, path.gradients, full[:, :-1], L=L, beta=beta)
     change = objective[:, 1:] - objective[:, :-1]
-    rounding = size + abs(objective[:, 1:]) + abs(objective[:, :-1])
-    k = np.arange(path.record.steps)
-    tolerance = ROUNDINGS * path.record.eps * rounding
+    error, norms = path.rounding.point, np.linalg.norm(full, axis=-1)
+    losses = path.rounding.unit * abs(objective) + norms * error + L * error**2 + TINY
+    slopes = norms[:, :-1] + np.sqrt(record.grad_sqnorm) + L * error[:, :-1]
+    products = discounted_sums(beta, record.gamma * slopes * L * error[:, :-1], axis=-1)
+    tolerance = losses[:, 1:] + losses[:, :-1] + path.rounding.unit * size + 2.0 * products
+    k = np.arange(record.steps)
     return Check("Lemma 4", "F(theta_{k+1}) - F(theta_k)", k, change, bound, tolerance)
 
 
@@ -107,11 +111,11 @@ def _distance(path: Path, problem: FiniteSum, beta: float | None) -> Check:
             dist[:, :-1], moved, gap, optimal_gap,
             gamma=record.gamma, eta=record.eta, beta=record.beta, c=record.c,
         )  # fmt: skip
-    size = square(abs(path.iterates[:, 1:]) + abs(problem.theta_star))
-    losses = record.gamma * (abs(record.loss) + abs(record.f_star) + abs(optimal_gap))
-    # Rounding of an iterate is eps |theta|; it enters the square once more as the offset.
-    reach = np.sqrt(size * np.maximum(dist[:, 1:], dist[:, :-1])) + record.eps * size
-    tolerance = ROUNDINGS * record.eps * (reach + losses) / (1.0 - record.beta)
+    error = path.rounding.point
+    points = np.sqrt(dist) * error + error**2
+    losses = discounted_sums(float(record.beta.max()), record.gamma * path.rounding.loss, axis=-1)
+    tolerance = 2.0 * (points[:, 1:] + points[:, :-1]) + 4.0 * losses
+    tolerance += path.rounding.unit * (dist[:, 1:] + dist[:, :-1])
     result = "Recursion of Theorem 6" if beta is None else "Recursion of Theorem 2"
     k = np.arange(record.steps)
     quantity = "||theta_{k+1} - theta*||^2"

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from inspect import cleandoc
-from textwrap import fill
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from heavystep.documentation import args_section
 
 T = TypeVar("T", bound=type)
 
@@ -36,22 +37,12 @@ _TEXTS = {
 }
 
 
-_LAYOUT: dict[str, Any] = {
-    "width": 96,
-    "initial_indent": " " * 4,
-    "subsequent_indent": " " * 8,
-    "break_on_hyphens": False,
-}
-
-
 def documented(*names: str, **overrides: str) -> Callable[[T], T]:
     """Append the ``Args`` section for the named arguments to a class docstring."""
 
     def decorate(cls: T) -> T:
-        lines = [
-            fill(f"{name}: {overrides.get(name) or _TEXTS[name]}", **_LAYOUT) for name in names
-        ]
-        cls.__doc__ = f"{cleandoc(cls.__doc__ or '')}\n\nArgs:\n" + "\n".join(lines) + "\n"
+        section = args_section(names, _TEXTS | overrides)
+        cls.__doc__ = f"{cleandoc(cls.__doc__ or '')}\n\n{section}\n"
         return cls
 
     return decorate

@@ -97,7 +97,7 @@ class SHBArmijo(AdaptiveHeavyBall):
         loss_eps: float | None = None,
         foreach: bool | None = None,
     ) -> None:
-        self._buffers = _checked_buffers(buffers)
+        self._buffers = checked_buffers(buffers)
         self._copies = ParameterCopies()
         super().__init__(
             params,
@@ -221,7 +221,8 @@ class _Listed:
         return self.buffers
 
 
-def _checked_buffers(buffers: Buffers | None) -> Callable[[], Iterable[Tensor]]:
+def checked_buffers(buffers: Buffers | None) -> Callable[[], Iterable[Tensor]]:
+    """What gives the buffers anew at each step, or a refusal of what are none."""
     if callable(buffers) and not isinstance(buffers, torch.nn.Module):
         return buffers
     if isinstance(buffers, (torch.nn.Module, Tensor)) or not isinstance(buffers, Iterable | None):

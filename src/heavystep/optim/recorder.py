@@ -15,13 +15,13 @@ from heavystep.optim.adaptive import AdaptiveHeavyBall
 from heavystep.optim.armijo import SHBArmijo
 from heavystep.optim.options import Group
 from heavystep.optim.polyak import SHBPolyak
+from heavystep.optim.recorded_path import RecordedPath, flat
 from heavystep.records import Array, Record
 
 _BLOCK = 1024
 _CONSTANTS = ("c", "decrease_factor", "scaling")
 _PER_STEP = ("beta", "gamma_max", "eta")
 _PER_RUN = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted")
-_ROUNDINGS = 16.0
 _LR_DIFFERS = "a record has one step gamma_k: lr (eta) must be the same in all parameter groups"
 
 
@@ -67,7 +67,7 @@ class Recorder:
         validation.choice("iterates", iterates, (False, True))
         self._rule = _rule_of(optimizer)
         _check_groups(optimizer.param_groups, iterates)
-        self._path = _Path() if iterates else None
+        self._path = RecordedPath() if iterates else None
         self._rows: list[Group] = []
         self._blocks: list[Group] = []
         self._steps = 0
@@ -101,10 +101,10 @@ class Recorder:
         Raises:
             ValueError: nothing was recorded, or not one run of one method; says why.
         """
-        if not self._steps:
-            raise ValueError("nothing recorded: call the optimizer's step() first")
         if self._flaw is not None:
             raise ValueError(self._flaw)
+        if not self._steps:
+            raise ValueError("nothing recorded: call the optimizer's step() first")
         blocks = [*self._blocks, _packed(self._rows)]
         per_step = {name: _numbers(blocks, name) for name in _PER_STEP}
         per_run = {name: _numbers(blocks, name) for name in _PER_RUN}
@@ -126,7 +126,7 @@ class Recorder:
         self._loss_formats.clear()
         self._note_format(kwargs.get("loss"))
         if self._path is not None:
-            self._path.theta = _flat(optimizer._all_params)
+            self._path.theta = flat(optimizer._all_params)
         # The format of a closure's loss shows nowhere else.
         if len(args) > 1 and callable(args[1]):
             args = (args[0], partial(self._watched, args[1]), *args[2:])
@@ -243,58 +243,3 @@ def _packed(rows: list[Group]) -> Group:
 def _numbers(blocks: list[Group], name: str) -> Array:
     columns = (c.tolist() if isinstance(c, Tensor) else c for c in (b[name] for b in blocks))
     return np.array([float(value) for column in columns for value in column])
-
-
-class _Path:
-    """Iterates and sampled gradients, flat, float64, on the CPU; checks that they fit."""
-
-    def __init__(self) -> None:
-        self.theta = torch.empty(0)
-        """theta_k, before a step that may yet raise."""
-        self._iterates: list[Tensor] = []
-        self._gradients: list[Tensor] = []
-        self._limits = torch.finfo(torch.float64)
-
-    def append(self, optimizer: AdaptiveHeavyBall) -> str | None:
-        """Record the step from ``theta`` just taken; what is wrong with it, if anything."""
-        params, theta = optimizer._all_params, self.theta
-        new, gradient = _flat(params), _gradient_seen(optimizer, theta)
-        moved = bool(self._iterates) and not torch.equal(theta, self._iterates[-1])
-        self._limits = max((torch.finfo(p.dtype) for p in params), key=lambda limits: limits.eps)
-        self._iterates += [new] if self._iterates else [theta, new]
-        self._gradients.append(gradient)
-        return "something else than step() had changed the parameters" if moved else None
-
-    def arrays(self, beta: Array, gamma: Array, accepted: Array) -> dict[str, Array]:
-        """What was recorded, if each step is a heavy-ball step from those before it."""
-        iterates, gradients = (torch.stack(v).numpy() for v in (self._iterates, self._gradients))
-        previous = iterates[0]
-        for k in np.flatnonzero(accepted):
-            theta, new, pull = iterates[k], iterates[k + 1], gamma[k] * gradients[k]
-            error = new - theta + pull - beta[k] * (theta - previous)
-            scale = abs(new) + abs(theta) + abs(previous) + abs(pull) + self._limits.tiny
-            if not (abs(error) <= _ROUNDINGS * self._limits.eps * scale).all():
-                raise ValueError(
-                    f"step {k} is no heavy-ball step from the iterates before it: attach before "
-                    "the first step, load no other state, keep all gradients and no weight decay"
-                )
-            previous = theta
-        return {"iterates": iterates, "gradients": gradients}
-
-
-def _flat(tensors: list[Tensor]) -> Tensor:
-    """One vector in new memory."""
-    return torch.cat([t.detach().reshape(-1).to("cpu", torch.float64) for t in tensors])
-
-
-def _gradient_seen(optimizer: AdaptiveHeavyBall, theta: Tensor) -> Tensor:
-    """The gradient as the rule saw it at ``theta``: with weight decay in the objective."""
-    owned = [(group, param) for group in optimizer.param_groups for param in group["params"]]
-    origins = torch.split(theta, [param.numel() for _, param in owned])
-    pieces = []
-    for (group, param), origin in zip(owned, origins, strict=True):
-        grad = param.grad if param.requires_grad else None
-        if grad is not None and group["decay"] == "objective" and group["weight_decay"]:
-            grad = torch.add(grad, origin.view_as(param).to(param), alpha=group["weight_decay"])
-        pieces.append(torch.zeros_like(origin) if grad is None else grad)
-    return _flat(pieces)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from heavystep import validation
-from heavystep.optim.armijo import Buffers, _checked_buffers
+from heavystep.optim.armijo import Buffers, checked_buffers
 from heavystep.optim.closure import Closure, evaluate_with_gradients
 from heavystep.optim.replay import Replay
 from heavystep.optim.vectors import squared_norm
@@ -114,7 +114,7 @@ class _Neighbourhood:
     ) -> None:
         self._closure = closure
         self._params = params
-        self._replay = Replay(params[0].device, _checked_buffers(buffers)())
+        self._replay = Replay(params[0].device, checked_buffers(buffers)())
         self._origin = [param.detach().clone() for param in params]
         self._found = [param.grad for param in params]
         self._gradient: list[Tensor] = []

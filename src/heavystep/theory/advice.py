@@ -6,6 +6,7 @@ from typing import NamedTuple
 from heavystep import validation
 from heavystep.rules import momentum_factor
 from heavystep.theory import conditions
+from heavystep.theory.arguments import documented
 from heavystep.theory.nonconvex import nonconvex_step_limit
 from heavystep.theory.step_bounds import check, unit_step
 from heavystep.validation import Interval
@@ -29,6 +30,10 @@ class Advice(NamedTuple):
         return float(c) in self.c and float(gamma_max) in self.gamma_max
 
 
+@documented(
+    rho="weak growth factor, > 0; without it Theorems 3 and 5 are left out.",
+    c="the value in use, for the limit of gamma_max in Theorem 3.",
+)
 def advice(
     rule: str,
     *,
@@ -43,14 +48,6 @@ def advice(
     Theorems 4 and 5 ask for what Theorems 2 and 3 ask for. The best c of Theorem 1 makes
     gamma_min largest, that of Theorem 2 makes A smallest: (2 - 1/c) / c is largest at c = 1
     (Polyak), (2 - 1/c)(1 - c) at c = 1 / sqrt(2) (Armijo).
-
-    Args:
-        rule: ``"polyak"`` or ``"armijo"``.
-        L: smoothness of every sampled loss, > 0.
-        beta: momentum, in [0, 1).
-        omega: backtracking factor in (0, 1); Armijo only.
-        rho: weak growth factor, > 0; without it Theorems 3 and 5 are left out.
-        c: the value in use, for the limit of gamma_max in Theorem 3.
 
     Raises:
         ValueError: a number is out of range, or ``c`` is and the limit of gamma_max with it.

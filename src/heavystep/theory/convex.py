@@ -5,6 +5,7 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.theory import conditions
+from heavystep.theory.arguments import documented
 from heavystep.theory.discounted import Array, discounted_sums
 from heavystep.theory.step_bounds import check, step_bounds
 
@@ -29,6 +30,9 @@ class Convex:
         return conditions.like(k, self.A / steps + self.M * self.sigma2 * (steps + 1.0) / steps)
 
 
+@documented(
+    c="> 1/2; below 1 for Armijo.",
+)
 def convex(
     rule: str,
     *,
@@ -48,16 +52,6 @@ def convex(
     Assumes convex L-smooth samples, finite sigma^2, c > 1/2. Strength: upper. With beta = 0
     and c = 1 these are the constants of SPS, ||theta_0 - theta*||^2 / gamma_min and
     2 gamma_max / gamma_min - 1.
-
-    Args:
-        rule: ``"polyak"`` or ``"armijo"``.
-        L: smoothness of every sampled loss, > 0.
-        beta: momentum, in [0, 1).
-        c: > 1/2; below 1 for Armijo.
-        gamma_max: cap of the step, > 0.
-        omega: backtracking factor in (0, 1); Armijo only.
-        sigma2: E[f(theta*; x) - f*(x)], >= 0; with a lower bound below f*, that bound's.
-        dist0_sq: ||theta_0 - theta*||^2, >= 0.
 
     Raises:
         ValueError: a condition fails; names the theorem, the inequality and the numbers.

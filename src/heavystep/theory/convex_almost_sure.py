@@ -5,6 +5,7 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.theory import conditions
+from heavystep.theory.arguments import documented
 from heavystep.theory.convex import convex
 
 THEOREM = "Theorem 4"
@@ -41,6 +42,9 @@ class ConvexAlmostSure(SummableSequence):
     r"""On every run :math:`\sum_m \gamma_m (f(\theta_m;x_m) - f^\star(x_m))` is at most this."""
 
 
+@documented(
+    c="> 1/2; below 1 for Armijo.",
+)
 def convex_almost_sure(
     rule: str,
     *,
@@ -61,15 +65,6 @@ def convex_almost_sure(
 
     and, summing the recursion of Theorem 2 before taking expectations, on every run
     :math:`(1+\beta)(2-1/c)\sum_m \gamma_m (f_m - f^\star(x_m)) \le \|\theta_0-\theta^\star\|^2`.
-
-    Args:
-        rule: ``"polyak"`` or ``"armijo"``.
-        L: smoothness of every sampled loss, > 0.
-        beta: momentum, in [0, 1).
-        c: > 1/2; below 1 for Armijo.
-        gamma_max: cap of the step, > 0.
-        omega: backtracking factor in (0, 1); Armijo only.
-        dist0_sq: ||theta_0 - theta*||^2, >= 0.
 
     Raises:
         ValueError: a condition of Theorem 2 fails.

@@ -8,6 +8,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.schedules import Schedules
 from heavystep.theory import conditions, diminishing
+from heavystep.theory.arguments import documented
 from heavystep.theory.condition_on_c import c_limit, smallest_K
 from heavystep.theory.diminishing import DiminishingSteps
 from heavystep.theory.discounted import Array
@@ -68,6 +69,9 @@ class ConvexDiminishing(DiminishingSteps):
         return conditions.like(k, sums[last] / np.asarray(self.weight_sum(last)))
 
 
+@documented(
+    K="from where on the condition on c is asked for, >= -1; None: the smallest.",
+)
 def convex_diminishing(
     rule: str,
     *,
@@ -86,15 +90,6 @@ def convex_diminishing(
 
     Assumes convex L-smooth samples, finite sigma^2, Assumption 5 and the condition on c
     (:mod:`heavystep.theory.condition_on_c`) for all k > K.
-
-    Args:
-        rule: ``"polyak"`` or ``"armijo"``.
-        L: smoothness of every sampled loss, > 0.
-        schedules: eta_k, beta_k and gamma_max,k within Assumption 5.
-        c: > 0 for Polyak, in (0, 1) for Armijo.
-        omega: backtracking factor in (0, 1); Armijo only.
-        sigma2: E[f(theta*; x) - f*(x)], >= 0.
-        K: from where on the condition on c is asked for, >= -1; None: the smallest.
 
     Raises:
         ValueError: a condition fails; names the theorem, the inequality and the numbers.

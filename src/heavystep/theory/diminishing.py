@@ -8,6 +8,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.schedules import Schedules, check_diminishing
 from heavystep.theory import conditions
+from heavystep.theory.arguments import documented
 from heavystep.theory.discounted import Array
 from heavystep.theory.step_bounds import StepBounds, smallest_step
 
@@ -78,6 +79,9 @@ class DiminishingSteps:
         return conditions.like(k, sums[steps - 1])
 
 
+@documented(
+    k="step >= 0, a number or an array.",
+)
 def diminishing_step_bounds(
     rule: str,
     *,
@@ -93,14 +97,6 @@ def diminishing_step_bounds(
               \eta_k\min\Big\{\gamma_{\max,k},\frac{2\omega(1-c)}L\Big\}\ \text{(Armijo)}
 
     Holds at every step with a gradient that does not vanish, on every run.
-
-    Args:
-        rule: ``"polyak"`` or ``"armijo"``.
-        L: smoothness of every sampled loss, > 0.
-        schedules: eta_k, beta_k and gamma_max,k within Assumption 5.
-        c: > 0 for Polyak, in (0, 1) for Armijo.
-        omega: backtracking factor in (0, 1); Armijo only.
-        k: step >= 0, a number or an array.
 
     Raises:
         ValueError: a condition fails; names the lemma, the inequality and the numbers.

@@ -7,6 +7,7 @@ from typing import Any
 from heavystep import validation
 from heavystep.rules import momentum_factor
 from heavystep.theory import conditions
+from heavystep.theory.arguments import documented
 from heavystep.theory.step_bounds import check, step_bounds, unit_step
 
 THEOREM = "Theorem 3"
@@ -34,6 +35,9 @@ class NonConvex:
         return conditions.like(k, self.gap0 / self.scale / steps + noise * (steps + 1.0) / steps)
 
 
+@documented(
+    c=">= rho / 4 for Polyak; in (0, 1) and > 1 - 1 / (omega rho) for Armijo.",
+)
 def nonconvex_step_limit(
     rule: str, *, L: float, rho: float, beta: float, c: float, omega: float | None = None
 ) -> float:
@@ -42,14 +46,6 @@ def nonconvex_step_limit(
     .. math:: \frac{(1-\sqrt\beta)^2}{4\rho L}
               \Big(1-\rho+\sqrt{(1-\rho)^2+2\rho(1+\rho)\kappa}\Big),\qquad
               \kappa = \tfrac1c\ \text{(Polyak)},\quad \kappa = 4\omega(1-c)\ \text{(Armijo)}
-
-    Args:
-        rule: ``"polyak"`` or ``"armijo"``.
-        L: smoothness of every sampled loss, > 0.
-        rho: weak growth factor, > 0.
-        beta: momentum, in [0, 1).
-        c: >= rho / 4 for Polyak; in (0, 1) and > 1 - 1 / (omega rho) for Armijo.
-        omega: backtracking factor in (0, 1); Armijo only.
 
     Raises:
         ValueError: a condition fails; names the theorem, the inequality and the numbers.
@@ -79,6 +75,10 @@ def nonconvex_step_limit(
     return float(momentum_factor(beta) / (4.0 * rho * L) * bracket)
 
 
+@documented(
+    c=">= rho / 4 for Polyak; in (0, 1) and > 1 - 1 / (omega rho) for Armijo.",
+    gamma_max="cap of the step, below :func:`nonconvex_step_limit`.",
+)
 def nonconvex(
     rule: str,
     *,
@@ -103,17 +103,6 @@ def nonconvex(
     Assumes L-smooth samples and weak growth
     :math:`E\|\nabla f\|^2 \le \rho\|\nabla F\|^2+\delta`. Strength: upper. Without noise
     (delta = 0) the second term vanishes.
-
-    Args:
-        rule: ``"polyak"`` or ``"armijo"``.
-        L: smoothness of every sampled loss, > 0.
-        rho: weak growth factor, > 0.
-        delta: weak growth constant, >= 0.
-        beta: momentum, in [0, 1).
-        c: >= rho / 4 for Polyak; in (0, 1) and > 1 - 1 / (omega rho) for Armijo.
-        gamma_max: cap of the step, below :func:`nonconvex_step_limit`.
-        omega: backtracking factor in (0, 1); Armijo only.
-        gap0: F(theta_0) - F(theta*), >= 0.
 
     Raises:
         ValueError: a condition fails; names the theorem, the inequality and the numbers.

@@ -1,11 +1,17 @@
 """Theorem 5: almost sure convergence for non-convex objectives under strong growth."""
 
+from heavystep.theory.arguments import documented
 from heavystep.theory.convex_almost_sure import SummableSequence
 from heavystep.theory.nonconvex import nonconvex
 
 THEOREM = "Theorem 5"
 
 
+@documented(
+    rho="strong growth factor, > 0.",
+    c=">= rho / 4 for Polyak; in (0, 1) and > 1 - 1 / (omega rho) for Armijo.",
+    gamma_max="cap of the step, below :func:`nonconvex_step_limit`.",
+)
 def nonconvex_almost_sure(
     rule: str,
     *,
@@ -24,16 +30,6 @@ def nonconvex_almost_sure(
 
     .. math:: E\sum_{m\ge0}\|\nabla F(\theta_m)\|^2 \le
               \frac{F(\theta_0)-F(\theta^\star)}{(1+\beta)s_1}
-
-    Args:
-        rule: ``"polyak"`` or ``"armijo"``.
-        L: smoothness of every sampled loss, > 0.
-        rho: strong growth factor, > 0.
-        beta: momentum, in [0, 1).
-        c: >= rho / 4 for Polyak; in (0, 1) and > 1 - 1 / (omega rho) for Armijo.
-        gamma_max: cap of the step, below :func:`nonconvex_step_limit`.
-        omega: backtracking factor in (0, 1); Armijo only.
-        gap0: F(theta_0) - F(theta*), >= 0.
 
     Raises:
         ValueError: a condition of Theorem 3 fails.

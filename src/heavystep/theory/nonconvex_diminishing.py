@@ -8,6 +8,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.schedules import Schedules
 from heavystep.theory import conditions, diminishing
+from heavystep.theory.arguments import documented
 from heavystep.theory.diminishing import DiminishingSteps
 from heavystep.theory.robbins_siegmund import almost_supermartingale
 
@@ -85,6 +86,7 @@ class NonConvexDiminishing(DiminishingSteps):
         return conditions.like(k, path.budget[last] / np.cumsum(weights)[last])
 
 
+@documented()
 def nonconvex_diminishing(
     rule: str,
     *,
@@ -102,15 +104,6 @@ def nonconvex_diminishing(
 
     Assumes L-smooth samples, weak growth and Assumption 5; there is no condition on c beyond
     the rule's own.
-
-    Args:
-        rule: ``"polyak"`` or ``"armijo"``.
-        L: smoothness of every sampled loss, > 0.
-        rho: weak growth factor, > 0.
-        delta: weak growth constant, >= 0.
-        schedules: eta_k, beta_k and gamma_max,k within Assumption 5.
-        c: > 0 for Polyak, in (0, 1) for Armijo.
-        omega: backtracking factor in (0, 1); Armijo only.
 
     Raises:
         ValueError: a condition fails; names the theorem, the inequality and the numbers.

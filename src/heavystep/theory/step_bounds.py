@@ -13,6 +13,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.rules import kappa
 from heavystep.theory import conditions
+from heavystep.theory.arguments import documented
 
 
 class StepBounds(NamedTuple):
@@ -48,6 +49,7 @@ def smallest_step(
     return np.minimum(kappa * unit_step(rule, c=c, omega=omega) / L, cap)
 
 
+@documented()
 def step_bounds(
     rule: str,
     *,
@@ -65,14 +67,6 @@ def step_bounds(
     Holds at every step with a gradient that does not vanish, on every run. Assumes
     L-smooth samples. Strength: tight (a quadratic sample with curvature L attains the Polyak
     bound).
-
-    Args:
-        rule: ``"polyak"`` or ``"armijo"``.
-        L: smoothness of every sampled loss, > 0.
-        beta: momentum, in [0, 1).
-        c: > 0 for Polyak, in (0, 1) for Armijo.
-        gamma_max: cap of the step, > 0.
-        omega: backtracking factor in (0, 1); Armijo only.
 
     Raises:
         ValueError: a condition fails; names the lemma, the inequality and the numbers.

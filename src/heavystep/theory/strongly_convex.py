@@ -8,6 +8,7 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.theory import conditions
+from heavystep.theory.arguments import documented
 from heavystep.theory.step_bounds import check, step_bounds
 
 THEOREM = "Theorem 1"
@@ -38,6 +39,11 @@ class StronglyConvex:
         return conditions.like(k, self.B * decay + self.residual)
 
 
+@documented(
+    c=">= 1/2; below 1 for Armijo.",
+    dist0_sq="||theta_0 - theta*||^2; without it there is no B.",
+    dist1_sq="E ||theta_1 - theta*||^2 if known; sharpens B.",
+)
 def strongly_convex(
     rule: str,
     *,
@@ -64,18 +70,6 @@ def strongly_convex(
     The theorem leaves B open; the proof gives it from :math:`e_k = E\|\theta_k-\theta^\star\|^2
     - R`: :math:`B = \max\{e_0, (e_1 - r_- e_0)/(r - r_-)\}`, and 0 if :math:`e_0 \le 0`. Where
     e_1 is not known the recursion bounds it by :math:`(1-x)e_0`.
-
-    Args:
-        rule: ``"polyak"`` or ``"armijo"``.
-        L: smoothness of every sampled loss, > 0.
-        mu: strong convexity of F, in (0, L].
-        beta: momentum, in [0, 1).
-        c: >= 1/2; below 1 for Armijo.
-        gamma_max: cap of the step, > 0.
-        omega: backtracking factor in (0, 1); Armijo only.
-        sigma2: E[f(theta*; x) - f*(x)], >= 0; with a lower bound below f*, that bound's.
-        dist0_sq: ||theta_0 - theta*||^2; without it there is no B.
-        dist1_sq: E ||theta_1 - theta*||^2 if known; sharpens B.
 
     Raises:
         ValueError: a condition fails; names the theorem, the inequality and the numbers.

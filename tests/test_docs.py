@@ -1,0 +1,83 @@
+"""The generated page is up to date, and the registry points at things that exist."""
+
+import inspect
+import json
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from heavystep import theory
+from heavystep.theory.registry import RESULTS, find
+from theory_cases import LAWS
+
+ROOT = Path(__file__).parent.parent
+PAPER = ROOT.parent / "shared" / "paper"
+
+
+def test_theory_page_is_generated_from_the_registry():
+    page = runpy.run_path(str(ROOT / "docs" / "make_theory.py"))["render"]()
+    assert (ROOT / "docs" / "theory.md").read_text() == page, "run make theory"
+
+
+def test_measured_certificates_hold():
+    rows = json.loads((ROOT / "docs" / "slack.json").read_text())["rows"]
+    assert all(row["holds"] for row in rows)
+    measured = {row["result"] for row in rows}
+    assert measured >= {"Theorem 1", "Theorem 2", "Theorem 3", "Theorem 4", "Theorem 5"}
+
+
+def test_every_result_of_the_paper_is_registered():
+    ids = [result.id for result in RESULTS]
+    assert ids == [
+        *(f"Lemma {i}" for i in range(1, 8)),
+        "Assumption 5",
+        *(f"Theorem {i}" for i in range(1, 10)),
+    ]
+    assert len({result.name for result in RESULTS}) == len(RESULTS)
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=lambda result: result.id)
+def test_results_are_public_and_documented(result):
+    function = result.function
+    assert getattr(theory, function.__name__) is function
+    doc = inspect.getdoc(function)
+    assert doc
+    assert find(result.id) is find(result.name) is result
+    if result.scalar:
+        section = doc.split("Args:")[1].split("Raises:")[0]
+        documented = re.findall(r"^    (\w+): \S", section, flags=re.MULTILINE)
+        assert documented == list(inspect.signature(function).parameters)
+        assert "Reference: Zhang, Shi and Gu" in doc
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
+@pytest.mark.parametrize("result", RESULTS, ids=lambda result: result.id)
+def test_labels_are_in_the_paper(result):
+    text = "".join(path.read_text() for path in PAPER.glob("*.txt"))
+    label = re.search(r"(lemma|thm|assump):\w+", result.location).group()
+    assert rf"\label{{{label}}}" in text
+
+
+def test_unknown_result():
+    with pytest.raises(ValueError, match=r"no result 'Theorem 10'; there are basic-inequality, "):
+        find("Theorem 10")
+
+
+def test_registry_readings_quote_true_numbers():
+    """The counterexample and the constants that docs/theory.md states."""
+    text = (ROOT / "docs" / "theory.md").read_text()
+    laws = LAWS
+    polyak = theory.convex_diminishing("polyak", L=41.87, schedules=laws, c=0.75)
+    armijo = theory.convex_diminishing("armijo", L=41.87, schedules=laws, c=0.75, omega=0.5)
+    assert (polyak.K, armijo.K > 1000) == (-1, True)
+    assert "K = -1 (all k)" in text
+    assert "10^37900" in text
+    # log10 of the product of 1 + beta_k, with the tail of the sum beyond k.
+    k = np.arange(2_000_000)
+    head = np.log1p(laws.beta(k)).sum()
+    tail = 0.9 * 1e4 / 0.1 * (1 + k[-1] / 1e4) ** -0.1
+    squares = 0.5 * 0.81 * 1e4 / 1.2 * (1 + k[-1] / 1e4) ** -1.2
+    assert (head + tail - squares) / np.log(10) == pytest.approx(37_900, rel=5e-3)
