@@ -116,6 +116,33 @@ SIGNATURES = {
 }  # fmt: skip
 
 
+SHARED = {
+    "L": NO_DEFAULT,
+    "beta": NO_DEFAULT,
+    "c": NO_DEFAULT,
+    "gamma_max": NO_DEFAULT,
+    "omega": None,
+}
+THEORY_SIGNATURES = {
+    "step_bounds": SHARED,
+    "strongly_convex": {**SHARED, "mu": NO_DEFAULT, "sigma2": 0.0},
+    "convex": {**SHARED, "sigma2": 0.0, "dist0_sq": NO_DEFAULT},
+    "nonconvex": {**SHARED, "rho": NO_DEFAULT, "delta": NO_DEFAULT, "gap0": NO_DEFAULT},
+    "nonconvex_step_limit": {
+        "L": NO_DEFAULT, "rho": NO_DEFAULT, "beta": NO_DEFAULT, "c": NO_DEFAULT, "omega": None,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", THEORY_SIGNATURES)
+def test_theory_signature_is_the_design(name):
+    parameters = inspect.signature(getattr(heavystep.theory, name)).parameters
+    assert next(iter(parameters)) == "rule"
+    for argument, default in THEORY_SIGNATURES[name].items():
+        assert parameters[argument].default == default, argument
+        assert parameters[argument].kind is inspect.Parameter.KEYWORD_ONLY
+
+
 @pytest.mark.parametrize("cls", SIGNATURES, ids=lambda cls: cls.__name__)
 def test_signature_is_the_design(cls):
     parameters = inspect.signature(cls).parameters

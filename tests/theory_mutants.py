@@ -45,7 +45,7 @@ THEORY_MUTANTS = [
            "if denominator > 0.0 else inf", "if denominator != 0.0 else inf", THEORY),
     Mutant("Theorem 6's bound without the moves", "theory/convex_diminishing.py",
            "total = carried + distance.budget", "total = distance.budget", THEORY),
-    Mutant("the sum from m = 0", "theory/diminishing.py",
+    Mutant("the sum from m = 0", "theory/diminishing_step_bounds.py",
            "sums = np.cumsum(term(np.arange(1, steps.max() + 1)))",
            "sums = np.cumsum(term(np.arange(0, steps.max())))", THEORY),
     Mutant("C_k without its denominator", "theory/nonconvex_diminishing.py",

@@ -53,6 +53,22 @@ class Record:
     eps: float = float(np.finfo(np.float64).eps)
     """Machine epsilon of the arithmetic that produced the run."""
 
+    def __post_init__(self) -> None:
+        if self.gamma.ndim != 2:
+            raise ValueError(f"gamma must have shape (R, K), got {self.gamma.shape}")
+        runs, steps = self.gamma.shape
+        path = self.gradients if self.iterates is None else self.iterates
+        dim = () if path is None else path.shape[2:]
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_PER_STEP, (steps,))
+        shapes |= dict.fromkeys((*_SCALARS, "samples"), (runs, steps))
+        shapes |= {"iterates": (runs, steps + 1, *dim), "gradients": (runs, steps, *dim)}
+        for name, shape in shapes.items():
+            array = getattr(self, name)
+            if array is not None and array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+        if self.rule not in ("polyak", "armijo") or (self.rule == "armijo") != bool(self.omega):
+            raise ValueError(f"rule must be 'polyak', or 'armijo' with omega, got {self.rule!r}")
+
     @property
     def runs(self) -> int:
         """R, the number of runs."""
@@ -87,6 +103,6 @@ def stack(records: Sequence[Record]) -> Record:
     return replace(first, **per_run)
 
 
-_PER_RUN = frozenset(
-    {"gamma", "loss", "grad_sqnorm", "f_star", "accepted", "iterates", "gradients", "samples"}
-)
+_PER_STEP = ("beta", "gamma_max", "eta")
+_SCALARS = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted")
+_PER_RUN = (*_SCALARS, "iterates", "gradients", "samples")

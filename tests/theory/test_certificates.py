@@ -267,3 +267,38 @@ def test_stack_refuses_different_methods():
         stack([record, replace(record, iterates=None)])
     with pytest.raises(ValueError, match="at least one record"):
         stack([])
+
+
+@pytest.mark.parametrize("name", ["gamma", "loss", "grad_sqnorm", "iterates", "gradients"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_run_that_is_not_finite_is_refused(name, value):
+    problem, record = section_5_run("noise", "polyak", runs=2, steps=4)
+    broken = getattr(record, name).copy()
+    broken[1, 2] = value
+    with pytest.raises(ValueError, match=rf"{name} is not finite in run 1 at step 2"):
+        certify(replace(record, **{name: broken}), problem)
+
+
+def test_a_check_without_a_step_to_apply_to_is_not_made():
+    problem, record = section_5_run("noise", "polyak", runs=2, steps=4)
+    refused = replace(record, accepted=np.zeros_like(record.accepted))
+    certificate = certify(replace(refused, iterates=None, gradients=None), problem)
+    assert certificate.checks == ()
+    assert not certificate.holds
+    assert certificate.skipped["Lemma 2"] == "applies to no step of this run"
+
+
+BAD_RECORDS = [
+    ({"beta": np.zeros(3)}, r"beta must have shape \(4,\), got \(3,\)"),
+    ({"loss": np.zeros((2, 5))}, r"loss must have shape \(2, 4\), got \(2, 5\)"),
+    ({"iterates": np.zeros((2, 4, 20))}, r"iterates must have shape \(2, 5, 20\)"),
+    ({"rule": "adam"}, r"rule must be 'polyak', or 'armijo' with omega, got 'adam'"),
+    ({"rule": "armijo"}, r"rule must be 'polyak', or 'armijo' with omega"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_RECORDS)
+def test_bad_records(changes, message):
+    _, record = section_5_run("noise", "polyak", runs=2, steps=4)
+    with pytest.raises(ValueError, match=message):
+        replace(record, **changes)

@@ -1,7 +1,9 @@
 """All checks that apply to a recorded run."""
 
+import numpy as np
+
 from heavystep import validation
-from heavystep.certificates.check import Certificate
+from heavystep.certificates.check import Certificate, Check
 from heavystep.certificates.diminishing import DIMINISHING
 from heavystep.certificates.measured import Measured
 from heavystep.certificates.path import Path, path_checks
@@ -47,20 +49,40 @@ def certify(
     if L is not None:
         validation.real("L", L, validation.POSITIVE)
     smoothness = L if problem is None else problem.L
+    _check_finite(record)
     rounding = Rounding.of(record, problem, smoothness)
     checks = list(step_checks(record, smoothness, rounding))
     skipped: dict[str, str] = {}
     if record.iterates is None or record.gradients is None:
         skipped["Lemmas 3 and 4, Theorems 1-9"] = "need iterates and gradients, not recorded here"
-        return Certificate(tuple(checks), skipped)
+        return _certificate(checks, skipped)
     path = Path(record, record.iterates, record.gradients, rounding)
     checks += path_checks(path, problem)
     if problem is None:
         skipped["Lemma 4, Theorems 1-9"] = "need the problem and its constants"
-        return Certificate(tuple(checks), skipped)
+        return _certificate(checks, skipped)
     for result, bound in (DIMINISHING if record.scaling == "plain" else STANDARD).items():
         try:
             checks.append(bound(result, Measured(path, problem, schedules)))
         except ValueError as reason:  # a condition of the theorem does not hold here
             skipped[result] = str(reason).removeprefix(result).lstrip(": ")
-    return Certificate(tuple(checks), skipped)
+    return _certificate(checks, skipped)
+
+
+def _certificate(checks: list[Check], skipped: dict[str, str]) -> Certificate:
+    """Only checks that were made count; one without a step to apply to certifies nothing."""
+    idle = {check.result: "applies to no step of this run" for check in checks if not check.applied}
+    return Certificate(tuple(check for check in checks if check.applied), skipped | idle)
+
+
+def _check_finite(record: Record) -> None:
+    """Refuse a run with NaN or infinity where a step was taken: comparisons would pass it over."""
+    for name in ("gamma", "loss", "grad_sqnorm", "iterates", "gradients"):
+        values = getattr(record, name)
+        if values is None:
+            continue
+        used = record.accepted if name != "iterates" else np.ones(values.shape[:2], dtype=bool)
+        finite = np.isfinite(values).reshape(*values.shape[:2], -1).all(axis=-1)
+        if not finite[used].all():
+            run, k = (int(i[0]) for i in np.nonzero(used & ~finite))
+            raise ValueError(f"{name} is not finite in run {run} at step {k}: nothing to certify")

@@ -13,8 +13,8 @@ from rich.table import Table
 from heavystep.cli import options
 from heavystep.schedules import Schedules, diminishing_conditions
 from heavystep.theory.advice import advice
-from heavystep.theory.diminishing import check_schedules
 from heavystep.theory.registry import RESULTS, Result
+from heavystep.theory.schedule_assumption import check_schedules
 
 theory = typer.Typer(
     invoke_without_command=True,

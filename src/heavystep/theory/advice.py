@@ -43,9 +43,11 @@ def advice(
     rho: float | None = None,
     c: float | None = None,
 ) -> tuple[Advice, ...]:
-    r"""Admissible ranges of c and gamma_max for Theorems 1-5.
+    r"""Admissible ranges of c and gamma_max for each theorem.
 
-    Theorems 4 and 5 ask for what Theorems 2 and 3 ask for. The best c of Theorem 1 makes
+    Theorems 4 and 5 ask for what Theorems 2 and 3 ask for. Theorems 6-9 limit the schedules
+    (Assumption 5), not gamma_max itself, and every c meets the condition of Theorem 6 from some
+    K on (:func:`convex_diminishing` finds it). The best c of Theorem 1 makes
     gamma_min largest, that of Theorem 2 makes A smallest: (2 - 1/c) / c is largest at c = 1
     (Polyak), (2 - 1/c)(1 - c) at c = 1 / sqrt(2) (Armijo).
 
@@ -57,6 +59,7 @@ def advice(
     Theorem 1 | c >= 0.5 and finite | gamma_max > 0 and finite
     Theorems 2 and 4 | c > 0.5 and finite | gamma_max > 0 and finite
     Theorems 3 and 5 | c >= 0.5 and finite | gamma_max in (0, 0.0625)
+    Theorems 6-9 | c > 0 and finite | gamma_max > 0 and finite
     """
     probe = 0.5 if c is None else c
     check("advice", rule, L=L, beta=beta, c=probe, gamma_max=1.0, omega=omega)
@@ -74,6 +77,7 @@ def advice(
     if rho is not None:
         conditions.real("advice", validation.POSITIVE, rho=rho)
         lines.append(_nonconvex(rule, L=L, beta=beta, omega=omega, rho=rho, c=c))
+    lines.append(Advice("Theorems 6-9", Interval(0.0, high), validation.POSITIVE, None))
     return tuple(lines)
 
 

@@ -1,4 +1,4 @@
-"""Lemma 1 and its diminishing counterpart (Lemma 6): the inequality that both rules obey."""
+"""Lemma 1: the inequality that both rules obey, and the one formula behind Lemmas 1 and 6."""
 
 from typing import Any
 
@@ -40,23 +40,5 @@ def basic_inequality(*, beta: float, c: float, gap: Any) -> Any:
     """
     conditions.real("Lemma 1", validation.UNIT, beta=beta)
     conditions.real("Lemma 1", validation.POSITIVE, c=c)
+    conditions.nonnegative("Lemma 1", gap=gap)
     return largest_slope("theory", beta=beta, eta=1.0, c=c, gap=gap)
-
-
-def diminishing_basic_inequality(*, eta: Any, c: float, gap: Any) -> Any:
-    r"""Upper bound on :math:`\gamma_k \|\nabla f(\theta_k;x_k)\|^2` of the diminishing variants.
-
-    .. math:: \frac{\eta_k}{c}\,\big(f(\theta_k; x_k) - f^\star(x_k)\big)
-
-    Args:
-        eta: multiplier eta_k, a number or an array.
-        c: > 0.
-        gap: f(theta_k; x_k) - f*(x_k) >= 0, a number or an array.
-
-    >>> diminishing_basic_inequality(eta=0.5, c=0.25, gap=3.0)
-    6.0
-
-    Reference: Zhang, Shi and Gu, Lemma 6 (label dec_basic), Appendix C.
-    """
-    conditions.real("Lemma 6", validation.POSITIVE, c=c)
-    return largest_slope("plain", beta=0.0, eta=eta, c=c, gap=gap)

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-from heavystep.theory.diminishing import DiminishingSteps
+from heavystep.theory.diminishing_step_bounds import DiminishingSteps
 
 TOLERANCE = 1e-9
 

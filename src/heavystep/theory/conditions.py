@@ -72,6 +72,21 @@ def steps(result: str, k: Any, least: int) -> Array:
     return counts
 
 
+def nonnegative(result: str, **arrays: Any) -> None:
+    """Refuse an array with an entry that is negative or not finite.
+
+    >>> nonnegative("Lemma 1", gap=[1.0, -2.0])
+    Traceback (most recent call last):
+    ValueError: Lemma 1 needs gap >= 0 and finite, got gap = -2.0
+    """
+    for name, array in arrays.items():
+        values = np.asarray(array, dtype=np.float64)
+        fine = np.isfinite(values) & (values >= 0.0)
+        if not fine.all():
+            bad = float(values[~fine].flat[0])
+            raise ValueError(f"{result} needs {name} >= 0 and finite, got {name} = {bad!r}")
+
+
 def finite(result: str, **constants: float) -> None:
     """Refuse constants that left the range of float64: no bound is then NaN."""
     for name, value in constants.items():

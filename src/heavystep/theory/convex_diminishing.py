@@ -7,10 +7,10 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.schedules import Schedules
-from heavystep.theory import conditions, diminishing
+from heavystep.theory import conditions, schedule_assumption
 from heavystep.theory.arguments import documented
 from heavystep.theory.condition_on_c import c_limit, smallest_K
-from heavystep.theory.diminishing import DiminishingSteps
+from heavystep.theory.diminishing_step_bounds import DiminishingSteps
 from heavystep.theory.discounted import Array
 from heavystep.theory.robbins_siegmund import almost_supermartingale
 
@@ -101,7 +101,7 @@ def convex_diminishing(
 
     Reference: Zhang, Shi and Gu, Theorem 6 (label convex_as_dec), Appendix C.
     """
-    diminishing.check(THEOREM, rule, L=L, schedules=schedules, c=c, omega=omega)
+    schedule_assumption.check(THEOREM, rule, L=L, schedules=schedules, c=c, omega=omega)
     conditions.real(THEOREM, validation.NON_NEGATIVE, sigma2=sigma2)
     steps = DiminishingSteps(rule, L, schedules, c, omega)
     if K is None:

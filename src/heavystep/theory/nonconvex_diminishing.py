@@ -7,9 +7,9 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.schedules import Schedules
-from heavystep.theory import conditions, diminishing
+from heavystep.theory import conditions, schedule_assumption
 from heavystep.theory.arguments import documented
-from heavystep.theory.diminishing import DiminishingSteps
+from heavystep.theory.diminishing_step_bounds import DiminishingSteps
 from heavystep.theory.robbins_siegmund import almost_supermartingale
 
 THEOREM = "Theorem 7"
@@ -114,7 +114,7 @@ def nonconvex_diminishing(
 
     Reference: Zhang, Shi and Gu, Theorem 7 (label nonconvex_as_dec), Appendix C.
     """
-    diminishing.check(THEOREM, rule, L=L, schedules=schedules, c=c, omega=omega)
+    schedule_assumption.check(THEOREM, rule, L=L, schedules=schedules, c=c, omega=omega)
     conditions.real(THEOREM, validation.POSITIVE, rho=rho)
     conditions.real(THEOREM, validation.NON_NEGATIVE, delta=delta)
     return NonConvexDiminishing(rule, L, schedules, c, omega, rho, delta)

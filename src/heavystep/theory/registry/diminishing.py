@@ -2,8 +2,9 @@
 
 from heavystep.schedules import PowerLaw, Schedules
 from heavystep.theory.convex_diminishing import convex_diminishing
-from heavystep.theory.little_o import convex_tail_bound, nonconvex_tail_bound
+from heavystep.theory.convex_little_o import convex_tail_bound
 from heavystep.theory.nonconvex_diminishing import nonconvex_diminishing
+from heavystep.theory.nonconvex_little_o import nonconvex_tail_bound
 from heavystep.theory.registry.result import Reduction, Result, call
 
 SMOOTH = "samples L-smooth"

@@ -2,12 +2,14 @@
 
 import numpy as np
 
-from heavystep.theory.basic_inequality import basic_inequality, diminishing_basic_inequality
+from heavystep.theory.basic_inequality import basic_inequality
 from heavystep.theory.decoupling_convex import decoupling_identity
 from heavystep.theory.decoupling_nonconvex import decoupling_inequality
-from heavystep.theory.diminishing import check_schedules, diminishing_step_bounds
+from heavystep.theory.diminishing_basic_inequality import diminishing_basic_inequality
+from heavystep.theory.diminishing_step_bounds import diminishing_step_bounds
 from heavystep.theory.registry.result import Reduction, Result, call
 from heavystep.theory.robbins_siegmund import almost_supermartingale
+from heavystep.theory.schedule_assumption import check_schedules
 from heavystep.theory.step_bounds import step_bounds
 
 CERTIFIED = "at every step of random short runs and of every certified run"

@@ -1,0 +1,31 @@
+"""Assumption 5: what diminishing schedules must satisfy, decided exactly for power laws."""
+
+from heavystep import validation
+from heavystep.schedules import Schedules, check_diminishing
+from heavystep.theory import conditions
+
+
+def check(
+    result: str, rule: str, *, L: float, schedules: Schedules, c: float, omega: float | None
+) -> None:
+    """The conditions that every result on diminishing steps shares, told in its name."""
+    conditions.real(result, validation.POSITIVE, L=L)
+    conditions.rule(result, rule, c=c, omega=omega)
+    check_schedules(result, schedules)
+
+
+def check_schedules(result: str, schedules: Schedules) -> None:
+    """Refuse schedules outside Assumption 5; the failing item is named."""
+    eta, beta, gamma_max = schedules
+    conditions.real(result, validation.POSITIVE, eta0=eta.initial, gamma_max0=gamma_max.initial)
+    conditions.real(result, validation.UNIT, beta0=beta.initial)
+    for name, law in schedules._asdict().items():
+        conditions.real(result, validation.FINITE, **{f"{name}_power": law.power})
+        conditions.real(result, validation.POSITIVE, **{f"{name}_horizon": law.horizon})
+    horizons = {law.horizon for law in schedules}
+    if len(horizons) > 1:
+        raise ValueError(f"{result} needs one horizon for all schedules, got {sorted(horizons)}")
+    try:
+        check_diminishing(eta, beta, gamma_max)
+    except ValueError as error:
+        raise ValueError(f"{result}: {error}") from None
