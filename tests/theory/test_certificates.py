@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 import heavystep
 from heavystep import theory
@@ -14,7 +14,7 @@ from heavystep.engine.batch import draw_samples, simulate
 from heavystep.problems import paper_cosine, paper_least_squares
 from heavystep.records import stack
 from heavystep.theory.discounted import square
-from theory_cases import ANY, LAWS, make_problem, methods, problem_seeds, run
+from theory_cases import ANY, LAWS, examples, make_problem, methods, problem_seeds, run
 
 RULES = {"polyak": {"c": 0.75}, "armijo": {"c": 0.75, "omega": 0.5}}
 SECTION_5 = {
@@ -75,7 +75,7 @@ def test_diminishing_runs_keep_their_promises(name, rule):
     assert checked | set(certificate.skipped) >= {f"Theorem {i}" for i in range(6, 10)}
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(seed=problem_seeds, method=methods(least_c=0.5, open_c=True))
 def test_random_runs_keep_their_promises(seed, method):
     problem = make_problem(ANY, seed)

@@ -5,7 +5,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
@@ -14,7 +14,7 @@ from heavystep.schedules import PowerLaw, Schedules, diminishing_conditions, exa
 from heavystep.theory.condition_on_c import TOLERANCE, c_condition, c_limit, smallest_K
 from heavystep.theory.diminishing_step_bounds import DiminishingSteps
 from heavystep.theory.schedule_assumption import check_schedules
-from theory_cases import LAWS, log_uniform, schedules
+from theory_cases import LAWS, examples, log_uniform, schedules
 
 
 def test_assumption_on_every_grid_of_tenths():
@@ -82,7 +82,7 @@ def diminishing(draw):
     return DiminishingSteps(rule, draw(log_uniform(1e-1, 1e2)), laws, c, omega)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(steps=diminishing(), K=st.integers(-1, 50))
 def test_supremum_against_a_scan(steps, K):
     scan = [
@@ -98,7 +98,7 @@ def test_supremum_against_a_scan(steps, K):
         assert limit <= max(max(scan), 2.0 * tail) * (1.0 + 2.0 * TOLERANCE)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(steps=diminishing())
 def test_smallest_index(steps):
     K = smallest_K(steps)
@@ -118,7 +118,7 @@ def test_condition_needs_a_positive_denominator():
     assert c_condition(DiminishingSteps("polyak", 1.0, laws, c, None), 0) == inf
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(steps=diminishing(), k=st.integers(0, 1000))
 def test_condition_is_what_the_proof_needs(steps, k):
     """c >= the ratio exactly where eq. (dec_convex_coefficient) holds."""
@@ -149,7 +149,7 @@ def test_section_5_constants():
     np.testing.assert_allclose(polyak.weight_sum(1000), weights.sum(), rtol=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(steps=diminishing(), rho=st.floats(0.5, 5.0), k=st.integers(0, 10**6))
 def test_lyapunov_coefficients(steps, rho, k):
     promise = theory.nonconvex_diminishing(
@@ -166,14 +166,14 @@ def test_lyapunov_coefficients(steps, rho, k):
         left, right = (1 + beta) * C, L * beta / 2 + (L / 2 + C) * (beta**2 + beta * eta * cap)
         np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-300)
     else:
-        assert inf == C
-        assert -inf == D
+        assert np.isposinf(C)
+        assert np.isneginf(D)
     later = np.array([k, k + 1, 2 * k + 3])
     C, D, _ = promise.coefficients(later)
     assert (C[:-1] >= C[1:] * (1 - 1e-12)).all()
     eta, _, cap = (law(later) for law in steps.schedules)
     part = D / (eta * cap)
-    assert (part[:-1] <= part[1:] + 1e-9 * abs(part[1:])).all()
+    assert (part[:-1] <= part[1:] + 1e-9 * (1 + abs(part[1:]))).all()
     K = promise.K
     assert promise.coefficients(K + 1).D > 0
     if K >= 0:
@@ -183,7 +183,7 @@ def test_lyapunov_coefficients(steps, rho, k):
 def test_lyapunov_coefficient_can_be_negative_as_printed():
     """The counterexample of docs/theory.md: no Lyapunov coefficient where its denominator is."""
     C, _, _ = reference.theorem_7_coefficients(1.0, 1.0, 1.0, 0.9, 3.0, 3.0)
-    assert pytest.approx(-1.37, abs=0.01) == C
+    np.testing.assert_allclose(C, -1.37, atol=0.01)
 
 
 def test_bounds_of_the_proofs_refuse_and_overflow_clearly():
@@ -202,7 +202,7 @@ def test_bounds_of_the_proofs_refuse_and_overflow_clearly():
     assert polyak.bound(10_000, dist0_sq=0.0, gap0=0.0) == 0.0
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     start=st.floats(0.0, 10.0),
     alpha=st.lists(st.floats(0.0, 2.0), min_size=6, max_size=6),
@@ -221,7 +221,7 @@ def test_almost_supermartingale_is_attained(start, alpha, noise, shares):
         assert V / path.growth[j] + spent == pytest.approx(path.budget[j], abs=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(steps=diminishing(), k=st.integers(1, 40), numbers=st.tuples(*[st.floats(0.0, 9.0)] * 4))
 def test_bounds_of_the_proofs_against_their_recursions(steps, k, numbers):
     sigma2, dist0_sq, gap0, delta = numbers

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import reference
@@ -16,6 +16,7 @@ from theory_cases import (
     PATH_STEPS,
     cosine,
     every_path,
+    examples,
     log_uniform,
     make_problem,
     methods,
@@ -29,7 +30,7 @@ K = np.arange(1, PATH_STEPS + 1)
 ROUNDING = 1.0 + 1e-9
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(seed=problem_seeds, beta=momenta, size=log_uniform(1e-3, 1e3))
 def test_decoupling_identity(seed, beta, size):
     """Lemma 3 on random gradients and steps of any size, also negative ones."""
@@ -52,7 +53,7 @@ def test_decoupling_identity(seed, beta, size):
         assert sides.right[k] == pytest.approx(right, abs=1e-9 * sides.scale[k])
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(seed=problem_seeds, beta=momenta, size=log_uniform(1e-3, 1e1))
 def test_decoupling_inequality(seed, beta, size):
     """Lemma 4 for heavy ball with arbitrary steps, of both signs, on smooth sums."""
@@ -85,7 +86,7 @@ def test_decoupling_inequality_is_not_far_off():
     assert bound[0] - change == pytest.approx(L / 2.0 * 0.04)
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(seed=problem_seeds, method=methods(least_c=0.5))
 def test_theorem_1_in_exact_expectation(seed, method):
     problem = make_problem(CONVEX, seed)
@@ -106,7 +107,7 @@ def test_theorem_1_in_exact_expectation(seed, method):
         assert excess[k + 1] <= excess[k] - x * history + 1e-9 * (dist[0] + promise.residual)
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(seed=problem_seeds, method=methods(least_c=0.5, open_c=True))
 def test_theorems_2_and_4_in_exact_expectation(seed, method):
     problem = make_problem(CONVEX, seed)
@@ -127,7 +128,7 @@ def test_theorems_2_and_4_in_exact_expectation(seed, method):
         assert (sampled <= sums.sampled_sum * ROUNDING + floor).all()
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(seed=problem_seeds, method=methods(least_c=0.05), part=st.floats(0.01, 0.999))
 def test_theorems_3_and_5_in_exact_expectation(seed, method, part):
     problem = make_problem(ANY, seed)
@@ -157,7 +158,7 @@ def test_theorems_3_and_5_in_exact_expectation(seed, method, part):
         assert grad_sq.sum() <= sums.expected_sum * ROUNDING
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(
     seed=problem_seeds,
     method=methods(least_c=0.3),
@@ -181,7 +182,7 @@ def test_theorem_6_in_exact_expectation(seed, method, laws, cap):
     assert (gap <= bound * ROUNDING + 1e-24 * problem.L * (1.0 + dist0_sq)).all()
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(seed=problem_seeds, method=methods(least_c=0.1), laws=schedules(), cap=log_uniform(1e-2, 1))
 def test_theorem_7_in_exact_expectation(seed, method, laws, cap):
     problem = make_problem([cosine], seed)

@@ -4,14 +4,14 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
 from heavystep import theory
 from heavystep.theory.advice import advice
 from heavystep.theory.registry import RESULTS, call
-from theory_cases import BROKEN, GOOD, OUT_OF_RANGE, log_uniform, parameters
+from theory_cases import BROKEN, GOOD, OUT_OF_RANGE, examples, log_uniform, parameters
 
 REDUCTIONS = [(r.id, reduction) for r in RESULTS for reduction in r.reductions]
 
@@ -19,14 +19,14 @@ REDUCTIONS = [(r.id, reduction) for r in RESULTS for reduction in r.reductions]
 @pytest.mark.parametrize(
     "reduction", [r for _, r in REDUCTIONS], ids=[f"{i}: {r.text}" for i, r in REDUCTIONS]
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(p=parameters())
 def test_reduction(reduction, p):
     got, known = reduction.sides(p)
     np.testing.assert_allclose(got, known, rtol=1e-9, atol=1e-300)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(p=parameters(), k=st.integers(1, 10**9))
 def test_constants_are_the_papers(p, k):
     rule, omega, beta, c, cap = (p[n] for n in ("rule", "omega", "beta", "c", "gamma_max"))
@@ -47,7 +47,7 @@ def test_constants_are_the_papers(p, k):
     assert promise.bound(k) == pytest.approx(want, rel=1e-9 * cap / promise.s1)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(p=parameters(), start=st.floats(0.0, 1e3), second=st.floats(0.0, 1.0))
 def test_initial_constant_bounds_the_worst_recursion(p, start, second):
     """e_{k+1} = (1-x) e_k - x beta e_{k-1} is the worst that the proof leaves open."""
@@ -62,7 +62,7 @@ def test_initial_constant_bounds_the_worst_recursion(p, start, second):
     assert (np.array(e) <= known.bound(k) * (1.0 + 1e-9) + 1e-300).all()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(p=parameters())
 def test_rate_is_real_and_contracts(p):
     promise = call(theory.strongly_convex, p)
@@ -87,7 +87,7 @@ GROWS = [
 
 
 @pytest.mark.parametrize(("name", "value"), GROWS)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(p=parameters(), factor=st.floats(1.0, 3.0))
 def test_bounds_grow_with_smoothness(name, value, p, factor):
     # A smaller cap keeps Theorem 3's condition at the larger L.
@@ -99,7 +99,7 @@ def test_bounds_grow_with_smoothness(name, value, p, factor):
 
 
 @pytest.mark.parametrize(("name", "value"), GROWS)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(p=parameters(), more=st.floats(0.0, 1.0))
 def test_bounds_grow_with_momentum_where_the_cap_does_not_bind(name, value, p, more):
     beta = p["beta"] + more * (0.99 - p["beta"])
@@ -113,7 +113,7 @@ def test_bounds_grow_with_momentum_where_the_cap_does_not_bind(name, value, p, m
         assert more_momentum >= value(call(function, p)) * (1.0 - 1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(p=parameters(), k=st.integers(1, 10**6))
 def test_bounds_fall_with_k(p, k):
     steps = np.array([k, k + 1, 2 * k + 1, 10 * k])
@@ -121,7 +121,7 @@ def test_bounds_fall_with_k(p, k):
         assert (np.diff(call(function, p).bound(steps)) <= 0.0).all()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(p=parameters(), more=st.floats(0.0, 1.0))
 def test_step_limit_falls_with_momentum_smoothness_and_growth(p, more):
     limit = call(theory.nonconvex_step_limit, p)
@@ -130,7 +130,7 @@ def test_step_limit_falls_with_momentum_smoothness_and_growth(p, more):
     assert call(theory.nonconvex_step_limit, p, L=p["L"] * (1.0 + more)) <= limit * (1.0 + 1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(p=parameters(), beyond=log_uniform(1e-6, 1.0))
 def test_step_limit_is_where_s1_vanishes(p, beyond):
     limit = call(theory.nonconvex_step_limit, p)
@@ -214,7 +214,7 @@ def test_probability_range(probability):
         sums.bound(10, probability)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(p=parameters())
 def test_advice_admits_what_the_theorems_accept(p):
     lines = call(advice, p)
