@@ -168,6 +168,13 @@ THEOREMS = (
                 "the expected sum is the A of Theorem 2",
                 lambda p: (call(convex_almost_sure, p).expected_sum, call(convex, p, sigma2=0.0).A),
             ),
+            Reduction(
+                "the sampled sum is ||theta_0 - theta*||^2 / ((1 + beta)(2 - 1/c))",
+                lambda p: (
+                    call(convex_almost_sure, p).sampled_sum,
+                    p["dist0_sq"] / ((1.0 + p["beta"]) * (2.0 - 1.0 / p["c"])),
+                ),
+            ),
         ),
         readings=(
             "The constant in O(1/k) is random. Its expectation is at most A, so that by Markov's "
