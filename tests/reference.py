@@ -248,3 +248,16 @@ def theorem_7_bound(rule, L, rho, delta, schedules, c, omega, gap0, k):
         budget += E * delta / growth
         weights += D / growth if j >= 1 else 0.0
     return budget / weights
+
+
+def distance_recursion(dist_sq, gamma, gap, optimal_gap, beta, c, k):
+    """First display in the proof of Theorem 2, right side at step k."""
+    progress = sum(beta ** (k - m) * gamma[m] * gap[m] for m in range(k + 1))
+    noise = sum(beta ** (k - m) * gamma[m] * optimal_gap[m] for m in range(k + 1))
+    return dist_sq[k] - (2 - 1 / c) * progress + 2 * noise
+
+
+def diminishing_distance(dist_sq, moved_sq, gap, optimal_gap, gamma, eta, beta, c):
+    """Eq. (dec_convex_distance), solved for the distance of theta_{k+1}."""
+    right = dist_sq + beta * moved_sq + 2 * gamma * optimal_gap
+    return (1 + beta) * (right - gamma * (2 - eta / c) * gap)

@@ -7,8 +7,10 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+import heavystep
 from heavystep import theory
 from heavystep.cli.app import app
+from heavystep.schedules import Schedules
 from heavystep.theory.registry import RESULTS
 
 CONVEX = "--rule polyak --L 42 --beta 0.9 --c 0.75 --gamma-max 1 --dist0-sq 20"
@@ -24,6 +26,17 @@ COMMANDS = {
     "convex-diminishing": f"--rule polyak --L 42 --c 0.75 {LAWS}",
     "nonconvex-diminishing": f"--rule polyak --L 3 --rho 1.25 --delta 1 --c 0.75 {LAWS}",
 }
+CONSTANTS = {
+    "step-bounds": ["gamma_min", "gamma_max"],
+    "diminishing-step-bounds": ["gamma_min at k = 10", "gamma_max at k = 100000"],
+    "strongly-convex": ["rate", "residual", "other_root", "B", "100000"],
+    "convex": ["A", "M", "gamma_min", "100000"],
+    "nonconvex": ["s1", "s2", "q", "gamma_max_limit", "100000"],
+    "convex-almost-sure": ["expected_sum", "sampled_sum", "100000"],
+    "nonconvex-almost-sure": ["expected_sum", "100000"],
+    "convex-diminishing": ["K", "c_limit", "S_k", "100000"],
+    "nonconvex-diminishing": ["K", "S_k", "100000"],
+}
 BAD = [
     ("convex " + CONVEX.replace("0.75", "0.4"), r"Theorem 2 needs c > 1/2, got c = 0.4"),
     ("convex " + CONVEX.replace("polyak", "armijo"), r"needs omega in \(0, 1\) for the Armijo rule"),
@@ -33,7 +46,10 @@ BAD = [
     (f"convex {CONVEX} --k ten", r"--k must be numbers separated by commas, got 'ten'"),
     ("nonconvex " + COMMANDS["nonconvex"].replace("1e-4", "1"), r"Theorem 3 needs gamma_max < limit, got gamma_max = 1.0, limit = "),
     (f"convex-diminishing {COMMANDS['convex-diminishing']} --beta-power 1", r"item \(i\) .* beta_power > 1, got 1"),
-    (f"schedules {LAWS} --eta-power 0.8", r"item \(iii\).*eta_power \+ max_step_power <= 1, got 1.1"),
+    (f"schedules {LAWS} --eta-power 0.8", r"item \(iii\).*eta_power \+ gamma_max_power <= 1, got 1.1"),
+    (f"convex-diminishing {COMMANDS['convex-diminishing']} --k 1e10", r"S_k is summed step by step, up to k = 1e\+09"),
+    (f"schedules {LAWS} --eta-power nan", r"needs eta_power finite, got eta_power = nan"),
+    ("schedules --gamma-max0 -1", r"needs gamma_max0 > 0 and finite, got gamma_max0 = -1.0"),
     ("advice --rule polyak --L 0 --beta 0.9", r"advice needs L > 0 and finite, got L = 0.0"),
 ]  # fmt: skip
 
@@ -50,7 +66,8 @@ def test_every_scalar_result_has_a_command():
 def test_command_prints_constants(name):
     result = invoke(f"{name} {COMMANDS[name]}")
     assert result.exit_code == 0, result.output
-    assert "gamma_min" in result.output or "expected_sum" in result.output or "L" in result.output
+    for constant in CONSTANTS[name]:
+        assert re.search(rf"{constant}\b.*\d", result.output), constant
     assert "nan" not in result.output
 
 
@@ -91,6 +108,23 @@ def test_advice():
     limit = theory.nonconvex_step_limit("armijo", L=42, rho=1.25, beta=0.9, c=0.75, omega=0.5)
     assert f"in (0, {limit:g})" in out
     assert "0.707107" in out
+
+
+def test_bounds_that_the_proofs_carry():
+    line = f"convex-diminishing {COMMANDS['convex-diminishing']} --k 5 --dist0-sq 3 --gap0 1"
+    laws = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
+    promise = theory.convex_diminishing("polyak", L=42, schedules=laws, c=0.75)
+    assert f"{promise.bound(5, dist0_sq=3, gap0=1):.10g}" in invoke(line).output
+
+
+def test_names_are_never_cut():
+    for result in RESULTS:
+        called = result.name if result.scalar else result.function.__name__
+        assert called in invoke("").output
+
+
+def test_version():
+    assert CliRunner().invoke(app, ["--version"]).output.strip() == heavystep.__version__
 
 
 def test_entry_point():

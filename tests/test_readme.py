@@ -31,6 +31,7 @@ def test_python_blocks_run_one_after_another(capsys):
     )
     assert "estimate" in torch_run.splitlines()[0]
     assert "Lemma 1" in torch_run
+    assert "estimated L" in torch_run
     for theorem in ("Theorem 1", "Theorem 2"):
         assert re.search(rf"^{theorem} .* yes$", section_5, flags=re.MULTILINE)
     assert "NO" not in torch_run + section_5

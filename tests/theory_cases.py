@@ -179,7 +179,7 @@ BROKEN = [
     ("strongly_convex", {"mu": 3.0}, r"Theorem 1 needs mu <= L, got mu = 3.0, L = 2.0"),
     ("strongly_convex", {"c": 0.49}, r"Theorem 1 needs c >= 1/2, got c = 0.49"),
     ("convex", {"c": 0.5}, r"Theorem 2 needs c > 1/2, got c = 0.5"),
-    ("convex_almost_sure", {"c": 0.5}, r"Theorem 2 needs c > 1/2, got c = 0.5"),
+    ("convex_almost_sure", {"c": 0.5}, r"Theorem 4: Theorem 2 needs c > 1/2, got c = 0.5"),
     ("nonconvex", {"c": 0.3}, r"Theorem 3 needs c >= rho / 4, got c = 0.3, rho = 1.25"),
     ("nonconvex", {"gamma_max": 1.0}, r"Theorem 3 needs gamma_max < limit, got gamma_max = 1.0, limit = 0.0006"),
     (

@@ -5,12 +5,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from heavystep import validation
+from heavystep.arrays import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Record:
     r"""Runs of one method, R of them side by side, of K steps each in d dimensions.
 
@@ -52,9 +52,12 @@ class Record:
     """Whether the cap also depended on the step before."""
     eps: float = float(np.finfo(np.float64).eps)
     """Machine epsilon of the arithmetic that produced the run."""
+    tiny: float = float(np.finfo(np.float64).tiny)
+    """Its smallest normal number."""
 
     def __post_init__(self) -> None:
-        if self.gamma.ndim != 2:
+        self._convert()
+        if self.gamma.ndim != 2 or not self.gamma.size:
             raise ValueError(f"gamma must have shape (R, K), got {self.gamma.shape}")
         runs, steps = self.gamma.shape
         path = self.gradients if self.iterates is None else self.iterates
@@ -66,8 +69,21 @@ class Record:
             array = getattr(self, name)
             if array is not None and array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+
+    def _convert(self) -> None:
+        """Arrays from what looks like them; refuses a method or schedules that are none."""
+        for name in (*_PER_STEP, *_PER_RUN):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, np.asarray(value))
+        validation.choice("scaling", self.scaling, ("theory", "practical", "plain"))
         if self.rule not in ("polyak", "armijo") or (self.rule == "armijo") != bool(self.omega):
             raise ValueError(f"rule must be 'polyak', or 'armijo' with omega, got {self.rule!r}")
+        for name in (*_PER_STEP, "c", "eps", "tiny"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
+        if np.isnan(self.f_star).any():
+            raise ValueError("f_star must hold lower bounds or -inf, got NaN")
 
     @property
     def runs(self) -> int:
@@ -78,6 +94,28 @@ class Record:
     def steps(self) -> int:
         """K, the number of steps of each run."""
         return int(self.gamma.shape[1])
+
+
+def heavy_ball_defect(
+    iterates: Array, gamma: Array, gradients: Array, beta: Array, accepted: Array
+) -> tuple[Array, Array]:
+    r"""How far each step is from heavy ball, and the size of what was added up; (R, K, d).
+
+    .. math:: \theta_{k+1} - \theta_k + \gamma_k g_k - \beta_k (\theta_k - \theta_{k-1}),
+              \qquad \theta_{-1} = \theta_0
+
+    A refused step must not move; the next one goes on with the move before it.
+    """
+    error, size = np.zeros_like(gradients), np.zeros_like(gradients)
+    previous = iterates[:, 0]
+    for k in range(gradients.shape[1]):
+        theta, new, used = iterates[:, k], iterates[:, k + 1], accepted[:, k, None]
+        pull = np.where(used, gamma[:, k, None] * gradients[:, k], 0.0)
+        carried = np.where(used, beta[k] * (theta - previous), 0.0)
+        error[:, k] = new - theta + pull - carried
+        size[:, k] = abs(new) + abs(theta) + abs(previous) + abs(pull)
+        previous = np.where(used, theta, previous)
+    return error, size
 
 
 def stack(records: Sequence[Record]) -> Record:

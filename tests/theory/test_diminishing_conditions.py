@@ -63,7 +63,7 @@ BAD_LAWS = [
     (LAWS._replace(eta=PowerLaw(0.5, float("nan"))), r"eta_power finite, got eta_power = nan"),
     (LAWS._replace(eta=PowerLaw(0.5, 0.4, 0.0)), r"eta_horizon > 0 and finite"),
     (LAWS._replace(eta=PowerLaw(0.5, 0.4, 10.0)), r"one horizon for all schedules, got \[10.0, 1"),
-    (LAWS._replace(gamma_max=PowerLaw(0.02, 0.0)), r"item \(ii\) .* max_step_power > 0, got 0"),
+    (LAWS._replace(gamma_max=PowerLaw(0.02, 0.0)), r"item \(ii\) .* gamma_max_power > 0, got 0"),
 ]
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import reference
 from heavystep import theory
+from heavystep.arrays import square
 from heavystep.engine.batch import simulate
 from heavystep.schedules import Schedules
-from heavystep.theory.discounted import square
 from theory_cases import (
     ANY,
     CONVEX,

@@ -4,11 +4,13 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
 from heavystep import theory
+from heavystep.schedules import Schedules
 from heavystep.theory.advice import advice
 from heavystep.theory.registry import RESULTS, call
 from theory_cases import BROKEN, GOOD, OUT_OF_RANGE, examples, log_uniform, parameters
@@ -200,6 +202,95 @@ def test_step_counts_must_be_numbers(k):
         theory.convex(**GOOD["convex"]).bound(k)
 
 
+FLOATS = [np.float32, np.float64, lambda x: np.array(x), lambda x: torch.tensor(x)]
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_numbers_of_other_libraries_count_as_float64(kind):
+    arguments = {
+        "L": 42.0,
+        "beta": 0.5,
+        "c": 0.75,
+        "gamma_max": 1.0,
+        "dist0_sq": 20.0,
+        "sigma2": 2.0,
+    }
+    plain = theory.convex("polyak", **arguments)
+    other = theory.convex("polyak", **{name: kind(value) for name, value in arguments.items()})
+    assert other == plain
+    assert type(other.A) is float
+    assert type(other.bound(10)) is float
+
+
+EXTREME = [
+    ("strongly_convex", {"L": 1e200, "mu": 1e-200}, "1 - r > 0 in float64"),
+    ("nonconvex_step_limit", {"rho": 1e200, "c": 1e200}, "outside the range of float64"),
+    ("nonconvex_step_limit", {"L": 1e-200, "rho": 1e-200}, "rho L > 0 in float64"),
+    ("nonconvex_step_limit", {"rho": 1e-320}, "float64"),
+    ("convex", {"gamma_max": 1e300, "sigma2": 1e20}, "outside the range of float64"),
+    ("convex_diminishing", {"schedules": None}, "Schedules"),
+    ("convex_diminishing", {"K": -5}, "Theorem 6 needs whole numbers"),
+    (
+        "convex_diminishing",
+        {"c": 0.1, "schedules": Schedules.power_laws(5.0, 0.001, 0.9, 1.001, 0.02, 0.9985)},
+        r"holds from no K below 10\^300",
+    ),
+    (
+        "nonconvex_diminishing",
+        {"schedules": Schedules.power_laws(0.5, 0.4, 0.0, -500.0, 0.02, 0.3)},
+        "needs beta_power >= 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "message"), EXTREME)
+def test_extreme_constants_are_refused_in_one_line(name, changes, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        getattr(theory, name)(**{**GOOD[name], **changes})
+
+
+def test_advice_ignores_omega_for_polyak():
+    with_omega, without = (
+        advice("polyak", L=2.0, beta=0.25, rho=6.0, omega=omega) for omega in (0.5, None)
+    )
+    assert with_omega == without
+    assert with_omega[2].c.low == 1.5
+
+
+ARRAY_INPUT = [
+    (lambda: theory.basic_inequality(beta=0.5, c=1.0, gap=[1.0, -1.0]), ValueError, "gap >= 0"),
+    (lambda: theory.basic_inequality(beta=0.5, c=1.0, gap="x"), TypeError, "real numbers"),
+    (lambda: theory.almost_supermartingale(-1.0, [0.0], [0.0]), ValueError, "Lemma 7 needs V0"),
+    (lambda: theory.almost_supermartingale(1.0, [np.nan], [0.0]), ValueError, "Lemma 7 needs alpha"),
+    (lambda: theory.nonconvex_tail_bound(np.nan, 1.0, head=1.0), ValueError, "Theorem 9 needs"),
+    (
+        lambda: theory.convex_tail_bound(1.0, 1.0, head=1.0, total=0.0, diameter=1.0, L=1.0),
+        ValueError,
+        "Theorem 8 needs W_k > 0",
+    ),
+    (
+        lambda: theory.decoupling_inequality(
+            np.array([np.nan]), np.ones((1, 1)), np.ones((1, 1)), L=1.0, beta=0.0
+        ),
+        ValueError,
+        "Lemma 4 needs steps finite",
+    ),
+    (
+        lambda: theory.decoupling_identity(
+            np.ones((1, 1)), np.ones(1), np.ones((1, 1)), beta=0.0, point=[np.inf]
+        ),
+        ValueError,
+        "Lemma 3 needs point finite",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call_it", "error", "message"), ARRAY_INPUT)
+def test_arrays_are_checked(call_it, error, message):
+    with pytest.raises(error, match=message):
+        call_it()
+
+
 def test_overflow_is_told():
     with pytest.raises(ValueError, match=r"A = inf is outside the range of float64"):
         theory.convex("polyak", L=1e300, beta=0.9, c=0.75, gamma_max=1.0, dist0_sq=1e30)
@@ -234,8 +325,10 @@ def test_advice_admits_what_the_theorems_accept(p):
             with pytest.raises(ValueError, match=r"needs c"):
                 call(function, p, c=below)
     call(theory.nonconvex, p, gamma_max=lines[2].gamma_max.high * (1.0 - 1e-6))
-    widest = call(advice, p, c=None)[2].gamma_max.high
-    assert widest >= lines[2].gamma_max.high * (1.0 - 1e-9)
+    typical = call(advice, p, c=None)[2]
+    call(theory.nonconvex, p, c=typical.at_c, gamma_max=typical.gamma_max.high * (1.0 - 1e-6))
+    with pytest.raises(ValueError, match="advised for c ="):
+        lines[2].admits(c=0.5 * p["c"], gamma_max=1.0)
 
 
 @pytest.mark.parametrize("rule", ["polyak", "armijo"])

@@ -1,9 +1,19 @@
 """All checks that apply to a recorded run."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from heavystep import validation
-from heavystep.certificates.check import Certificate, Check
+from heavystep.certificates.belonging import (
+    check_finite,
+    check_losses,
+    check_squares,
+    of_problem,
+)
+from heavystep.certificates.check import Certificate, Check, Skipped
 from heavystep.certificates.diminishing import DIMINISHING
 from heavystep.certificates.measured import Measured
 from heavystep.certificates.path import Path, path_checks
@@ -19,8 +29,9 @@ def certify(
     record: Record,
     problem: FiniteSum | None = None,
     *,
-    L: float | None = None,
+    L: Any = None,
     schedules: Schedules | None = None,
+    samples: Any = None,
 ) -> Certificate:
     r"""Check a recorded run against every lemma and theorem that says something about it.
 
@@ -34,8 +45,15 @@ def certify(
         record: from :func:`heavystep.engine.batch.simulate` or :class:`heavystep.Recorder`.
         problem: the finite sum that was minimised, with its exact constants.
         L: smoothness of the sampled losses where there is no ``problem``, for the smallest
-            step. An estimate makes that check an estimate, too.
-        schedules: the power laws of a diminishing run, for Theorems 6 and 7.
+            step: a number, or the estimate of :func:`heavystep.estimate_smoothness`, which the
+            table then names.
+        schedules: the power laws of a diminishing run, for Theorems 6 to 9.
+        samples: which terms of the problem were sampled, (R, K), where the record does not
+            say; losses and gradients are then compared with the problem's.
+
+    Raises:
+        TypeError: an argument is of another kind.
+        ValueError: the record is not finite or not one of this problem; says where.
 
     >>> from heavystep.engine.batch import draw_samples, simulate
     >>> from heavystep.problems import paper_least_squares
@@ -46,43 +64,67 @@ def certify(
     >>> certificate.holds, certificate["Theorem 2"].row()["quantity"]
     (True, 'E F(mean of theta_0..theta_{k-1}) - F*')
     """
-    if L is not None:
-        validation.real("L", L, validation.POSITIVE)
-    smoothness = L if problem is None else problem.L
-    _check_finite(record)
+    _check_kinds(record, problem, schedules)
+    smoothness, note = _smoothness(L, problem)
+    if samples is not None:
+        record = replace(record, samples=np.asarray(samples).reshape(record.gamma.shape))
+    check_finite(record)
+    if problem is not None:
+        record = of_problem(record, problem)
     rounding = Rounding.of(record, problem, smoothness)
-    checks = list(step_checks(record, smoothness, rounding))
-    skipped: dict[str, str] = {}
+    check_squares(record, rounding)
+    outcomes = list(step_checks(record, smoothness, rounding, note))
+    if problem is not None:
+        check_losses(record, problem, rounding)
+        if record.samples is None:
+            outcomes.append(Skipped("the problem", "was taken on trust: samples are not known"))
+    outcomes += _path_and_theorems(record, problem, schedules, rounding)
+    return _certificate(outcomes)
+
+
+def _path_and_theorems(
+    record: Record, problem: FiniteSum | None, schedules: Schedules | None, rounding: Rounding
+) -> Iterator[Check | Skipped]:
+    theorems = DIMINISHING if record.scaling == "plain" else STANDARD
     if record.iterates is None or record.gradients is None:
-        skipped["Lemmas 3 and 4, Theorems 1-9"] = "need iterates and gradients, not recorded here"
-        return _certificate(checks, skipped)
+        for result in ("Lemma 3", "Lemma 4", *theorems):
+            yield Skipped(result, "needs iterates and gradients, not recorded here")
+        return
     path = Path(record, record.iterates, record.gradients, rounding)
-    checks += path_checks(path, problem)
-    if problem is None:
-        skipped["Lemma 4, Theorems 1-9"] = "need the problem and its constants"
-        return _certificate(checks, skipped)
-    for result, bound in (DIMINISHING if record.scaling == "plain" else STANDARD).items():
-        try:
-            checks.append(bound(result, Measured(path, problem, schedules)))
-        except ValueError as reason:  # a condition of the theorem does not hold here
-            skipped[result] = str(reason).removeprefix(result).lstrip(": ")
-    return _certificate(checks, skipped)
-
-
-def _certificate(checks: list[Check], skipped: dict[str, str]) -> Certificate:
-    """Only checks that were made count; one without a step to apply to certifies nothing."""
-    idle = {check.result: "applies to no step of this run" for check in checks if not check.applied}
-    return Certificate(tuple(check for check in checks if check.applied), skipped | idle)
-
-
-def _check_finite(record: Record) -> None:
-    """Refuse a run with NaN or infinity where a step was taken: comparisons would pass it over."""
-    for name in ("gamma", "loss", "grad_sqnorm", "iterates", "gradients"):
-        values = getattr(record, name)
-        if values is None:
+    yield from path_checks(path, problem)
+    for result, bound in theorems.items():
+        if problem is None:
+            yield Skipped(result, "needs the problem and its constants")
             continue
-        used = record.accepted if name != "iterates" else np.ones(values.shape[:2], dtype=bool)
-        finite = np.isfinite(values).reshape(*values.shape[:2], -1).all(axis=-1)
-        if not finite[used].all():
-            run, k = (int(i[0]) for i in np.nonzero(used & ~finite))
-            raise ValueError(f"{name} is not finite in run {run} at step {k}: nothing to certify")
+        try:
+            yield bound(result, Measured(path, problem, schedules))
+        except ValueError as reason:  # a condition of the theorem does not hold here
+            yield Skipped(result, str(reason).removeprefix(result).lstrip(": "))
+
+
+def _certificate(outcomes: list[Check | Skipped]) -> Certificate:
+    """Only checks that were made count; one without a step to apply to certifies nothing."""
+    made = tuple(o for o in outcomes if isinstance(o, Check) and o.applied)
+    skipped = {o.result: o.reason for o in outcomes if isinstance(o, Skipped)}
+    for idle in (o for o in outcomes if isinstance(o, Check) and not o.applied):
+        skipped[f"{idle.result}, {idle.quantity}"] = "applies to no step of this run"
+    return Certificate(made, skipped)
+
+
+def _check_kinds(record: Any, problem: Any, schedules: Any) -> None:
+    wanted = (("record", record, Record), ("problem", problem, FiniteSum))
+    for name, value, kind in (*wanted, ("schedules", schedules, Schedules)):
+        if not isinstance(value, kind) and (value is not None or name == "record"):
+            hint = ": call its record()" if hasattr(value, "record") else ""
+            raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}{hint}")
+
+
+def _smoothness(L: Any, problem: FiniteSum | None) -> tuple[float | None, str]:
+    """L, and what the table says of it."""
+    if L is None:
+        return (None if problem is None else problem.L), ""
+    if problem is not None:
+        raise ValueError("give the problem or L, not both: the problem knows its own")
+    value = getattr(L, "value", L)
+    validation.real("L", value, validation.POSITIVE)
+    return float(value), "" if value is L else " (estimated L)"

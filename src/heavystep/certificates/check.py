@@ -1,19 +1,26 @@
 """The outcome of a certificate: a value with a table."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heavystep.arrays import Array
 from heavystep.certificates.rounding import TINY
 
-Array = NDArray[Any]
-RESOLVED = 1e-3
+RESOLVED = 1e-9
 """Rounding beyond this part of a number makes its slack a matter of rounding."""
 
 
-@dataclass(frozen=True)
+class Skipped(NamedTuple):
+    """A result that says nothing about the run, and why."""
+
+    result: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
 class Check:
     """One inequality, at every step at which it was checked.
 
@@ -60,8 +67,9 @@ class Check:
         size = np.maximum(np.maximum(abs(self.bound), abs(self.measured)), TINY)
         relative = np.where(np.isnan(self.measured), np.inf, self.slacks / size)
         blurred = (self.tolerance > RESOLVED * size) & (self.slacks >= -self.tolerance)
-        relative = np.where(blurred & np.isfinite(relative), relative + 2.0, relative)
-        return tuple(int(i) for i in np.unravel_index(np.argmin(relative), relative.shape))
+        clear = np.where(blurred, np.inf, relative)
+        ranked = clear if np.isfinite(clear).any() else relative
+        return tuple(int(i) for i in np.unravel_index(np.argmin(ranked), ranked.shape))
 
     def row(self) -> dict[str, Any]:
         """The line of the table: the step at which it is tightest."""
@@ -77,8 +85,13 @@ class Check:
             "holds": self.holds,
         }
 
+    def blurred(self, at: tuple[int, ...]) -> bool:
+        """Whether the slack at an index is a matter of rounding."""
+        size = max(abs(float(self.bound[at])), abs(float(self.measured[at])), TINY)
+        return float(self.tolerance[at]) > RESOLVED * size
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """What a run was checked for, and whether it kept to it.
 
@@ -102,6 +115,16 @@ class Certificate:
     def rows(self) -> list[dict[str, Any]]:
         """The table as a list of dicts: result, quantity, k, bound, measured, slack, holds."""
         return [check.row() for check in self.checks]
+
+    def __iter__(self) -> Iterator[Check]:
+        return iter(self.checks)
+
+    def __len__(self) -> int:
+        return len(self.checks)
+
+    def __contains__(self, result: object) -> bool:
+        """Whether a result was checked."""
+        return any(check.result == result for check in self.checks)
 
     def __getitem__(self, result: str) -> Check:
         """The first check of a result, for instance ``certificate["Theorem 2"]``."""

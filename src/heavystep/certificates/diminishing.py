@@ -6,17 +6,15 @@ from dataclasses import replace
 import numpy as np
 
 from heavystep import theory
+from heavystep.arrays import Array, square
 from heavystep.certificates.check import Check
 from heavystep.certificates.measured import ROUNDING, Measured, in_expectation
-from heavystep.records import Array
-from heavystep.theory.discounted import square
+from heavystep.theory.schedule_assumption import check_schedules
 
 
 def _convex(result: str, run: Measured) -> Check:
     run.convex()
-    promise = theory.convex_diminishing(
-        run.rule, **run.diminishing_method(), sigma2=run.problem.sigma2
-    )
+    promise = theory.convex_diminishing(run.rule, **run.diminishing_method(), sigma2=run.sigma2())
     k = np.arange(1, run.path.record.steps + 1)
     bound = promise.bound(k, dist0_sq=run.dist0_sq(), gap0=run.gap0())
     weights = promise.weights(len(k))[:, None]
@@ -26,6 +24,7 @@ def _convex(result: str, run: Measured) -> Check:
 
 
 def _nonconvex(result: str, run: Measured) -> Check:
+    run.valid_bounds()
     problem = run.problem
     promise = theory.nonconvex_diminishing(
         run.rule, **run.diminishing_method(), rho=problem.rho, delta=problem.delta
@@ -50,8 +49,9 @@ def _finite(check: Check) -> Check:
 
 
 def _convex_tail(result: str, run: Measured) -> Check:
-    """S_k times the gap against the tail average from n = k / 2 on."""
+    """W_k times the gap against the tail average from n = k / 2 on."""
     run.convex()
+    check_schedules(result, run.diminishing_method()["schedules"])
     weights = run.smallest_steps()[1:]
     total = np.cumsum(weights)
     sums = np.cumsum(weights[:, None] * run.path.before[:, 1:], axis=1)
@@ -77,6 +77,7 @@ def _convex_tail(result: str, run: Measured) -> Check:
 
 def _nonconvex_tail(result: str, run: Measured) -> Check:
     """S_k times the least gradient against the tail sum from n = k / 2 on."""
+    check_schedules(result, run.diminishing_method()["schedules"])
     weights = (run.path.record.eta * run.path.record.gamma_max)[1:]
     grad_sq = run.grad_sq()[:, 1:]
     total, sums = np.cumsum(weights), np.cumsum(weights * grad_sq, axis=1)
@@ -100,6 +101,6 @@ def _halves(count: int) -> tuple[Array, Array]:
 DIMINISHING: dict[str, Callable[[str, Measured], Check]] = {
     "Theorem 6": _convex,
     "Theorem 7": _nonconvex,
-    "Theorem 8": _convex_tail,
-    "Theorem 9": _nonconvex_tail,
+    "Tail inequality of Theorem 8": _convex_tail,
+    "Tail inequality of Theorem 9": _nonconvex_tail,
 }

@@ -5,18 +5,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heavystep.certificates.check import Check
+from heavystep.arrays import Array, square
+from heavystep.certificates.check import Check, Skipped
 from heavystep.certificates.rounding import TINY, Rounding
 from heavystep.problems import FiniteSum
-from heavystep.records import Array, Record
+from heavystep.records import Record, heavy_ball_defect
 from heavystep.theory.convex import distance_recursion
 from heavystep.theory.convex_diminishing import diminishing_distance
 from heavystep.theory.decoupling_convex import decoupling_identity
 from heavystep.theory.decoupling_nonconvex import decoupling_inequality
-from heavystep.theory.discounted import discounted_sums, square
+from heavystep.theory.discounted import discounted_sums
 
-IDENTITY = 1e-9
-"""Relative difference that both sides of an identity may show in float64."""
 SMALLEST_SCALE = 1e-280
 """Products of smaller terms lose digits to underflow."""
 
@@ -46,19 +45,56 @@ class Path(NamedTuple):
         return bool(self.record.accepted.all())
 
 
-def path_checks(path: Path, problem: FiniteSum | None) -> Iterator[Check]:
+def path_checks(path: Path, problem: FiniteSum | None) -> Iterator[Check | Skipped]:
     """Everything that must hold along every run, of what applies to this one."""
-    beta = path.constant_beta
-    if beta is not None and path.all_accepted:
+    yield _heavy_ball(path)
+    beta, flaw = path.constant_beta, None
+    if not path.all_accepted:
+        flaw = "is about runs in which every batch was used, some were refused"
+    elif beta is None:
+        flaw = "is about constant momentum, here it changes"
+    if flaw is not None or beta is None:
+        yield from (Skipped(lemma, str(flaw)) for lemma in ("Lemma 3", "Lemma 4"))
+    else:
         yield _identity(path, beta, problem)
         if problem is not None:
             yield _inequality(path, beta, problem)
-    if problem is None or not problem.convex or path.record.samples is None:
-        return
-    if path.record.scaling == "theory" and beta is not None and path.all_accepted:
-        yield _distance(path, problem, beta)
-    elif path.record.scaling == "plain" and path.all_accepted:
-        yield _distance(path, problem, None)
+    if problem is not None and path.record.scaling in RECURSIONS:
+        yield _recursion(path, problem)
+
+
+RECURSIONS = {"theory": "Recursion of Theorem 2", "plain": "Recursion of Theorem 6"}
+
+
+def _recursion(path: Path, problem: FiniteSum) -> Check | Skipped:
+    record, beta = path.record, path.constant_beta
+    result = RECURSIONS[record.scaling]
+    if not problem.convex:
+        return Skipped(result, "is about convex samples, the problem's are not")
+    if record.samples is None or not np.isfinite(record.f_star).all():
+        return Skipped(result, "needs to know which terms were sampled: certify(..., samples=)")
+    if not path.all_accepted:
+        return Skipped(result, "is about runs in which every batch was used, some were refused")
+    if record.scaling == "plain":
+        return _distance(path, problem, None, result)
+    if beta is None or (record.eta != 1.0).any():
+        return Skipped(result, "is about constant momentum and eta_k = 1")
+    return _distance(path, problem, beta, result)
+
+
+def _heavy_ball(path: Path) -> Check:
+    record = path.record
+    error, size = heavy_ball_defect(
+        path.iterates, record.gamma, path.gradients, record.beta, record.accepted
+    )
+    # At the coordinate that is worst for its size.
+    allowed = path.rounding.unit * size + TINY
+    worst = (abs(error) / allowed).argmax(axis=-1)[..., None]
+    measured = np.take_along_axis(abs(error), worst, axis=-1)[..., 0]
+    bound = np.take_along_axis(allowed, worst, axis=-1)[..., 0]
+    quantity = "|theta_{k+1} - theta_k + gamma_k g_k - beta_k (theta_k - theta_{k-1})|"
+    k = np.arange(record.steps)
+    return Check("Heavy ball", quantity, k, measured, bound, np.zeros_like(bound))
 
 
 def _identity(path: Path, beta: float, problem: FiniteSum | None) -> Check:
@@ -72,7 +108,7 @@ def _identity(path: Path, beta: float, problem: FiniteSum | None) -> Check:
     measured = np.divide(
         difference, sides.scale, out=np.full_like(difference, np.nan), where=digits
     )
-    bound = np.full_like(measured, max(IDENTITY, path.rounding.unit))
+    bound = np.full_like(measured, path.rounding.unit)
     k = np.arange(path.record.steps)
     return Check("Lemma 3", "|left - right| / size", k, measured, bound, np.zeros_like(bound))
 
@@ -91,7 +127,7 @@ def _inequality(path: Path, beta: float, problem: FiniteSum) -> Check:
     return Check("Lemma 4", "F(theta_{k+1}) - F(theta_k)", k, change, bound, tolerance)
 
 
-def _distance(path: Path, problem: FiniteSum, beta: float | None) -> Check:
+def _distance(path: Path, problem: FiniteSum, beta: float | None, result: str) -> Check:
     """||theta_{k+1} - theta*||^2 against the recursion of Theorem 2 or of Theorem 6."""
     record, samples = path.record, path.record.samples
     assert samples is not None
@@ -116,7 +152,6 @@ def _distance(path: Path, problem: FiniteSum, beta: float | None) -> Check:
     losses = discounted_sums(float(record.beta.max()), record.gamma * path.rounding.loss, axis=-1)
     tolerance = 2.0 * (points[:, 1:] + points[:, :-1]) + 4.0 * losses
     tolerance += path.rounding.unit * (dist[:, 1:] + dist[:, :-1])
-    result = "Recursion of Theorem 6" if beta is None else "Recursion of Theorem 2"
     k = np.arange(record.steps)
     quantity = "||theta_{k+1} - theta*||^2"
     return Check(result, quantity, k, dist[:, 1:], bound, tolerance)

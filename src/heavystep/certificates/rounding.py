@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from heavystep.arrays import Array
 from heavystep.problems import FiniteSum
-from heavystep.records import Array, Record
+from heavystep.records import Record
 
 ROUNDINGS = 64.0
 """How many roundings a recorded number may carry, in units of eps of its size."""
@@ -41,4 +42,5 @@ class Rounding:
             point = unit * size
         low = np.where(np.isfinite(record.f_star), record.f_star, 0.0)
         moved = np.sqrt(record.grad_sqnorm) * point[:, :-1] + (L or 0.0) / 2 * point[:, :-1] ** 2
-        return cls(unit, point, unit * (abs(record.loss) + abs(low)) + moved + TINY)
+        smallest = ROUNDINGS * record.tiny
+        return cls(unit, point, unit * (abs(record.loss) + abs(low)) + moved + smallest)

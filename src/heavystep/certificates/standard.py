@@ -14,7 +14,7 @@ def _strongly_convex(result: str, run: Measured) -> Check:
     run.convex()
     problem, runs = run.problem, run.dist_sq()
     promise = theory.strongly_convex(
-        run.rule, **run.method(), mu=problem.mu, sigma2=problem.sigma2, dist0_sq=run.dist0_sq()
+        run.rule, **run.method(), mu=problem.mu, sigma2=run.sigma2(), dist0_sq=run.dist0_sq()
     )
     k = np.arange(runs.shape[1])
     quantity = "E ||theta_k - theta*||^2"
@@ -23,9 +23,7 @@ def _strongly_convex(result: str, run: Measured) -> Check:
 
 def _convex(result: str, run: Measured) -> Check:
     run.convex()
-    promise = theory.convex(
-        run.rule, **run.method(), sigma2=run.problem.sigma2, dist0_sq=run.dist0_sq()
-    )
+    promise = theory.convex(run.rule, **run.method(), sigma2=run.sigma2(), dist0_sq=run.dist0_sq())
     k = np.arange(1, run.path.record.steps + 1)
     average = np.cumsum(run.path.before, axis=1) / k[:, None]
     floor = run.problem.L * run.floor()
@@ -34,6 +32,7 @@ def _convex(result: str, run: Measured) -> Check:
 
 
 def _nonconvex(result: str, run: Measured) -> Check:
+    run.valid_bounds()
     problem = run.problem
     promise = theory.nonconvex(
         run.rule, **run.method(), rho=problem.rho, delta=problem.delta, gap0=run.gap0()
@@ -48,18 +47,21 @@ def _nonconvex(result: str, run: Measured) -> Check:
 
 def _convex_sums(result: str, run: Measured) -> Check:
     run.convex()
-    if run.problem.sigma2 > 0.0:
-        raise ValueError(f"needs sigma^2 = 0 (interpolation), got {run.problem.sigma2:g}")
-    promise = theory.convex_almost_sure(run.rule, **run.method(), dist0_sq=run.dist0_sq())
+    if run.sigma2() > 0.0:
+        raise ValueError(f"needs sigma^2 = 0 (interpolation), got {run.sigma2():g}")
+    promise = theory.convex_almost_sure(run.rule, **run.method(), dist0_sq=1.0)
     record = run.path.record
+    if not np.isfinite(record.f_star).all():
+        raise ValueError("needs to know which terms were sampled: certify(..., samples=)")
     sums = np.cumsum(record.gamma * (record.loss - record.f_star), axis=1)
     k = np.arange(1, record.steps + 1)
-    bound = np.full_like(sums, promise.sampled_sum)
+    bound = np.broadcast_to(promise.sampled_sum * run.dist_sq()[:, :1], sums.shape)
     quantity = "sum over m < k of gamma_m (f_m - f*), every run"
     return Check(result, quantity, k, sums, bound, ROUNDING * bound + run.floor())
 
 
 def _nonconvex_sums(result: str, run: Measured) -> Check:
+    run.valid_bounds()
     problem = run.problem
     if problem.delta > 0.0:
         raise ValueError(f"needs delta = 0 (strong growth), got {problem.delta:g}")

@@ -4,42 +4,52 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from heavystep.certificates.check import Check
+from heavystep.arrays import Array
+from heavystep.certificates.check import Check, Skipped
 from heavystep.certificates.rounding import Rounding
-from heavystep.records import Array, Record
+from heavystep.records import Record
 from heavystep.rules import kappa
 from heavystep.theory.basic_inequality import largest_slope
 from heavystep.theory.step_bounds import smallest_step
 
-EXACT = ("Lemma 2", "Lemma 1")
-NAMES = {"theory": EXACT, "practical": EXACT, "plain": ("Lemma 5", "Lemma 6")}
-"""Names of the two results; with practical scaling their formula at kappa = 1/2."""
+NAMES = {
+    "theory": ("Lemma 2", "Lemma 1"),
+    "practical": ("Lemma 2 at kappa = 1/2", "Lemma 1 at kappa = 1/2"),
+    "plain": ("Lemma 5", "Lemma 6"),
+}
+"""The two results by scaling; the paper states nothing on the practical one, the formula holds."""
 
 
-def step_checks(record: Record, L: float | None, rounding: Rounding) -> Iterator[Check]:
+def step_checks(
+    record: Record, L: float | None, rounding: Rounding, note: str
+) -> Iterator[Check | Skipped]:
     """Step bounds (the lower one if ``L`` is known) and the basic inequality (if f* is)."""
     bounds, basic = NAMES[record.scaling]
     k = np.arange(record.steps)
-    moved = record.accepted & (record.grad_sqnorm > 0.0)
+    # Squares below the normal numbers have lost their digits.
+    moved = record.accepted & (record.grad_sqnorm > record.tiny / record.eps)
     gamma = np.where(moved, record.gamma, np.nan)
     largest = np.broadcast_to(record.eta * record.gamma_max, gamma.shape)
     yield Check(bounds, "gamma_k <= eta_k gamma_max,k", k, gamma, largest, rounding.unit * largest)
-    if L is not None and not record.smooth_reset:
+    if L is None:
+        yield Skipped(f"{bounds}, smallest step", "needs the problem or its L")
+    elif record.smooth_reset:
+        yield Skipped(f"{bounds}, smallest step", "is about a given cap, the run used smooth reset")
+    else:
         least = np.broadcast_to(record.eta * least_steps(record, L), gamma.shape)
         relative = rounding.unit + _blur(record, least, rounding)
         # Where rounding decides, the lemma says nothing about the numbers at hand.
         resolved = np.where(relative < 0.5, gamma, np.nan)
-        yield Check(
-            bounds, "gamma_k >= eta_k gamma_min,k", k, resolved, least, relative * least, lower=True
-        )
-    if np.isfinite(record.f_star).all():
-        factor = largest_slope(
-            record.scaling, beta=record.beta, eta=record.eta, c=record.c, gap=1.0
-        )
-        bound = factor * (record.loss - record.f_star)
-        tolerance = factor * rounding.loss + rounding.unit * abs(bound)
-        quantity = "gamma_k ||g_k||^2 <= eta_k kappa / c (f_k - f*)"
-        yield Check(basic, quantity, k, gamma * record.grad_sqnorm, bound, tolerance)
+        quantity = f"gamma_k >= eta_k gamma_min,k{note}"
+        yield Check(bounds, quantity, k, resolved, least, relative * least, lower=True)
+    if not np.isfinite(record.f_star).all():
+        yield Skipped(basic, "needs lower bounds of the losses, the run had none")
+        return
+    factor = largest_slope(record.scaling, beta=record.beta, eta=record.eta, c=record.c, gap=1.0)
+    bound = factor * (record.loss - record.f_star)
+    tolerance = factor * rounding.loss + rounding.unit * abs(bound)
+    quantity = "gamma_k ||g_k||^2 <= eta_k kappa / c (f_k - f*)"
+    yield Check(basic, quantity, k, gamma * record.grad_sqnorm, bound, tolerance)
 
 
 def least_steps(record: Record, L: float) -> Array:

@@ -1,7 +1,10 @@
 """The commands of ``heavystep``."""
 
+from typing import Annotated
+
 import typer
 
+from heavystep import __version__
 from heavystep.cli.theory import theory
 
 app = typer.Typer(
@@ -14,6 +17,16 @@ app = typer.Typer(
 app.add_typer(theory, name="theory")
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """Stochastic heavy ball whose step size chooses itself."""

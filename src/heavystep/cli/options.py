@@ -22,7 +22,7 @@ WHOLE_NUMBERS = {"K"}
 STEPS = "1,10,100,1000,10000,100000"
 
 
-def documented(function: Callable[..., Any]) -> dict[str, str]:
+def argument_texts(function: Callable[..., Any]) -> dict[str, str]:
     """The text of each argument, from the Args section of the docstring."""
     section = (inspect.getdoc(function) or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^    (\w+): (.+(?:\n        .+)*)", section, flags=re.MULTILINE)
@@ -31,7 +31,7 @@ def documented(function: Callable[..., Any]) -> dict[str, str]:
 
 def parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """The options of a command that calls ``function``."""
-    texts = documented(function)
+    texts = argument_texts(function)
     for name, parameter in inspect.signature(function).parameters.items():
         if name == "schedules":
             yield from schedule_options()
@@ -57,6 +57,11 @@ def _option(name: str, kind: Any, default: Any, text: str) -> inspect.Parameter:
         default=default,
         annotation=Annotated[kind, typer.Option(flag, help=text)],
     )
+
+
+def optional_number(name: str) -> inspect.Parameter:
+    """An option that may be left out."""
+    return _option(name, float | None, None, "for the bound that the proof carries")
 
 
 def step_counts() -> inspect.Parameter:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from heavystep.cli import options
 from heavystep.schedules import Schedules, diminishing_conditions
@@ -28,19 +28,21 @@ def registry(context: typer.Context) -> None:
     """List every result; give a name for its constants and bound."""
     if context.invoked_subcommand is not None:
         return
-    table = Table("result", "command or function", "statement", "assumptions", "paper")
+    called = {r.id: r.name if r.scalar else f"theory.{r.function.__name__}()" for r in RESULTS}
+    names = Column("command or function", min_width=max(map(len, called.values())))
+    table = Table("result", names, "statement", "assumptions", "paper")
     for result in RESULTS:
-        called = result.name if result.scalar else f"theory.{result.function.__name__}()"
         assumptions = "; ".join(result.assumptions)
-        table.add_row(result.id, called, result.statement, assumptions, result.location)
-    _print(table)
-    _print("heavystep theory NAME --help shows what a result needs; 'advice' what it admits.")
+        table.add_row(result.id, called[result.id], result.statement, assumptions, result.location)
+    _print(table, "heavystep theory NAME --help: what a result needs; 'advice': what it admits.")
 
 
-def _print(content: Any) -> None:
-    # A pipe has no width: tables are then as wide as they need to be.
+def _print(*contents: Any) -> None:
+    # A pipe has no width of its own.
     console = Console()
-    Console(width=console.width if console.is_terminal else 160).print(content, markup=False)
+    console = console if console.is_terminal else Console(width=160)
+    for content in contents:
+        console.print(content, markup=False, highlight=False)
 
 
 def _told(command: Callable[..., None]) -> Callable[..., None]:
@@ -58,22 +60,24 @@ def _told(command: Callable[..., None]) -> Callable[..., None]:
 
 def _command(result: Result) -> Callable[..., None]:
     """A command with the arguments of the result's function, and ``--k`` where it has a bound."""
+    function = result.function
+    extra = [options.optional_number(name) for name in result.bound_arguments]
 
     @_told
     def command(**values: Any) -> None:
-        k = _steps(values.pop("k")) if "k" in values else None
-        if k is not None and "k" in inspect.signature(result.function).parameters:
+        k = _steps(values.pop("k")) if result.grid else None
+        given = {name: values.pop(name) for name in result.bound_arguments}
+        if "k" in inspect.signature(function).parameters:
             values["k"] = k
-        promise = result.function(**options.arguments(result.function, values))
-        _print(f"{result.id}: {result.statement}")
-        _print(_constants(promise, k))
-        if k is not None and (rows := _bounds(promise, k)) is not None:
-            _print(rows)
+        promise = function(**options.arguments(function, values))
+        contents = [f"{result.id}: {result.statement}", _constants(promise, k, values)]
+        if k is not None:
+            contents += _bounds(promise, k, given)
+        _print(*contents)
 
-    taken = [p for p in options.parameters(result.function) if p.name != "k"]
-    return options.with_options(
-        command, [*taken, options.step_counts()], f"{result.id}: {result.statement}"
-    )
+    taken = [p for p in options.parameters(function) if p.name != "k"] + extra
+    counts = [options.step_counts()] if result.grid else []
+    return options.with_options(command, taken + counts, f"{result.id}: {result.statement}")
 
 
 def _steps(text: str) -> np.ndarray[Any, Any]:
@@ -83,13 +87,13 @@ def _steps(text: str) -> np.ndarray[Any, Any]:
         raise ValueError(f"--k must be numbers separated by commas, got {text!r}") from None
 
 
-def _constants(promise: Any, k: Any) -> Table:
+def _constants(promise: Any, k: Any, values: dict[str, Any]) -> Table:
     table = Table("constant", "value")
     for name, value in _numbers(promise):
         if np.ndim(value):
             for step, entry in zip(k, value, strict=True):
-                table.add_row(f"{name} at k = {step:g}", _text(entry))
-        else:
+                table.add_row(f"{name} at k = {step:.15g}", _text(entry))
+        elif values.get(name) is None or name == "gamma_max":
             table.add_row(name, _text(value))
     return table
 
@@ -102,36 +106,36 @@ def _numbers(promise: Any) -> Iterator[tuple[str, Any]]:
     names = [field.name for field in fields(promise)]
     for name in names:
         value = getattr(promise, name)
-        if not isinstance(value, (str, Schedules)):
+        if isinstance(value, (int, float)):
             yield name, value
     if "K" not in names and hasattr(promise, "K"):
         yield "K", promise.K
 
 
-def _bounds(promise: Any, k: Any) -> Table | None:
+def _bounds(promise: Any, k: Any, given: dict[str, Any]) -> Iterator[Table]:
+    """What is known at each k, as tables; ``given`` is what a bound of the proof needs."""
     if hasattr(promise, "S"):
-        table = Table("k", "S_k", "rate 1 / S_k")
-        for step, total in zip(k, promise.S(k), strict=True):
-            table.add_row(f"{step:g}", _text(total), _text(1.0 / total))
-        return table
-    if hasattr(promise, "expected_sum"):
+        yield _columns(k, {"S_k": promise.S(k), "rate 1 / S_k": promise.rate(k)})
+        if all(value is not None for value in given.values()):
+            yield _columns(k, {"bound of the proof, in expectation": promise.bound(k, **given)})
+    elif hasattr(promise, "expected_sum"):
         chances = (0.5, 0.1, 0.01)
-        table = Table("k", *(f"bound but with probability {p:g}" for p in chances))
-        for step in k:
-            table.add_row(f"{step:g}", *(_text(promise.bound(step, p)) for p in chances))
-        return table
-    if not hasattr(promise, "bound") or getattr(promise, "B", 0.0) is None:
-        return None
-    table = Table("k", "bound")
-    for step, bound in zip(k, promise.bound(k), strict=True):
-        table.add_row(f"{step:g}", _text(bound))
+        yield _columns(
+            k, {f"bound but with probability {p:g}": promise.bound(k, p) for p in chances}
+        )
+    elif hasattr(promise, "bound") and getattr(promise, "B", 0.0) is not None:
+        yield _columns(k, {"bound": promise.bound(k)})
+
+
+def _columns(k: Any, columns: dict[str, Any]) -> Table:
+    table = Table("k", *columns)
+    for step, *values in zip(k, *columns.values(), strict=True):
+        table.add_row(f"{step:.15g}", *map(_text, values))
     return table
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, (float, np.floating)):
-        return f"{float(value):.10g}"
-    return "not given" if value is None else str(value)
+    return f"{float(value):.10g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
 @_told
@@ -139,18 +143,28 @@ def _advice(**values: Any) -> None:
     table = Table("theorem", "c", "gamma_max", "best c")
     for line in advice(**options.arguments(advice, values)):
         best = "-" if line.best_c is None else f"{line.best_c:.6g}"
-        table.add_row(line.theorem, str(line.c), str(line.gamma_max), best)
+        at = "" if line.at_c is None else f" at c = {line.at_c:g}"
+        table.add_row(line.theorem, str(line.c), f"{line.gamma_max}{at}", best)
     _print(table)
 
 
 @_told
 def _schedules(**values: Any) -> None:
     laws = Schedules.power_laws(**values)
+    refusal = None
+    try:
+        check_schedules("Assumption 5", laws)
+    except ValueError as error:
+        refusal = error
+        if "item" not in str(error):  # not power laws at all: there is nothing to decide
+            raise
     table = Table("item", "holds", "condition")
     for condition in diminishing_conditions(laws.eta, laws.beta, laws.gamma_max):
-        table.add_row(condition.item, "yes" if condition.holds else "NO", condition.text)
+        text = condition.text.replace("max_step_power", "gamma_max_power")
+        table.add_row(condition.item, "yes" if condition.holds else "NO", text)
     _print(table)
-    check_schedules("Assumption 5", laws)
+    if refusal is not None:
+        raise refusal
 
 
 for _result in RESULTS:

@@ -1,3 +1,1 @@
-"""Numba back end: importing it lets every rule be called from compiled code."""
-
-from heavystep.engine import numba_rules as numba_rules
+"""Back ends that run whole trajectories on finite sums; each imports what it needs."""

@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from heavystep import validation
+from heavystep.arrays import Array, square
 from heavystep.engine import numpy_rules as numpy_rules
 from heavystep.problems import FiniteSum
-from heavystep.records import Array, Record
+from heavystep.records import Record
 from heavystep.rules import (
     ArmijoSearch,
     ArmijoTest,
@@ -37,7 +39,7 @@ def draw_samples(problem: FiniteSum, *, runs: int, steps: int, seed: int = 0) ->
 def simulate(
     problem: FiniteSum,
     rule: str,
-    samples: Array,
+    samples: Any,
     *,
     beta: float | PowerLaw,
     c: float,
@@ -64,11 +66,20 @@ def simulate(
         omega: backtracking factor; Armijo only.
         eta: outer multiplier.
         scaling: ``"theory"``, ``"practical"`` or ``"plain"``.
+
+    Raises:
+        ValueError: an argument is out of range, or a loss or gradient is not finite.
+
+    >>> from heavystep.problems import LeastSquares
+    >>> problem = LeastSquares([[1.0], [2.0]], [1.0, 2.0])
+    >>> simulate(problem, "polyak", [[0, 1]], beta=0.0, c=0.5, gamma_max=1.0).iterates.tolist()
+    [[[0.0], [0.5], [0.75]]]
     """
-    if rule not in ("polyak", "armijo") or (rule == "armijo") != (omega is not None):
-        raise ValueError(f"rule must be 'polyak', or 'armijo' with omega, got {rule!r}, {omega=}")
+    samples = _checked(problem, rule, samples, c=c, omega=omega)
     runs, steps = samples.shape
-    betas, caps, etas = (_values(schedule, steps) for schedule in (beta, gamma_max, eta))
+    betas = _values("beta", beta, steps, validation.UNIT)
+    caps = _values("gamma_max", gamma_max, steps, validation.POSITIVE)
+    etas = _values("eta", eta, steps, validation.NON_NEGATIVE)
     iterates = np.empty((runs, steps + 1, problem.dim))
     gradients = np.empty((runs, steps, problem.dim))
     gamma, loss, sqnorm, f_star = (np.empty((runs, steps)) for _ in range(4))
@@ -78,7 +89,7 @@ def simulate(
         i = samples[:, k]
         loss[:, k] = f = problem.losses(theta, i)
         gradients[:, k] = g = problem.gradients(theta, i)
-        sqnorm[:, k] = g2 = np.einsum("rd,rd->r", g, g)
+        sqnorm[:, k] = g2 = square(g)
         f_star[:, k] = low = problem.f_star[i]
         if not batch_is_finite(f, g2).all():
             raise ValueError(f"loss or gradient is not finite at step {k}: the run diverged")
@@ -98,9 +109,30 @@ def simulate(
     )  # fmt: skip
 
 
-def _values(schedule: float | PowerLaw, steps: int) -> Array:
-    k = np.arange(steps)
-    values = schedule(k) if isinstance(schedule, PowerLaw) else schedule
+def _checked(
+    problem: FiniteSum, rule: str, samples: Any, *, c: float, omega: float | None
+) -> Array:
+    """The samples as an array (R, K), refused if they or the rule's constants are none."""
+    if rule not in ("polyak", "armijo") or (rule == "armijo") != (omega is not None):
+        raise ValueError(f"rule must be 'polyak', or 'armijo' with omega, got {rule!r}, {omega=}")
+    validation.real("c", c, validation.POSITIVE if omega is None else validation.OPEN_UNIT)
+    if omega is not None:
+        validation.real("omega", omega, validation.OPEN_UNIT)
+    array = np.asarray(samples)
+    if array.ndim != 2 or not array.size or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"samples must be whole numbers of shape (R, K), got {array.dtype} {array.shape}"
+        )
+    if array.min() < 0 or array.max() >= problem.n:
+        raise ValueError(
+            f"samples must be in 0 .. {problem.n - 1}, got {array.min()}, {array.max()}"
+        )
+    return array
+
+
+def _values(name: str, schedule: Any, steps: int, interval: validation.Interval) -> Array:
+    validation.real(name, getattr(schedule, "initial", schedule), interval)
+    values = schedule(np.arange(steps)) if isinstance(schedule, PowerLaw) else schedule
     return np.broadcast_to(np.asarray(values, dtype=np.float64), (steps,))
 
 

@@ -4,7 +4,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from heavystep import validation
-from heavystep.schedules import PowerLaw, check_diminishing
+from heavystep.schedules import PowerLaw, Schedules, check_diminishing
 
 
 class Diminishing(LRScheduler):
@@ -85,6 +85,11 @@ class Diminishing(LRScheduler):
         for group in optimizer.param_groups:
             group["initial_max_step"] = max_step
         super().__init__(optimizer, last_epoch)
+
+    @property
+    def schedules(self) -> Schedules:
+        """The three power laws, for :func:`heavystep.certify` and :mod:`heavystep.theory`."""
+        return Schedules(*(PowerLaw(*law) for law in self.laws.values()))
 
     def get_lr(self) -> list[float]:  # type: ignore[override]
         """The multipliers of this step; momentum and max_step are set on the way."""

@@ -4,8 +4,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from heavystep.arrays import Array
 from heavystep.optim.adaptive import AdaptiveHeavyBall
-from heavystep.records import Array
+from heavystep.records import heavy_ball_defect
 
 ROUNDINGS = 16.0
 
@@ -33,17 +34,16 @@ class RecordedPath:
     def arrays(self, beta: Array, gamma: Array, accepted: Array) -> dict[str, Array]:
         """What was recorded, if each step is a heavy-ball step from those before it."""
         iterates, gradients = (torch.stack(v).numpy() for v in (self._iterates, self._gradients))
-        previous = iterates[0]
-        for k in np.flatnonzero(accepted):
-            theta, new, pull = iterates[k], iterates[k + 1], gamma[k] * gradients[k]
-            error = new - theta + pull - beta[k] * (theta - previous)
-            scale = abs(new) + abs(theta) + abs(previous) + abs(pull) + self._limits.tiny
-            if not (abs(error) <= ROUNDINGS * self._limits.eps * scale).all():
-                raise ValueError(
-                    f"step {k} is no heavy-ball step from the iterates before it: attach before "
-                    "the first step, load no other state, keep all gradients and no weight decay"
-                )
-            previous = theta
+        error, size = heavy_ball_defect(
+            iterates[None], gamma[None], gradients[None], beta, accepted[None]
+        )
+        wrong = abs(error) > ROUNDINGS * self._limits.eps * (size + self._limits.tiny)
+        if wrong.any():
+            raise ValueError(
+                f"step {np.nonzero(wrong)[1][0]} is no heavy-ball step from the iterates before "
+                "it: attach before the first step, load no other state, keep all gradients and "
+                "no weight decay"
+            )
         return {"iterates": iterates, "gradients": gradients}
 
 

@@ -11,12 +11,13 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from heavystep import validation
+from heavystep.arrays import Array
 from heavystep.optim.adaptive import AdaptiveHeavyBall
 from heavystep.optim.armijo import SHBArmijo
 from heavystep.optim.options import Group
 from heavystep.optim.polyak import SHBPolyak
 from heavystep.optim.recorded_path import RecordedPath, flat
-from heavystep.records import Array, Record
+from heavystep.records import Record
 
 _BLOCK = 1024
 _CONSTANTS = ("c", "decrease_factor", "scaling")
@@ -74,6 +75,7 @@ class Recorder:
         self._constants: Group = {}
         self._smooth_reset = False
         self._eps = 0.0
+        self._tiny = 0.0
         self._loss_formats: set[torch.dtype] = set()
         self._flaw: str | None = None
         """Why this is no record of one run: for ``record``, since training itself goes on."""
@@ -118,6 +120,7 @@ class Recorder:
             omega=self._constants.get("decrease_factor"),
             smooth_reset=self._smooth_reset,
             eps=self._eps,
+            tiny=self._tiny,
             **per_step,
             **{name: values[None] for name, values in per_run.items()},
         )
@@ -159,7 +162,8 @@ class Recorder:
             "eta": options["lr"],
         }
         row = {name: _kept(value) for name, value in row.items()}
-        self._eps = max(self._eps, _coarsest_eps(optimizer, self._loss_formats))
+        eps, tiny = _coarsest(optimizer, self._loss_formats)
+        self._eps, self._tiny = max(self._eps, eps), max(self._tiny, tiny)
         self._smooth_reset |= options["steps_per_epoch"] is not None
         flaw = self._flaw_of(optimizer.param_groups)
         if self._path is not None:
@@ -220,14 +224,15 @@ def _kept(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, Tensor) else float(value)
 
 
-def _coarsest_eps(optimizer: AdaptiveHeavyBall, loss_formats: set[torch.dtype]) -> float:
-    """Machine epsilon of the coarsest format that this step is known to pass through."""
+def _coarsest(optimizer: AdaptiveHeavyBall, loss_formats: set[torch.dtype]) -> tuple[float, float]:
+    """Machine epsilon and smallest normal number of all formats that the step passed through."""
     formats = {param.dtype for param in optimizer._all_params} | loss_formats
     kind = optimizer._all_params[0].device.type
     if torch.is_autocast_enabled(kind):
         formats.add(torch.get_autocast_dtype(kind))
     given = optimizer.param_groups[0].get("loss_eps") or 0.0
-    return float(max(given, *(torch.finfo(dtype).eps for dtype in formats)))
+    limits = [torch.finfo(dtype) for dtype in formats]
+    return max(given, *(one.eps for one in limits)), max(one.tiny for one in limits)
 
 
 def _packed(rows: list[Group]) -> Group:

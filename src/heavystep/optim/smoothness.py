@@ -34,6 +34,9 @@ class SmoothnessEstimate:
     def __str__(self) -> str:
         return f"estimate L = {self.value:g}: {self.method}"
 
+    def __repr__(self) -> str:
+        return f"SmoothnessEstimate(value={self.value!r}, iterations={self.iterations})"
+
 
 def estimate_smoothness(
     closure: Closure,

@@ -1,27 +1,17 @@
-"""Arrays of a problem: what is accepted as data, stored read-only, and products of points."""
+"""Arrays of a problem: what is accepted as data, stored read-only."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavystep.problems.base import Array
+from heavystep.arrays import Array
 
 
 def frozen(array: Array) -> Array:
     """The array, made read-only: constants computed from it stay true."""
     array.flags.writeable = False
     return array
-
-
-def inner(x: Array, y: Array) -> Array:
-    """Inner products of points: (..., d) twice gives (...).
-
-    >>> inner(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, -1.0]))
-    array([-1., -1.])
-    """
-    products: Array = np.einsum("...j,...j->...", x, y)
-    return products
 
 
 def finite_array(name: str, value: Any, ndim: int) -> Array:

@@ -6,8 +6,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavystep.problems.arrays import finite_array, frozen, inner, shaped, start
-from heavystep.problems.base import Array, FiniteSum
+from heavystep.arrays import Array, inner
+from heavystep.problems.arrays import finite_array, frozen, shaped, start
+from heavystep.problems.base import FiniteSum
 from heavystep.problems.growth import smallest_delta
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from heavystep.problems.base import Array
+from heavystep.arrays import Array
 from heavystep.validation import POSITIVE, real
 
 

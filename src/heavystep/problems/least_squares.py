@@ -6,8 +6,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from heavystep.problems.arrays import finite_array, frozen, inner, shaped, start
-from heavystep.problems.base import Array, FiniteSum
+from heavystep.arrays import Array, inner
+from heavystep.problems.arrays import finite_array, frozen, shaped, start
+from heavystep.problems.base import FiniteSum
 from heavystep.problems.growth import smallest_delta
 
 
@@ -110,7 +111,7 @@ class LeastSquares(FiniteSum):
     @cached_property
     def mu(self) -> float:
         r"""Exact: smallest eigenvalue of :math:`A^\top A / n`, from the singular values of A."""
-        return float(self._svd[1][-1] ** 2 / self.n)
+        return min(float(self._svd[1][-1] ** 2 / self.n), self.L)
 
     @cached_property
     def theta_star(self) -> Array:

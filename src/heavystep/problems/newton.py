@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from heavystep.problems.arrays import inner
-from heavystep.problems.base import Array
+from heavystep.arrays import Array, inner
 from heavystep.problems.sigmoid import sigmoid
 
 EPS = float(np.finfo(float).eps)

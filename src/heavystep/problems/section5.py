@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from heavystep.problems.base import Array
+from heavystep.arrays import Array
 from heavystep.problems.cosine import Cosine
 from heavystep.problems.least_squares import LeastSquares
 from heavystep.validation import NON_NEGATIVE, choice, real

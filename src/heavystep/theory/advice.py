@@ -4,15 +4,11 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 from heavystep import validation
-from heavystep.rules import momentum_factor
 from heavystep.theory import conditions
 from heavystep.theory.arguments import documented
 from heavystep.theory.nonconvex import nonconvex_step_limit
-from heavystep.theory.step_bounds import check, unit_step
+from heavystep.theory.step_bounds import check
 from heavystep.validation import Interval
-
-SMALLEST = 1e-300
-"""A c so small that it stands for its limit 0."""
 
 
 class Advice(NamedTuple):
@@ -21,18 +17,23 @@ class Advice(NamedTuple):
     theorem: str
     c: Interval
     gamma_max: Interval
-    """For the given c; without one, for the c that allows most."""
+    """The admissible range; where it depends on c, for the c in ``at_c``."""
     best_c: float | None
     """The c with the smallest constant where gamma_max is no restriction; None: no closed form."""
+    at_c: float | None = None
+    """The c for which gamma_max was advised; None: it does not depend on c."""
 
     def admits(self, *, c: float, gamma_max: float) -> bool:
-        """Whether the theorem covers these values; ``gamma_max`` was advised for this c."""
+        """Whether the theorem covers these values."""
+        if self.at_c is not None and c != self.at_c:
+            raise ValueError(f"{self.theorem}: advised for c = {self.at_c:g}, asked for c = {c!r}")
         return float(c) in self.c and float(gamma_max) in self.gamma_max
 
 
 @documented(
     rho="weak growth factor, > 0; without it Theorems 3 and 5 are left out.",
-    c="the value in use, for the limit of gamma_max in Theorem 3.",
+    c="the value in use, for the limit of gamma_max in Theorem 3; by default its smallest "
+    "admissible value (Polyak) or the middle of its range (Armijo).",
 )
 def advice(
     rule: str,
@@ -48,7 +49,7 @@ def advice(
     Theorems 4 and 5 ask for what Theorems 2 and 3 ask for. Theorems 6-9 limit the schedules
     (Assumption 5), not gamma_max itself, and every c meets the condition of Theorem 6 from some
     K on (:func:`convex_diminishing` finds it). The best c of Theorem 1 makes
-    gamma_min largest, that of Theorem 2 makes A smallest: (2 - 1/c) / c is largest at c = 1
+    gamma_min typical, that of Theorem 2 makes A smallest: (2 - 1/c) / c is largest at c = 1
     (Polyak), (2 - 1/c)(1 - c) at c = 1 / sqrt(2) (Armijo).
 
     Raises:
@@ -84,15 +85,13 @@ def advice(
 def _nonconvex(
     rule: str, *, L: float, beta: float, omega: float | None, rho: float, c: float | None
 ) -> Advice:
-    if omega is None:
+    if rule == "polyak":
         admissible = Interval(rho / 4.0, closed_low=True)
+        typical = rho / 4.0
     else:
+        assert omega is not None
         admissible = Interval(max(0.0, 1.0 - 1.0 / (omega * rho)), 1.0)
-    if c is not None:
-        limit = nonconvex_step_limit(rule, L=L, rho=rho, beta=beta, c=c, omega=omega)
-    elif 2.0 * unit_step(rule, c=admissible.low, omega=omega) >= 4.0 / rho * (1.0 - 1e-12):
-        # The limit falls with c; at kappa = 4 / rho, the end of the range, it is this.
-        limit = momentum_factor(beta) / (rho * L)
-    else:  # Armijo with omega rho <= 1: every c > 0 is allowed, and c -> 0 allows most
-        limit = nonconvex_step_limit(rule, L=L, rho=rho, beta=beta, c=SMALLEST, omega=omega)
-    return Advice("Theorems 3 and 5", admissible, Interval(0.0, limit), None)
+        typical = (admissible.low + 1.0) / 2.0
+    at_c = typical if c is None else c
+    limit = nonconvex_step_limit(rule, L=L, rho=rho, beta=beta, c=at_c, omega=omega)
+    return Advice("Theorems 3 and 5", admissible, Interval(0.0, limit), None, at_c)

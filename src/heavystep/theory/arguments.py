@@ -1,8 +1,9 @@
 """One text for each constant, so that none is described twice."""
 
+import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from heavystep.documentation import args_section
 
@@ -26,12 +27,26 @@ _TEXTS = {
 
 
 def documented(**texts: str) -> Callable[[Function], Function]:
-    """Put the ``Args`` section before ``Raises``, with the texts above or those given."""
+    """Put the ``Args`` section before ``Raises`` and have all numbers arrive as float64.
+
+    The texts are those above or those given.
+    """
 
     def decorate(function: Function) -> Function:
         names = inspect.signature(function).parameters
         head, raises, tail = inspect.cleandoc(function.__doc__ or "").partition("Raises:")
-        function.__doc__ = f"{head}{args_section(names, _TEXTS | texts)}\n\n{raises}{tail}"
-        return function
+
+        @functools.wraps(function)
+        def with_floats(*args: Any, **numbers: Any) -> Any:
+            return function(*args, **{name: as_float(value) for name, value in numbers.items()})
+
+        with_floats.__doc__ = f"{head}{args_section(names, _TEXTS | texts)}\n\n{raises}{tail}"
+        return cast(Function, with_floats)
 
     return decorate
+
+
+def as_float(value: Any) -> Any:
+    """A float where ``value`` is a single number of another library; all else as it is."""
+    foreign = hasattr(value, "dtype") and getattr(value, "ndim", None) == 0
+    return float(value) if foreign else value

@@ -40,5 +40,6 @@ def basic_inequality(*, beta: float, c: float, gap: Any) -> Any:
     """
     conditions.real("Lemma 1", validation.UNIT, beta=beta)
     conditions.real("Lemma 1", validation.POSITIVE, c=c)
-    conditions.nonnegative("Lemma 1", gap=gap)
-    return largest_slope("theory", beta=beta, eta=1.0, c=c, gap=gap)
+    (gaps,) = conditions.finite_arrays("Lemma 1", nonnegative=True, gap=gap)
+    slope = largest_slope("theory", beta=float(beta), eta=1.0, c=float(c), gap=gaps)
+    return conditions.like(gap, slope)

@@ -11,9 +11,10 @@ infinite here.
 
 from heapq import heappop, heappush
 from itertools import count
-from math import inf
+from math import inf, sqrt
 
 from heavystep.theory.diminishing_step_bounds import DiminishingSteps
+from heavystep.theory.search import smallest_index
 
 TOLERANCE = 1e-9
 
@@ -31,7 +32,8 @@ def _envelope(steps: DiminishingSteps, first: int, last: float) -> float:
     """
     eta, beta, gamma_max = steps.schedules
     beta_first, beta_last = float(beta(first)), 0.0 if last == inf else float(beta(last))
-    ratio = float(gamma_max(first) / steps.gamma_min(first))
+    cap, least = float(gamma_max(first)), float(steps.gamma_min(first))
+    ratio = cap / least if least > 0.0 else 1.0  # both underflowed: the cap is what binds
     denominator = 1.0 + beta_last - beta_first / (1.0 + beta_first) * ratio
     return float(eta(first)) / denominator if denominator > 0.0 else inf
 
@@ -57,13 +59,19 @@ def c_limit(steps: DiminishingSteps, K: int) -> float:
             return -upper if -upper > best else best
         if last - first <= 1:
             continue  # both ends are known
-        middle = 2 * first + int(steps.schedules.eta.horizon) + 2
-        if last < inf:
-            middle = (first + int(last)) // 2
+        middle = _between(first, last, steps.schedules.eta.horizon)
         best = max(best, c_condition(steps, middle))
         for start, end in ((first, middle), (middle, last)):
             heappush(heap, (-_envelope(steps, start, end), next(order), start, end))
     return best
+
+
+def _between(first: int, last: float, horizon: float) -> int:
+    """A whole number between the two: halfway in log(1 + k / h), on which the schedules depend."""
+    if last == inf:
+        return 2 * first + int(horizon) + 2
+    halfway = sqrt(horizon + first) * sqrt(horizon + last) - horizon
+    return min(max(int(halfway), first + 1), int(last) - 1)
 
 
 def smallest_K(steps: DiminishingSteps) -> int:
@@ -71,15 +79,6 @@ def smallest_K(steps: DiminishingSteps) -> int:
 
     It exists for every c > 0, because g goes to 0.
     """
-    if c_limit(steps, -1) <= steps.c:
-        return -1
-    fails, holds = -1, 1
-    while c_limit(steps, holds) > steps.c:
-        fails, holds = holds, 2 * holds + int(steps.schedules.eta.horizon)
-    while holds - fails > 1:
-        middle = (fails + holds) // 2
-        if c_limit(steps, middle) <= steps.c:
-            holds = middle
-        else:
-            fails = middle
-    return holds
+    return smallest_index(
+        lambda K: c_limit(steps, K) <= steps.c, f"Theorem 6's condition on c = {steps.c:g}"
+    )

@@ -1,15 +1,16 @@
 """How a violated condition is told: the result, the inequality, the numbers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heavystep import validation
+from heavystep.arrays import Array
 from heavystep.validation import Interval
 
-Array = NDArray[Any]
 RULES = ("polyak", "armijo")
 
 
@@ -46,6 +47,15 @@ def real(result: str, interval: Interval, **named: Any) -> None:
             ) from None
 
 
+@contextmanager
+def told_by(result: str) -> Iterator[None]:
+    """Name ``result`` in a refusal by a result that it rests on."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{result}: {error}") from None
+
+
 def rule(result: str, name: str, *, c: Any, omega: Any) -> None:
     """Refuse an unknown rule, or constants that the rule itself does not allow."""
     if name not in RULES:
@@ -61,9 +71,12 @@ def rule(result: str, name: str, *, c: Any, omega: Any) -> None:
 
 def steps(result: str, k: Any, least: int) -> Array:
     """``k`` as float64, refused unless every entry is a whole number of at least ``least``."""
-    array = np.asarray(k)
+    whole_number = isinstance(k, int) and not isinstance(k, bool)
+    array = np.asarray(float(k) if whole_number else k)  # numpy has no larger integers
     if array.dtype == bool or not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise TypeError(f"{result} needs k to be a whole number or an array of them, got {k!r}")
+    if not array.size:
+        raise ValueError(f"{result} needs at least one k, got none")
     counts = array.astype(np.float64)
     whole = np.isfinite(counts) & (counts == np.floor(counts)) & (counts >= least)
     if not whole.all():
@@ -72,19 +85,26 @@ def steps(result: str, k: Any, least: int) -> Array:
     return counts
 
 
-def nonnegative(result: str, **arrays: Any) -> None:
-    """Refuse an array with an entry that is negative or not finite.
+def finite_arrays(result: str, *, nonnegative: bool = False, **arrays: Any) -> list[Array]:
+    """The arrays as float64, refused if an entry is not finite, or negative where it must not be.
 
-    >>> nonnegative("Lemma 1", gap=[1.0, -2.0])
+    >>> finite_arrays("Lemma 1", nonnegative=True, gap=[1.0, -2.0])
     Traceback (most recent call last):
     ValueError: Lemma 1 needs gap >= 0 and finite, got gap = -2.0
     """
-    for name, array in arrays.items():
-        values = np.asarray(array, dtype=np.float64)
-        fine = np.isfinite(values) & (values >= 0.0)
+    converted = []
+    for name, given in arrays.items():
+        try:
+            values = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{result} needs {name} to hold real numbers, got {given!r}") from None
+        fine = np.isfinite(values) & (values >= 0.0 if nonnegative else True)
         if not fine.all():
+            wanted = ">= 0 and finite" if nonnegative else "finite"
             bad = float(values[~fine].flat[0])
-            raise ValueError(f"{result} needs {name} >= 0 and finite, got {name} = {bad!r}")
+            raise ValueError(f"{result} needs {name} {wanted}, got {name} = {bad!r}")
+        converted.append(values)
+    return converted
 
 
 def finite(result: str, **constants: float) -> None:
@@ -94,6 +114,14 @@ def finite(result: str, **constants: float) -> None:
             raise ValueError(
                 f"{result}: {name} = {value} is outside the range of float64 for these constants"
             )
+
+
+def at_most(result: str, counts: Array, most: float) -> None:
+    """Refuse numbers of steps that are summed over one by one, beyond what fits into memory."""
+    if counts.max() > most:
+        raise ValueError(
+            f"{result} is summed step by step, up to k = {most:g}, got {counts.max():g}"
+        )
 
 
 def like(k: Any, values: Array) -> Any:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from heavystep import validation
+from heavystep.arrays import Array
 from heavystep.theory import conditions
 from heavystep.theory.arguments import documented
-from heavystep.theory.discounted import Array, discounted_sums
+from heavystep.theory.discounted import discounted_sums
 from heavystep.theory.step_bounds import check, step_bounds
 
 THEOREM = "Theorem 2"
@@ -68,7 +69,7 @@ def convex(
     progress = (2.0 - 1.0 / c) * gamma_min
     A = dist0_sq / ((1.0 + beta) * progress)
     M = (2.0 * gamma_max / progress - 1.0) / (1.0 - beta**2)
-    conditions.finite(THEOREM, A=A, M=M)
+    conditions.finite(THEOREM, A=A, M=M, noise=2.0 * M * sigma2)
     return Convex(A=A, M=M, gamma_min=gamma_min, sigma2=sigma2)
 
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from heavystep import validation
+from heavystep.arrays import Array
 from heavystep.schedules import Schedules
 from heavystep.theory import conditions, schedule_assumption
 from heavystep.theory.arguments import documented
 from heavystep.theory.condition_on_c import c_limit, smallest_K
 from heavystep.theory.diminishing_step_bounds import DiminishingSteps
-from heavystep.theory.discounted import Array
 from heavystep.theory.robbins_siegmund import almost_supermartingale
 
 THEOREM = "Theorem 6"
@@ -48,7 +48,9 @@ class ConvexDiminishing(DiminishingSteps):
         conditions.require(
             THEOREM, self.K == -1, "its condition on c from k = 0 for a finite bound", K=self.K
         )
-        last = conditions.steps(THEOREM, k, least=1).astype(np.int64)
+        counts = conditions.steps(THEOREM, k, least=1)
+        conditions.at_most(THEOREM, counts, 1e7)
+        last = counts.astype(np.int64)
         j = np.arange(last.max() + 1)
         eta, beta, gamma_max = (law(j) for law in self.schedules)
         gamma_min = self.gamma_min(j)
@@ -107,7 +109,7 @@ def convex_diminishing(
     if K is None:
         K = smallest_K(steps)
     else:
-        validation.integer("K", K, least=-1)
+        K = int(conditions.steps(THEOREM, np.asarray(K) + 1, least=0)) - 1
     limit = c_limit(steps, K)
     conditions.require(
         THEOREM,

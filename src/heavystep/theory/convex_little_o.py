@@ -1,6 +1,7 @@
 """Theorem 8: the O of Theorem 6 is an o, through a tail inequality."""
 
-from heavystep.theory.discounted import Array
+from heavystep.arrays import Array
+from heavystep.theory import conditions
 
 
 def convex_tail_bound(
@@ -31,9 +32,15 @@ def convex_tail_bound(
 
     Reference: Zhang, Shi and Gu, Theorem 8 (label convex_as_dec_little_o), Appendix C.
     """
-    bound: Array = (
-        total * tail_gap
-        + diameter * head * tail_gradient
-        + L * diameter**2 * head**2 / (2.0 * total)
+    gap, slope, head, total, diameter = conditions.finite_arrays(
+        "Theorem 8",
+        nonnegative=True,
+        tail_gap=tail_gap,
+        tail_gradient=tail_gradient,
+        head=head,
+        total=total,
+        diameter=diameter,
     )
+    conditions.require("Theorem 8", bool((total > 0.0).all()), "W_k > 0", W_k=float(total.min()))
+    bound: Array = total * gap + diameter * head * slope + L * diameter**2 * head**2 / (2.0 * total)
     return bound

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from heavystep import validation
+from heavystep.arrays import Array, inner, square
 from heavystep.theory import conditions
-from heavystep.theory.discounted import Array, discounted_sums, inner, square
+from heavystep.theory.discounted import discounted_sums
 
 
 class Identity(NamedTuple):
@@ -50,6 +51,9 @@ def decoupling_identity(
     Reference: Zhang, Shi and Gu, Lemma 3 (label decouple_convex), proof in Appendix A.
     """
     conditions.real("Lemma 3", validation.UNIT, beta=beta)
+    iterates, steps, gradients, point = conditions.finite_arrays(
+        "Lemma 3", iterates=iterates, steps=steps, gradients=gradients, point=point
+    )
     offset = iterates - point
     moves = steps[..., None] * gradients
     velocity = discounted_sums(beta, moves, axis=-2)

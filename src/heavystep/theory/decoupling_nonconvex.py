@@ -1,8 +1,9 @@
 """Lemma 4: the change of the objective bounded by decoupled terms (an inequality)."""
 
 from heavystep import validation
+from heavystep.arrays import Array, inner, square
 from heavystep.theory import conditions
-from heavystep.theory.discounted import Array, discounted_sums, inner, square
+from heavystep.theory.discounted import discounted_sums
 
 
 def decoupling_inequality(
@@ -36,6 +37,9 @@ def decoupling_inequality(
     """
     conditions.real("Lemma 4", validation.POSITIVE, L=L)
     conditions.real("Lemma 4", validation.UNIT, beta=beta)
+    steps, gradients, full_gradients = conditions.finite_arrays(
+        "Lemma 4", steps=steps, gradients=gradients, full_gradients=full_gradients
+    )
     moves = steps[..., None] * gradients
     velocity = discounted_sums(beta, moves, axis=-2)
     squares = L * discounted_sums(beta, square(velocity), axis=-1)

@@ -23,5 +23,6 @@ def diminishing_basic_inequality(*, eta: Any, c: float, gap: Any) -> Any:
     Reference: Zhang, Shi and Gu, Lemma 6 (label dec_basic), Appendix C.
     """
     conditions.real("Lemma 6", validation.POSITIVE, c=c)
-    conditions.nonnegative("Lemma 6", gap=gap, eta=eta)
-    return largest_slope("plain", beta=0.0, eta=eta, c=c, gap=gap)
+    etas, gaps = conditions.finite_arrays("Lemma 6", nonnegative=True, eta=eta, gap=gap)
+    slope = largest_slope("plain", beta=0.0, eta=etas, c=float(c), gap=gaps)
+    return conditions.like(slope, slope)

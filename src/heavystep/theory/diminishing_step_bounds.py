@@ -1,16 +1,19 @@
 """Lemma 5: step bounds of the diminishing variants, and the sums S_k made of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from heavystep.arrays import Array
 from heavystep.schedules import Schedules
 from heavystep.theory import conditions
 from heavystep.theory.arguments import documented
-from heavystep.theory.discounted import Array
 from heavystep.theory.schedule_assumption import check
 from heavystep.theory.step_bounds import StepBounds, smallest_step
+
+BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,11 @@ class DiminishingSteps:
 
     def weights(self, k: int) -> Array:
         """Weights eta_m gamma_min,m of theta_1 .. theta_k in the weighted average (Theorem 6)."""
-        m = np.arange(1, int(conditions.steps("Theorem 6", k, least=1)) + 1)
+        count = conditions.steps("Theorem 6", k, least=1)
+        conditions.at_most("Theorem 6", count, 1e8)
+        if count.ndim:
+            raise ValueError(f"Theorem 6 needs one k for the weights, got {k!r}")
+        m = np.arange(1, int(count) + 1)
         weights: Array = self.schedules.eta(m) * self.gamma_min(m)
         return weights
 
@@ -47,10 +54,16 @@ class DiminishingSteps:
         """1 / S_k, the order at which the theorem's quantity goes to zero."""
         return 1.0 / self.S(k)
 
-    def _sums(self, k: Any, term: Any) -> Any:
-        steps = conditions.steps("S_k", k, least=1).astype(np.int64)
-        sums = np.cumsum(term(np.arange(1, steps.max() + 1)))
-        return conditions.like(k, sums[steps - 1])
+    def _sums(self, k: Any, term: Callable[[Array], Array]) -> Any:
+        steps = conditions.steps("S_k", k, least=1)
+        conditions.at_most("S_k", steps, 1e9)
+        sums, total = np.zeros(steps.shape), 0.0
+        for first in range(1, int(steps.max()) + 1, BLOCK):
+            partial = total + np.cumsum(term(np.arange(first, first + BLOCK)))
+            here = (steps >= first) & (steps < first + BLOCK)
+            sums[here] = partial[(steps[here] - first).astype(np.int64)]
+            total = float(partial[-1])
+        return conditions.like(k, sums)
 
 
 @documented(

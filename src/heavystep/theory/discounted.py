@@ -3,9 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from heavystep.arrays import Array
 
 
 def discounted_sums(beta: float, terms: Array, axis: int) -> Array:
@@ -21,14 +20,3 @@ def discounted_sums(beta: float, terms: Array, axis: int) -> Array:
         carried = beta * carried + term
         sums[k] = carried
     return np.moveaxis(sums, 0, axis)
-
-
-def inner(a: Array, b: Array) -> Array:
-    """Inner products along the last axis."""
-    products: Array = np.einsum("...d,...d->...", a, b)
-    return products
-
-
-def square(a: Array) -> Array:
-    """Squared norms along the last axis."""
-    return inner(a, a)

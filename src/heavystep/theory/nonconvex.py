@@ -1,7 +1,7 @@
 """Theorem 3: the best iterate for non-convex objectives under weak growth."""
 
 from dataclasses import dataclass
-from math import sqrt
+from math import hypot, sqrt
 from typing import Any
 
 from heavystep import validation
@@ -70,9 +70,14 @@ def nonconvex_step_limit(
     kappa = 2.0 * unit_step(rule, c=c, omega=omega)
     # (1 - rho) + sqrt((1 - rho)^2 + t), written without cancellation where rho > 1.
     t = 2.0 * rho * (1.0 + rho) * kappa
-    root = sqrt((1.0 - rho) ** 2 + t)
+    root = hypot(1.0 - rho, sqrt(t))
     bracket = 1.0 - rho + root if rho <= 1.0 else t / (rho - 1.0 + root)
-    return float(momentum_factor(beta) / (4.0 * rho * L) * bracket)
+    steepness = 4.0 * rho * L
+    conditions.require(THEOREM, steepness > 0.0, "rho L > 0 in float64", rho=rho, L=L)
+    limit = float(momentum_factor(beta) / steepness * bracket)
+    conditions.finite(THEOREM, t=t, limit=limit)
+    conditions.require(THEOREM, limit > 0.0, "limit > 0 in float64", limit=limit)
+    return limit
 
 
 @documented(
@@ -120,7 +125,7 @@ def nonconvex(
         THEOREM, gamma_max < limit, "gamma_max < limit", gamma_max=gamma_max, limit=limit
     )
     gamma_min, _ = step_bounds(rule, L=L, beta=beta, c=c, gamma_max=gamma_max, omega=omega)
-    q = L * gamma_max**2 / momentum_factor(beta) + (gamma_max - gamma_min) / 2.0
+    q = L * gamma_max * gamma_max / momentum_factor(beta) + (gamma_max - gamma_min) / 2.0
     s1 = (gamma_max + gamma_min) / 2.0 - rho * q
     s2 = q / (1.0 - beta)
     scale = (1.0 + beta) * s1

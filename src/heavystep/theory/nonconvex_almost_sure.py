@@ -1,8 +1,9 @@
 """Theorem 5: almost sure convergence for non-convex objectives under strong growth."""
 
+from heavystep.theory import conditions
 from heavystep.theory.arguments import documented
-from heavystep.theory.convex_almost_sure import SummableSequence
 from heavystep.theory.nonconvex import nonconvex
+from heavystep.theory.summable import SummableSequence
 
 THEOREM = "Theorem 5"
 
@@ -40,7 +41,16 @@ def nonconvex_almost_sure(
 
     Reference: Zhang, Shi and Gu, Theorem 5 (label nonconvex_as), Appendix B.
     """
-    promise = nonconvex(
-        rule, L=L, rho=rho, delta=0.0, beta=beta, c=c, gamma_max=gamma_max, omega=omega, gap0=gap0
-    )
+    with conditions.told_by(THEOREM):
+        promise = nonconvex(
+            rule,
+            L=L,
+            rho=rho,
+            delta=0.0,
+            beta=beta,
+            c=c,
+            gamma_max=gamma_max,
+            omega=omega,
+            gap0=gap0,
+        )
     return SummableSequence(THEOREM, promise.gap0 / promise.scale)

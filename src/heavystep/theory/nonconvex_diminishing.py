@@ -11,6 +11,7 @@ from heavystep.theory import conditions, schedule_assumption
 from heavystep.theory.arguments import documented
 from heavystep.theory.diminishing_step_bounds import DiminishingSteps
 from heavystep.theory.robbins_siegmund import almost_supermartingale
+from heavystep.theory.search import smallest_index
 
 THEOREM = "Theorem 7"
 
@@ -39,7 +40,7 @@ class NonConvexDiminishing(DiminishingSteps):
 
         C_k is infinite where its denominator is not positive, and D_k is then minus infinity.
         """  # noqa: D415
-        k = np.asarray(k, dtype=np.float64)
+        k = conditions.steps(THEOREM, k, least=0)
         eta, beta, cap = (law(k) for law in self.schedules)
         step, spread = eta * cap, eta * (cap - self.gamma_min(k)) / 2.0
         denominator = 1.0 + beta * (1.0 - beta - step)
@@ -54,15 +55,9 @@ class NonConvexDiminishing(DiminishingSteps):
     @property
     def K(self) -> int:
         """Smallest K >= -1 with D_k > 0 for all k > K; D_k / (eta_k gamma_max,k) increases."""
-        if self.coefficients(0).D > 0.0:
-            return -1
-        fails, holds = 0, 1
-        while self.coefficients(holds).D <= 0.0:
-            fails, holds = holds, 2 * holds
-        while holds - fails > 1:
-            middle = (fails + holds) // 2
-            fails, holds = (fails, middle) if self.coefficients(middle).D > 0 else (middle, holds)
-        return fails
+        return smallest_index(
+            lambda K: bool(self.coefficients(float(K + 1)).D > 0.0), "D_k > 0 of Theorem 7"
+        )
 
     def bound(self, k: Any, *, gap0: float) -> Any:
         r"""Bound on :math:`\min_{1\le m\le k}E\|\nabla F(\theta_m)\|^2`, K = -1 only.
@@ -78,7 +73,9 @@ class NonConvexDiminishing(DiminishingSteps):
         """
         conditions.real(THEOREM, validation.NON_NEGATIVE, gap0=gap0)
         conditions.require(THEOREM, self.K == -1, "D_k > 0 from k = 0 for a finite bound", K=self.K)
-        last = conditions.steps(THEOREM, k, least=1).astype(np.int64)
+        counts = conditions.steps(THEOREM, k, least=1)
+        conditions.at_most(THEOREM, counts, 1e7)
+        last = counts.astype(np.int64)
         j = np.arange(last.max() + 1)
         _, D, E = self.coefficients(j)
         path = almost_supermartingale(gap0, self.schedules.beta(j), E * self.delta)

@@ -1,6 +1,7 @@
 """Theorem 9: the O of Theorem 7 is an o, through a tail inequality."""
 
-from heavystep.theory.discounted import Array
+from heavystep.arrays import Array
+from heavystep.theory import conditions
 
 
 def nonconvex_tail_bound(tail_sum: Array, least: Array, *, head: Array) -> Array:
@@ -23,5 +24,8 @@ def nonconvex_tail_bound(tail_sum: Array, least: Array, *, head: Array) -> Array
 
     Reference: Zhang, Shi and Gu, Theorem 9 (label nonconvex_as_dec_little_o), Appendix C.
     """
-    bound: Array = tail_sum + least * head
+    tail, smallest, head = conditions.finite_arrays(
+        "Theorem 9", nonnegative=True, tail_sum=tail_sum, least=least, head=head
+    )
+    bound: Array = tail + smallest * head
     return bound

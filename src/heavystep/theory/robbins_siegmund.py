@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heavystep.theory.discounted import Array
+from heavystep.arrays import Array
+from heavystep.theory import conditions
 
 
 class AlmostSupermartingale(NamedTuple):
@@ -38,6 +39,7 @@ def almost_supermartingale(V0: float, alpha: Array, Z: Array) -> AlmostSupermart
 
     Reference: Zhang, Shi and Gu, Lemma 7 (label dec_robbins_siegmund), Appendix C.
     """
+    start, alpha, Z = conditions.finite_arrays("Lemma 7", nonnegative=True, V0=V0, alpha=alpha, Z=Z)
     with np.errstate(over="ignore"):
         growth = np.exp(np.cumsum(np.log1p(alpha)))
-    return AlmostSupermartingale(growth, V0 + np.cumsum(Z / growth))
+    return AlmostSupermartingale(growth, start + np.cumsum(Z / growth))

@@ -16,16 +16,20 @@ def check(
 
 def check_schedules(result: str, schedules: Schedules) -> None:
     """Refuse schedules outside Assumption 5; the failing item is named."""
+    if not isinstance(schedules, Schedules):
+        raise TypeError(f"{result} needs schedules of type Schedules, got {schedules!r}")
     eta, beta, gamma_max = schedules
     conditions.real(result, validation.POSITIVE, eta0=eta.initial, gamma_max0=gamma_max.initial)
     conditions.real(result, validation.UNIT, beta0=beta.initial)
     for name, law in schedules._asdict().items():
         conditions.real(result, validation.FINITE, **{f"{name}_power": law.power})
         conditions.real(result, validation.POSITIVE, **{f"{name}_horizon": law.horizon})
+    conditions.real(result, validation.NON_NEGATIVE, beta_power=beta.power)
     horizons = {law.horizon for law in schedules}
     if len(horizons) > 1:
         raise ValueError(f"{result} needs one horizon for all schedules, got {sorted(horizons)}")
     try:
         check_diminishing(eta, beta, gamma_max)
     except ValueError as error:
-        raise ValueError(f"{result}: {error}") from None
+        told = str(error).replace("max_step_power", "gamma_max_power")
+        raise ValueError(f"{result}: {told}") from None

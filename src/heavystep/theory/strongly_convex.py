@@ -91,8 +91,8 @@ def strongly_convex(
     larger = (1.0 - x + sqrt((1.0 - x) ** 2 - 4.0 * x * beta)) / 2.0
     smaller = x * beta / larger  # the roots multiply to x beta
     contraction = x * (1.0 + beta) / (1.0 - smaller)  # (1 - r)(1 - r_-) = x (1 + beta)
-    residual = 2.0 * gamma_max * sigma2 / x
     conditions.require(THEOREM, contraction > 0.0, "1 - r > 0 in float64", contraction=contraction)
+    residual = 2.0 * gamma_max * sigma2 / x
     conditions.finite(THEOREM, residual=residual)
     return StronglyConvex(
         rate=1.0 - contraction,

@@ -36,6 +36,10 @@ class Result:
     """Where the statement needed a reading, was left open or can be sharpened."""
     scalar: bool = True
     """Whether the function takes numbers only, so that the command line can call it."""
+    grid: bool = True
+    """Whether it says something at each of several k."""
+    bound_arguments: tuple[str, ...] = ()
+    """What its ``bound`` needs besides k."""
 
 
 def call(function: Callable[..., Any], parameters: Mapping[str, Any], **changes: Any) -> Any:
