@@ -50,6 +50,14 @@ THEOREMS = (
                 ),
             ),
             Reduction(
+                "e_1 not known: B = r e_0 / (r - r_-)",
+                lambda p: (
+                    (promise := call(strongly_convex, p)).B,
+                    max(0.0, p["dist0_sq"] - promise.residual)
+                    * (promise.rate / (promise.rate - promise.other_root)),
+                ),
+            ),
+            Reduction(
                 "sigma^2 = 0: no residual",
                 lambda p: (call(strongly_convex, p, sigma2=0.0).residual, 0.0),
             ),
