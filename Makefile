@@ -1,7 +1,8 @@
 # make test        set up .venv, then lint, type-check and test
 # make test-slow   the tests that take long (torch.compile)
-# make reproduce   set up .venv and run the main job
-# make bench       step cost against torch.optim.SGD
+# make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), two minutes
+# make demo        train one network with every method
+# make bench       step cost against torch.optim.SGD, and the engine's against numpy and torch
 # make theory      measure the slack of every theorem and write docs/theory.md
 # make mutants     break the mathematics on purpose and see that a test notices
 
@@ -9,7 +10,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/installed
 
-.PHONY: setup test test-slow reproduce bench theory mutants clean
+.PHONY: setup test test-slow reproduce demo bench theory mutants clean
 
 setup: $(SETUP)
 
@@ -29,10 +30,14 @@ test-slow: $(SETUP)
 	$(BIN)/pytest -m slow
 
 reproduce: $(SETUP)
+	$(BIN)/heavystep reproduce figure1
+
+demo: $(SETUP)
 	$(BIN)/python examples/digits.py
 
 bench: $(SETUP)
 	$(BIN)/python benchmarks/step_cost.py
+	$(BIN)/heavystep bench engine
 
 theory: $(SETUP)
 	$(BIN)/python benchmarks/slack.py

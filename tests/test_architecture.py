@@ -25,10 +25,20 @@ LAYERS = {
     "records": {"arrays", "validation"},
     "theory": {"arrays", "rules", "schedules", "validation", "documentation"},
     "problems": {"arrays", "validation"},
-    "engine": {"arrays", "rules", "schedules", "validation", "problems", "records"},
+    "engine": {"arrays", "rules", "schedules", "validation", "theory", "problems", "records"},
     "certificates": {"arrays", "rules", "schedules", "validation", "theory", "problems", "records"},
     "optim": {"arrays", "rules", "schedules", "validation", "records", "documentation"},
-    "cli": {"__version__", "schedules", "theory"},
+    "experiments": {
+        "arrays",
+        "rules",
+        "schedules",
+        "validation",
+        "theory",
+        "problems",
+        "engine",
+        "optim",
+    },
+    "cli": {"__version__", "schedules", "theory", "validation", "experiments"},
     "__main__": {"cli"},
     "__init__": {"optim", "theory", "problems", "certificates"},
 }
@@ -40,6 +50,7 @@ OUTSIDE = {
     "certificates": {"numpy"},
     "optim": {"torch", "numpy"},
     "engine": {"numba", "numpy"},
+    "experiments": {"torch", "numpy", "matplotlib", "pyarrow"},
     "cli": {"typer", "rich", "numpy"},
 }
 

@@ -121,3 +121,28 @@ def test_lemma_2_along_a_run(name, scaling, beta):
         for i in index_sequence(150):
             opt.step(lambda i=i: problem.loss(theta, i), lower_bound=problem.f_star[i])
             assert lowest * (1 - 1e-9) <= float(opt.info.step) <= 0.05 * (1 + 1e-12)
+
+
+@given(
+    loss=st.floats(1e-6, 1e6),
+    grad_sqnorm=st.floats(1e-6, 1e6),
+    height=st.floats(1e-9, 1.0),
+    first=st.floats(1e-6, 1e9),
+    c=st.floats(0.05, 0.95),
+    omega=st.floats(0.1, 0.95),
+)
+def test_skipping_at_once_is_skipping_one_by_one(loss, grad_sqnorm, height, first, c, omega):
+    test = rules.ArmijoTest(loss, grad_sqnorm, loss * (1.0 - height), c, omega, 50, 2.2e-16)
+    start = rules.armijo_start(test, first)
+    one = start
+    while one.active and rules.cannot_succeed(test, one):
+        one = rules.armijo_advance(test, one, math.inf)
+    at_once = rules.skip_impossible(test, start)
+    assert at_once[:4] == one[:4]
+
+
+@pytest.mark.parametrize("grad_sqnorm", [0.0, math.nan, math.inf])
+def test_there_is_nothing_to_skip_without_a_search(grad_sqnorm):
+    test = rules.ArmijoTest(1.0, grad_sqnorm, 0.0, 0.5, 0.5, 50, 0.0)
+    start = rules.armijo_start(test, 1.0)
+    assert rules.skip_impossible(test, start) == start

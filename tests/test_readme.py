@@ -50,13 +50,19 @@ def test_shell_lines_run(command):
 COMMANDS = re.findall(r"^heavystep (\S.*?)(?:\s+#.*)?$", README, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_run(command):
+def test_commands_run_one_after_another(tmp_path):
+    assert len(COMMANDS) == 6
+    for command in COMMANDS:
+        check_command(command, tmp_path)
+
+
+def check_command(command, folder):
     run = subprocess.run(
         [sys.executable, "-m", "heavystep", *shlex.split(command)],
         capture_output=True,
         text=True,
         check=False,
+        cwd=folder,
     )
     refused = "schedules" in command  # printed as an example of a refusal
     assert run.returncode == (2 if refused else 0), run.stderr

@@ -4,6 +4,8 @@ from mutant import Mutant
 
 THEORY = ("theory", "test_problems.py", "conformance/test_batch.py")
 
+ENGINE = ("conformance/test_engine.py", "experiments")
+
 THEORY_MUTANTS = [
     Mutant("Armijo's smallest step without its 2", "theory/step_bounds.py",
            "return 2.0 * omega * (1.0 - c)", "return omega * (1.0 - c)", THEORY),
@@ -86,5 +88,22 @@ THEORY_MUTANTS = [
            "displacement = betas[k] * displacement", "displacement = -betas[k] * displacement", THEORY),
     Mutant("batch search from the cap", "engine/batch.py",
            "caps[k] / factor, theta", "caps[k], theta", THEORY),
+    Mutant("compiled momentum with the other sign", "engine/trajectory.py",
+           "motion = beta * displacement[j] - gamma * g[j]",
+           "motion = -beta * displacement[j] - gamma * g[j]", ENGINE),
+    Mutant("compiled search from the cap", "engine/trajectory.py",
+           "armijo_start(test, cap / kappa)", "armijo_start(test, cap)", ENGINE),
+    Mutant("the multiplier forgotten", "engine/trajectory.py",
+           "parameters.eta[step] * base, ", "base, ", ENGINE),
+    Mutant("weights of the step before", "engine/run.py",
+           "_values(method.eta, k + 1) * ", "_values(method.eta, k) * ", ENGINE),
+    Mutant("the minimum without the first iterate", "engine/trajectory.py",
+           "if full < numbers[1]:", "if full < numbers[1] and k > 0:", ENGINE),
+    Mutant("streams that overlap", "engine/streams.py",
+           "np.uint64(position + 1) * GOLDEN", "np.uint64(position // 2 + 1) * GOLDEN", ENGINE),
+    Mutant("a key without the mathematics", "experiments/specification.py",
+           '"mathematics": mathematics_version()', '"mathematics": "1"', ENGINE),
+    Mutant("any file is the run", "experiments/store.py",
+           "!= run.text().encode():", "is False:", ENGINE),
     Mutant("smoothness of the cosine", "problems/cosine.py", "3.0 * ", "2.0 * ", THEORY),
 ]  # fmt: skip

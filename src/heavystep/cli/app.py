@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 from heavystep import __version__
+from heavystep.cli.bench import bench
+from heavystep.cli.experiments import claims, reproduce
 from heavystep.cli.theory import theory
 
 app = typer.Typer(
@@ -15,6 +17,9 @@ app = typer.Typer(
     help="Stochastic heavy ball whose step size chooses itself.",
 )
 app.add_typer(theory, name="theory")
+app.add_typer(bench, name="bench")
+app.command("reproduce")(reproduce)
+app.command("claims")(claims)
 
 
 def _version(asked: bool) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from heavystep.cli import options
+from heavystep.cli.errors import told
 from heavystep.schedules import Schedules, diminishing_conditions
 from heavystep.theory.advice import advice
 from heavystep.theory.registry import RESULTS, Result
@@ -45,25 +46,12 @@ def _print(*contents: Any) -> None:
         console.print(content, markup=False, highlight=False)
 
 
-def _told(command: Callable[..., None]) -> Callable[..., None]:
-    """One line on stderr and status 2 in place of a traceback, for a violated condition."""
-
-    def told(**values: Any) -> None:
-        try:
-            command(**values)
-        except (ValueError, TypeError) as error:
-            typer.echo(str(error), err=True)
-            raise typer.Exit(2) from None
-
-    return told
-
-
 def _command(result: Result) -> Callable[..., None]:
     """A command with the arguments of the result's function, and ``--k`` where it has a bound."""
     function = result.function
     extra = [options.optional_number(name) for name in result.bound_arguments]
 
-    @_told
+    @told
     def command(**values: Any) -> None:
         k = _steps(values.pop("k")) if result.grid else None
         given = {name: values.pop(name) for name in result.bound_arguments}
@@ -138,7 +126,7 @@ def _text(value: Any) -> str:
     return f"{float(value):.10g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-@_told
+@told
 def _advice(**values: Any) -> None:
     table = Table("theorem", "c", "gamma_max", "best c")
     for line in advice(**options.arguments(advice, values)):
@@ -148,7 +136,7 @@ def _advice(**values: Any) -> None:
     _print(table)
 
 
-@_told
+@told
 def _schedules(**values: Any) -> None:
     laws = Schedules.power_laws(**values)
     refusal = None

@@ -19,6 +19,7 @@ _COMPILED_RULES = (
     rules.batch_is_finite,
     rules.sufficient_loss,
     rules.cannot_succeed,
+    rules.skip_impossible,
     rules.armijo_start,
     rules.armijo_advance,
 )

@@ -6,6 +6,7 @@ from heavystep.rules.armijo import (
     armijo_advance,
     armijo_start,
     cannot_succeed,
+    skip_impossible,
     sufficient_loss,
 )
 from heavystep.rules.polyak import batch_is_finite, polyak_step
@@ -33,6 +34,7 @@ __all__ = [
     "polyak_step",
     "register",
     "remember_step",
+    "skip_impossible",
     "step_cap",
     "sufficient_loss",
     "where",

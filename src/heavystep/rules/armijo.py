@@ -81,6 +81,25 @@ def cannot_succeed(test: ArmijoTest, search: ArmijoSearch) -> Any:
     return sufficient_loss(test, search.trial) < test.lower_bound
 
 
+def skip_impossible(test: ArmijoTest, search: ArmijoSearch) -> ArmijoSearch:
+    """Pass over all trials that cannot succeed at once, for back ends that work on numbers.
+
+    What :func:`armijo_advance` does with one infinite loss after another: thresholds only rise
+    as trials shrink, so that after the first trial that may succeed none needs to be skipped.
+    """
+    trial = search.trial
+    while search.active and trial > 0.0 and sufficient_loss(test, trial) < test.lower_bound:
+        trial = trial * test.decrease_factor
+    found = trial > 0.0
+    return ArmijoSearch(
+        trial=trial,
+        trials=search.trials,
+        at_first=search.at_first & (trial == search.trial),
+        active=search.active & found,
+        accepted=search.accepted & (found | (search.active ^ True)),
+    )
+
+
 def armijo_start(test: ArmijoTest, first_trial: Any) -> ArmijoSearch:
     """Begin a search at ``first_trial`` = cap / kappa.
 

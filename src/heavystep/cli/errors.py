@@ -1,0 +1,24 @@
+"""One line on stderr and status 2 in place of a traceback, for what a user can mend."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+
+def told(command: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a command; its arguments stay as they are."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **values: Any) -> None:
+        try:
+            command(*args, **values)
+        except (ValueError, TypeError) as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(2) from None
+        except OSError as error:
+            typer.echo(f"{error.filename or 'output'}: {error.strerror}", err=True)
+            raise typer.Exit(2) from None
+
+    return wrapped

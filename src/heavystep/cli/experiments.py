@@ -1,0 +1,73 @@
+"""``heavystep reproduce`` and ``heavystep claims``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from heavystep import validation
+from heavystep.cli.errors import told
+from heavystep.cli.progress import RunProgress
+from heavystep.experiments.claims import Claim
+
+Out = Annotated[Path, typer.Option("--out", help="where results are written")]
+
+
+@told
+def reproduce(
+    figure: Annotated[str, typer.Argument(help="figure1")],
+    quick: Annotated[bool, typer.Option("--quick", help="fewer runs and steps")] = False,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="runs of each method")] = None,
+    iterations: Annotated[int | None, typer.Option("--iterations", help="steps a run")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="threads; default: all cores")] = None,
+    force: Annotated[bool, typer.Option("--force", help="run again what is there")] = False,
+    out: Out = Path("results"),
+) -> None:
+    """Run what is missing of a figure, draw it and check the paper's claims about it."""
+    # Matplotlib and pyarrow take a second to import; only this command needs them.
+    from heavystep.experiments.figures import FIGURES
+    from heavystep.experiments.reproduce import reproduce as run
+
+    validation.choice("figure", figure, FIGURES)
+    sizes = dict(FIGURES[figure].quick if quick else FIGURES[figure].full)
+    for name, value, least in (("seeds", seeds, 2), ("iterations", iterations, 1000)):
+        if value is not None:
+            validation.integer(name, value, least)
+            sizes[name] = value
+    if jobs is not None:
+        validation.integer("jobs", jobs, 1)
+    with RunProgress() as progress:
+        made = run(figure, out, progress, sizes=sizes, jobs=jobs, force=force)
+    _show(made.claims)
+    for path in (*made.pictures, made.claims_path):
+        typer.echo(path)
+    _leave(made.claims)
+
+
+@told
+def claims(out: Out = Path("results")) -> None:
+    """Every claim about the figures that were reproduced: holds or not, with its numbers."""
+    from heavystep.experiments.reproduce import read_claims
+
+    found = read_claims(out)
+    _show(found)
+    _leave(found)
+
+
+def _show(found: list[Claim]) -> None:
+    table = Table("claim", "holds", "text", Column("measured", overflow="fold"))
+    for claim in found:
+        numbers = ", ".join(f"{name}: {value:.3g}" for name, value in claim.measured.items())
+        table.add_row(claim.id, "yes" if claim.holds else "NO", claim.text, numbers)
+    console = Console()
+    (console if console.is_terminal else Console(width=160)).print(table)
+
+
+def _leave(found: list[Claim]) -> None:
+    failed = [claim.id for claim in found if not claim.holds]
+    typer.echo(f"{len(found) - len(failed)} of {len(found)} claims hold")
+    if failed:
+        typer.echo(f"these do not: {', '.join(failed)}", err=True)
+        raise typer.Exit(1)

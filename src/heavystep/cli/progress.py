@@ -1,0 +1,71 @@
+"""What a long job shows while it runs."""
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+
+class _StepsPerSecond(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed / 1e6:.1f} M steps/s")
+
+
+class RunProgress:
+    """Runs done, steps a second and time left; implements the runner's ``Progress``."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            _StepsPerSecond(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("run {task.fields[done]} of {task.fields[runs]}"),
+            console=self._console,
+        )
+        self._task = self._bar.add_task("", total=None, done=0, runs=0)
+        self._done = 0
+
+    def __enter__(self) -> "RunProgress":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.stop()
+
+    def start(self, runs: int, kept: int, steps: int) -> None:
+        """How much there is to do."""
+        self._done = kept
+        self._bar.update(self._task, total=max(steps, 1), done=kept, runs=runs)
+        if kept:
+            self.note(f"{kept} of {runs} runs are there already")
+        if not steps:
+            self._bar.update(self._task, completed=1)
+
+    def note(self, text: str) -> None:
+        """A line above the bar."""
+        self._console.print(text, markup=False, highlight=False)
+
+    def begin(self, run: str) -> None:
+        """The name of the run in flight."""
+        self._bar.update(self._task, description=run)
+
+    def advance(self, steps: int) -> None:
+        """Steps were taken."""
+        self._bar.advance(self._task, steps)
+
+    def finish(self) -> None:
+        """A run is complete and kept."""
+        self._done += 1
+        self._bar.update(self._task, done=self._done)

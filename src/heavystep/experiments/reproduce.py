@@ -1,0 +1,81 @@
+"""From a figure's name to its files: runs, picture, claims."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from heavystep.experiments.claims import Claim
+from heavystep.experiments.figures import FIGURES
+from heavystep.experiments.plot import draw
+from heavystep.experiments.runner import Progress, complete
+from heavystep.experiments.store import Store, write_atomically
+
+MARK = ".heavystep"
+"""A file that says that a folder is ours."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What was written, and what holds."""
+
+    pictures: list[Path]
+    claims: list[Claim]
+    claims_path: Path
+
+
+def reproduce(
+    name: str,
+    out: Path,
+    progress: Progress,
+    *,
+    sizes: dict[str, int],
+    jobs: int | None,
+    force: bool,
+) -> Reproduction:
+    """Run what is missing of a figure, draw it and evaluate its claims.
+
+    Raises:
+        ValueError: the name is unknown, or the folder is not ours or cannot be written.
+    """
+    folder = out / name
+    claim_folder(out)
+    known = FIGURES[name]
+    figure = known.make(**sizes)
+    results = complete(figure, Store(folder / "runs"), progress, jobs=jobs, force=force)
+    claims = known.claims(figure, results)
+    text = json.dumps([claim.as_json() for claim in claims], indent=1, allow_nan=False) + "\n"
+    path = folder / "claims.json"
+    write_atomically(path, lambda part: part.write_text(text))
+    return Reproduction(draw(figure, results, out), claims, path)
+
+
+def claim_folder(out: Path) -> None:
+    """Make the output folder ours, or refuse one that holds something else or is not writable."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()) and not (out / MARK).exists():
+            raise ValueError(f"{out} holds other files: give an empty or new folder with --out")
+        write_atomically(out / MARK, lambda part: part.write_text("made by heavystep reproduce\n"))
+    except OSError as error:
+        reason = error.strerror or os.strerror(error.errno or 0)
+        raise ValueError(f"cannot write to {out}: {reason}") from None
+
+
+def read_claims(out: Path) -> list[Claim]:
+    """The claims of every figure under ``out``.
+
+    Raises:
+        ValueError: there are none, or a file cannot be read.
+    """
+    claims = []
+    for path in sorted(out.glob("*/claims.json")):
+        try:
+            entries = json.loads(path.read_text())
+            found = [Claim(e["id"], e["text"], e["holds"], e["measured"]) for e in entries]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} is not a list of claims: {error}") from None
+        claims += [Claim(f"{path.parent.name}.{c.id}", c.text, c.holds, c.measured) for c in found]
+    if not claims:
+        raise ValueError(f"no claims under {out}: run heavystep reproduce figure1 first")
+    return claims

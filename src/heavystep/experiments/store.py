@@ -1,0 +1,85 @@
+"""Runs on disk: one Parquet file each, whole or not there."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from heavystep.engine.run import Trajectories
+from heavystep.engine.trajectory import METRICS
+from heavystep.experiments.specification import RunSpec
+
+SPECIFICATION = b"heavystep.specification"
+
+
+class DamagedError(Exception):
+    """A file that is not the run it should be."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """The runs of one figure, under ``folder``."""
+
+    folder: Path
+
+    def path(self, run: RunSpec) -> Path:
+        """Where a run is kept."""
+        return self.folder / f"{run.key()}.parquet"
+
+    def save(self, run: RunSpec, result: Trajectories) -> None:
+        """Write a run under a temporary name, then rename it: a reader sees all of it or none."""
+        seeds, points = len(result.seeds), len(result.k)
+        columns = {
+            "seed": np.repeat(np.asarray(result.seeds, dtype=np.int64), points),
+            "k": np.tile(result.k, seeds),
+            **{name: values.reshape(-1) for name, values in result.metrics.items()},
+        }
+        table = pa.table(columns).replace_schema_metadata({SPECIFICATION: run.text().encode()})
+        write_atomically(self.path(run), lambda path: pq.write_table(table, path))
+
+    def load(self, run: RunSpec) -> Trajectories | None:
+        """A run that is complete, None if there is none.
+
+        Raises:
+            DamagedError: the file cannot be read or is not this run.
+        """
+        path = self.path(run)
+        if not path.exists():
+            return None
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise DamagedError(
+                f"{path.name} cannot be read: {str(error).splitlines()[0]}"
+            ) from None
+        if (table.schema.metadata or {}).get(SPECIFICATION) != run.text().encode():
+            raise DamagedError(f"{path.name} is not the run that its name says")
+        columns = {name: table[name].to_numpy() for name in table.column_names}
+        if set(columns) != {"seed", "k", *METRICS} or len(table) % run.seeds:
+            raise DamagedError(f"{path.name} does not have all columns and rows")
+        shape = (run.seeds, len(table) // run.seeds)
+        return Trajectories(
+            columns["k"].reshape(shape)[0],
+            tuple(int(seed) for seed in columns["seed"].reshape(shape)[:, 0]),
+            {name: columns[name].reshape(shape) for name in METRICS},
+        )
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` make a file beside ``path``, then put it there in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
