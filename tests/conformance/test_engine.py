@@ -114,16 +114,18 @@ def check_metrics(problem, method, iterates, metrics):
     assert (metrics["highest"] <= 1.0 + 1e-12).all()
 
 
-def test_iterates_agree_to_twelve_digits():
-    """The last gap of least squares is a quadratic form of the iterate: compare by itself."""
-    problem = PROBLEMS["least squares"]
-    indices = RNG.integers(0, 12, size=(1, STEPS, 1))
-    iterates, _ = literal(problem, "polyak", "theory", indices[0])
-    method = Method("polyak", **RULES["polyak"], **SETTINGS["theory"])
-    result = trajectories(problem, method, seeds=[0], iterations=STEPS, indices=indices)
-    np.testing.assert_allclose(
-        result.metrics["gap_last"][0, -1], problem.gap(iterates[-1]), rtol=1e-12
-    )
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_iterates_agree_to_twelve_digits(name, rule, setting):
+    problem = PROBLEMS[name]
+    indices = RNG.integers(0, 12, size=(STEPS, 2))
+    iterates, _ = literal(problem, rule, setting, indices)
+    method = Method(rule, **RULES[rule], **SETTINGS[setting])
+    one = run._Run(problem, 0, np.array([STEPS]))
+    parameters = run._parameters(problem, method, 0, STEPS)
+    assert one.advance(terms_of(problem), run._rule(method), parameters, 0, indices) == STEPS
+    np.testing.assert_allclose(one.state.theta, iterates[-1], rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("rule", RULES)
