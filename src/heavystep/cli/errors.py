@@ -17,6 +17,11 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
         except (ValueError, TypeError) as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            typer.echo(
+                "stopped; what is complete is kept, the same command goes on there", err=True
+            )
+            raise typer.Exit(130) from None
         except OSError as error:
             typer.echo(f"{error.filename or 'output'}: {error.strerror}", err=True)
             raise typer.Exit(2) from None

@@ -7,7 +7,6 @@ from rich.progress import (
     ProgressColumn,
     Task,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.text import Text
@@ -16,7 +15,7 @@ from rich.text import Text
 class _StepsPerSecond(ProgressColumn):
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed / 1e6:.1f} M steps/s")
+        return Text("" if speed is None else f"{speed / 1e6:.0f}M steps/s")
 
 
 class RunProgress:
@@ -26,12 +25,11 @@ class RunProgress:
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=20),
             TextColumn("{task.percentage:>3.0f}%"),
             _StepsPerSecond(),
-            TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("run {task.fields[done]} of {task.fields[runs]}"),
+            TextColumn("{task.fields[done]}/{task.fields[runs]} runs"),
             console=self._console,
         )
         self._task = self._bar.add_task("", total=None, done=0, runs=0)
