@@ -124,8 +124,8 @@ def test_lemma_2_along_a_run(name, scaling, beta):
 
 
 @given(
-    loss=st.floats(1e-6, 1e6),
-    grad_sqnorm=st.floats(1e-6, 1e6),
+    loss=st.floats(1e-300, 1e6),
+    grad_sqnorm=st.floats(1e-6, 1e300),
     height=st.floats(1e-9, 1.0),
     first=st.floats(1e-6, 1e9),
     c=st.floats(0.05, 0.95),
@@ -139,6 +139,8 @@ def test_skipping_at_once_is_skipping_one_by_one(loss, grad_sqnorm, height, firs
         one = rules.armijo_advance(test, one, math.inf)
     at_once = rules.skip_impossible(test, start)
     assert at_once[:4] == one[:4]
+    if not one.active:
+        assert at_once.accepted == one.accepted
 
 
 @pytest.mark.parametrize("grad_sqnorm", [0.0, math.nan, math.inf])
@@ -146,3 +148,10 @@ def test_there_is_nothing_to_skip_without_a_search(grad_sqnorm):
     test = rules.ArmijoTest(1.0, grad_sqnorm, 0.0, 0.5, 0.5, 50, 0.0)
     start = rules.armijo_start(test, 1.0)
     assert rules.skip_impossible(test, start) == start
+
+
+def test_skipping_ends_where_trials_underflow():
+    """The smallest positive number times 0.7 is itself."""
+    test = rules.ArmijoTest(1e-300, 1e300, 0.0, 0.75, 0.7, 50, 2.2e-16)
+    end = rules.skip_impossible(test, rules.armijo_start(test, 1.0))
+    assert (end.trial, end.active, end.accepted) == (0.0, False, False)

@@ -200,9 +200,9 @@ def test_log_grid():
 
 
 BAD = [
-    (lambda: Method("adam", 0.5, 0.5, 1.0), ValueError, "rule must be one of 'polyak', 'armijo'"),
-    (lambda: Method("armijo", 0.5, 0.5, 1.0), ValueError, "omega goes with the Armijo rule"),
-    (lambda: Method("polyak", 0.5, 0.5, 1.0, 0.5), ValueError, "omega goes with the Armijo rule"),
+    (lambda: Method("adam", 0.5, 0.5, 1.0), ValueError, "rule must be 'polyak', or 'armijo'"),
+    (lambda: Method("armijo", 0.5, 0.5, 1.0), ValueError, "or 'armijo' with omega"),
+    (lambda: Method("polyak", 0.5, 0.5, 1.0, 0.5), ValueError, "or 'armijo' with omega"),
     (lambda: Method("polyak", 0.5, 0.5, 1.0, average="best"), ValueError, "average must be one of"),
     (
         lambda: terms_of(LogisticRegression(A, np.sign(RNG.normal(size=12)))),
@@ -219,6 +219,74 @@ BAD = [
 ]
 
 
+OPTIONS = [
+    ({"indices": np.zeros((1, 5, 1), dtype=int)}, r"indices must have shape \(1, 50, 1\), got \(1, 5, 1\)"),
+    ({"indices": np.full((1, 50, 1), 12)}, r"samples must be in 0 .. 11, got 12 .. 12"),
+    ({"indices": np.full((1, 50, 1), -3)}, r"samples must be in 0 .. 11, got -3 .. -3"),
+    ({"indices": np.zeros((1, 50, 1))}, r"samples must be whole numbers in 3 dimensions"),
+    ({"indices": np.zeros((1, 0, 1), dtype=int)}, r"samples must be whole numbers in 3 dimensions"),
+    ({"indices": np.zeros((1, 50, 3), dtype=int)}, r"indices must have shape \(1, 50, 1\)"),
+    ({"grid": np.array([50, 10])}, r"grid must increase within 1 .. 50"),
+    ({"grid": np.array([10, 90])}, r"grid must increase within 1 .. 50"),
+    ({"grid": np.array([0, 10])}, r"grid must increase within 1 .. 50"),
+    ({"seeds": []}, r"seeds must name at least one run"),
+    ({"threads": 0}, r"threads must be >= 1, got 0"),
+    ({"batch_size": 0}, r"batch_size must be >= 1, got 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "message"), OPTIONS)
+def test_kernels_get_only_what_they_can_read(options, message):
+    method = Method("polyak", 0.5, 0.5, 1.0)
+    with pytest.raises(ValueError, match=message):
+        trajectories(PROBLEMS["cosine"], method, **{"seeds": [0], "iterations": 50, **options})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"c": -1.0}, "c must be > 0 and finite"),
+        ({"c": float("nan")}, "c must be > 0 and finite"),
+        ({"beta": 3.0}, r"beta must be in \[0, 1\)"),
+        ({"gamma_max": PowerLaw(-1.0, 0.3)}, "gamma_max must be > 0 and finite"),
+        ({"scaling": "fast"}, "scaling must be one of"),
+    ],
+)
+def test_methods_are_in_range(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Method(**{"rule": "polyak", "beta": 0.5, "c": 0.5, "gamma_max": 1.0, **changes})
+
+
+def test_a_search_that_fails_is_told(monkeypatch):
+    monkeypatch.setattr(run, "MAX_TRIALS", 1)
+    method = Method("armijo", 0.5, 0.75, 1.0, 0.99)
+    with pytest.raises(ValueError, match="no trial step accepted"):
+        trajectories(PROBLEMS["least squares"], method, seeds=[0], iterations=50)
+
+
+def test_steps_bounds_and_trials_are_measured():
+    """lowest, highest and trials against the steps of the literal loop."""
+    problem = PROBLEMS["least squares"]
+    indices = RNG.integers(0, 12, size=(1, STEPS, 1))
+    for rule in RULES:
+        _, steps = literal(problem, rule, "theory", indices[0])
+        method = Method(rule, **RULES[rule], **SETTINGS["theory"])
+        result = trajectories(problem, method, seeds=[0], iterations=STEPS, indices=indices)
+        least = reference.gamma_min(rule, problem.L, 0.6, method.c, 0.7, method.omega)
+        last = {name: values[0, -1] for name, values in result.metrics.items()}
+        assert last["lowest"] == pytest.approx(steps.min() / least, rel=1e-9)
+        assert last["highest"] == pytest.approx(steps.max() / 0.7, rel=1e-9)
+        assert (last["trials"] >= STEPS) == (method.omega is not None)
+
+
+def test_the_minimum_after_the_start_leaves_the_start_out():
+    """From the optimum, pushed away by tilted samples: theta_0 is best, but not among 1 .. k."""
+    problem = Cosine(np.full(12, 0.7), np.concatenate([XI, -XI]), theta0=np.zeros(5))
+    result = trajectories(problem, Method("polyak", 0.5, 0.5, 1.0), seeds=[0], iterations=30)
+    assert (result.metrics["best"] == 0.0).all()
+    assert (result.metrics["best_after"] > 0.0).all()
+
+
 @pytest.mark.parametrize(("make", "error", "message"), BAD)
 def test_bad_input(make, error, message):
     with pytest.raises(error, match=message):
@@ -227,7 +295,7 @@ def test_bad_input(make, error, message):
 
 def test_a_run_that_diverges_is_told():
     problem = LeastSquares(1e6 * A, RNG.normal(size=12), theta0=np.full(5, 1e150))
-    with pytest.raises(ValueError, match="seed 7 diverged: loss or gradient not finite at step 0"):
+    with pytest.raises(ValueError, match="seed 7 stopped at step 0: loss or gradient not finite"):
         trajectories(problem, Method("polyak", 0.5, 0.5, 1.0), seeds=[7], iterations=10)
 
 

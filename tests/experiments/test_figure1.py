@@ -13,13 +13,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import reference
 from heavystep.cli.app import app
-from heavystep.experiments import specification
+from heavystep.engine.run import Trajectories, log_grid
+from heavystep.engine.trajectory import METRICS
+from heavystep.experiments import plot, specification
 from heavystep.experiments.claims import figure1_claims, slope
 from heavystep.experiments.figure1 import BETAS, figure1
-from heavystep.experiments.reproduce import MARK
+from heavystep.experiments.reproduce import MARK, claim_folder
 from heavystep.experiments.runner import complete
 from heavystep.experiments.store import DamagedError, Store
+from heavystep.problems import paper_cosine
 
 SMALL = {"seeds": 2, "iterations": 1000}
 ARGUMENTS = ["--seeds", "2", "--iterations", "1000"]
@@ -103,13 +107,20 @@ def damage_empty(path):
     path.write_bytes(b"")
 
 
-def damage_flip(path):
+def damage_data(path):
+    """One bit of the numbers, far from the footer."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 0x10
+    path.write_bytes(bytes(content))
+
+
+def damage_footer(path):
     content = bytearray(path.read_bytes())
     content[-6] ^= 0xFF
     path.write_bytes(bytes(content))
 
 
-@pytest.mark.parametrize("damage", [damage_cut, damage_empty, damage_flip])
+@pytest.mark.parametrize("damage", [damage_cut, damage_empty, damage_data, damage_footer])
 def test_a_damaged_file_is_found_reported_and_run_again(made, tmp_path, damage):
     figure, store, _ = made
     copy = Store(tmp_path)
@@ -137,6 +148,17 @@ def test_a_file_under_another_name_is_not_taken_for_the_run(made, tmp_path):
         copy.load(first)
 
 
+def test_force_runs_everything_again(made, tmp_path):
+    figure, _, results = made
+    progress = Quiet()
+    small = replace(figure, panels=figure.panels[2:3])
+    complete(small, Store(tmp_path), Quiet(), jobs=2, force=False)
+    again = complete(small, Store(tmp_path), progress, jobs=2, force=True)
+    assert progress.finished == 2
+    key = next(iter(small.runs()))
+    np.testing.assert_array_equal(again[key].metrics["gap_last"], results[key].metrics["gap_last"])
+
+
 def test_an_interrupted_write_leaves_nothing(made, tmp_path, monkeypatch):
     figure, _, results = made
     key, run = next(iter(figure.runs().items()))
@@ -151,24 +173,94 @@ def test_an_interrupted_write_leaves_nothing(made, tmp_path, monkeypatch):
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_claims_can_fail(made):
-    """Each predicate turns false on numbers that break it, and on no others."""
-    figure, _, results = made
-    flat = {
-        name: np.ones_like(values) for name, values in next(iter(results.values())).metrics.items()
+def ideal(figure):
+    """Tables on which every claim holds."""
+    k, results = log_grid(10**6), {}
+    for panel in figure.panels:
+        for curve in panel.curves:
+            noisy = len(panel.curves) == 2
+            level = (
+                1e-2 / k if curve.diminishing else np.full(len(k), 1e-3) if noisy else 1e-3 / k**2
+            )
+            values = np.stack([level, 1.1 * level])
+            ones = np.ones_like(values)
+            metrics = dict.fromkeys(METRICS, values) | {"lowest": ones, "highest": ones}
+            results[curve.run.key()] = Trajectories(k, (0, 1), metrics)
+    return results
+
+
+FLAT = np.ones((2, len(log_grid(10**6))))
+SPOILED = {
+    "bound": {"gap_average": 1e12 / log_grid(10**6) ** 2 * FLAT, "best": 1e12 / log_grid(10**6) ** 2 * FLAT},
+    "steps": {"lowest": 0.5 * FLAT},
+    "last": {"gap_last": FLAT, "grad_last": FLAT},
+    "rate": {"gap_average": 1e-3 * FLAT, "best": 1e-3 * FLAT},
+    "neighbourhood": {"gap_last": 1e-3 / log_grid(10**6) * FLAT, "grad_last": 1e-3 / log_grid(10**6) * FLAT},
+    "diminishing": {"gap_average": 1e-4 * FLAT, "best_after": 1e-4 * FLAT},
+}  # fmt: skip
+
+
+def verdicts(figure, results):
+    return {claim.id: claim.holds for claim in figure1_claims(figure, results)}
+
+
+@pytest.mark.parametrize("kind", SPOILED)
+def test_claims_can_fail(kind):
+    """Each predicate turns false on numbers that break it, from tables on which all hold."""
+    figure = figure1(**SMALL)
+    results = ideal(figure)
+    assert all(verdicts(figure, results).values())
+    wrong = {
+        key: replace(result, metrics={**result.metrics, **SPOILED[kind]})
+        for key, result in results.items()
     }
-    spoiled = {
-        "bound": lambda m: {**m, "gap_average": m["gap_average"] * 1e9, "best": m["best"] * 1e9},
-        "steps": lambda m: {**m, "lowest": 0.5 * flat["lowest"]},
-        "last": lambda m: {**m, "gap_last": flat["gap_last"], "grad_last": flat["grad_last"]},
-        "rate": lambda m: {**m, "gap_average": flat["gap_average"], "best": flat["best"]},
-        "diminishing": lambda m: {**m, "gap_average": flat["gap_average"], "best_after": flat["best"]},
-        "neighbourhood": lambda m: {**m, "gap_last": 1e9 * flat["best"], "grad_last": 1e9 * flat["best"]},
-    }  # fmt: skip
-    for name, spoil in spoiled.items():
-        wrong = {key: replace(r, metrics=spoil(r.metrics)) for key, r in results.items()}
-        claims = {claim.id: claim.holds for claim in figure1_claims(figure, wrong)}
-        assert not any(holds for id_, holds in claims.items() if id_.endswith(f".{name}")), name
+    after = verdicts(figure, wrong)
+    assert not any(holds for name, holds in after.items() if name.endswith(f".{kind}"))
+
+
+def test_nan_holds_nothing():
+    figure = figure1(**SMALL)
+    results = {
+        key: replace(result, metrics={name: np.nan * v for name, v in result.metrics.items()})
+        for key, result in ideal(figure).items()
+    }
+    claims = figure1_claims(figure, results)
+    assert not any(claim.holds for claim in claims)
+    json.dumps([claim.as_json() for claim in claims], allow_nan=False)
+
+
+def test_section_5s_constants():
+    """Caps and schedules as numbers."""
+    by_setting = {}
+    for run in figure1().runs().values():
+        by_setting[run.problem.name, run.problem.setting, run.method.rule, run.method.scaling,
+                   run.method.beta if run.method.scaling == "theory" else None] = run.method  # fmt: skip
+    assert by_setting["least squares", 0.3, "polyak", "theory", 0.9].gamma_max == 1.0
+    noise = paper_cosine("noise")
+    for rule, omega in (("polyak", None), ("armijo", 0.5)):
+        limit = reference.theorem_3_limit(rule, noise.L, noise.rho, 0.9, 0.75, omega)
+        standard = by_setting["cosine", "noise", rule, "theory", 0.9]
+        assert standard.gamma_max == pytest.approx(0.8 * limit, rel=1e-12)
+        diminishing = by_setting["cosine", "noise", rule, "plain", None]
+        assert diminishing.gamma_max.initial == pytest.approx(1.6 * limit, rel=1e-12)
+    laws = by_setting["least squares", 0.3, "armijo", "plain", None]
+    assert laws.eta == (0.5, 0.4, 1e4)
+    assert laws.beta == (0.9, 1.1, 1e4)
+    assert laws.gamma_max == (0.02, 0.3, 1e4)
+    assert laws.average == "weighted"
+
+
+def test_the_picture_shows_means_and_maxima(monkeypatch):
+    figure = figure1(**SMALL)
+    results, axes = ideal(figure), []
+    monkeypatch.setattr(plot, "_save", lambda canvas, path, kind: axes.append(canvas.axes))
+    monkeypatch.setattr(plot, "write_atomically", lambda path, write: write(path))
+    plot.draw(figure, results, Path("nowhere"))
+    panel, ax = figure.panels[2], axes[0][2]
+    standard, _, diminishing, _ = (line.get_ydata() for line in ax.get_lines()[:4])
+    shown = [results[curve.run.key()].metrics[curve.metric] for curve in panel.curves]
+    np.testing.assert_allclose(standard, shown[0].mean(axis=0))
+    np.testing.assert_allclose(diminishing, shown[1].max(axis=0))
 
 
 def test_claims_cover_every_panel(made):
@@ -214,6 +306,10 @@ BAD = [
     (["reproduce", "figure9"], r"figure must be one of 'figure1', got 'figure9'"),
     (["reproduce", "figure1", "--seeds", "-3"], r"seeds must be >= 2, got -3"),
     (["reproduce", "figure1", "--iterations", "0"], r"iterations must be >= 1000, got 0"),
+    (
+        ["reproduce", "figure1", "--iterations", "1" + 22 * "0"],
+        r"iterations must be <= 1e+10, got 1000",
+    ),
     (["reproduce", "figure1", "--jobs", "0"], r"jobs must be >= 1, got 0"),
     (["claims", "--out", "nowhere"], r"no claims under nowhere"),
 ]
@@ -225,6 +321,7 @@ def test_bad_input_is_one_line(arguments, message, tmp_path, monkeypatch):
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -238,6 +335,26 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path):
     assert result.exit_code == 2
     assert "holds other files" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_in_which_only_the_mark_was_begun_is_ours(tmp_path):
+    (tmp_path / f"{MARK}.abc123").write_text("")
+    claim_folder(tmp_path)
+    assert (tmp_path / MARK).exists()
+
+
+def test_without_the_extra_one_line_says_what_to_install(tmp_path):
+    blocked = (
+        "import sys; [sys.modules.__setitem__(m, None) for m in ('numba', 'pyarrow', 'matplotlib')]"
+    )
+    for arguments, code in (("'theory'", 0), ("'reproduce', 'figure1'", 2)):
+        line = f"{blocked}; sys.argv = ['heavystep', {arguments}]; from heavystep.cli import main; main()"
+        run = subprocess.run(
+            [sys.executable, "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert run.returncode == code, run.stderr
+        assert ("pip install 'heavystep[figures]'" in run.stderr) == (code == 2)
+        assert len(run.stderr.splitlines()) == (code == 2)
 
 
 def test_an_unwritable_folder_is_told(tmp_path):

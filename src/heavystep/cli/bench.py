@@ -4,6 +4,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from heavystep.cli.errors import told
+
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Measure costs.")
 
 
@@ -13,6 +15,7 @@ def root() -> None:
 
 
 @bench.command()
+@told
 def engine() -> None:
     """Nanoseconds an iteration and seed: the engine, loops in numpy and torch, and how it grows."""
     from heavystep.experiments.bench_engine import engine_costs, scaling_costs

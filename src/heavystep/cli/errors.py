@@ -22,6 +22,10 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
                 "stopped; what is complete is kept, the same command goes on there", err=True
             )
             raise typer.Exit(130) from None
+        except ModuleNotFoundError as missing:
+            need = f"this command needs {missing.name}: pip install 'heavystep[figures]'"
+            typer.echo(need, err=True)
+            raise typer.Exit(2) from None
         except OSError as error:
             typer.echo(f"{error.filename or 'output'}: {error.strerror}", err=True)
             raise typer.Exit(2) from None

@@ -1,7 +1,7 @@
 """``heavystep reproduce`` and ``heavystep claims``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -10,8 +10,11 @@ from rich.table import Column, Table
 from heavystep import validation
 from heavystep.cli.errors import told
 from heavystep.cli.progress import RunProgress
-from heavystep.experiments.claims import Claim
 
+if TYPE_CHECKING:
+    from heavystep.experiments.claims import Claim
+
+MOST_ITERATIONS = 10**10
 Out = Annotated[Path, typer.Option("--out", help="where results are written")]
 
 
@@ -26,8 +29,9 @@ def reproduce(
     out: Out = Path("results"),
 ) -> None:
     """Run what is missing of a figure, draw it and check the paper's claims about it."""
-    # Matplotlib and pyarrow take a second to import; only this command needs them.
+    # Numba, matplotlib and pyarrow take seconds to import, and are an extra.
     from heavystep.experiments.figures import FIGURES
+    from heavystep.experiments.reproduce import claim_folder
     from heavystep.experiments.reproduce import reproduce as run
 
     validation.choice("figure", figure, FIGURES)
@@ -35,9 +39,13 @@ def reproduce(
     for name, value, least in (("seeds", seeds, 2), ("iterations", iterations, 1000)):
         if value is not None:
             validation.integer(name, value, least)
+            if value > MOST_ITERATIONS:
+                raise ValueError(f"{name} must be <= {MOST_ITERATIONS:g}, got {value}")
             sizes[name] = value
     if jobs is not None:
         validation.integer("jobs", jobs, 1)
+    out = out.expanduser()
+    claim_folder(out)
     with RunProgress() as progress:
         made = run(figure, out, progress, sizes=sizes, jobs=jobs, force=force)
     _show(made.claims)
@@ -51,21 +59,24 @@ def claims(out: Out = Path("results")) -> None:
     """Every claim about the figures that were reproduced: holds or not, with its numbers."""
     from heavystep.experiments.reproduce import read_claims
 
-    found = read_claims(out)
+    found = read_claims(out.expanduser())
     _show(found)
     _leave(found)
 
 
-def _show(found: list[Claim]) -> None:
+def _show(found: "list[Claim]") -> None:
     table = Table("claim", "holds", "text", Column("measured", overflow="fold"))
     for claim in found:
-        numbers = ", ".join(f"{name}: {value:.3g}" for name, value in claim.measured.items())
+        numbers = ", ".join(
+            f"{name}: {value:.3g}" if isinstance(value, (int, float)) else f"{name}: {value}"
+            for name, value in claim.measured.items()
+        )
         table.add_row(claim.id, "yes" if claim.holds else "NO", claim.text, numbers)
     console = Console()
     (console if console.is_terminal else Console(width=160)).print(table)
 
 
-def _leave(found: list[Claim]) -> None:
+def _leave(found: "list[Claim]") -> None:
     failed = [claim.id for claim in found if not claim.holds]
     typer.echo(f"{len(found) - len(failed)} of {len(found)} claims hold")
     if failed:

@@ -7,6 +7,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array, square
 from heavystep.engine import numpy_rules as numpy_rules
+from heavystep.engine.checks import EPS, MAX_TRIALS, check_rule, check_schedule, checked_samples
 from heavystep.problems import FiniteSum
 from heavystep.records import Record
 from heavystep.rules import (
@@ -20,9 +21,6 @@ from heavystep.rules import (
     polyak_step,
 )
 from heavystep.schedules import PowerLaw
-
-EPS = float(np.finfo(np.float64).eps)
-MAX_TRIALS = 10_000
 
 
 def draw_samples(problem: FiniteSum, *, runs: int, steps: int, seed: int = 0) -> Array:
@@ -77,9 +75,10 @@ def simulate(
     """
     samples = _checked(problem, rule, samples, c=c, omega=omega)
     runs, steps = samples.shape
-    betas = _values("beta", beta, steps, validation.UNIT)
-    caps = _values("gamma_max", gamma_max, steps, validation.POSITIVE)
-    etas = _values("eta", eta, steps, validation.NON_NEGATIVE)
+    check_schedule("beta", beta, validation.UNIT)
+    check_schedule("gamma_max", gamma_max, validation.POSITIVE)
+    check_schedule("eta", eta, validation.NON_NEGATIVE)
+    betas, caps, etas = (_values(schedule, steps) for schedule in (beta, gamma_max, eta))
     iterates = np.empty((runs, steps + 1, problem.dim))
     gradients = np.empty((runs, steps, problem.dim))
     gamma, loss, sqnorm, f_star = (np.empty((runs, steps)) for _ in range(4))
@@ -113,25 +112,11 @@ def _checked(
     problem: FiniteSum, rule: str, samples: Any, *, c: float, omega: float | None
 ) -> Array:
     """The samples as an array (R, K), refused if they or the rule's constants are none."""
-    if rule not in ("polyak", "armijo") or (rule == "armijo") != (omega is not None):
-        raise ValueError(f"rule must be 'polyak', or 'armijo' with omega, got {rule!r}, {omega=}")
-    validation.real("c", c, validation.POSITIVE if omega is None else validation.OPEN_UNIT)
-    if omega is not None:
-        validation.real("omega", omega, validation.OPEN_UNIT)
-    array = np.asarray(samples)
-    if array.ndim != 2 or not array.size or not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(
-            f"samples must be whole numbers of shape (R, K), got {array.dtype} {array.shape}"
-        )
-    if array.min() < 0 or array.max() >= problem.n:
-        raise ValueError(
-            f"samples must be in 0 .. {problem.n - 1}, got {array.min()}, {array.max()}"
-        )
-    return array
+    check_rule(rule, c=c, omega=omega)
+    return checked_samples(problem, samples, ndim=2)
 
 
-def _values(name: str, schedule: Any, steps: int, interval: validation.Interval) -> Array:
-    validation.real(name, getattr(schedule, "initial", schedule), interval)
+def _values(schedule: Any, steps: int) -> Array:
     values = schedule(np.arange(steps)) if isinstance(schedule, PowerLaw) else schedule
     return np.broadcast_to(np.asarray(values, dtype=np.float64), (steps,))
 

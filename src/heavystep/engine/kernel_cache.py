@@ -54,10 +54,12 @@ def reduction(function: Kernel) -> Kernel:
 
 
 def _kept(compiled: Any) -> Any:
+    if not hasattr(compiled, "enable_caching"):  # NUMBA_DISABLE_JIT: a plain function
+        return compiled
     config: Any = numba.config
     theirs = config.CACHE_DIR
-    config.CACHE_DIR = str(cache_folder())
     try:
+        config.CACHE_DIR = str(cache_folder())
         compiled.enable_caching()
     except (RuntimeError, OSError):  # no folder to write to: compile anew in each process
         pass

@@ -11,10 +11,16 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
+from heavystep.engine.checks import (
+    EPS,
+    MAX_TRIALS,
+    check_rule,
+    check_schedule,
+    checked_samples,
+)
 from heavystep.engine.streams import stream_key
 from heavystep.engine.terms import terms_of
 from heavystep.engine.trajectory import (
-    EPS,
     METRICS,
     ROUNDINGS,
     ArmijoRule,
@@ -25,12 +31,11 @@ from heavystep.engine.trajectory import (
     advance,
 )
 from heavystep.problems import FiniteSum
-from heavystep.rules import kappa
+from heavystep.rules import SCALINGS, kappa
 from heavystep.schedules import PowerLaw
 from heavystep.theory.step_bounds import smallest_step
 
 CHUNK = 1 << 16
-MAX_TRIALS = 10_000
 Schedule = float | PowerLaw
 
 
@@ -50,10 +55,12 @@ class Method:
     weights eta_m gamma_min,m (Theorem 6)."""
 
     def __post_init__(self) -> None:
-        validation.choice("rule", self.rule, ("polyak", "armijo"))
+        check_rule(self.rule, c=self.c, omega=self.omega)
+        check_schedule("beta", self.beta, validation.UNIT)
+        check_schedule("gamma_max", self.gamma_max, validation.POSITIVE)
+        check_schedule("eta", self.eta, validation.NON_NEGATIVE)
+        validation.choice("scaling", self.scaling, SCALINGS)
         validation.choice("average", self.average, ("uniform", "weighted"))
-        if (self.rule == "armijo") != (self.omega is not None):
-            raise ValueError(f"omega goes with the Armijo rule, got {self.rule}, {self.omega}")
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,16 @@ def trajectories(
     """
     validation.integer("iterations", iterations, least=1)
     validation.integer("batch_size", batch_size, least=1)
-    grid = log_grid(iterations) if grid is None else np.asarray(grid, dtype=np.int64)
+    if not len(seeds):
+        raise ValueError("seeds must name at least one run, got none")
+    if threads is not None:
+        validation.integer("threads", threads, least=1)
+    grid = _checked_grid(log_grid(iterations) if grid is None else grid, iterations)
+    if indices is not None:
+        indices = checked_samples(problem, indices, ndim=3)
+        wanted = (len(seeds), iterations, batch_size)
+        if indices.shape != wanted:
+            raise ValueError(f"indices must have shape {wanted}, got {indices.shape}")
     terms, rule = terms_of(problem), _rule(method)
     runs = [_Run(problem, seed, grid) for seed in seeds]
     empty = np.empty((0, batch_size), dtype=np.int64)
@@ -120,7 +136,8 @@ def trajectories(
         done = runs[run].advance(terms, rule, parameters, first, part)
         if done < len(parameters.cap):
             raise ValueError(
-                f"seed {seeds[run]} diverged: loss or gradient not finite at step {first + done}"
+                f"seed {seeds[run]} stopped at step {first + done}: loss or gradient not finite, "
+                "or no trial step accepted"
             )
         progress(done)
 
@@ -132,6 +149,14 @@ def trajectories(
     stacked = np.stack([run.out for run in runs])
     columns = {name: stacked[:, :, column] for column, name in enumerate(METRICS)}
     return Trajectories(grid, tuple(seeds), columns)
+
+
+def _checked_grid(grid: Array, iterations: int) -> Array:
+    counts = np.asarray(grid)
+    whole = np.issubdtype(counts.dtype, np.integer) and counts.ndim == 1 and counts.size
+    if not whole or counts[0] < 1 or counts[-1] > iterations or (np.diff(counts) <= 0).any():
+        raise ValueError(f"grid must increase within 1 .. {iterations}, got {grid!r}")
+    return counts.astype(np.int64)
 
 
 class _Run:

@@ -8,6 +8,7 @@ from numba.extending import overload
 
 from heavystep.arrays import Array
 from heavystep.engine import numba_rules as numba_rules
+from heavystep.engine.checks import EPS
 from heavystep.engine.kernel_cache import kernel
 from heavystep.engine.streams import random_index
 from heavystep.engine.terms import dot, evaluate, full_sqnorm, objective_gap, trial_loss
@@ -21,7 +22,6 @@ from heavystep.rules import (
 )
 
 TINY = float(np.finfo(np.float64).tiny)
-EPS = float(np.finfo(np.float64).eps)
 ROUNDINGS = 64.0
 BLUR = 1e-6
 """A step bound is looked at where rounding of the loss moves the step by less than this part."""
@@ -88,14 +88,17 @@ class Scene(NamedTuple):
 
 
 def choose(rule: Any, terms: Any, theta: Any, g: Any, batch: Any, seen: Any, limits: Any) -> Any:
-    """The step before its multiplier and the trials; ``seen`` is loss, low, sqnorm."""
+    """The step before its multiplier, the trials, and whether there is a step at all.
+
+    ``seen`` is loss, lower bound and squared norm, ``limits`` kappa and the cap.
+    """
     raise NotImplementedError
 
 
 def _polyak(rule: Any, terms: Any, theta: Any, g: Any, batch: Any, seen: Any, limits: Any) -> Any:
     loss, low, sqnorm = seen
     kappa, cap = limits
-    return polyak_step(loss, sqnorm, low, rule.c, kappa, cap), 0
+    return polyak_step(loss, sqnorm, low, rule.c, kappa, cap), 0, True
 
 
 def _armijo(rule: Any, terms: Any, theta: Any, g: Any, batch: Any, seen: Any, limits: Any) -> Any:
@@ -106,7 +109,7 @@ def _armijo(rule: Any, terms: Any, theta: Any, g: Any, batch: Any, seen: Any, li
     while search.active:
         value = trial_loss(terms, theta, g, search.trial, batch)
         search = armijo_advance(test, search, value)
-    return kappa * search.trial, search.trials
+    return kappa * search.trial, search.trials, search.accepted
 
 
 _RULES = {PolyakRule: _polyak, ArmijoRule: _armijo}
@@ -128,7 +131,7 @@ def advance(
 
     ``indices`` are (steps, batch) samples; a first axis of 0 draws them from the stream. Metrics
     go to the row of ``out`` that belongs to their k. Returns the number of steps taken: fewer
-    than asked for if a loss or gradient is not finite.
+    than asked for if a loss or gradient is not finite, or if no trial was accepted.
     """
     theta, displacement, average, numbers = state
     dim, n = theta.shape[0], terms.f_star.shape[0]
@@ -154,9 +157,12 @@ def advance(
         if uniform:
             _include(average, numbers, theta, 1.0)
         limits = (parameters.kappa[step], parameters.cap[step])
-        base, trials = choose(rule, terms, theta, g, batch, (loss, low, sqnorm), limits)
+        seen = (loss, low, sqnorm)
+        base, trials, accepted = choose(rule, terms, theta, g, batch, seen, limits)
+        if not accepted:
+            return step
         numbers[5] += trials
-        _compare(numbers, base, limits[1], parameters.least[step], (loss, low, sqnorm), scene)
+        _compare(numbers, base, limits[1], parameters.least[step], seen, scene)
         _move(theta, displacement, g, parameters.eta[step] * base, parameters.beta[step])
         if not uniform:
             _include(average, numbers, theta, parameters.weight[step])

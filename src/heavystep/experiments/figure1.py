@@ -37,7 +37,7 @@ def figure1(*, seeds: int = 20, iterations: int = 1_000_000) -> Figure:
                 for label, method in methods.items()
             )  # fmt: skip
             convex = problem.build().convex
-            ylabel = "F(average) - F*" if convex else "min ||grad F||^2"
+            ylabel = r"$F(\bar\theta_k) - F^\star$" if convex else r"$\min\,\|\nabla F\|^2$"
             panels.append(Panel("abcdefgh"[len(panels)], f"{name}, {title}", ylabel, curves))
     return Figure("figure1", "SHB with Polyak step size and Armijo line search", tuple(panels))
 

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 
 from heavystep.arrays import Array
+from heavystep.experiments.figure1 import BETAS
 from heavystep.experiments.runner import Results
 from heavystep.experiments.specification import Curve, Figure, Panel
 from heavystep.experiments.store import write_atomically
@@ -18,23 +19,29 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 DIMINISHING = "#000000"
 STYLE: Any = {
-    "font.size": 8.0,
-    "axes.titlesize": 8.0,
-    "legend.fontsize": 7.0,
+    "font.size": 7.0,
+    "axes.titlesize": 7.0,
+    "axes.linewidth": 0.6,
+    "legend.fontsize": 6.0,
     "svg.hashsalt": "heavystep",
     "pdf.fonttype": 42,
 }
 FLOOR = 1e-300
+LOWEST = 1e-40
+"""Where panels end: beyond, a line that converges to 0 only goes on down."""
 
 
 def draw(figure: Figure, results: Results, folder: Path) -> list[Path]:
     """Write ``NAME.png`` and ``NAME.pdf``; returns their paths."""
     with mpl.rc_context(STYLE):
-        canvas = Canvas(figsize=(13.0, 6.4), layout="constrained")
+        canvas = Canvas(figsize=(9.0, 4.9), layout="constrained")
         axes = canvas.subplots(2, 4).flat
         for ax, panel in zip(axes, figure.panels, strict=True):
             _panel(ax, panel, results)
-        canvas.suptitle(figure.title, fontsize=10.0)
+        run = figure.panels[0].curves[0].run
+        canvas.suptitle(
+            f"{figure.title}: {run.seeds} runs of {run.iterations:,} steps", fontsize=8.0
+        )
         paths = [folder / f"{figure.name}.{ending}" for ending in ("png", "pdf")]
         for path in paths:
             write_atomically(path, lambda part: _save(canvas, part, path.suffix[1:]))  # noqa: B023
@@ -43,33 +50,39 @@ def draw(figure: Figure, results: Results, folder: Path) -> list[Path]:
 
 def _save(canvas: Canvas, path: Path, kind: str) -> None:
     metadata: dict[str, Any] = {"CreationDate": None} if kind == "pdf" else {"Software": None}
-    canvas.savefig(path, format=kind, dpi=200, metadata=metadata)
+    canvas.savefig(path, format=kind, dpi=300, metadata=metadata)
 
 
 def _panel(ax: Any, panel: Panel, results: Results) -> None:
     ax.set_xscale("log")
     ax.set_yscale("log")
-    for number, curve in enumerate(panel.curves):
+    for curve in panel.curves:
         result = results[curve.run.key()]
         values = result.metrics[curve.metric]
-        colour = DIMINISHING if curve.diminishing else COLOURS[number % len(COLOURS)]
-        style = "-" if curve.diminishing else STYLES[number % len(STYLES)]
+        look = _look(curve)
         middle = values.max(axis=0) if curve.diminishing else values.mean(axis=0)
         label = f"{curve.label} (largest)" if curve.diminishing else curve.label
-        ax.plot(
-            result.k, _visible(middle), color=colour, linestyle=style, linewidth=1.4, label=label
-        )
-        ax.plot(
-            result.k, _promised(curve, result.k, middle), color=colour, linewidth=0.5, alpha=0.8
-        )
-    ax.plot([], [], color="grey", linewidth=0.5, label="bound of the theorem")
+        ax.plot(result.k, _visible(middle), label=label, linewidth=1.2, **look)
+        promised = _promised(curve, result.k, middle)
+        ax.plot(result.k, promised, color=look["color"], linewidth=0.4, alpha=0.8)
+    ax.plot([], [], color="grey", linewidth=0.4, label="bound of the theorem")
     if panel.curves[-1].diminishing:
-        ax.plot([], [], color=DIMINISHING, linewidth=0.5, label="slope of 1/S_k")
+        ax.plot([], [], color=DIMINISHING, linewidth=0.4, label="slope of 1/S_k")
     ax.set_title(f"({panel.id}) {panel.title}")
     ax.set_xlabel("k")
     ax.set_ylabel(panel.ylabel)
     ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)
-    ax.legend(frameon=False, loc="lower left")
+    if ax.get_ylim()[0] < LOWEST:
+        ax.set_ylim(bottom=LOWEST)
+    ax.legend(frameon=False, loc="lower left", handlelength=1.8, labelspacing=0.25)
+
+
+def _look(curve: Curve) -> dict[str, Any]:
+    """One colour and line style for each momentum, the same in every panel."""
+    if curve.diminishing:
+        return {"color": DIMINISHING, "linestyle": "-"}
+    number = BETAS.index(float(curve.run.method.beta))  # type: ignore[arg-type]
+    return {"color": COLOURS[number], "linestyle": STYLES[number]}
 
 
 def _visible(values: Array) -> Array:

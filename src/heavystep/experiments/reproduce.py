@@ -39,7 +39,6 @@ def reproduce(
         ValueError: the name is unknown, or the folder is not ours or cannot be written.
     """
     folder = out / name
-    claim_folder(out)
     known = FIGURES[name]
     figure = known.make(**sizes)
     results = complete(figure, Store(folder / "runs"), progress, jobs=jobs, force=force)
@@ -54,7 +53,10 @@ def claim_folder(out: Path) -> None:
     """Make the output folder ours, or refuse one that holds something else or is not writable."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if any(out.iterdir()) and not (out / MARK).exists():
+        if (
+            not all(path.name.startswith(MARK) for path in out.iterdir())
+            and not (out / MARK).exists()
+        ):
             raise ValueError(f"{out} holds other files: give an empty or new folder with --out")
         write_atomically(out / MARK, lambda part: part.write_text("made by heavystep reproduce\n"))
     except OSError as error:
@@ -72,7 +74,7 @@ def read_claims(out: Path) -> list[Claim]:
     for path in sorted(out.glob("*/claims.json")):
         try:
             entries = json.loads(path.read_text())
-            found = [Claim(e["id"], e["text"], e["holds"], e["measured"]) for e in entries]
+            found = [Claim(e["id"], e["text"], e["holds"] is True, e["measured"]) for e in entries]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path} is not a list of claims: {error}") from None
         claims += [Claim(f"{path.parent.name}.{c.id}", c.text, c.holds, c.measured) for c in found]

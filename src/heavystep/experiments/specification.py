@@ -12,8 +12,8 @@ from heavystep.engine.run import Method
 from heavystep.problems import FiniteSum, paper_cosine, paper_least_squares
 
 PACKAGE = Path(__file__).parent.parent
-MATHEMATICS = ("rules", "engine", "problems", "schedules.py", "theory/step_bounds.py")
-"""What a run's numbers come from; the plots and the theory do not enter."""
+MATHEMATICS = ("arrays.py", "rules", "engine", "problems", "schedules.py", "theory")
+"""What a run's numbers come from; claims and plots do not enter."""
 PROBLEMS: dict[str, Callable[..., FiniteSum]] = {
     "least squares": paper_least_squares,
     "cosine": paper_cosine,

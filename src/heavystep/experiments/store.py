@@ -40,7 +40,9 @@ class Store:
             **{name: values.reshape(-1) for name, values in result.metrics.items()},
         }
         table = pa.table(columns).replace_schema_metadata({SPECIFICATION: run.text().encode()})
-        write_atomically(self.path(run), lambda path: pq.write_table(table, path))
+        write_atomically(
+            self.path(run), lambda path: pq.write_table(table, path, write_page_checksum=True)
+        )
 
     def load(self, run: RunSpec) -> Trajectories | None:
         """A run that is complete, None if there is none.
@@ -52,11 +54,10 @@ class Store:
         if not path.exists():
             return None
         try:
-            table = pq.read_table(path)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise DamagedError(
-                f"{path.name} cannot be read: {str(error).splitlines()[0]}"
-            ) from None
+            table = pq.read_table(path, page_checksum_verification=True)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            reason = str(error).splitlines()[0]
+            raise DamagedError(f"{path.name} cannot be read: {reason}") from None
         if (table.schema.metadata or {}).get(SPECIFICATION) != run.text().encode():
             raise DamagedError(f"{path.name} is not the run that its name says")
         columns = {name: table[name].to_numpy() for name in table.column_names}
@@ -80,6 +81,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         write(temporary)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

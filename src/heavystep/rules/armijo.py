@@ -87,16 +87,18 @@ def skip_impossible(test: ArmijoTest, search: ArmijoSearch) -> ArmijoSearch:
     What :func:`armijo_advance` does with one infinite loss after another: thresholds only rise
     as trials shrink, so that after the first trial that may succeed none needs to be skipped.
     """
-    trial = search.trial
-    while search.active and trial > 0.0 and sufficient_loss(test, trial) < test.lower_bound:
-        trial = trial * test.decrease_factor
-    found = trial > 0.0
+    trial, possible = search.trial, True
+    while search.active and possible and sufficient_loss(test, trial) < test.lower_bound:
+        smaller = trial * test.decrease_factor
+        # The smallest positive number times omega may round to itself.
+        possible = (smaller > 0.0) & (smaller < trial)
+        trial = smaller if possible else 0.0
     return ArmijoSearch(
         trial=trial,
         trials=search.trials,
         at_first=search.at_first & (trial == search.trial),
-        active=search.active & found,
-        accepted=search.accepted & (found | (search.active ^ True)),
+        active=search.active & possible,
+        accepted=search.accepted & possible,
     )
 
 
