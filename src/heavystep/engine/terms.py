@@ -13,7 +13,7 @@ import numpy as np
 from numba.extending import overload
 
 from heavystep.arrays import Array
-from heavystep.engine.kernel_cache import reduction
+from heavystep.engine.kernel_cache import kernel, reduction
 from heavystep.problems import Cosine, FiniteSum, LeastSquares
 
 VANISHED = 1e-153
@@ -143,6 +143,19 @@ def _ls_full_sqnorm(terms: Any, point: Any) -> Any:
     return np.nan
 
 
+@kernel
+def bowl(x: Any) -> Any:
+    """x^2 / 2 + 2 (1 - cos x); 1 - cos x = 2 sin^2(x/2) loses nothing near 0."""
+    half = math.sin(0.5 * x)
+    return 0.5 * x * x + 4.0 * half * half
+
+
+@kernel
+def bowl_slope(x: Any) -> Any:
+    """Its derivative x + 2 sin x, with the sine that :func:`bowl` needs, too."""
+    return x + 4.0 * math.sin(0.5 * x) * math.cos(0.5 * x)
+
+
 def _cosine_evaluate(terms: Any, theta: Any, batch: Any, g: Any) -> Any:
     size, dim = batch.shape[0], theta.shape[0]
     scale, low = 0.0, 0.0
@@ -150,16 +163,14 @@ def _cosine_evaluate(terms: Any, theta: Any, batch: Any, g: Any) -> Any:
         scale += terms.s[i]
         low += terms.f_star[i]
     scale /= size
-    bowl, square = 0.0, 0.0
+    height, square = 0.0, 0.0
     for j in range(dim):
         x = theta[j] if abs(theta[j]) > VANISHED else 0.0
-        # 1 - cos x = 2 sin^2(x/2) loses nothing near 0, and sin x = 2 sin(x/2) cos(x/2).
-        half, phi = math.sin(0.5 * x), x
-        bowl += 0.5 * x * x + 4.0 * half * half
-        phi += 4.0 * half * math.cos(0.5 * x)
-        square += phi * phi
-        g[j] = scale * phi
-    loss = scale * bowl
+        slope = bowl_slope(x)
+        height += bowl(x)
+        square += slope * slope
+        g[j] = scale * slope
+    loss = scale * height
     if terms.tilted:
         for i in batch:
             for j in range(dim):
@@ -170,33 +181,29 @@ def _cosine_evaluate(terms: Any, theta: Any, batch: Any, g: Any) -> Any:
 
 def _cosine_trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any) -> Any:
     size, dim = batch.shape[0], theta.shape[0]
-    scale, bowl, tilt = 0.0, 0.0, 0.0
+    scale, height, tilt = 0.0, 0.0, 0.0
     for i in batch:
         scale += terms.s[i]
     for j in range(dim):
-        x = theta[j] - t * g[j]
-        half = math.sin(0.5 * x)
-        bowl += 0.5 * x * x + 4.0 * half * half
+        height += bowl(theta[j] - t * g[j])
     if terms.tilted:
         for i in batch:
             for j in range(dim):
                 tilt += terms.xi[i, j] * (theta[j] - t * g[j])
-    return (scale * bowl - tilt) / size
+    return (scale * height - tilt) / size
 
 
 def _cosine_gap(terms: Any, point: Any) -> Any:
     gap = 0.0
     for x in point:
-        half = math.sin(0.5 * x)
-        gap += 0.5 * x * x + 4.0 * half * half
+        gap += bowl(x)
     return terms.mean_s * gap
 
 
 def _cosine_full_sqnorm(terms: Any, point: Any) -> Any:
     square = 0.0
     for x in point:
-        phi = x + 4.0 * math.sin(0.5 * x) * math.cos(0.5 * x)
-        square += phi * phi
+        square += bowl_slope(x) ** 2
     return terms.mean_s * terms.mean_s * square
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
 from heavystep.arrays import Array
 from heavystep.experiments.figure1 import BETAS
@@ -35,9 +36,10 @@ def draw(figure: Figure, results: Results, folder: Path) -> list[Path]:
     """Write ``NAME.png`` and ``NAME.pdf``; returns their paths."""
     with mpl.rc_context(STYLE):
         canvas = Canvas(figsize=(9.0, 4.9), layout="constrained")
-        axes = canvas.subplots(2, 4).flat
+        axes = list(canvas.subplots(2, 4).flat)
         for ax, panel in zip(axes, figure.panels, strict=True):
             _panel(ax, panel, results)
+        _legend(canvas, axes)
         run = figure.panels[0].curves[0].run
         canvas.suptitle(
             f"{figure.title}: {run.seeds} runs of {run.iterations:,} steps", fontsize=8.0
@@ -65,16 +67,32 @@ def _panel(ax: Any, panel: Panel, results: Results) -> None:
         ax.plot(result.k, _visible(middle), label=label, linewidth=1.2, **look)
         promised = _promised(curve, result.k, middle)
         ax.plot(result.k, promised, color=look["color"], linewidth=0.4, alpha=0.8)
-    ax.plot([], [], color="grey", linewidth=0.4, label="bound of the theorem")
-    if panel.curves[-1].diminishing:
-        ax.plot([], [], color=DIMINISHING, linewidth=0.4, label="slope of 1/S_k")
-    ax.set_title(f"({panel.id}) {panel.title}")
+    ax.set_title(f"({panel.id}) " + panel.title.replace(", ", "\n", 1))
     ax.set_xlabel("k")
     ax.set_ylabel(panel.ylabel)
     ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)
     if ax.get_ylim()[0] < LOWEST:
-        ax.set_ylim(bottom=LOWEST)
-    ax.legend(frameon=False, loc="lower left", handlelength=1.8, labelspacing=0.25)
+        highest = max(
+            np.nanmax(line.get_ydata()) for line in ax.get_lines() if len(line.get_ydata())
+        )
+        ax.set_ylim(LOWEST, 10.0 * highest)
+
+
+def _legend(canvas: Canvas, axes: list[Any]) -> None:
+    """One for all panels, below them: a momentum looks the same in each."""
+    named: dict[str, Any] = {}
+    for ax in axes:
+        lines, labels = ax.get_legend_handles_labels()
+        named |= dict(zip(labels, lines, strict=True))
+    named["bound of the theorem"] = Line2D([], [], color="grey", linewidth=0.4)
+    named["slope of 1/S_k (diminishing)"] = Line2D([], [], color=DIMINISHING, linewidth=0.4)
+    canvas.legend(
+        list(named.values()),
+        list(named),
+        loc="outside lower center",
+        ncol=len(named),
+        frameon=False,
+    )
 
 
 def _look(curve: Curve) -> dict[str, Any]:
