@@ -343,6 +343,19 @@ def test_a_folder_in_which_only_the_mark_was_begun_is_ours(tmp_path):
     assert (tmp_path / MARK).exists()
 
 
+def test_what_a_killed_process_left_is_swept_up_later(tmp_path):
+    claim_folder(tmp_path)
+    old, new = tmp_path / ".figure1.png.abc", tmp_path / "figure1" / ".x.parquet.def"
+    new.parent.mkdir()
+    for path in (old, new):
+        path.write_text("half")
+    os.utime(old, (0, 0))
+    claim_folder(tmp_path)
+    assert not old.exists()
+    assert new.exists()
+    assert (tmp_path / MARK).exists()
+
+
 def test_without_the_extra_one_line_says_what_to_install(tmp_path):
     blocked = (
         "import sys; [sys.modules.__setitem__(m, None) for m in ('numba', 'pyarrow', 'matplotlib')]"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from heavystep.experiments.store import Store, write_atomically
 
 MARK = ".heavystep"
 """A file that says that a folder is ours."""
+ORPHANED = 3600.0
+"""Seconds after which a temporary file has no owner."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,17 @@ def claim_folder(out: Path) -> None:
         ):
             raise ValueError(f"{out} holds other files: give an empty or new folder with --out")
         write_atomically(out / MARK, lambda part: part.write_text("made by heavystep reproduce\n"))
+        _sweep(out)
     except OSError as error:
         reason = error.strerror or os.strerror(error.errno or 0)
         raise ValueError(f"cannot write to {out}: {reason}") from None
+
+
+def _sweep(out: Path) -> None:
+    """Remove what a killed process left half-written, long enough ago that none writes it now."""
+    for path in out.rglob(".*"):
+        if path.is_file() and path.name != MARK and time.time() - path.stat().st_mtime > ORPHANED:
+            path.unlink(missing_ok=True)
 
 
 def read_claims(out: Path) -> list[Claim]:
