@@ -185,10 +185,25 @@ def test_strong_growth_converges_to_the_smallest_normal_numbers(rule):
     result = trajectories(problem, method, seeds=[0], iterations=40_000)
     assert result.metrics["gap_last"][0, -1] < 1e-300
     assert result.metrics["trials"][0, -1] < 2 * 40_000
+    assert result.metrics["best"][0, -1] == 0.0  # squares below the normal numbers count as 0
     # The gap falls through every decade: no stall where 1 - cos would have.
     values = result.metrics["gap_last"][0]
     falling = values[(values > 1e-290) & (result.k > 1000)]
     assert (np.diff(np.log10(falling)) < 0).all()
+
+
+def test_no_subnormal_number_is_carried_on():
+    """Arithmetic on them is slow: what would become one is 0 instead."""
+    problem = paper_cosine("strong_growth")
+    limit = nonconvex_step_limit("polyak", L=problem.L, rho=problem.rho, beta=0.5, c=0.75)
+    method = Method("polyak", 0.5, 0.75, 0.8 * limit)
+    one, tiny = run._Run(problem, 0, np.array([20_000])), np.finfo(np.float64).tiny
+    terms, rule, drawn = terms_of(problem), run._rule(method), np.empty((0, 1), dtype=np.int64)
+    for first in range(0, 20_000, 100):
+        one.advance(terms, rule, run._parameters(problem, method, first, 100), first, drawn)
+        moves = abs(one.state.displacement)
+        assert ((moves == 0.0) | (moves >= tiny)).all()
+    assert (one.state.displacement == 0.0).all()
 
 
 def test_log_grid():
