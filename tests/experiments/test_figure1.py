@@ -296,6 +296,9 @@ def test_reproduce_writes_everything_and_claims_reads_it(tmp_path):
     shown = invoke("claims", "--out", str(out))
     assert shown.exit_code == int(not all(entry["holds"] for entry in entries))
     assert "figure1.a.bound" in shown.stdout
+    assert "figure1: 2 runs of 1,000 steps" in shown.stderr
+    (out / "figure1" / "claims.json").write_text("[]")
+    assert invoke("claims", "--out", str(out)).stdout == shown.stdout  # from the runs, not from it
     picture = (out / "figure1.png").read_bytes()
     again = invoke("reproduce", "figure1", *ARGUMENTS, "--out", str(out))
     assert "28 of 28 runs are there already" in again.output
@@ -311,7 +314,7 @@ BAD = [
         r"iterations must be <= 1e+10, got 1000",
     ),
     (["reproduce", "figure1", "--jobs", "0"], r"jobs must be >= 1, got 0"),
-    (["claims", "--out", "nowhere"], r"no claims under nowhere"),
+    (["claims", "--out", "nowhere"], r"no complete runs under nowhere"),
 ]
 
 
@@ -354,6 +357,20 @@ def test_what_a_killed_process_left_is_swept_up_later(tmp_path):
     assert not old.exists()
     assert new.exists()
     assert (tmp_path / MARK).exists()
+
+
+def test_claims_need_all_runs(made, tmp_path):
+    _, store, _ = made
+    runs = tmp_path / "figure1" / "runs"
+    runs.mkdir(parents=True)
+    for path in store.folder.iterdir():
+        (runs / path.name).write_bytes(path.read_bytes())
+    assert invoke("claims", "--out", str(tmp_path)).exit_code in (0, 1)
+    damage_data(next(runs.iterdir()))
+    result = invoke("claims", "--out", str(tmp_path))
+    assert result.exit_code == 2
+    assert "has to be run again" in result.stderr
+    assert "no complete runs" in result.stderr
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path):

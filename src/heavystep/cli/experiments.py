@@ -56,10 +56,10 @@ def reproduce(
 
 @told
 def claims(out: Out = Path("results")) -> None:
-    """Every claim about the figures that were reproduced: holds or not, with its numbers."""
-    from heavystep.experiments.reproduce import read_claims
+    """Every claim about the figures that were reproduced, evaluated on the stored runs."""
+    from heavystep.experiments.reproduce import evaluate_claims
 
-    found = read_claims(out.expanduser())
+    found = evaluate_claims(out.expanduser(), lambda text: typer.echo(text, err=True))
     _show(found)
     _leave(found)
 
@@ -67,10 +67,7 @@ def claims(out: Out = Path("results")) -> None:
 def _show(found: "list[Claim]") -> None:
     table = Table("claim", "holds", "text", Column("measured", overflow="fold"))
     for claim in found:
-        numbers = ", ".join(
-            f"{name}: {value:.3g}" if isinstance(value, (int, float)) else f"{name}: {value}"
-            for name, value in claim.measured.items()
-        )
+        numbers = ", ".join(f"{name}: {value:.3g}" for name, value in claim.measured.items())
         table.add_row(claim.id, "yes" if claim.holds else "NO", claim.text, numbers)
     console = Console()
     (console if console.is_terminal else Console(width=160)).print(table)

@@ -3,13 +3,14 @@
 import json
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from heavystep.experiments.claims import Claim
 from heavystep.experiments.figures import FIGURES
 from heavystep.experiments.plot import draw
-from heavystep.experiments.runner import Progress, complete
+from heavystep.experiments.runner import Progress, complete, kept
 from heavystep.experiments.store import Store, write_atomically
 
 MARK = ".heavystep"
@@ -75,20 +76,25 @@ def _sweep(out: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def read_claims(out: Path) -> list[Claim]:
-    """The claims of every figure under ``out``.
+def evaluate_claims(out: Path, note: Callable[[str], None]) -> list[Claim]:
+    """The claims of every figure under ``out``, evaluated anew on its stored runs.
+
+    Where runs of several sizes are there, those with the most steps count.
 
     Raises:
-        ValueError: there are none, or a file cannot be read.
+        ValueError: no figure's runs are complete, for the present mathematics.
     """
-    claims = []
-    for path in sorted(out.glob("*/claims.json")):
-        try:
-            entries = json.loads(path.read_text())
-            found = [Claim(e["id"], e["text"], e["holds"] is True, e["measured"]) for e in entries]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} is not a list of claims: {error}") from None
-        claims += [Claim(f"{path.parent.name}.{c.id}", c.text, c.holds, c.measured) for c in found]
+    claims: list[Claim] = []
+    for name, known in FIGURES.items():
+        store = Store(out / name / "runs")
+        for sizes in sorted(store.sizes(), key=lambda size: -size["seeds"] * size["iterations"]):
+            figure = known.make(**sizes)
+            results = kept(figure.runs(), store, note)
+            if len(results) == len(figure.runs()):
+                found = known.claims(figure, results)
+                note(f"{name}: {sizes['seeds']} runs of {sizes['iterations']:,} steps")
+                claims += [replace(claim, id=f"{name}.{claim.id}") for claim in found]
+                break
     if not claims:
-        raise ValueError(f"no claims under {out}: run heavystep reproduce figure1 first")
+        raise ValueError(f"no complete runs under {out}: run heavystep reproduce figure1 first")
     return claims

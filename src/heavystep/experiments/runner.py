@@ -38,7 +38,7 @@ def complete(
     Stopped at any moment, it loses at most the run in flight; called again it goes on there.
     """
     runs = figure.runs()
-    results = {} if force else _kept(runs, store, progress.note)
+    results = {} if force else kept(runs, store, progress.note)
     missing = {key: run for key, run in runs.items() if key not in results}
     steps = sum(run.seeds * run.iterations for run in missing.values())
     progress.start(len(runs), len(results), steps)
@@ -57,13 +57,14 @@ def complete(
     return results
 
 
-def _kept(runs: dict[str, RunSpec], store: Store, note: Callable[[str], None]) -> Results:
+def kept(runs: dict[str, RunSpec], store: Store, note: Callable[[str], None]) -> Results:
+    """The runs that are there and whole; a damaged one is noted and left out."""
     results = {}
     for key, run in runs.items():
         try:
             found = store.load(run)
         except DamagedError as damage:
-            note(f"{damage}; it is run again")
+            note(f"{damage}; it has to be run again")
             continue
         if found is not None:
             results[key] = found

@@ -1,5 +1,6 @@
 """Runs on disk: one Parquet file each, whole or not there."""
 
+import json
 import os
 import tempfile
 from collections.abc import Callable
@@ -43,6 +44,18 @@ class Store:
         write_atomically(
             self.path(run), lambda path: pq.write_table(table, path, write_page_checksum=True)
         )
+
+    def sizes(self) -> list[dict[str, int]]:
+        """Numbers of seeds and iterations for which there are runs."""
+        found = set()
+        for path in self.folder.glob("*.parquet"):
+            try:
+                metadata = pq.read_schema(path).metadata or {}
+                run = json.loads(metadata[SPECIFICATION])["run"]
+                found.add((int(run["seeds"]), int(run["iterations"])))
+            except (OSError, KeyError, TypeError, ValueError, pa.ArrowException):
+                continue  # not one of ours, or damaged: whoever needs it will say so
+        return [{"seeds": seeds, "iterations": iterations} for seeds, iterations in found]
 
     def load(self, run: RunSpec) -> Trajectories | None:
         """A run that is complete, None if there is none.
