@@ -114,6 +114,12 @@ def trajectories(
 
     Raises:
         ValueError: a run diverged, or an argument is out of range.
+
+    >>> from heavystep.problems import paper_least_squares
+    >>> method = Method("polyak", beta=0.9, c=0.75, gamma_max=1.0)
+    >>> result = trajectories(paper_least_squares(), method, seeds=[0, 1], iterations=100)
+    >>> result.metrics["gap_average"].shape == (2, len(result.k))
+    True
     """
     validation.integer("iterations", iterations, least=1)
     validation.integer("batch_size", batch_size, least=1)
