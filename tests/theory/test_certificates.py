@@ -275,6 +275,31 @@ def test_recursions_are_the_papers():
         assert got == pytest.approx(want, rel=1e-12)
 
 
+def test_recursions_are_fed_with_the_run():
+    """The bound of the table, from the record by hand."""
+    problem = SECTION_5["noise"]
+    record = diminishing_run("polyak", problem, steps=12)
+    bound = certify(record, problem, schedules=LAWS)["Recursion of Theorem 6"].bound
+    dist = square(record.iterates - problem.theta_star)
+    optimal = problem.losses(np.broadcast_to(problem.theta_star, (6, 12, 20)), record.samples)
+    for k in range(12):
+        moved = square(record.iterates[:, k] - record.iterates[:, max(k - 1, 0)])
+        want = reference.diminishing_distance(
+            dist[:, k], moved, record.loss[:, k], optimal[:, k], record.gamma[:, k],
+            LAWS.eta(k), LAWS.beta(k), 0.75,
+        )  # fmt: skip
+        np.testing.assert_allclose(bound[:, k], want, rtol=1e-12)
+    _, record = section_5_run("noise", "polyak", runs=2, steps=12, beta=0.5)
+    bound = certify(record, problem)["Recursion of Theorem 2"].bound
+    dist = square(record.iterates - problem.theta_star)
+    optimal = problem.losses(np.broadcast_to(problem.theta_star, (2, 12, 20)), record.samples)
+    for r in range(2):
+        want = reference.distance_recursion(
+            dist[r], record.gamma[r], record.loss[r], optimal[r], 0.5, 0.75, 11
+        )
+        assert bound[r, 11] == pytest.approx(want, rel=1e-12)
+
+
 def test_other_starts_have_other_bounds():
     """Theorem 4's sum is bounded by the distance of each run's own start."""
     starts = [0.01, 0.01, 0.01, 10.0, 0.1]
