@@ -42,7 +42,7 @@ def measure(name, rule, beta, runs, steps):
         certificate = certify(record, problem)
     setting = {"problem": name, "rule": rule, "beta": beta}
     for check in certificate.checks:
-        row = {**check.row(), "blurred": check.blurred(check.tightest)}
+        row = {**check.row(), "blurred": bool(check.blurred[check.tightest])}
         yield from ({**row, **setting, **at} for at in _entries(check))
     for result, reason in certificate.skipped.items():
         yield {"result": result, "skipped": f"{name}, {rule}: {reason}"}

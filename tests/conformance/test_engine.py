@@ -1,5 +1,9 @@
 """Compiled trajectories equal the literal loop and the torch optimizers, run by run."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -336,3 +340,14 @@ def test_kernels_are_keyed_by_all_their_sources(tmp_path, monkeypatch):
         assert str(before).startswith(str(tmp_path / "cache"))
     finally:
         kernel_cache.source_hash.cache_clear()
+
+
+def test_without_the_compiler_one_line_says_so(tmp_path):
+    command = [sys.executable, "-m", "heavystep", "reproduce", "figure1", "--quick"]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    made = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+    )
+    assert made.returncode == 2
+    assert "unset NUMBA_DISABLE_JIT" in made.stderr
+    assert "Traceback" not in made.stderr

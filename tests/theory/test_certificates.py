@@ -330,6 +330,15 @@ def test_sigma_counts_from_the_lower_bound_that_was_used(bound, valid, checked):
         assert "needs lower bounds <= f*(x)" in certificate.skipped["Theorem 2"]
 
 
+def test_bounds_above_the_infima_are_refused_for_non_convex_runs_too():
+    problem, record = section_5_run("strong growth", "polyak", runs=5, steps=4)
+    high = replace(record, f_star=record.f_star + 0.5, loss=record.loss)
+    for known in (high, replace(high, samples=None)):
+        skipped = certify(known, problem).skipped
+        for theorem in ("Theorem 3", "Theorem 5"):
+            assert "needs lower bounds <= f*(x)" in skipped[theorem]
+
+
 def test_a_line_search_without_a_lower_bound_is_certified():
     problem = LeastSquares([[1.0, 0.0], [0.0, 2.0]], [1.0, 2.0])
     record = torch_runs(

@@ -59,14 +59,24 @@ class Check:
         return int((~np.isnan(self.measured)).sum())
 
     @property
+    def _sizes(self) -> Array:
+        sizes: Array = np.maximum(np.maximum(abs(self.bound), abs(self.measured)), TINY)
+        return sizes
+
+    @property
+    def blurred(self) -> Array:
+        """Where the slack is a matter of rounding."""
+        blurred: Array = self.tolerance > RESOLVED * self._sizes
+        return blurred
+
+    @property
     def tightest(self) -> tuple[int, ...]:
         """Index of the step with the least slack for its size; one that fails, if any does.
 
         Steps at which rounding is as large as the numbers come last.
         """
-        size = np.maximum(np.maximum(abs(self.bound), abs(self.measured)), TINY)
-        relative = np.where(np.isnan(self.measured), np.inf, self.slacks / size)
-        blurred = (self.tolerance > RESOLVED * size) & (self.slacks >= -self.tolerance)
+        relative = np.where(np.isnan(self.measured), np.inf, self.slacks / self._sizes)
+        blurred = self.blurred & (self.slacks >= -self.tolerance)
         clear = np.where(blurred, np.inf, relative)
         ranked = clear if np.isfinite(clear).any() else relative
         return tuple(int(i) for i in np.unravel_index(np.argmin(ranked), ranked.shape))
@@ -84,11 +94,6 @@ class Check:
             "slack": float(self.slacks[at]),
             "holds": self.holds,
         }
-
-    def blurred(self, at: tuple[int, ...]) -> bool:
-        """Whether the slack at an index is a matter of rounding."""
-        size = max(abs(float(self.bound[at])), abs(float(self.measured[at])), TINY)
-        return float(self.tolerance[at]) > RESOLVED * size
 
 
 @dataclass(frozen=True, eq=False)

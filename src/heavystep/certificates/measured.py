@@ -100,14 +100,6 @@ class Measured(NamedTuple):
             raise ValueError(f"needs lower bounds <= f*(x), the run used {level:g}")
         return problem.sigma2 + max(0.0, float(exact.mean()) - level)
 
-    def valid_bounds(self) -> None:
-        """Refuse lower bounds above the infima: the rule is then another one."""
-        record, exact = self.path.record, self.problem.f_star
-        known = exact.min() if record.samples is None else exact[record.samples]
-        above = record.f_star > known + self.path.rounding.loss
-        if record.rule == "polyak" and above.any() and record.samples is not None:
-            raise ValueError("needs lower bounds <= f*(x), the run used larger ones")
-
     def dist_sq(self) -> Array:
         """(R, K + 1) squared distances to theta*."""
         return square(self.path.iterates - self.problem.theta_star)

@@ -57,7 +57,9 @@ def path_checks(path: Path, problem: FiniteSum | None) -> Iterator[Check | Skipp
         yield from (Skipped(lemma, str(flaw)) for lemma in ("Lemma 3", "Lemma 4"))
     else:
         yield _identity(path, beta, problem)
-        if problem is not None:
+        if problem is None:
+            yield Skipped("Lemma 4", "needs the problem and its constants")
+        else:
             yield _inequality(path, beta, problem)
     if problem is not None and path.record.scaling in RECURSIONS:
         yield _recursion(path, problem)

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
 from heavystep import validation
 from heavystep.cli.errors import told
+from heavystep.cli.output import show
 from heavystep.cli.progress import RunProgress
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def _show(found: "list[Claim]") -> None:
     for claim in found:
         numbers = ", ".join(f"{name}: {value:.3g}" for name, value in claim.measured.items())
         table.add_row(claim.id, "yes" if claim.holds else "NO", claim.text, numbers)
-    console = Console()
-    (console if console.is_terminal else Console(width=160)).print(table)
+    show(table)
 
 
 def _leave(found: "list[Claim]") -> None:

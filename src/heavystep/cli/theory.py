@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
 from heavystep.cli import options
 from heavystep.cli.errors import told
+from heavystep.cli.output import show
 from heavystep.schedules import Schedules, diminishing_conditions
 from heavystep.theory.advice import advice
 from heavystep.theory.registry import RESULTS, Result
@@ -35,15 +35,7 @@ def registry(context: typer.Context) -> None:
     for result in RESULTS:
         assumptions = "; ".join(result.assumptions)
         table.add_row(result.id, called[result.id], result.statement, assumptions, result.location)
-    _print(table, "heavystep theory NAME --help: what a result needs; 'advice': what it admits.")
-
-
-def _print(*contents: Any) -> None:
-    # A pipe has no width of its own.
-    console = Console()
-    console = console if console.is_terminal else Console(width=160)
-    for content in contents:
-        console.print(content, markup=False, highlight=False)
+    show(table, "heavystep theory NAME --help: what a result needs; 'advice': what it admits.")
 
 
 def _command(result: Result) -> Callable[..., None]:
@@ -61,7 +53,7 @@ def _command(result: Result) -> Callable[..., None]:
         contents = [f"{result.id}: {result.statement}", _constants(promise, k, values)]
         if k is not None:
             contents += _bounds(promise, k, given)
-        _print(*contents)
+        show(*contents)
 
     taken = [p for p in options.parameters(function) if p.name != "k"] + extra
     counts = [options.step_counts()] if result.grid else []
@@ -133,7 +125,7 @@ def _advice(**values: Any) -> None:
         best = "-" if line.best_c is None else f"{line.best_c:.6g}"
         at = "" if line.at_c is None else f" at c = {line.at_c:g}"
         table.add_row(line.theorem, str(line.c), f"{line.gamma_max}{at}", best)
-    _print(table)
+    show(table)
 
 
 @told
@@ -150,7 +142,7 @@ def _schedules(**values: Any) -> None:
     for condition in diminishing_conditions(laws.eta, laws.beta, laws.gamma_max):
         text = condition.text.replace("max_step_power", "gamma_max_power")
         table.add_row(condition.item, "yes" if condition.holds else "NO", text)
-    _print(table)
+    show(table)
     if refusal is not None:
         raise refusal
 

@@ -7,7 +7,14 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array, square
 from heavystep.engine import numpy_rules as numpy_rules
-from heavystep.engine.checks import EPS, MAX_TRIALS, check_rule, check_schedule, checked_samples
+from heavystep.engine.checks import (
+    EPS,
+    MAX_TRIALS,
+    check_rule,
+    check_schedule,
+    checked_samples,
+    schedule_values,
+)
 from heavystep.problems import FiniteSum
 from heavystep.records import Record
 from heavystep.rules import (
@@ -73,12 +80,13 @@ def simulate(
     >>> simulate(problem, "polyak", [[0, 1]], beta=0.0, c=0.5, gamma_max=1.0).iterates.tolist()
     [[[0.0], [0.5], [0.75]]]
     """
-    samples = _checked(problem, rule, samples, c=c, omega=omega)
+    check_rule(rule, c=c, omega=omega)
+    samples = checked_samples(problem, samples, ndim=2)
     runs, steps = samples.shape
     check_schedule("beta", beta, validation.UNIT)
     check_schedule("gamma_max", gamma_max, validation.POSITIVE)
     check_schedule("eta", eta, validation.NON_NEGATIVE)
-    betas, caps, etas = (_values(schedule, steps) for schedule in (beta, gamma_max, eta))
+    betas, caps, etas = (schedule_values(s, np.arange(steps)) for s in (beta, gamma_max, eta))
     iterates = np.empty((runs, steps + 1, problem.dim))
     gradients = np.empty((runs, steps, problem.dim))
     gamma, loss, sqnorm, f_star = (np.empty((runs, steps)) for _ in range(4))
@@ -106,19 +114,6 @@ def simulate(
         accepted=np.ones((runs, steps), dtype=bool),
         iterates=iterates, gradients=gradients, samples=samples,
     )  # fmt: skip
-
-
-def _checked(
-    problem: FiniteSum, rule: str, samples: Any, *, c: float, omega: float | None
-) -> Array:
-    """The samples as an array (R, K), refused if they or the rule's constants are none."""
-    check_rule(rule, c=c, omega=omega)
-    return checked_samples(problem, samples, ndim=2)
-
-
-def _values(schedule: Any, steps: int) -> Array:
-    values = schedule(np.arange(steps)) if isinstance(schedule, PowerLaw) else schedule
-    return np.broadcast_to(np.asarray(values, dtype=np.float64), (steps,))
 
 
 def _search(

@@ -7,6 +7,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.problems import FiniteSum
+from heavystep.schedules import PowerLaw
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_TRIALS = 10_000
@@ -24,6 +25,12 @@ def check_rule(rule: str, *, c: float, omega: float | None) -> None:
 def check_schedule(name: str, schedule: Any, interval: validation.Interval) -> None:
     """Refuse a number, or a power law that starts with one, outside ``interval``."""
     validation.real(name, getattr(schedule, "initial", schedule), interval)
+
+
+def schedule_values(schedule: Any, k: Array) -> Array:
+    """A number or a power law at the steps ``k``, as float64."""
+    values = schedule(k) if isinstance(schedule, PowerLaw) else schedule
+    return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), k.shape))
 
 
 def checked_samples(problem: FiniteSum, samples: Any, ndim: int) -> Array:

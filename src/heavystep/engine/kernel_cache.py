@@ -10,7 +10,7 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -20,16 +20,23 @@ import numba
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 PACKAGE = Path(__file__).parent.parent
 SOURCES = ("rules", "engine")
+COMPILES = not cast(Any, numba.config).DISABLE_JIT
+
+
+def hash_sources(names: Iterable[str]) -> str:
+    """Hash of modules and folders of the package."""
+    digest = hashlib.sha256()
+    for name in names:
+        path = PACKAGE / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 @cache
 def source_hash() -> str:
     """Hash of the mathematics: the rules and the kernels."""
-    digest = hashlib.sha256()
-    for folder in SOURCES:
-        for path in sorted((PACKAGE / folder).glob("*.py")):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+    return hash_sources(SOURCES)
 
 
 def cache_folder() -> Path:

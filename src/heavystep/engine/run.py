@@ -17,7 +17,9 @@ from heavystep.engine.checks import (
     check_rule,
     check_schedule,
     checked_samples,
+    schedule_values,
 )
+from heavystep.engine.kernel_cache import COMPILES
 from heavystep.engine.streams import stream_key
 from heavystep.engine.terms import terms_of
 from heavystep.engine.trajectory import (
@@ -133,6 +135,8 @@ def trajectories(
         wanted = (len(seeds), iterations, batch_size)
         if indices.shape != wanted:
             raise ValueError(f"indices must have shape {wanted}, got {indices.shape}")
+    if not COMPILES:
+        raise ValueError("trajectories are compiled by numba: unset NUMBA_DISABLE_JIT")
     terms, rule = terms_of(problem), _rule(method)
     runs = [_Run(problem, seed, grid) for seed in seeds]
     empty = np.empty((0, batch_size), dtype=np.int64)
@@ -191,10 +195,10 @@ def _rule(method: Method) -> PolyakRule | ArmijoRule:
 def _parameters(problem: FiniteSum, method: Method, first: int, count: int) -> Parameters:
     """The schedules for the steps first .. first + count - 1."""
     k = np.arange(first, first + count)
-    now, eta = _Caps(problem, method, k), _values(method.eta, k)
+    now, eta = _Caps(problem, method, k), schedule_values(method.eta, k)
     weight = np.empty(0)
     if method.average == "weighted":
-        weight = _values(method.eta, k + 1) * _Caps(problem, method, k + 1).least
+        weight = schedule_values(method.eta, k + 1) * _Caps(problem, method, k + 1).least
     return Parameters(now.kappa, now.cap, eta, now.beta, now.least, weight)
 
 
@@ -202,8 +206,8 @@ class _Caps:
     """Momentum, scaling and step bounds before the multiplier, at the steps k."""
 
     def __init__(self, problem: FiniteSum, method: Method, k: Array) -> None:
-        self.beta, self.cap = _values(method.beta, k), _values(method.gamma_max, k)
-        self.kappa = _filled(kappa(method.scaling, self.beta), k)
+        self.beta, self.cap = schedule_values(method.beta, k), schedule_values(method.gamma_max, k)
+        self.kappa = schedule_values(kappa(method.scaling, self.beta), k)
         self.least = smallest_step(
             method.rule,
             L=problem.L,
@@ -212,11 +216,3 @@ class _Caps:
             kappa=self.kappa,
             cap=self.cap,
         )
-
-
-def _values(schedule: Schedule, k: Array) -> Array:
-    return _filled(schedule(k) if isinstance(schedule, PowerLaw) else schedule, k)
-
-
-def _filled(values: Any, k: Array) -> Array:
-    return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), k.shape))

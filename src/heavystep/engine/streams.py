@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.engine import numba_rules as numba_rules
 from heavystep.engine.kernel_cache import kernel
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

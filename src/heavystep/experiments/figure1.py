@@ -33,13 +33,17 @@ def figure1(*, seeds: int = 20, iterations: int = 1_000_000) -> Figure:
                 methods["diminishing"] = diminish(problem, rule)
             curves = tuple(
                 Curve(label, RunSpec(problem, method, seeds, iterations), metric(method, problem),
-                      diminishing=label == "diminishing")
+                      diminishing=label == "diminishing", style=_style(method))
                 for label, method in methods.items()
             )  # fmt: skip
             convex = problem.build().convex
             ylabel = r"$F(\bar\theta_k) - F^\star$" if convex else r"$\min\,\|\nabla F\|^2$"
             panels.append(Panel("abcdefgh"[len(panels)], f"{name}, {title}", ylabel, curves))
     return Figure("figure1", "SHB with Polyak step size and Armijo line search", tuple(panels))
+
+
+def _style(method: Method) -> int:
+    return BETAS.index(method.beta) if isinstance(method.beta, float) else 0
 
 
 def omega_of(rule: str) -> float | None:

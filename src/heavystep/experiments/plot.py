@@ -9,7 +9,6 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from heavystep.arrays import Array
-from heavystep.experiments.figure1 import BETAS
 from heavystep.experiments.runner import Results
 from heavystep.experiments.specification import Curve, Figure, Panel
 from heavystep.experiments.store import write_atomically
@@ -96,11 +95,10 @@ def _legend(canvas: Canvas, axes: list[Any]) -> None:
 
 
 def _look(curve: Curve) -> dict[str, Any]:
-    """One colour and line style for each momentum, the same in every panel."""
+    """Colour and line style of a curve."""
     if curve.diminishing:
         return {"color": DIMINISHING, "linestyle": "-"}
-    number = BETAS.index(float(curve.run.method.beta))  # type: ignore[arg-type]
-    return {"color": COLOURS[number], "linestyle": STYLES[number]}
+    return {"color": COLOURS[curve.style], "linestyle": STYLES[curve.style]}
 
 
 def _visible(values: Array) -> Array:

@@ -5,13 +5,12 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from heavystep.engine.kernel_cache import hash_sources
 from heavystep.engine.run import Method
 from heavystep.problems import FiniteSum, paper_cosine, paper_least_squares
 
-PACKAGE = Path(__file__).parent.parent
 MATHEMATICS = ("arrays.py", "rules", "engine", "problems", "schedules.py", "theory")
 """What a run's numbers come from; claims and plots do not enter."""
 PROBLEMS: dict[str, Callable[..., FiniteSum]] = {
@@ -23,12 +22,7 @@ PROBLEMS: dict[str, Callable[..., FiniteSum]] = {
 @cache
 def mathematics_version() -> str:
     """Hash of the sources that decide a run's numbers."""
-    digest = hashlib.sha256()
-    for name in MATHEMATICS:
-        path = PACKAGE / name
-        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+    return hash_sources(MATHEMATICS)[:16]
 
 
 @dataclass(frozen=True)
@@ -77,6 +71,8 @@ class Curve:
     """A column of :data:`heavystep.engine.trajectory.METRICS`."""
     diminishing: bool = False
     """Drawn as the largest of all runs, because its theorem holds almost surely."""
+    style: int = 0
+    """Colour and line style, the same for one momentum in every panel."""
 
 
 @dataclass(frozen=True)
