@@ -6,31 +6,20 @@ come from, of numba's version and of this machine's kind, so that a change of an
 anew.
 """
 
-import hashlib
-import os
 import platform
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 
+from heavystep.files import cache_home, hash_sources
+
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-PACKAGE = Path(__file__).parent.parent
 SOURCES = ("rules", "engine")
 COMPILES = not cast(Any, numba.config).DISABLE_JIT
-
-
-def hash_sources(names: Iterable[str]) -> str:
-    """Hash of modules and folders of the package."""
-    digest = hashlib.sha256()
-    for name in names:
-        path = PACKAGE / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 @cache
@@ -41,9 +30,8 @@ def source_hash() -> str:
 
 def cache_folder() -> Path:
     """Where compiled kernels are kept; ``HEAVYSTEP_CACHE`` moves it."""
-    home = os.environ.get("HEAVYSTEP_CACHE") or Path.home() / ".cache" / "heavystep"
     python = f"{sys.implementation.cache_tag}-{platform.machine()}-numba-{numba.__version__}"
-    return Path(home) / "kernels" / python / source_hash()[:16]
+    return cache_home() / "kernels" / python / source_hash()[:16]
 
 
 def kernel(function: Kernel) -> Kernel:

@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from heavystep.arrays import Array
 from heavystep.experiments.runner import Results
 from heavystep.experiments.specification import Curve, Figure, Panel
-from heavystep.experiments.store import write_atomically
 from heavystep.experiments.theory_bounds import bound, rate
+from heavystep.files import write_atomically
 
 # Okabe and Ito: distinct for the colour-blind, and in grey by the line styles.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00")

@@ -11,7 +11,8 @@ from heavystep.experiments.claims import Claim
 from heavystep.experiments.figures import FIGURES
 from heavystep.experiments.plot import draw
 from heavystep.experiments.runner import Progress, complete, kept
-from heavystep.experiments.store import Store, write_atomically
+from heavystep.experiments.store import Store
+from heavystep.files import write_atomically
 
 MARK = ".heavystep"
 """A file that says that a folder is ours."""

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from heavystep.engine.kernel_cache import hash_sources
 from heavystep.engine.run import Method
+from heavystep.files import hash_sources
 from heavystep.problems import FiniteSum, paper_cosine, paper_least_squares
 
 MATHEMATICS = ("arrays.py", "rules", "engine", "problems", "schedules.py", "theory")

@@ -1,9 +1,6 @@
 """Runs on disk: one Parquet file each, whole or not there."""
 
 import json
-import os
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +11,7 @@ import pyarrow.parquet as pq
 from heavystep.engine.run import Trajectories
 from heavystep.engine.trajectory import METRICS
 from heavystep.experiments.specification import RunSpec
+from heavystep.files import write_atomically
 
 SPECIFICATION = b"heavystep.specification"
 
@@ -82,21 +80,3 @@ class Store:
             tuple(int(seed) for seed in columns["seed"].reshape(shape)[:, 0]),
             {name: columns[name].reshape(shape) for name in METRICS},
         )
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` make a file beside ``path``, then put it there in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -1,0 +1,42 @@
+"""Files of ours: where they are kept, how they are written, what they were made by."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+
+
+def cache_home() -> Path:
+    """Where what can be made again is kept; ``HEAVYSTEP_CACHE`` moves it."""
+    return Path(os.environ.get("HEAVYSTEP_CACHE") or Path.home() / ".cache" / "heavystep")
+
+
+def hash_sources(names: Iterable[str]) -> str:
+    """Hash of modules and folders of the package."""
+    digest = hashlib.sha256()
+    for name in names:
+        path = PACKAGE / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` make a file beside ``path``, then put it there in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
