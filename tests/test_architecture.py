@@ -27,7 +27,7 @@ LAYERS = {
     "schedules": {"validation"},
     "records": {"arrays", "validation"},
     "theory": {"arrays", "rules", "schedules", "validation", "documentation"},
-    "problems": {"arrays", "validation"},
+    "problems": {"arrays", "sparse", "validation"},
     "engine": {
         "arrays",
         "files",
@@ -70,7 +70,7 @@ OUTSIDE = {
     "problems": {"numpy"},
     "certificates": {"numpy"},
     "optim": {"torch", "numpy"},
-    "engine": {"numba", "numpy"},
+    "engine": {"llvmlite", "numba", "numpy"},
     "experiments": {"torch", "numpy", "scipy", "sklearn", "matplotlib", "pyarrow"},
     "cli": {"typer", "rich", "numpy"},
 }

@@ -84,8 +84,7 @@ class SparseRows:
         array([0.6, 0.8])
         """
         norms = self.norms()
-        scale = np.divide(1.0, norms, out=np.ones_like(norms), where=norms > 0.0)
-        values = self.values * scale[self.row_of_entries()]
+        values = self.values / np.where(norms > 0.0, norms, 1.0)[self.row_of_entries()]
         return SparseRows(self.indptr, self.indices, values.astype(self.values.dtype), self.dim)
 
     def dot(self, theta: Array) -> Array:

@@ -10,11 +10,14 @@ import torch
 
 import heavystep
 import reference
+from heavystep import files
 from heavystep.engine import kernel_cache, run
-from heavystep.engine.run import Method, log_grid, trajectories
+from heavystep.engine import method as engine_method
+from heavystep.engine.layout import terms_of
+from heavystep.engine.method import Method
+from heavystep.engine.run import Run, log_grid, trajectories
 from heavystep.engine.streams import index_stream
-from heavystep.engine.terms import terms_of
-from heavystep.engine.trajectory import METRICS
+from heavystep.engine.watch import THEORY_METRICS as METRICS
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression, paper_cosine
 from heavystep.schedules import PowerLaw
 from heavystep.theory import nonconvex_step_limit
@@ -126,9 +129,8 @@ def test_iterates_agree_to_twelve_digits(name, rule, setting):
     indices = RNG.integers(0, 12, size=(STEPS, 2))
     iterates, _ = literal(problem, rule, setting, indices)
     method = Method(rule, **RULES[rule], **SETTINGS[setting])
-    one = run._Run(problem, 0, np.array([STEPS]))
-    parameters = run._parameters(problem, method, 0, STEPS)
-    assert one.advance(terms_of(problem), run._rule(method), parameters, 0, indices) == STEPS
+    one = Run(problem, method, 0, np.array([STEPS]))
+    assert one.advance(STEPS, indices) == STEPS
     np.testing.assert_allclose(one.state.theta, iterates[-1], rtol=1e-12, atol=1e-13)
 
 
@@ -201,10 +203,10 @@ def test_no_subnormal_number_is_carried_on():
     problem = paper_cosine("strong_growth")
     limit = nonconvex_step_limit("polyak", L=problem.L, rho=problem.rho, beta=0.5, c=0.75)
     method = Method("polyak", 0.5, 0.75, 0.8 * limit)
-    one, tiny = run._Run(problem, 0, np.array([20_000])), np.finfo(np.float64).tiny
-    terms, rule, drawn = terms_of(problem), run._rule(method), np.empty((0, 1), dtype=np.int64)
-    for first in range(0, 20_000, 100):
-        one.advance(terms, rule, run._parameters(problem, method, first, 100), first, drawn)
+    one, tiny = Run(problem, method, 0, np.array([20_000])), np.finfo(np.float64).tiny
+    drawn = np.empty((0, 1), dtype=np.int64)
+    for _ in range(200):
+        one.advance(100, drawn)
         moves = abs(one.state.displacement)
         assert ((moves == 0.0) | (moves >= tiny)).all()
     assert (one.state.displacement == 0.0).all()
@@ -277,7 +279,7 @@ def test_methods_are_in_range(changes, message):
 
 
 def test_a_search_that_fails_is_told(monkeypatch):
-    monkeypatch.setattr(run, "MAX_TRIALS", 1)
+    monkeypatch.setattr(engine_method, "MAX_TRIALS", 1)
     method = Method("armijo", 0.5, 0.75, 1.0, 0.99)
     with pytest.raises(ValueError, match="no trial step accepted"):
         trajectories(PROBLEMS["least squares"], method, seeds=[0], iterations=50)
@@ -322,7 +324,7 @@ def test_kernels_are_keyed_by_all_their_sources(tmp_path, monkeypatch):
     for folder in kernel_cache.SOURCES:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "one.py").write_text("x = 1\n")
-    monkeypatch.setattr(kernel_cache, "PACKAGE", tmp_path)
+    monkeypatch.setattr(files, "PACKAGE", tmp_path)
     monkeypatch.setenv("HEAVYSTEP_CACHE", str(tmp_path / "cache"))
 
     def folder():

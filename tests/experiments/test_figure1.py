@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import reference
 from heavystep.cli.app import app
 from heavystep.engine.run import Trajectories, log_grid
-from heavystep.engine.trajectory import METRICS
+from heavystep.engine.watch import THEORY_METRICS as METRICS
 from heavystep.experiments import plot, specification
 from heavystep.experiments.claims import figure1_claims, slope
 from heavystep.experiments.figure1 import BETAS, figure1

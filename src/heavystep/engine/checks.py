@@ -6,7 +6,7 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.problems import FiniteSum
+from heavystep.problems import FiniteSum, SparseLogistic
 from heavystep.schedules import PowerLaw
 
 EPS = float(np.finfo(np.float64).eps)
@@ -33,7 +33,7 @@ def schedule_values(schedule: Any, k: Array) -> Array:
     return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), k.shape))
 
 
-def checked_samples(problem: FiniteSum, samples: Any, ndim: int) -> Array:
+def checked_samples(problem: FiniteSum | SparseLogistic, samples: Any, ndim: int) -> Array:
     """Indices of terms as an array, refused if they are not: kernels do not look."""
     array = np.asarray(samples)
     if array.ndim != ndim or not array.size or not np.issubdtype(array.dtype, np.integer):

@@ -11,58 +11,24 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.engine.checks import (
-    EPS,
-    MAX_TRIALS,
-    check_rule,
-    check_schedule,
-    checked_samples,
-    schedule_values,
-)
+from heavystep.engine.checks import EPS, checked_samples
 from heavystep.engine.kernel_cache import COMPILES
+from heavystep.engine.layout import terms_of
+from heavystep.engine.method import Method
 from heavystep.engine.streams import stream_key
-from heavystep.engine.terms import terms_of
-from heavystep.engine.trajectory import (
-    METRICS,
+from heavystep.engine.trajectory import Scene, State, advance
+from heavystep.engine.watch import (
     ROUNDINGS,
-    ArmijoRule,
-    Parameters,
-    PolyakRule,
-    Scene,
-    State,
-    advance,
+    THEORY_METRICS,
+    TRAINING_METRICS,
+    TheoryWatch,
+    TrainingWatch,
 )
-from heavystep.problems import FiniteSum
-from heavystep.rules import SCALINGS, kappa
-from heavystep.schedules import PowerLaw
-from heavystep.theory.step_bounds import smallest_step
+from heavystep.problems import FiniteSum, SparseLogistic
+from heavystep.rules import FIRST_STEP
 
 CHUNK = 1 << 16
-Schedule = float | PowerLaw
-
-
-@dataclass(frozen=True)
-class Method:
-    """Stochastic heavy ball with one of the two rules; schedules where there are power laws."""
-
-    rule: str
-    beta: Schedule
-    c: float
-    gamma_max: Schedule
-    omega: float | None = None
-    eta: Schedule = 1.0
-    scaling: str = "theory"
-    average: str = "uniform"
-    """``"uniform"``: theta_0 .. theta_{k-1} (Theorem 2); ``"weighted"``: theta_1 .. theta_k with
-    weights eta_m gamma_min,m (Theorem 6)."""
-
-    def __post_init__(self) -> None:
-        check_rule(self.rule, c=self.c, omega=self.omega)
-        check_schedule("beta", self.beta, validation.UNIT)
-        check_schedule("gamma_max", self.gamma_max, validation.POSITIVE)
-        check_schedule("eta", self.eta, validation.NON_NEGATIVE)
-        validation.choice("scaling", self.scaling, SCALINGS)
-        validation.choice("average", self.average, ("uniform", "weighted"))
+Problem = FiniteSum | SparseLogistic
 
 
 @dataclass(frozen=True)
@@ -73,7 +39,8 @@ class Trajectories:
     """(G,) numbers of steps."""
     seeds: tuple[int, ...]
     metrics: dict[str, Array]
-    """Each of :data:`METRICS`, (seeds, G)."""
+    """(seeds, G) each: :data:`~heavystep.engine.watch.THEORY_METRICS`, or
+    :data:`~heavystep.engine.watch.TRAINING_METRICS` for sparse logistic regression."""
 
 
 def log_grid(iterations: int, points: int = 200) -> Array:
@@ -87,7 +54,7 @@ def log_grid(iterations: int, points: int = 200) -> Array:
 
 
 def trajectories(
-    problem: FiniteSum,
+    problem: Problem,
     method: Method,
     *,
     seeds: Sequence[int],
@@ -104,7 +71,7 @@ def trajectories(
     seeds change a run.
 
     Args:
-        problem: a finite sum with kernels.
+        problem: a problem with kernels.
         method: what to run.
         seeds: one run each.
         iterations: steps of each run.
@@ -137,14 +104,13 @@ def trajectories(
             raise ValueError(f"indices must have shape {wanted}, got {indices.shape}")
     if not COMPILES:
         raise ValueError("trajectories are compiled by numba: unset NUMBA_DISABLE_JIT")
-    terms, rule = terms_of(problem), _rule(method)
-    runs = [_Run(problem, seed, grid) for seed in seeds]
+    runs = [Run(problem, method, seed, grid) for seed in seeds]
     empty = np.empty((0, batch_size), dtype=np.int64)
 
-    def go(run: int, first: int, parameters: Parameters) -> None:
-        part = empty if indices is None else indices[run, first : first + len(parameters.cap)]
-        done = runs[run].advance(terms, rule, parameters, first, part)
-        if done < len(parameters.cap):
+    def go(run: int, first: int, count: int) -> None:
+        part = empty if indices is None else indices[run, first : first + count]
+        done = runs[run].advance(count, part)
+        if done < count:
             raise ValueError(
                 f"seed {seeds[run]} stopped at step {first + done}: loss or gradient not finite, "
                 "or no trial step accepted"
@@ -153,12 +119,17 @@ def trajectories(
 
     with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
         for first in range(0, iterations, CHUNK):
-            parameters = _parameters(problem, method, first, min(CHUNK, iterations - first))
-            for _ in pool.map(lambda r: go(r, first, parameters), range(len(runs))):  # noqa: B023
+            count = min(CHUNK, iterations - first)
+            for _ in pool.map(lambda r: go(r, first, count), range(len(runs))):  # noqa: B023
                 pass
     stacked = np.stack([run.out for run in runs])
-    columns = {name: stacked[:, :, column] for column, name in enumerate(METRICS)}
+    columns = {name: stacked[:, :, column] for column, name in enumerate(metric_names(problem))}
     return Trajectories(grid, tuple(seeds), columns)
+
+
+def metric_names(problem: Problem) -> tuple[str, ...]:
+    """What is recorded of a problem's runs."""
+    return TRAINING_METRICS if isinstance(problem, SparseLogistic) else THEORY_METRICS
 
 
 def _checked_grid(grid: Array, iterations: int) -> Array:
@@ -169,50 +140,47 @@ def _checked_grid(grid: Array, iterations: int) -> Array:
     return counts.astype(np.int64)
 
 
-class _Run:
+class Run:
     """One seed's state and records."""
 
-    def __init__(self, problem: FiniteSum, seed: int, grid: Array) -> None:
-        dim = problem.dim
-        numbers = np.array([0.0, inf, inf, inf, 0.0, 0.0])
-        self.state = State(np.array(problem.theta0), np.zeros(dim), np.zeros(dim), numbers)
-        size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
-        self.scene = Scene(grid, stream_key(seed), ROUNDINGS * EPS * float(size), problem.L)
-        self.out = np.full((len(grid), len(METRICS)), np.nan)
+    def __init__(self, problem: Problem, method: Method, seed: int, grid: Array) -> None:
+        self.problem, self.method = problem, method
+        self.terms, self.rule = terms_of(problem), method.kernel_rule()
+        theta = np.array(problem.theta0)
+        self.state = State(theta, np.zeros_like(theta), np.array([FIRST_STEP]))
+        self.scene = Scene(grid, stream_key(seed), problem.n, method.growth_factor())
+        self.watch = _watch(problem)
+        self.out = np.full((len(grid), len(metric_names(problem))), np.nan)
+        self.steps = 0
 
-    def advance(self, terms: Any, rule: Any, parameters: Any, first: int, indices: Any) -> int:
-        return int(
-            advance(terms, rule, parameters, self.state, self.scene, first, indices, self.out)
+    def advance(self, count: int, indices: Any) -> int:
+        """Take ``count`` steps and return how many succeeded.
+
+        Args:
+            count: how many.
+            indices: (count, batch) samples, or (0, batch) for those of the seed's stream.
+        """
+        parameters = self.method.parameters(self.problem.L, self.steps, count)
+        done = advance(
+            self.terms,
+            self.rule,
+            self.watch,
+            parameters,
+            self.state,
+            self.scene,
+            self.steps,
+            indices,
+            self.out,
         )
+        self.steps += int(done)
+        return int(done)
 
 
-def _rule(method: Method) -> PolyakRule | ArmijoRule:
-    if method.omega is None:
-        return PolyakRule(method.c)
-    return ArmijoRule(method.c, method.omega, MAX_TRIALS)
-
-
-def _parameters(problem: FiniteSum, method: Method, first: int, count: int) -> Parameters:
-    """The schedules for the steps first .. first + count - 1."""
-    k = np.arange(first, first + count)
-    now, eta = _Caps(problem, method, k), schedule_values(method.eta, k)
-    weight = np.empty(0)
-    if method.average == "weighted":
-        weight = schedule_values(method.eta, k + 1) * _Caps(problem, method, k + 1).least
-    return Parameters(now.kappa, now.cap, eta, now.beta, now.least, weight)
-
-
-class _Caps:
-    """Momentum, scaling and step bounds before the multiplier, at the steps k."""
-
-    def __init__(self, problem: FiniteSum, method: Method, k: Array) -> None:
-        self.beta, self.cap = schedule_values(method.beta, k), schedule_values(method.gamma_max, k)
-        self.kappa = schedule_values(kappa(method.scaling, self.beta), k)
-        self.least = smallest_step(
-            method.rule,
-            L=problem.L,
-            c=method.c,
-            omega=method.omega,
-            kappa=self.kappa,
-            cap=self.cap,
-        )
+def _watch(problem: Problem) -> TheoryWatch | TrainingWatch:
+    if isinstance(problem, SparseLogistic):
+        return TrainingWatch(np.zeros(5))
+    numbers = np.array([0.0, inf, inf, inf, 0.0, 0.0])
+    size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
+    return TheoryWatch(
+        np.zeros(problem.dim), numbers, ROUNDINGS * EPS * float(size), float(problem.L)
+    )

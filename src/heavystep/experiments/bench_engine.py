@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from heavystep.engine.batch import draw_samples, simulate
-from heavystep.engine.run import Method, trajectories
+from heavystep.engine.method import Method
+from heavystep.engine.run import trajectories
 from heavystep.experiments.figure1 import BETAS, standard
 from heavystep.experiments.specification import ProblemSpec
 from heavystep.optim import SHBPolyak

@@ -7,7 +7,7 @@ the tilted non-convex loss is its exact minimum; the weights of the weighted ave
 of Lemma 5. Odd panels are SHB-PS, even ones SHB-ALS.
 """
 
-from heavystep.engine.run import Method
+from heavystep.engine.method import Method
 from heavystep.experiments.specification import Curve, Figure, Panel, ProblemSpec, RunSpec
 from heavystep.schedules import Schedules
 from heavystep.theory import nonconvex_step_limit

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from heavystep.engine.run import Method
+from heavystep.engine.method import Method
 from heavystep.files import hash_sources
 from heavystep.problems import FiniteSum, paper_cosine, paper_least_squares
 

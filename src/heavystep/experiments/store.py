@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from heavystep.engine.run import Trajectories
-from heavystep.engine.trajectory import METRICS
+from heavystep.engine.watch import THEORY_METRICS as METRICS
 from heavystep.experiments.specification import RunSpec
 from heavystep.files import write_atomically
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from heavystep import theory
 from heavystep.arrays import Array, square
-from heavystep.engine.run import Method
+from heavystep.engine.method import Method
 from heavystep.experiments.specification import RunSpec
 from heavystep.problems import FiniteSum
 from heavystep.schedules import PowerLaw, Schedules

@@ -5,12 +5,14 @@ from heavystep.problems.cosine import Cosine
 from heavystep.problems.least_squares import LeastSquares
 from heavystep.problems.logistic import LogisticRegression
 from heavystep.problems.section5 import paper_cosine, paper_least_squares
+from heavystep.problems.sparse_logistic import SparseLogistic
 
 __all__ = [
     "Cosine",
     "FiniteSum",
     "LeastSquares",
     "LogisticRegression",
+    "SparseLogistic",
     "paper_cosine",
     "paper_least_squares",
 ]

@@ -1,0 +1,26 @@
+"""From a problem to the data that its kernels read."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from heavystep.engine.cosine import cosine_terms
+from heavystep.engine.least_squares import least_squares_terms
+from heavystep.engine.logistic import logistic_terms
+from heavystep.problems import Cosine, LeastSquares, SparseLogistic
+
+LAYOUTS: dict[type, Callable[[Any], Any]] = {
+    LeastSquares: least_squares_terms,
+    Cosine: cosine_terms,
+    SparseLogistic: logistic_terms,
+}
+
+
+@lru_cache(maxsize=8)
+def terms_of(problem: Any) -> Any:
+    """The data of a problem, laid out for its kernels."""
+    for kind, layout in LAYOUTS.items():
+        if isinstance(problem, kind):
+            return layout(problem)
+    known = ", ".join(kind.__name__ for kind in LAYOUTS)
+    raise TypeError(f"no kernels for {type(problem).__name__}; there are {known}")

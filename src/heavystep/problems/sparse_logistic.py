@@ -1,0 +1,114 @@
+"""Logistic regression on sparse rows: what the engine's linear kernels run on."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from heavystep.arrays import Array
+from heavystep.problems.arrays import finite_array, frozen, shaped
+from heavystep.problems.sigmoid import sigmoid, softplus
+from heavystep.sparse import SparseRows
+from heavystep.validation import NON_NEGATIVE, real
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class SparseLogistic:
+    r"""Weighted logistic regression: one term for each row.
+
+    .. math:: F(\theta) = \frac{\sum_i w_i \log(1 + e^{-m_i})}{\sum_i w_i}
+              + \frac{\lambda}{2} \sum_{j < p} \theta_j^2, \qquad m_i = y_i a_i^\top\theta
+
+    with :math:`\lambda` = ``l2`` and :math:`p` = ``penalised``. Term i has weight
+    :math:`w_i` over the mean weight, so that F is the mean of the terms.
+
+    Args:
+        rows: features a_i.
+        y: (n,) labels, -1 or +1.
+        l2: penalty, >= 0.
+        weights: (n,) weights, >= 0 and not all 0; None: all equal.
+        penalised: how many leading parameters the penalty counts; None: all of them.
+
+    Raises:
+        ValueError: a label is neither -1 nor +1, a number is out of range, or lengths disagree.
+
+    >>> rows = SparseRows.from_dense([[1.0, 0.0], [0.0, 2.0]])
+    >>> problem = SparseLogistic(rows, [1, -1])
+    >>> problem.L, float(problem.objective(problem.theta0).round(6))
+    (1.0, 0.693147)
+    """
+
+    rows: SparseRows
+    y: Array
+    l2: float
+    weights: Array
+    penalised: int
+    convex = True
+
+    def __init__(
+        self,
+        rows: SparseRows,
+        y: ArrayLike,
+        l2: float = 0.0,
+        weights: ArrayLike | None = None,
+        penalised: int | None = None,
+    ) -> None:
+        labels = finite_array("y", y, ndim=1)
+        shaped("y", labels, (rows.n,), f"{rows.n} rows")
+        if not np.isin(labels, (-1.0, 1.0)).all():
+            raise ValueError("y must hold labels -1 and +1 only")
+        real("l2", l2, NON_NEGATIVE)
+        weight = finite_array("weights", np.ones(rows.n) if weights is None else weights, ndim=1)
+        shaped("weights", weight, (rows.n,), f"{rows.n} rows")
+        if weight.min() < 0.0 or weight.max() == 0.0:
+            raise ValueError(f"weights must be >= 0 and not all 0, got {weight.min()} at least")
+        weight = weight if weights is None else frozen(weight / weight.mean())
+        head = rows.dim if penalised is None else penalised
+        if not 0 <= head <= rows.dim:
+            raise ValueError(f"penalised must be in 0 .. {rows.dim}, got {head}")
+        self.__dict__.update(rows=rows, y=labels, l2=float(l2), weights=weight, penalised=int(head))
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.rows.n
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return self.rows.dim
+
+    @property
+    def theta0(self) -> Array:
+        """Zeros in the number format of the rows, where runs start."""
+        return np.zeros(self.dim, dtype=self.rows.values.dtype)
+
+    @cached_property
+    def L(self) -> float:
+        """Largest smoothness constant of a term; see :class:`LogisticRegression`."""
+        return float((self.weights * self.rows.norms() ** 2).max() / 4.0 + self.l2)
+
+    @cached_property
+    def f_star(self) -> Array:
+        """(n,) lower bounds of log(1 + e^-m): 0, and log 2 for empty rows, which no theta fits."""
+        return frozen(np.where(np.diff(self.rows.indptr) > 0, 0.0, np.log(2.0)))
+
+    def margins(self, theta: Array) -> Array:
+        """(n,) margins m_i."""
+        margins: Array = self.y * self.rows.dot(theta)
+        return margins
+
+    def objective(self, theta: Array) -> Array:
+        """F at one point."""
+        mean: Array = np.mean(self.weights * softplus(-self.margins(theta)))
+        head = theta[: self.penalised]
+        return mean + 0.5 * self.l2 * (head @ head)
+
+    def full_gradient(self, theta: Array) -> Array:
+        """Gradient of F at one point."""
+        shares = -self.y * self.weights * sigmoid(-self.margins(theta)) / self.n
+        entries = shares[self.rows.row_of_entries()] * self.rows.values
+        gradient: Array = np.bincount(self.rows.indices, entries, minlength=self.dim)
+        gradient[: self.penalised] += self.l2 * theta[: self.penalised]
+        return gradient
