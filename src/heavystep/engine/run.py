@@ -160,12 +160,11 @@ class Run:
             count: how many.
             indices: (count, batch) samples, or (0, batch) for those of the seed's stream.
         """
-        parameters = self.method.parameters(self.problem.L, self.steps, count)
         done = advance(
             self.terms,
             self.rule,
-            self.watch,
-            parameters,
+            self._watch(count),
+            self.method.parameters(self.steps, count),
             self.state,
             self.scene,
             self.steps,
@@ -175,12 +174,19 @@ class Run:
         self.steps += int(done)
         return int(done)
 
+    def _watch(self, count: int) -> Any:
+        """What is measured, with what the theory says of the next ``count`` steps."""
+        if isinstance(self.watch, TrainingWatch):
+            return self.watch
+        L = self.problem.L
+        least = self.method.least_steps(L, self.steps, count)
+        return self.watch._replace(least=least, weights=self.method.weights(L, self.steps, count))
+
 
 def _watch(problem: Problem) -> TheoryWatch | TrainingWatch:
     if isinstance(problem, SparseLogistic):
         return TrainingWatch(np.zeros(5))
     numbers = np.array([0.0, inf, inf, inf, 0.0, 0.0])
     size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
-    return TheoryWatch(
-        np.zeros(problem.dim), numbers, ROUNDINGS * EPS * float(size), float(problem.L)
-    )
+    error, none = ROUNDINGS * EPS * float(size), np.empty(0)
+    return TheoryWatch(np.zeros(problem.dim), numbers, error, float(problem.L), none, none)
