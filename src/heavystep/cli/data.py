@@ -67,9 +67,8 @@ def _whole(wanted: DataSet) -> bool:
 def _downloaded(wanted: DataSet) -> str:
     columns = (TextColumn(wanted.name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
         task = bar.add_task("", total=None)
         path = download(wanted, lambda got, total: bar.update(task, completed=got, total=total))
     return str(path)

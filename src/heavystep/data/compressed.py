@@ -14,9 +14,9 @@ from typing import IO, Any, NamedTuple, cast
 
 BLOCK = 1 << 20
 OPENERS = {
-    b"BZh": ("bzip2", bz2.BZ2File),
-    b"\xfd7zXZ\x00": ("xz", lzma.LZMAFile),
-    b"\x1f\x8b": ("gzip", gzip.GzipFile),
+    b"BZh": ("bzip2", bz2.open),
+    b"\xfd7zXZ\x00": ("xz", lzma.open),
+    b"\x1f\x8b": ("gzip", gzip.open),
 }
 ENDINGS = ("", ".bz2", ".xz", ".gz")
 """How a packed file may be called beside its plain name."""
