@@ -149,6 +149,9 @@ def test_a_failure_leaves_everything_as_it_was(address, folder, monkeypatch, pat
     with pytest.raises(kind) as caught:
         fetch(TINY, url=address + path)
     assert message in str(caught.value)
+    if kind is OSError:
+        assert caught.value.filename == str(folder / "tiny.bz2")
+        assert "put that file there" in caught.value.strerror
     assert files_under(folder) == before
     assert all((folder / name).read_bytes() == b"what was there" for name in before)
 
