@@ -239,7 +239,7 @@ def test_a_damaged_file_is_told_and_fetched_again(page):
     assert checked.stdout.startswith("tiny: damaged, ")
     fetched = invoke("fetch", "tiny")
     assert fetched.exit_code == 0
-    assert "cut off; fetched again" in fetched.stderr
+    assert "cut off; fetching it again" in fetched.stderr
     assert invoke("verify").exit_code == 0
 
 
