@@ -12,10 +12,11 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.engine.checks import EPS, checked_samples
-from heavystep.engine.kernel_cache import COMPILES
+from heavystep.engine.kernel_cache import COMPILES, kernel
 from heavystep.engine.layout import terms_of
 from heavystep.engine.method import Method
 from heavystep.engine.streams import stream_key
+from heavystep.engine.terms import objective
 from heavystep.engine.trajectory import Scene, State, advance
 from heavystep.engine.watch import (
     ROUNDINGS,
@@ -140,6 +141,16 @@ def _checked_grid(grid: Array, iterations: int) -> Array:
     return counts.astype(np.int64)
 
 
+def full_loss(run: "Run", point: Array) -> float:
+    """F at a point, by the kernel of the run's problem."""
+    return float(_objective(run.terms, point))
+
+
+@kernel
+def _objective(terms: Any, point: Any) -> Any:
+    return objective(terms, point)
+
+
 class Run:
     """One seed's state and records."""
 
@@ -173,6 +184,11 @@ class Run:
         )
         self.steps += int(done)
         return int(done)
+
+    def change_method(self, method: Method) -> None:
+        """Go on with another method from where the run is."""
+        self.method, self.rule = method, method.kernel_rule()
+        self.scene = self.scene._replace(growth=method.growth_factor())
 
     def _watch(self, count: int) -> Any:
         """What is measured, with what the theory says of the next ``count`` steps."""
