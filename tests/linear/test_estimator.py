@@ -124,6 +124,15 @@ def test_weights_and_classes_weigh():
     assert 0.0 <= found / least(X, y, 0.01, both) - 1 < 1e-6
 
 
+def test_balanced_classes_have_equal_weight():
+    X, y = problem()
+    weights = RNG.uniform(0, 3, size=len(y))
+    model = SHBLogisticRegression(0.01, tol=1e-9, class_weight="balanced").fit(X, y, weights)
+    both = weights / np.array([weights[y == 0].sum(), weights[y == 1].sum()])[y]
+    found = objective(model.coef_[0], model.intercept_[0], X, y, 0.01, both)
+    assert 0.0 <= found / least(X, y, 0.01, both) - 1 < 1e-6
+
+
 def test_three_classes_are_one_against_the_rest():
     X, y = problem(classes=3)
     names = np.array(["c", "a", "b"])[y]
