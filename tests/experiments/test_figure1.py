@@ -22,7 +22,7 @@ from heavystep.experiments.figure1 import BETAS, figure1
 from heavystep.experiments.figure1_claims import figure1_claims, slope
 from heavystep.experiments.figure1_plot import figure1_pictures
 from heavystep.experiments.reproduce import MARK, claim_folder
-from heavystep.experiments.runner import complete
+from heavystep.experiments.runner import complete, joined
 from heavystep.experiments.store import DamagedError, Store
 from heavystep.problems import paper_cosine
 
@@ -116,6 +116,35 @@ def test_a_run_that_fails_stops_the_others(made, tmp_path):
     with pytest.raises(ValueError, match="loss or gradient not finite"):
         complete(runs, Store(tmp_path), Quiet(), jobs=2, force=False)
     assert len(list(tmp_path.iterdir())) < len(others)
+
+
+def test_seeds_are_joined_in_their_order(made):
+    figure, _, results = made
+    whole = results[next(iter(figure.runs()))]
+    single = {
+        seed: Trajectories(whole.k, (seed,), {n: v[[seed]] for n, v in whole.metrics.items()})
+        for seed in (1, 0)
+    }
+    again = joined(single)
+    assert again.seeds == whole.seeds == (0, 1)
+    for name, values in whole.metrics.items():
+        np.testing.assert_array_equal(again.metrics[name], values)
+
+
+class Impatient(Quiet):
+    """Stops after two runs."""
+
+    def finish(self):
+        super().finish()
+        if self.finished == 2:
+            raise KeyboardInterrupt
+
+
+def test_stopped_it_keeps_what_is_complete(made, tmp_path):
+    figure, _, _ = made
+    with pytest.raises(KeyboardInterrupt):
+        complete(figure.runs(), Store(tmp_path), Impatient(), jobs=2, force=False)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def damage_cut(path):
