@@ -393,6 +393,15 @@ def test_a_damaged_data_file_is_named_before_anything_is_written(three, tmp_path
     assert not out.exists()
 
 
+def test_claims_need_the_runs_on_all_data_that_are_here(three, tmp_path, no_pictures):
+    out = tmp_path / "results"
+    assert invoke("reproduce", "figure2", *SMALL, "--out", out).exit_code in (0, 1)
+    with tiny_libsvm.folder(tmp_path / "data", ["w8a"]):
+        result = invoke("claims", "--out", out)
+    assert result.exit_code == 2
+    assert "only 24 of 32" in result.stderr
+
+
 def test_claims_without_the_data_say_why_not(three, tmp_path, no_pictures):
     out = tmp_path / "results"
     assert invoke("reproduce", "figure2", *SMALL, "--out", out).exit_code in (0, 1)
@@ -400,5 +409,5 @@ def test_claims_without_the_data_say_why_not(three, tmp_path, no_pictures):
         path.unlink()
     result = invoke("claims", "--out", out)
     assert result.exit_code == 2
-    assert "figure2 cannot be evaluated: no a9a" in result.stderr
+    assert "figure2: 2 runs of 1,000 steps cannot be evaluated: no a9a" in result.stderr
     assert "no complete runs under" in result.stderr

@@ -24,8 +24,9 @@ STYLE: Any = {
     "pdf.fonttype": 42,
 }
 FLOOR = 1e-300
-ONE_DECADE, NARROW = 20.0, 3.0
-"""Spans of an axis below which ticks need more than powers of ten."""
+"""What is not above it counts as 0."""
+FEW_DECADES, NARROW = 20.0, 3.0
+"""Spans of an axis below which ticks need more than powers of ten, or no powers at all."""
 
 
 def styled() -> AbstractContextManager[None]:
@@ -46,12 +47,9 @@ def log_limits(ax: Any, values: Array, margin: float = 1.06) -> None:
     margin = margin if shown.max() > shown.min() else NARROW
     low, high = shown.min() / margin, shown.max() * margin
     ax.set_ylim(low, high)
-    if high / low < ONE_DECADE:
-        narrow = high / low < NARROW
-        ticks = (
-            MaxNLocator(5, steps=[1, 2, 5, 10]) if narrow else LogLocator(subs=(1.0, 2.0, 3.0, 5.0))
-        )
-        ax.yaxis.set_major_locator(ticks)
+    if high / low < FEW_DECADES:
+        even, rounded = MaxNLocator(5, steps=[1, 2, 5, 10]), LogLocator(subs=(1.0, 2.0, 3.0, 5.0))
+        ax.yaxis.set_major_locator(even if high / low < NARROW else rounded)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
 
@@ -68,8 +66,8 @@ def thousands(axis: Any, name: str) -> None:
 def entitle(canvas: Canvas, figure: Figure, shown: str) -> None:
     """The figure's title with the size of its runs, and what is shown of them."""
     run = next(curve.run for panel in figure.panels for curve in panel.curves)
-    size = f"{run.seeds} runs of {run.iterations:,} steps"
-    canvas.suptitle(f"{figure.title}: {size}{shown and ', '}{shown}", fontsize=8.0)
+    title = f"{figure.title}: {run.seeds} runs of {run.iterations:,} steps"
+    canvas.suptitle(f"{title}, {shown}" if shown else title, fontsize=8.0)
 
 
 def say_missing(ax: Any, text: str) -> None:

@@ -126,23 +126,32 @@ def evaluate_claims(out: Path, note: Callable[[str], None]) -> list[Claim]:
         ValueError: no figure's runs are complete, for the present mathematics.
     """
     claims: list[Claim] = []
-    for name, known in FIGURES.items():
+    for name in FIGURES:
         store = Store(out / name / "runs")
         for sizes in sorted(store.sizes(), key=lambda size: -size["seeds"] * size["iterations"]):
-            try:
-                figure, *_ = known.figures(sizes)
-                runs = figure.runs()
-            except ValueError as error:
-                note(f"{name} cannot be evaluated: {error}")
-                break
-            results = kept(runs, store, note)
-            if len(results) == len(runs):
-                found = known.claims(figure, results)
-                note(f"{name}: {sizes['seeds']} runs of {sizes['iterations']:,} steps")
-                if figure.note:
-                    note(figure.note)
+            found = _evaluated(name, sizes, store, note)
+            if found:
                 claims += [replace(claim, id=f"{name}.{claim.id}") for claim in found]
                 break
     if not claims:
-        raise ValueError(f"no complete runs under {out}: run heavystep reproduce figure1 first")
+        raise ValueError(f"no complete runs under {out}: run heavystep reproduce first")
     return claims
+
+
+def _evaluated(
+    name: str, sizes: dict[str, int], store: Store, note: Callable[[str], None]
+) -> list[Claim]:
+    """The claims of one figure; none, and a note, if runs or the data are missing."""
+    size = f"{name}: {sizes['seeds']} runs of {sizes['iterations']:,} steps"
+    try:
+        paper, *_ = FIGURES[name].figures(sizes)
+        runs = paper.runs()
+    except ValueError as error:
+        note(f"{size} cannot be evaluated: {error}")
+        return []
+    results = kept(runs, store, note)
+    if len(results) < len(runs):
+        note(f"{size}: only {len(results)} of {len(runs)} methods and problems are there")
+        return []
+    note(f"{size}; {paper.note}" if paper.note else size)
+    return FIGURES[name].claims(paper, results)
