@@ -6,8 +6,10 @@ length, and an empty row stays empty; the larger label is +1; the lower bound of
 and log 2 for an empty row, which no parameters fit; the full training loss is recorded every 100
 iterations.
 
-With gamma_max = 1, as in the paper, rows of unit length (L <= 1/4) put nearly every step of the
-four adaptive methods at the cap. The companion with gamma_max = 100 shows the rules at work.
+With gamma_max = 1, as in the paper, every step of the four adaptive methods is at the cap: rows of
+unit length give L <= 1/4, and then no rule asks for less than 1 (Lemma 2). So SHB-PS and SHB-ALS
+are both heavy ball with step 1, and SPS and SLS are both SGD with step 1. The companion with
+gamma_max = 100 shows the rules at work.
 """
 
 from math import ceil

@@ -22,7 +22,7 @@ from heavystep.experiments.runner import Results
 from heavystep.experiments.specification import Curve, Figure, Panel
 
 WITH_MOMENTUM = {"color": "#D55E00", "linestyle": "-", "linewidth": 1.5, "zorder": 4}
-WITHOUT = {"color": "#0072B2", "linestyle": (0, (3, 1.5)), "linewidth": 1.4, "zorder": 3}
+WITHOUT = {"color": "#56B4E9", "linestyle": (0, (3, 1.5)), "linewidth": 1.7, "zorder": 3}
 # The sweep is the background: greys, darker for larger steps.
 SWEEP: tuple[dict[str, Any], ...] = (
     {"color": "#b0b0b0", "linestyle": (0, (1, 1))},
