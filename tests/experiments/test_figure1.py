@@ -17,11 +17,12 @@ import reference
 from heavystep.cli.app import app
 from heavystep.engine.run import Trajectories, log_grid
 from heavystep.engine.watch import THEORY_METRICS as METRICS
-from heavystep.experiments import plot, specification
-from heavystep.experiments.claims import figure1_claims, slope
+from heavystep.experiments import specification
 from heavystep.experiments.figure1 import BETAS, figure1
+from heavystep.experiments.figure1_claims import figure1_claims, slope
+from heavystep.experiments.figure1_plot import figure1_pictures
 from heavystep.experiments.reproduce import MARK, claim_folder
-from heavystep.experiments.runner import complete
+from heavystep.experiments.runner import complete, joined
 from heavystep.experiments.store import DamagedError, Store
 from heavystep.problems import paper_cosine
 
@@ -54,7 +55,7 @@ class Quiet:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     figure, store = figure1(**SMALL), Store(tmp_path_factory.mktemp("runs"))
-    return figure, store, complete(figure, store, Quiet(), jobs=2, force=False)
+    return figure, store, complete(figure.runs(), store, Quiet(), jobs=2, force=False)
 
 
 def test_the_figure_is_section_5s():
@@ -89,7 +90,7 @@ def test_keys_depend_on_everything(monkeypatch):
 def test_what_is_there_is_not_run_again(made):
     figure, store, results = made
     progress = Quiet()
-    again = complete(figure, store, progress, jobs=1, force=False)
+    again = complete(figure.runs(), store, progress, jobs=1, force=False)
     assert progress.started == (28, 28, 0)
     assert progress.begun == []
     for key, result in results.items():
@@ -97,6 +98,53 @@ def test_what_is_there_is_not_run_again(made):
         assert again[key].seeds == result.seeds
         for name, values in result.metrics.items():
             np.testing.assert_array_equal(again[key].metrics[name], values)
+
+
+def test_threads_change_nothing(made, tmp_path):
+    figure, store, _ = made
+    some = dict(list(figure.runs().items())[:3])
+    complete(some, Store(tmp_path), Quiet(), jobs=1, force=False)
+    for run in some.values():
+        assert Store(tmp_path).path(run).read_bytes() == store.path(run).read_bytes()
+
+
+def test_a_run_that_fails_stops_the_others(made, tmp_path):
+    figure, _, _ = made
+    first, *others = figure.runs().values()
+    wild = replace(first, method=replace(first.method, rule="fixed", gamma_max=1e200))
+    runs = {run.key(): run for run in (wild, *others)}
+    with pytest.raises(ValueError, match="loss or gradient not finite"):
+        complete(runs, Store(tmp_path), Quiet(), jobs=2, force=False)
+    assert len(list(tmp_path.iterdir())) < len(others)
+
+
+def test_seeds_are_joined_in_their_order(made):
+    figure, _, results = made
+    whole = results[next(iter(figure.runs()))]
+    single = {
+        seed: Trajectories(whole.k, (seed,), {n: v[[seed]] for n, v in whole.metrics.items()})
+        for seed in (1, 0)
+    }
+    again = joined(single)
+    assert again.seeds == whole.seeds == (0, 1)
+    for name, values in whole.metrics.items():
+        np.testing.assert_array_equal(again.metrics[name], values)
+
+
+class Impatient(Quiet):
+    """Stops after two runs."""
+
+    def finish(self):
+        super().finish()
+        if self.finished == 2:
+            raise KeyboardInterrupt
+
+
+def test_stopped_it_keeps_what_is_complete(made, tmp_path):
+    figure, _, _ = made
+    with pytest.raises(KeyboardInterrupt):
+        complete(figure.runs(), Store(tmp_path), Impatient(), jobs=2, force=False)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def damage_cut(path):
@@ -132,7 +180,7 @@ def test_a_damaged_file_is_found_reported_and_run_again(made, tmp_path, damage):
     with pytest.raises(DamagedError, match=copy.path(victim).name):
         copy.load(victim)
     progress = Quiet()
-    complete(figure, copy, progress, jobs=2, force=False)
+    complete(figure.runs(), copy, progress, jobs=2, force=False)
     assert len(progress.notes) == 1
     assert "run again" in progress.notes[0]
     assert progress.finished == 1
@@ -152,8 +200,8 @@ def test_force_runs_everything_again(made, tmp_path):
     figure, _, results = made
     progress = Quiet()
     small = replace(figure, panels=figure.panels[2:3])
-    complete(small, Store(tmp_path), Quiet(), jobs=2, force=False)
-    again = complete(small, Store(tmp_path), progress, jobs=2, force=True)
+    complete(small.runs(), Store(tmp_path), Quiet(), jobs=2, force=False)
+    again = complete(small.runs(), Store(tmp_path), progress, jobs=2, force=True)
     assert progress.finished == 2
     key = next(iter(small.runs()))
     np.testing.assert_array_equal(again[key].metrics["gap_last"], results[key].metrics["gap_last"])
@@ -250,13 +298,10 @@ def test_section_5s_constants():
     assert laws.average == "weighted"
 
 
-def test_the_picture_shows_means_and_maxima(monkeypatch):
+def test_the_picture_shows_means_and_maxima():
     figure = figure1(**SMALL)
-    results, axes = ideal(figure), []
-    monkeypatch.setattr(plot, "_save", lambda canvas, path, kind: axes.append(canvas.axes))
-    monkeypatch.setattr(plot, "write_atomically", lambda path, write: write(path))
-    plot.draw(figure, results, Path("nowhere"))
-    panel, ax = figure.panels[2], axes[0][2]
+    results = ideal(figure)
+    panel, ax = figure.panels[2], figure1_pictures(figure, results)["figure1"].axes[2]
     standard, _, diminishing, _ = (line.get_ydata() for line in ax.get_lines()[:4])
     shown = [results[curve.run.key()].metrics[curve.metric] for curve in panel.curves]
     np.testing.assert_allclose(standard, shown[0].mean(axis=0))
@@ -306,7 +351,7 @@ def test_reproduce_writes_everything_and_claims_reads_it(tmp_path):
 
 
 BAD = [
-    (["reproduce", "figure9"], r"figure must be one of 'figure1', got 'figure9'"),
+    (["reproduce", "figure9"], r"figure must be one of 'figure1', 'figure2', got 'figure9'"),
     (["reproduce", "figure1", "--seeds", "-3"], r"seeds must be >= 2, got -3"),
     (["reproduce", "figure1", "--iterations", "0"], r"iterations must be >= 1000, got 0"),
     (
@@ -314,6 +359,10 @@ BAD = [
         r"iterations must be <= 1e+10, got 1000",
     ),
     (["reproduce", "figure1", "--jobs", "0"], r"jobs must be >= 1, got 0"),
+    (
+        ["reproduce", "figure1", "--max-step", "1"],
+        r"max_step (gamma_max) can be chosen for figure2 only",
+    ),
     (["claims", "--out", "nowhere"], r"no complete runs under nowhere"),
 ]
 

@@ -12,7 +12,8 @@ from heavystep.cli.output import show
 from heavystep.cli.progress import RunProgress
 
 if TYPE_CHECKING:
-    from heavystep.experiments.claims import Claim
+    from heavystep.experiments.claim import Claim
+    from heavystep.experiments.table import Table as Numbers
 
 MOST_ITERATIONS = 10**10
 Out = Annotated[Path, typer.Option("--out", help="where results are written")]
@@ -20,10 +21,13 @@ Out = Annotated[Path, typer.Option("--out", help="where results are written")]
 
 @told
 def reproduce(
-    figure: Annotated[str, typer.Argument(help="figure1")],
+    figure: Annotated[str, typer.Argument(help="figure1 or figure2")],
     quick: Annotated[bool, typer.Option("--quick", help="fewer runs and steps")] = False,
     seeds: Annotated[int | None, typer.Option("--seeds", help="runs of each method")] = None,
     iterations: Annotated[int | None, typer.Option("--iterations", help="steps a run")] = None,
+    max_step: Annotated[
+        float | None, typer.Option("--max-step", help="figure2: one gamma_max, not 1 and 100")
+    ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="threads; default: all cores")] = None,
     force: Annotated[bool, typer.Option("--force", help="run again what is there")] = False,
     out: Out = Path("results"),
@@ -31,7 +35,7 @@ def reproduce(
     """Run what is missing of a figure, draw it and check the paper's claims about it."""
     # Numba, matplotlib and pyarrow take seconds to import, and are an extra.
     from heavystep.experiments.figures import FIGURES
-    from heavystep.experiments.reproduce import claim_folder
+    from heavystep.experiments.reproduce import claim_folder, plan
     from heavystep.experiments.reproduce import reproduce as run
 
     validation.choice("figure", figure, FIGURES)
@@ -44,14 +48,19 @@ def reproduce(
             sizes[name] = value
     if jobs is not None:
         validation.integer("jobs", jobs, 1)
+    wanted = plan(figure, sizes, max_step)
     out = out.expanduser()
     claim_folder(out)
     with RunProgress() as progress:
-        made = run(figure, out, progress, sizes=sizes, jobs=jobs, force=force)
-    _show(made.claims)
-    for path in (*made.pictures, made.claims_path):
+        made = run(wanted, out, progress, jobs=jobs, force=force)
+    for table in made.tables:
+        _show_table(table)
+    if made.claims:
+        _show(made.claims)
+    for path in made.paths:
         typer.echo(path)
-    _leave(made.claims)
+    if made.claims:
+        _leave(made.claims)
 
 
 @told
@@ -64,10 +73,18 @@ def claims(out: Out = Path("results")) -> None:
     _leave(found)
 
 
+def _show_table(numbers: "Numbers") -> None:
+    heading, *rows = numbers.compact
+    table = Table(*heading, title=numbers.title)
+    for row in rows:
+        table.add_row(*row)
+    show(table)
+
+
 def _show(found: "list[Claim]") -> None:
     table = Table("claim", "holds", "text", Column("measured", overflow="fold"))
     for claim in found:
-        numbers = ", ".join(f"{name}: {value:.3g}" for name, value in claim.measured.items())
+        numbers = ", ".join(f"{name}: {value:.4g}" for name, value in claim.measured.items())
         table.add_row(claim.id, "yes" if claim.holds else "NO", claim.text, numbers)
     show(table)
 

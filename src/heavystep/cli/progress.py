@@ -15,7 +15,10 @@ from rich.text import Text
 class _StepsPerSecond(ProgressColumn):
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed / 1e6:.0f}M steps/s")
+        if speed is None:
+            return Text("")
+        short = f"{speed / 1e6:.0f}M" if speed >= 1e6 else f"{speed / 1e3:.0f}k"
+        return Text(f"{short} steps/s")
 
 
 class RunProgress:
@@ -52,8 +55,8 @@ class RunProgress:
             self._bar.update(self._task, completed=1)
 
     def note(self, text: str) -> None:
-        """A line above the bar."""
-        self._console.print(text, markup=False, highlight=False)
+        """A line above the bar, whole, so that what it names can be copied."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, run: str) -> None:
         """The name of the run in flight."""

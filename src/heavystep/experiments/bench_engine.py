@@ -33,7 +33,7 @@ class Cost(NamedTuple):
 def engine_costs() -> list[Cost]:
     """The table of ``heavystep bench engine``."""
     method = standard(LEAST_SQUARES, "polyak", BETAS[-1])
-    problem = LEAST_SQUARES.build()
+    problem = LEAST_SQUARES.finite_sum()
     assert isinstance(problem, LeastSquares)
     ours = _engine(problem, method, 1_000_000)
     rows = [Cost("least squares, Polyak: engine, one core", ours, 1.0)]
@@ -47,14 +47,14 @@ def engine_costs() -> list[Cost]:
         cost = _best(job, steps)
         rows.append(Cost(f"least squares, Polyak: {name}", cost, cost / ours))
     for spec, rule in ((LEAST_SQUARES, "armijo"), (COSINE, "polyak"), (COSINE, "armijo")):
-        cost = _engine(spec.build(), standard(spec, rule, BETAS[-1]), 300_000)
+        cost = _engine(spec.finite_sum(), standard(spec, rule, BETAS[-1]), 300_000)
         rows.append(Cost(f"{spec.name}, {rule}: engine, one core", cost, 1.0))
     return rows
 
 
 def scaling_costs() -> list[Cost]:
     """That the cost is linear in iterations and seeds."""
-    problem, method = LEAST_SQUARES.build(), standard(LEAST_SQUARES, "polyak", BETAS[-1])
+    problem, method = LEAST_SQUARES.finite_sum(), standard(LEAST_SQUARES, "polyak", BETAS[-1])
     rows: list[Cost] = []
     for iterations, seeds in ((10**5, 1), (10**6, 1), (10**7, 1), (10**6, 4)):
         cost = _engine(problem, method, iterations, seeds)

@@ -36,7 +36,7 @@ def figure1(*, seeds: int = 20, iterations: int = 1_000_000) -> Figure:
                       diminishing=label == "diminishing", style=_style(method))
                 for label, method in methods.items()
             )  # fmt: skip
-            convex = problem.build().convex
+            convex = problem.finite_sum().convex
             ylabel = r"$F(\bar\theta_k) - F^\star$" if convex else r"$\min\,\|\nabla F\|^2$"
             panels.append(Panel("abcdefgh"[len(panels)], f"{name}, {title}", ylabel, curves))
     return Figure("figure1", "SHB with Polyak step size and Armijo line search", tuple(panels))
@@ -53,7 +53,7 @@ def omega_of(rule: str) -> float | None:
 
 def cap(problem: ProblemSpec, rule: str, beta: float) -> float:
     """gamma_max of the standard variants: 1, or 0.8 times the limit of Theorem 3."""
-    built = problem.build()
+    built = problem.finite_sum()
     if built.convex:
         return 1.0
     limit = nonconvex_step_limit(
@@ -69,7 +69,7 @@ def standard(problem: ProblemSpec, rule: str, beta: float) -> Method:
 
 def laws(problem: ProblemSpec, rule: str) -> Schedules:
     """Section 5's schedules; gamma_max,0 is 0.02, or twice the standard cap at beta = 0.9."""
-    first = 0.02 if problem.build().convex else 2.0 * cap(problem, rule, BETAS[-1])
+    first = 0.02 if problem.finite_sum().convex else 2.0 * cap(problem, rule, BETAS[-1])
     return Schedules.power_laws(0.5, 0.4, 0.9, 1.1, first, 0.3)
 
 
@@ -83,6 +83,6 @@ def diminish(problem: ProblemSpec, rule: str) -> Method:
 
 def metric(method: Method, problem: ProblemSpec) -> str:
     """What the method's theorem bounds."""
-    if problem.build().convex:
+    if problem.finite_sum().convex:
         return "gap_average"
     return "best" if method.scaling == "theory" else "best_after"

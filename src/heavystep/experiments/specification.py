@@ -5,17 +5,22 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any
 
+import numpy as np
+
+from heavystep.arrays import Array
 from heavystep.engine.method import Method
+from heavystep.engine.run import Problem, log_grid
+from heavystep.experiments.libsvm import fingerprint, logistic_on
 from heavystep.files import hash_sources
-from heavystep.problems import FiniteSum, paper_cosine, paper_least_squares
+from heavystep.problems import FiniteSum, SparseLogistic, paper_cosine, paper_least_squares
 
-MATHEMATICS = ("arrays.py", "rules", "engine", "problems", "schedules.py", "theory")
+MATHEMATICS = ("arrays.py", "rules", "engine", "problems", "schedules.py", "sparse.py", "theory")
 """What a run's numbers come from; claims and plots do not enter."""
-PROBLEMS: dict[str, Callable[..., FiniteSum]] = {
-    "least squares": paper_least_squares,
-    "cosine": paper_cosine,
+PROBLEMS: dict[str, Callable[..., Problem]] = {
+    "least squares": cache(paper_least_squares),
+    "cosine": cache(paper_cosine),
+    "libsvm": logistic_on,
 }
 
 
@@ -32,14 +37,20 @@ class ProblemSpec:
     name: str
     setting: float | str
 
-    def build(self) -> FiniteSum:
+    def build(self) -> Problem:
         """The problem itself."""
-        return _built(self)
+        return PROBLEMS[self.name](self.setting)
 
+    def finite_sum(self) -> FiniteSum:
+        """The problem itself, one that has the constants of the theory."""
+        problem = self.build()
+        assert isinstance(problem, FiniteSum)
+        return problem
 
-@cache
-def _built(spec: ProblemSpec) -> FiniteSum:
-    return PROBLEMS[spec.name](spec.setting)
+    def data(self) -> str:
+        """What identifies the data; empty for a problem that the sources define."""
+        problem = self.build()
+        return fingerprint(problem) if isinstance(problem, SparseLogistic) else ""
 
 
 @dataclass(frozen=True)
@@ -50,10 +61,23 @@ class RunSpec:
     method: Method
     seeds: int
     iterations: int
+    batch_size: int = 1
+    every: int | None = None
+    """Metrics are recorded every so many steps and at the end; None: on a logarithmic grid."""
+
+    def grid(self) -> Array:
+        """Numbers of steps after which metrics are recorded."""
+        if self.every is None:
+            return log_grid(self.iterations)
+        return np.append(np.arange(self.every, self.iterations, self.every), self.iterations)
 
     def text(self) -> str:
-        """The full specification with the version of the mathematics, as canonical JSON."""
-        content = {"run": asdict(self), "mathematics": mathematics_version()}
+        """The full specification with the data and the version of the mathematics, as JSON."""
+        content = {
+            "run": asdict(self),
+            "data": self.problem.data(),
+            "mathematics": mathematics_version(),
+        }
         return json.dumps(content, sort_keys=True)
 
     def key(self) -> str:
@@ -68,11 +92,11 @@ class Curve:
     label: str
     run: RunSpec
     metric: str
-    """A column of :data:`heavystep.engine.trajectory.METRICS`."""
+    """One of :func:`heavystep.engine.run.metric_names`."""
     diminishing: bool = False
     """Drawn as the largest of all runs, because its theorem holds almost surely."""
     style: int = 0
-    """Colour and line style, the same for one momentum in every panel."""
+    """Colour and line style, the same for one method in every panel."""
 
 
 @dataclass(frozen=True)
@@ -83,15 +107,21 @@ class Panel:
     title: str
     ylabel: str
     curves: tuple[Curve, ...]
+    missing: str = ""
+    """What an empty panel says in place of curves."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper."""
+    """A figure of the paper, or a companion of one."""
 
     name: str
     title: str
     panels: tuple[Panel, ...]
+    companion: bool = False
+    """Beyond the paper, which claims nothing of it."""
+    note: str = ""
+    """What its user should know: data that are not here."""
 
     def runs(self) -> dict[str, RunSpec]:
         """All runs by key, each once."""
@@ -101,5 +131,6 @@ class Figure:
 def describe(run: RunSpec) -> str:
     """A short name for progress and messages."""
     method = run.method
-    momentum: Any = method.beta if isinstance(method.beta, float) else "diminishing"
-    return f"{run.problem.name} {run.problem.setting}, {method.rule}, beta {momentum}"
+    momentum = method.beta if isinstance(method.beta, float) else "diminishing"
+    step = f", step {method.gamma_max:g}" if method.rule == "fixed" else ""
+    return f"{run.problem.name} {run.problem.setting}, {method.rule}{step}, beta {momentum}"

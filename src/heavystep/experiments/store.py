@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from heavystep.engine.run import Trajectories
-from heavystep.engine.watch import THEORY_METRICS as METRICS
+from heavystep.engine.run import Trajectories, metric_names
 from heavystep.experiments.specification import RunSpec
 from heavystep.files import write_atomically
 
@@ -72,11 +71,12 @@ class Store:
         if (table.schema.metadata or {}).get(SPECIFICATION) != run.text().encode():
             raise DamagedError(f"{path.name} is not the run that its name says")
         columns = {name: table[name].to_numpy() for name in table.column_names}
-        if set(columns) != {"seed", "k", *METRICS} or len(table) % run.seeds:
+        metrics = metric_names(run.problem.build())
+        if set(columns) != {"seed", "k", *metrics} or len(table) % run.seeds:
             raise DamagedError(f"{path.name} does not have all columns and rows")
         shape = (run.seeds, len(table) // run.seeds)
         return Trajectories(
             columns["k"].reshape(shape)[0],
             tuple(int(seed) for seed in columns["seed"].reshape(shape)[:, 0]),
-            {name: columns[name].reshape(shape) for name in METRICS},
+            {name: columns[name].reshape(shape) for name in metrics},
         )

@@ -26,7 +26,7 @@ def residual(run: RunSpec) -> float:
 
 def rate(run: RunSpec, k: Array) -> Array:
     """1 / S_k of Theorems 6 and 7, for a diminishing run."""
-    problem, method = run.problem.build(), run.method
+    problem, method = run.problem.finite_sum(), run.method
     laws = Schedules(_law(method.eta), _law(method.beta), _law(method.gamma_max))
     steps = DiminishingSteps(method.rule, problem.L, laws, method.c, method.omega)
     rates: Array = steps.rate(k)
@@ -39,7 +39,7 @@ def _law(schedule: float | PowerLaw) -> PowerLaw:
 
 
 def _promise(run: RunSpec) -> Any:
-    problem, method = run.problem.build(), run.method
+    problem, method = run.problem.finite_sum(), run.method
     constants = {**_constants(problem, method), "omega": method.omega}
     if problem.convex:
         dist0_sq = float(square(problem.theta0 - problem.theta_star))

@@ -1,13 +1,12 @@
 """What the paper says about Figure 1, as predicates on the stored runs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.engine.run import Trajectories
+from heavystep.experiments.claim import Claim
 from heavystep.experiments.runner import Results
 from heavystep.experiments.specification import Curve, Figure, Panel
 from heavystep.experiments.theory_bounds import bound, residual
@@ -24,28 +23,6 @@ VANISHED = -1000.0
 """Slope of what has become 0."""
 STEP_ROUNDING = 1e-6
 """Rounding of a step; the engine looks at step bounds where it is less."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One claim, with what was measured."""
-
-    id: str
-    text: str
-    holds: bool
-    measured: dict[str, float]
-
-    def as_json(self) -> dict[str, Any]:
-        """For ``claims.json``."""
-        return {
-            "id": self.id,
-            "text": self.text,
-            "holds": self.holds,
-            "measured": {
-                name: float(f"{value:.6g}") if np.isfinite(value) else str(value)
-                for name, value in self.measured.items()
-            },
-        }
 
 
 def figure1_claims(figure: Figure, results: Results) -> list[Claim]:

@@ -1,57 +1,32 @@
-"""A figure of the paper as a picture."""
+"""Figure 1 as a picture."""
 
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from heavystep.arrays import Array
+from heavystep.experiments.plot_style import COLOURS, entitle, legend_below, named_lines, visible
 from heavystep.experiments.runner import Results
 from heavystep.experiments.specification import Curve, Figure, Panel
 from heavystep.experiments.theory_bounds import bound, rate
-from heavystep.files import write_atomically
 
-# Okabe and Ito: distinct for the colour-blind, and in grey by the line styles.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 DIMINISHING = "#000000"
-STYLE: Any = {
-    "font.size": 7.0,
-    "axes.titlesize": 7.0,
-    "axes.linewidth": 0.6,
-    "legend.fontsize": 6.0,
-    "svg.hashsalt": "heavystep",
-    "pdf.fonttype": 42,
-}
-FLOOR = 1e-300
 LOWEST = 1e-40
 """Where panels end: beyond, a line that converges to 0 only goes on down."""
 
 
-def draw(figure: Figure, results: Results, folder: Path) -> list[Path]:
-    """Write ``NAME.png`` and ``NAME.pdf``; returns their paths."""
-    with mpl.rc_context(STYLE):
-        canvas = Canvas(figsize=(9.0, 4.9), layout="constrained")
-        axes = list(canvas.subplots(2, 4).flat)
-        for ax, panel in zip(axes, figure.panels, strict=True):
-            _panel(ax, panel, results)
-        _legend(canvas, axes)
-        run = figure.panels[0].curves[0].run
-        canvas.suptitle(
-            f"{figure.title}: {run.seeds} runs of {run.iterations:,} steps", fontsize=8.0
-        )
-        paths = [folder / f"{figure.name}.{ending}" for ending in ("png", "pdf")]
-        for path in paths:
-            write_atomically(path, lambda part: _save(canvas, part, path.suffix[1:]))  # noqa: B023
-    return paths
-
-
-def _save(canvas: Canvas, path: Path, kind: str) -> None:
-    metadata: dict[str, Any] = {"CreationDate": None} if kind == "pdf" else {"Software": None}
-    canvas.savefig(path, format=kind, dpi=300, metadata=metadata)
+def figure1_pictures(figure: Figure, results: Results) -> dict[str, Canvas]:
+    """All eight panels."""
+    canvas = Canvas(figsize=(9.0, 4.9), layout="constrained")
+    axes = list(canvas.subplots(2, 4).flat)
+    for ax, panel in zip(axes, figure.panels, strict=True):
+        _panel(ax, panel, results)
+    _legend(canvas, axes)
+    entitle(canvas, figure, "")
+    return {figure.name: canvas}
 
 
 def _panel(ax: Any, panel: Panel, results: Results) -> None:
@@ -63,7 +38,7 @@ def _panel(ax: Any, panel: Panel, results: Results) -> None:
         look = _look(curve)
         middle = values.max(axis=0) if curve.diminishing else values.mean(axis=0)
         label = f"{curve.label} (largest)" if curve.diminishing else curve.label
-        ax.plot(result.k, _visible(middle), label=label, linewidth=1.2, **look)
+        ax.plot(result.k, visible(middle), label=label, linewidth=1.2, **look)
         promised = _promised(curve, result.k, middle)
         ax.plot(result.k, promised, color=look["color"], linewidth=0.4, alpha=0.8)
     ax.set_title(f"({panel.id}) " + panel.title.replace(", ", "\n", 1))
@@ -78,20 +53,11 @@ def _panel(ax: Any, panel: Panel, results: Results) -> None:
 
 
 def _legend(canvas: Canvas, axes: list[Any]) -> None:
-    """One for all panels, below them: a momentum looks the same in each."""
-    named: dict[str, Any] = {}
-    for ax in axes:
-        lines, labels = ax.get_legend_handles_labels()
-        named |= dict(zip(labels, lines, strict=True))
+    """A momentum looks the same in each panel."""
+    named = named_lines(axes)
     named["bound of the theorem"] = Line2D([], [], color="grey", linewidth=0.4)
     named["slope of 1/S_k (diminishing)"] = Line2D([], [], color=DIMINISHING, linewidth=0.4)
-    canvas.legend(
-        list(named.values()),
-        list(named),
-        loc="outside lower center",
-        ncol=len(named),
-        frameon=False,
-    )
+    legend_below(canvas, named, columns=len(named))
 
 
 def _look(curve: Curve) -> dict[str, Any]:
@@ -99,11 +65,6 @@ def _look(curve: Curve) -> dict[str, Any]:
     if curve.diminishing:
         return {"color": DIMINISHING, "linestyle": "-"}
     return {"color": COLOURS[curve.style], "linestyle": STYLES[curve.style]}
-
-
-def _visible(values: Array) -> Array:
-    """Zeros end a line: a logarithmic axis has none."""
-    return np.where(values > FLOOR, values, np.nan)
 
 
 def _promised(curve: Curve, k: Array, values: Array) -> Array:

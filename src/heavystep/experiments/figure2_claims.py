@@ -1,0 +1,75 @@
+"""What the paper says about Figure 2, as predicates on the stored runs."""
+
+from heavystep.engine.run import Trajectories
+from heavystep.experiments.claim import Claim
+from heavystep.experiments.figure2 import FAMILIES, FIXED
+from heavystep.experiments.figure2_table import area, by_data_set, final_loss, ratio
+from heavystep.experiments.runner import Results
+from heavystep.experiments.specification import Figure
+
+PRONOUNCED = ("mushrooms", "real-sim")
+"""Where the paper calls the advantage of momentum particularly pronounced."""
+SUBSTANTIALLY = 5.0
+"""By what factor the loss is lower there."""
+CLOSE = 1.02
+"""How far above the best step of the sweep the chosen steps may end."""
+
+Runs = dict[str, Trajectories]
+
+
+def figure2_claims(figure: Figure, results: Results) -> list[Claim]:
+    """All claims of Figure 2, for the data sets that are here; none of a companion."""
+    if figure.companion:
+        return []
+    sets = by_data_set(figure, results)
+    claims = [_generally(family, sets) for family in FAMILIES]
+    claims += [
+        _pronounced(family, name, sets[name])
+        for name in PRONOUNCED
+        if name in sets
+        for family in FAMILIES
+    ]
+    claims += [
+        _close_to_the_best(with_momentum, name, runs)
+        for name, runs in sets.items()
+        for with_momentum, _ in FAMILIES.values()
+    ]
+    return claims
+
+
+def _generally(family: str, sets: dict[str, Runs]) -> Claim:
+    with_momentum, without = FAMILIES[family]
+    measured: dict[str, float] = {}
+    better = 0
+    for name, runs in sets.items():
+        end = ratio(final_loss(runs[with_momentum]), final_loss(runs[without]))
+        gain = area(runs[with_momentum]) - area(runs[without])
+        measured |= {f"{name} loss ratio": end, f"{name} area difference": gain}
+        better += end < 1.0 and gain < 0.0
+    text = (
+        f"{with_momentum} reduces the loss faster than {without} on most data sets: final loss "
+        "ratio < 1 and area difference under the log10 curves < 0 on more than half of them"
+    )
+    measured |= {"better on": float(better), "of": float(len(sets))}
+    return Claim(f"{family}.momentum", text, 2 * better > len(sets), measured)
+
+
+def _pronounced(family: str, name: str, runs: Runs) -> Claim:
+    with_momentum, without = FAMILIES[family]
+    factor = ratio(final_loss(runs[without]), final_loss(runs[with_momentum]))
+    text = (
+        f"{with_momentum} ends substantially below {without} on {name}: "
+        f"by a factor of at least {SUBSTANTIALLY:g}"
+    )
+    return Claim(f"{name}.{family}", text, factor >= SUBSTANTIALLY, {"factor": factor})
+
+
+def _close_to_the_best(method: str, name: str, runs: Runs) -> Claim:
+    loss = final_loss(runs[method])
+    ratios = {fixed: ratio(loss, final_loss(runs[fixed])) for fixed in FIXED}
+    text = (
+        f"{method} needs no tuning on {name}: final loss at most {CLOSE:g} times that of every "
+        "fixed step of the sweep"
+    )
+    holds = all(value <= CLOSE for value in ratios.values())
+    return Claim(f"{name}.{method}", text, holds, ratios)

@@ -1,0 +1,33 @@
+"""Means over seeds and how well they are known."""
+
+import math
+
+from scipy.special import stdtrit
+
+from heavystep.arrays import Array
+
+CONFIDENCE = 0.95
+
+
+def mean_and_half_width(values: Array) -> tuple[Array, Array]:
+    r"""Mean over seeds and half-width of its 95% confidence interval.
+
+    .. math:: \bar v \pm t_{0.975,\,S-1}\, s / \sqrt S
+
+    with S seeds, their standard deviation s and the quantile t of Student's distribution.
+
+    Args:
+        values: (seeds, ...) with two seeds or more.
+
+    Returns:
+        Two arrays (...).
+
+    >>> import numpy as np
+    >>> mean, half_width = mean_and_half_width(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    >>> float(mean), round(float(half_width), 6)
+    (3.0, 1.963243)
+    """
+    seeds = len(values)
+    quantile = float(stdtrit(seeds - 1, 0.5 + CONFIDENCE / 2.0))
+    error = values.std(axis=0, ddof=1) / math.sqrt(seeds)
+    return values.mean(axis=0), quantile * error
