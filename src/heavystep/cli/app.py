@@ -6,6 +6,7 @@ import typer
 
 from heavystep import __version__
 from heavystep.cli.bench import bench
+from heavystep.cli.data import data
 from heavystep.cli.experiments import claims, reproduce
 from heavystep.cli.theory import theory
 
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(theory, name="theory")
 app.add_typer(bench, name="bench")
+app.add_typer(data, name="data")
 app.command("reproduce")(reproduce)
 app.command("claims")(claims)
 

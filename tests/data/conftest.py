@@ -1,0 +1,22 @@
+"""Folders of a test's own in place of the user's."""
+
+import pytest
+
+from datasets import TINY
+from heavystep.data.catalogue import CATALOGUE
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The user's cache folder."""
+    monkeypatch.setenv("HEAVYSTEP_CACHE", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, home):
+    """A data folder with nothing in it, and a catalogue with one more, tiny data set."""
+    monkeypatch.setitem(CATALOGUE, "tiny", TINY)
+    monkeypatch.setenv("HEAVYSTEP_DATA", str(tmp_path / "data"))
+    (tmp_path / "data" / "libsvm").mkdir(parents=True)
+    return tmp_path / "data" / "libsvm"
