@@ -5,7 +5,7 @@ timed, nor is bringing the data into each one's own format.
 """
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil
 from typing import NamedTuple
 
@@ -104,10 +104,7 @@ def iteration_costs(problem: SparseLogistic, steps: int, repeats: int) -> dict[s
     with one_thread():
         for prepare in CONTESTANTS.values():
             prepare(problem, batches[:1])()  # compiles, or loads what was
-        jobs = {
-            name: lambda prepare=prepare: prepare(problem, batches)  # type: ignore[misc]
-            for name, prepare in CONTESTANTS.items()
-        }
+        jobs = {name: partial(prepare, problem, batches) for name, prepare in CONTESTANTS.items()}
         return {name: s / steps * 1e6 for name, s in interleaved(jobs, repeats).items()}
 
 

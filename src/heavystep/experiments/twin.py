@@ -54,14 +54,15 @@ def _distinct_columns(rng: np.random.Generator, chances: Array, n: int, entries:
     bounds = np.cumsum(chances)
 
     def drawn(size: int) -> Array:
-        return np.searchsorted(bounds, rng.random(size) * bounds[-1], side="right")
+        columns: Array = np.searchsorted(bounds, rng.random(size) * bounds[-1], side="right")
+        return columns
 
     columns, unsure = drawn(n * entries).reshape(n, entries), np.arange(n)
     while len(unsure):
         rows = np.sort(columns[unsure], axis=1)
         twice = np.zeros(rows.shape, dtype=bool)
         twice[:, 1:] = rows[:, 1:] == rows[:, :-1]
-        rows[twice] = drawn(np.count_nonzero(twice))
+        rows[twice] = drawn(int(twice.sum()))
         columns[unsure] = rows
         unsure = unsure[twice.any(axis=1)]
     return columns.ravel()
