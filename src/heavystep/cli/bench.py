@@ -82,7 +82,7 @@ def _show_times(names: list[str], quick: bool) -> None:
         show(f"{OURS}: {first[OURS]:.2f} s to compile or load its kernels, not counted below")
     found = []
     for name in names:
-        found.append(compare(Task.of(plain_problem(name)), SOLVERS, repeats=1 if quick else 3))
+        found.append(compare(Task.of(plain_problem(name)), SOLVERS, repeats=2 if quick else 3))
         show(*_times(name, found[-1]))
     for tolerance in TOLERANCES:
         count = wins(found, OURS, tolerance, LARGE)

@@ -17,6 +17,7 @@ from heavystep.experiments.timing import interleaved, one_thread, seconds_of
 
 TOLERANCES = (0.01, 0.001)
 """Parts of the best known loss by which a loss may exceed it; the last one is the smallest."""
+MOST_EPOCHS = 10_000
 LONGEST, SHORTEST, PATIENCE = 10.0, 0.25, 10.0
 """A fit beyond LONGEST seconds is a solver's last, and so is one beyond PATIENCE times what the
 fastest so far needed, if SHORTEST seconds have passed."""
@@ -72,9 +73,13 @@ class Comparison(NamedTuple):
 
 
 def budgets() -> Iterator[int]:
-    """1, 2, 3, 5, 8, 13, ...: each about 1.6 times the last."""
+    """Each about 1.6 times the last, up to MOST_EPOCHS.
+
+    >>> list(budgets())[:7]
+    [1, 2, 3, 5, 8, 13, 21]
+    """
     last, now = 1, 1
-    while True:
+    while now <= MOST_EPOCHS:
         yield now
         last, now = now, last + now
 
