@@ -96,7 +96,7 @@ THEORY_MUTANTS = [
     Mutant("the multiplier forgotten", "engine/trajectory.py",
            "parameters.eta[step] * base, ", "base, ", ENGINE),
     Mutant("weights of the step before", "engine/method.py",
-           "_values(self.eta, k + 1) * ", "_values(self.eta, k) * ", ENGINE),
+           "np.arange(first + 1, first + count + 1)", "np.arange(first, first + count)", ENGINE),
     Mutant("the minimum without the first iterate", "engine/watch.py",
            "if full < numbers[1]:", "if full < numbers[1] and k > 0:", ENGINE),
     Mutant("streams that overlap", "engine/streams.py",

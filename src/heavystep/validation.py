@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from math import inf
+from numbers import Integral
 from typing import Any, NamedTuple, NoReturn
 
 SYMBOLS = {
@@ -74,7 +75,7 @@ def real(name: str, value: Any, interval: Interval, symbols: Mapping[str, str] =
 
 def integer(name: str, value: Any, least: int) -> None:
     """Refuse anything but an int of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{label(name)} must be an int >= {least}, got {value!r}")
     if value < least:
         raise ValueError(f"{label(name)} must be >= {least}, got {value!r}")

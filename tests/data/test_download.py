@@ -149,6 +149,9 @@ def test_a_failure_leaves_everything_as_it_was(address, folder, monkeypatch, pat
     with pytest.raises(kind) as caught:
         fetch(TINY, url=address + path)
     assert message in str(caught.value)
+    if kind is OSError:
+        assert caught.value.filename == str(folder / "tiny.bz2")
+        assert "put that file there" in caught.value.strerror
     assert files_under(folder) == before
     assert all((folder / name).read_bytes() == b"what was there" for name in before)
 
@@ -236,7 +239,7 @@ def test_a_damaged_file_is_told_and_fetched_again(page):
     assert checked.stdout.startswith("tiny: damaged, ")
     fetched = invoke("fetch", "tiny")
     assert fetched.exit_code == 0
-    assert "cut off; fetched again" in fetched.stderr
+    assert "cut off; fetching it again" in fetched.stderr
     assert invoke("verify").exit_code == 0
 
 

@@ -58,7 +58,7 @@ def _whole(wanted: DataSet) -> bool:
     except ValueError as error:
         if path != libsvm_folder() / wanted.published:
             raise ValueError(f"{error}; remove it, then fetch again") from None
-        typer.echo(f"{error}; fetched again", err=True)
+        typer.echo(f"{error}; fetching it again", err=True)
         return False
     typer.echo(f"{wanted.name}: already here, {path}")
     return True

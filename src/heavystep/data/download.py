@@ -130,4 +130,4 @@ def _unreachable(source: str, target: Path, reason: object) -> OSError:
         f"cannot be fetched from {source} ({reason}); "
         f"without a network, put that file there, or set {VARIABLE} to a folder that has it"
     )
-    return OSError(errno.EHOSTUNREACH, advice, str(target))
+    return OSError(errno.EIO, advice, str(target))

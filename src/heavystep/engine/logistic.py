@@ -65,16 +65,25 @@ class LogisticWork(NamedTuple):
 def logistic_terms(problem: SparseLogistic) -> LogisticTerms:
     """The problem, laid out for its kernels."""
     rows = problem.rows
-    signs = problem.y.astype(rows.values.dtype)
+    indptr, signed = rows.indptr.view(np.uint64), np.empty_like(rows.values)
+    _sign_rows(indptr, rows.values, problem.y, signed)
     return LogisticTerms(
-        rows.indptr.astype(np.uint64),
-        rows.indices.astype(np.uint32),
-        rows.values * signs[rows.row_of_entries()],
+        indptr,
+        rows.indices.view(np.uint32),
+        signed,
         np.array(problem.weights),
         np.array(problem.f_star),
         problem.l2,
         problem.penalised,
     )
+
+
+@kernel
+def _sign_rows(indptr: Any, values: Any, y: Any, out: Any) -> None:
+    for i in range(y.shape[0]):
+        sign = values.dtype.type(y[i])
+        for p in range(indptr[i], indptr[i + 1]):
+            out[p] = sign * values[p]
 
 
 @reduction

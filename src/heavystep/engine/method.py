@@ -1,7 +1,6 @@
 """What is run: a rule with its constants and schedules."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -68,29 +67,26 @@ class Method:
         """By how much a step may exceed the last one."""
         return growth_factor(self.growth, self.steps_per_epoch)
 
-    def parameters(self, L: float, first: int, count: int) -> Parameters:
+    def parameters(self, first: int, count: int) -> Parameters:
         """The schedules for the steps first .. first + count - 1."""
         k = np.arange(first, first + count)
-        now, eta = _Caps(self, L, k), schedule_values(self.eta, k)
-        weight = np.empty(0)
-        if self.average == "weighted":
-            weight = schedule_values(self.eta, k + 1) * _Caps(self, L, k + 1).least
-        return Parameters(now.kappa, now.cap, eta, now.beta, now.least, weight)
+        beta, cap = schedule_values(self.beta, k), schedule_values(self.gamma_max, k)
+        factor = schedule_values(kappa(self.scaling, beta), k)
+        return Parameters(factor, cap, schedule_values(self.eta, k), beta)
 
+    def least_steps(self, L: float, first: int, count: int) -> Array:
+        """gamma_min,k of Lemmas 2 and 5, before the multiplier; a fixed step is itself."""
+        now = self.parameters(first, count)
+        if self.rule == "fixed":
+            return now.cap
+        least: Array = smallest_step(
+            self.rule, L=L, c=self.c, omega=self.omega, kappa=now.kappa, cap=now.cap
+        )
+        return least
 
-class _Caps:
-    """Momentum, scaling and step bounds before the multiplier, at the steps k."""
-
-    def __init__(self, method: Method, L: float, k: Array) -> None:
-        self.beta, self.cap = schedule_values(method.beta, k), schedule_values(method.gamma_max, k)
-        self.kappa = schedule_values(kappa(method.scaling, self.beta), k)
-        self.least: Any = self.cap
-        if method.rule != "fixed":
-            self.least = smallest_step(
-                method.rule,
-                L=L,
-                c=method.c,
-                omega=method.omega,
-                kappa=self.kappa,
-                cap=self.cap,
-            )
+    def weights(self, L: float, first: int, count: int) -> Array:
+        """Weights of theta_{k+1} in the average, one a step; none for a uniform average."""
+        if self.average == "uniform":
+            return np.empty(0)
+        eta: Array = schedule_values(self.eta, np.arange(first + 1, first + count + 1))
+        return eta * self.least_steps(L, first + 1, count)

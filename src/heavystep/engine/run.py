@@ -12,10 +12,11 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.engine.checks import EPS, checked_samples
-from heavystep.engine.kernel_cache import COMPILES
+from heavystep.engine.kernel_cache import COMPILES, kernel
 from heavystep.engine.layout import terms_of
 from heavystep.engine.method import Method
 from heavystep.engine.streams import stream_key
+from heavystep.engine.terms import objective
 from heavystep.engine.trajectory import Scene, State, advance
 from heavystep.engine.watch import (
     ROUNDINGS,
@@ -140,6 +141,16 @@ def _checked_grid(grid: Array, iterations: int) -> Array:
     return counts.astype(np.int64)
 
 
+def full_loss(run: "Run", point: Array) -> float:
+    """F at a point, by the kernel of the run's problem."""
+    return float(_objective(run.terms, point))
+
+
+@kernel
+def _objective(terms: Any, point: Any) -> Any:
+    return objective(terms, point)
+
+
 class Run:
     """One seed's state and records."""
 
@@ -160,12 +171,11 @@ class Run:
             count: how many.
             indices: (count, batch) samples, or (0, batch) for those of the seed's stream.
         """
-        parameters = self.method.parameters(self.problem.L, self.steps, count)
         done = advance(
             self.terms,
             self.rule,
-            self.watch,
-            parameters,
+            self._watch(count),
+            self.method.parameters(self.steps, count),
             self.state,
             self.scene,
             self.steps,
@@ -175,12 +185,24 @@ class Run:
         self.steps += int(done)
         return int(done)
 
+    def change_method(self, method: Method) -> None:
+        """Go on with another method from where the run is."""
+        self.method, self.rule = method, method.kernel_rule()
+        self.scene = self.scene._replace(growth=method.growth_factor())
+
+    def _watch(self, count: int) -> Any:
+        """What is measured, with what the theory says of the next ``count`` steps."""
+        if isinstance(self.watch, TrainingWatch):
+            return self.watch
+        L = self.problem.L
+        least = self.method.least_steps(L, self.steps, count)
+        return self.watch._replace(least=least, weights=self.method.weights(L, self.steps, count))
+
 
 def _watch(problem: Problem) -> TheoryWatch | TrainingWatch:
     if isinstance(problem, SparseLogistic):
         return TrainingWatch(np.zeros(5))
     numbers = np.array([0.0, inf, inf, inf, 0.0, 0.0])
     size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
-    return TheoryWatch(
-        np.zeros(problem.dim), numbers, ROUNDINGS * EPS * float(size), float(problem.L)
-    )
+    error, none = ROUNDINGS * EPS * float(size), np.empty(0)
+    return TheoryWatch(np.zeros(problem.dim), numbers, error, float(problem.L), none, none)

@@ -21,10 +21,6 @@ class Parameters(NamedTuple):
     """gamma_max,k."""
     eta: Array
     beta: Array
-    least: Array
-    """gamma_min,k of Lemmas 2 and 5."""
-    weight: Array
-    """Weight of theta_{k+1} in the average; empty: uniform average of theta_0 .. theta_k."""
 
 
 class State(NamedTuple):
@@ -79,7 +75,7 @@ def advance(
         sqnorm = dot(g, g)
         if not batch_is_finite(loss, sqnorm):
             return step
-        watch_point(watch, parameters, k, theta, full)
+        watch_point(watch, k, theta, full)
         cap = step_cap(last_step[0], scene.growth, parameters.cap[step])
         limits = (parameters.kappa[step], cap)
         seen = (loss, low, sqnorm)
@@ -87,9 +83,9 @@ def advance(
         if not accepted:
             return step
         last_step[0] = remember_step(last_step[0], base, True)
-        watch_step(watch, parameters, step, base, cap, trials, seen)
+        watch_step(watch, step, base, (parameters.cap[step], cap), trials, seen)
         _move(theta, displacement, g, parameters.eta[step] * base, parameters.beta[step])
-        watch_arrival(watch, parameters, step, theta)
+        watch_arrival(watch, step, theta)
         if row < scene.grid.shape[0] and scene.grid[row] == k + 1:
             watch_record(watch, out[row], terms, theta)
             row += 1

@@ -31,19 +31,17 @@ before its multiplier, the share of steps at gamma_max and the share held below 
 reset; the trials since the start."""
 
 
-def watch_point(watch: Any, parameters: Any, k: Any, theta: Any, full: Any) -> Any:
+def watch_point(watch: Any, k: Any, theta: Any, full: Any) -> Any:
     """At theta_k, before the step; ``full`` is ||grad F||^2, or NaN."""
     raise NotImplementedError
 
 
-def watch_step(
-    watch: Any, parameters: Any, step: Any, base: Any, cap: Any, trials: Any, seen: Any
-) -> Any:
-    """The step chosen, before its multiplier, under ``cap``; ``seen`` as the rule saw it."""
+def watch_step(watch: Any, step: Any, base: Any, caps: Any, trials: Any, seen: Any) -> Any:
+    """The step chosen, before its multiplier; ``caps`` are gamma_max and the smooth reset's."""
     raise NotImplementedError
 
 
-def watch_arrival(watch: Any, parameters: Any, step: Any, theta: Any) -> Any:
+def watch_arrival(watch: Any, step: Any, theta: Any) -> Any:
     """At theta_{k+1}."""
     raise NotImplementedError
 
@@ -62,6 +60,10 @@ class TheoryWatch(NamedTuple):
     point_error: float
     """Rounding of a point, for the step bounds."""
     L: float
+    least: Array
+    """gamma_min,k of Lemmas 2 and 5, for the steps of one call."""
+    weights: Array
+    """Of theta_{k+1} in the average; empty: uniform average of theta_0 .. theta_k."""
 
 
 @kernel
@@ -73,25 +75,23 @@ def _include(average: Any, numbers: Any, point: Any, weight: Any) -> None:
         average[j] += share * (point[j] - average[j])
 
 
-def _theory_point(watch: Any, parameters: Any, k: Any, theta: Any, full: Any) -> Any:
+def _theory_point(watch: Any, k: Any, theta: Any, full: Any) -> Any:
     numbers = watch.numbers
     if full < numbers[1]:
         numbers[1] = full
     if full < numbers[2] and k > 0:
         numbers[2] = full
-    if parameters.weight.shape[0] == 0:
+    if watch.weights.shape[0] == 0:
         _include(watch.average, numbers, theta, 1.0)
     return 0
 
 
-def _theory_step(
-    watch: Any, parameters: Any, step: Any, base: Any, cap: Any, trials: Any, seen: Any
-) -> Any:
+def _theory_step(watch: Any, step: Any, base: Any, caps: Any, trials: Any, seen: Any) -> Any:
     """Smallest step in units of gamma_min and largest in units of gamma_max (Lemmas 2, 5)."""
-    numbers, least = watch.numbers, parameters.least[step]
+    numbers, least = watch.numbers, watch.least[step]
     numbers[5] += trials
-    if base > numbers[4] * parameters.cap[step]:
-        numbers[4] = base / parameters.cap[step]
+    if base > numbers[4] * caps[0]:
+        numbers[4] = base / caps[0]
     if base < numbers[3] * least:
         loss, low, sqnorm = seen
         error = ROUNDINGS * EPS * (abs(loss) + abs(low)) + TINY
@@ -101,9 +101,9 @@ def _theory_step(
     return 0
 
 
-def _theory_arrival(watch: Any, parameters: Any, step: Any, theta: Any) -> Any:
-    if parameters.weight.shape[0] > 0:
-        _include(watch.average, watch.numbers, theta, parameters.weight[step])
+def _theory_arrival(watch: Any, step: Any, theta: Any) -> Any:
+    if watch.weights.shape[0] > 0:
+        _include(watch.average, watch.numbers, theta, watch.weights[step])
     return 0
 
 
@@ -127,25 +127,23 @@ class TrainingWatch(NamedTuple):
     trials since the start."""
 
 
-def _training_point(watch: Any, parameters: Any, k: Any, theta: Any, full: Any) -> Any:
+def _training_point(watch: Any, k: Any, theta: Any, full: Any) -> Any:
     return 0
 
 
-def _training_step(
-    watch: Any, parameters: Any, step: Any, base: Any, cap: Any, trials: Any, seen: Any
-) -> Any:
+def _training_step(watch: Any, step: Any, base: Any, caps: Any, trials: Any, seen: Any) -> Any:
     numbers = watch.numbers
     numbers[0] += 1.0
     numbers[1] += base
-    if base >= parameters.cap[step]:
+    if base >= caps[0]:
         numbers[2] += 1.0
-    elif base >= cap:
+    elif base >= caps[1]:
         numbers[3] += 1.0
     numbers[4] += trials
     return 0
 
 
-def _training_arrival(watch: Any, parameters: Any, step: Any, theta: Any) -> Any:
+def _training_arrival(watch: Any, step: Any, theta: Any) -> Any:
     return 0
 
 

@@ -1,0 +1,31 @@
+"""LIBSVM files as scikit-learn takes them."""
+
+from pathlib import Path
+from typing import Any
+
+import scipy.sparse
+
+from heavystep.arrays import Array
+from heavystep.data import load
+
+
+def load_libsvm(source: str | Path, dim: int | None = None) -> tuple[Any, Array]:
+    """A LIBSVM file, plain or compressed, or a data set by name: (CSR matrix, labels).
+
+    Args:
+        source: path, or a name that ``heavystep data list`` shows.
+        dim: number of columns; None: as many as the file names. For a test file, that of the
+            training file.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "small"
+    >>> _ = path.write_text("+1 1:0.5 3:2\\n-1 2:1\\n")
+    >>> X, y = load_libsvm(path)
+    >>> X.shape, y.tolist()
+    ((2, 3), [1.0, -1.0])
+    """
+    rows, labels = load(source, dim)
+    matrix = scipy.sparse.csr_matrix(
+        (rows.values, rows.indices, rows.indptr), shape=(rows.n, rows.dim)
+    )
+    return matrix, labels

@@ -1,0 +1,57 @@
+"""From what scikit-learn hands over to sparse rows with an intercept."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from heavystep.arrays import Array
+from heavystep.sparse import SparseRows
+
+
+def sparse_rows(matrix: Any) -> SparseRows:
+    """Rows of a dense array or a CSR matrix; the entries are not copied.
+
+    >>> sparse_rows(np.array([[1.0, 2.0], [0.0, 3.0]])).indices.tolist()
+    [0, 1, 0, 1]
+    """
+    n, dim = matrix.shape
+    if scipy.sparse.issparse(matrix):
+        indptr, indices, values = matrix.indptr, matrix.indices, matrix.data
+    else:
+        # All entries, zeros too: finding them costs more than it saves.
+        indptr, indices = np.arange(n + 1) * dim, np.tile(np.arange(dim), n)
+        values = np.ravel(matrix)
+    return SparseRows(
+        indptr.astype(np.int64, copy=False),
+        indices.astype(np.int32, copy=False),
+        np.ascontiguousarray(values),
+        dim,
+    )
+
+
+def with_intercept(rows: SparseRows, scale: float) -> SparseRows:
+    """One more column that holds ``scale`` in every row.
+
+    >>> with_intercept(SparseRows.from_dense([[3.0], [0.0]]), 2.0).dot(np.array([1.0, 10.0]))
+    array([23., 20.])
+    """
+    ends = rows.indptr[1:]
+    column = np.int32(rows.dim)
+    return SparseRows(
+        rows.indptr + np.arange(rows.n + 1),
+        np.insert(rows.indices, ends, column),
+        np.insert(rows.values, ends, rows.values.dtype.type(scale)),
+        rows.dim + 1,
+    )
+
+
+def mean_square_length(rows: SparseRows, weights: Array) -> float:
+    """Weighted mean of the rows' squared lengths.
+
+    >>> mean_square_length(SparseRows.from_dense([[3.0, 4.0], [0.0, 1.0]]), np.array([1.0, 3.0]))
+    7.0
+    """
+    squares = np.square(rows.values, dtype=np.float64)
+    of_entries = np.repeat(weights, np.diff(rows.indptr))
+    return float(of_entries @ squares / weights.sum())

@@ -1,0 +1,133 @@
+r"""Minimise one logistic regression: SHB with the Polyak step, batches that grow, averages.
+
+A round is one pass over the shuffled rows. Its result is the mean of the iterates of the round,
+later ones counting more (the theorems for convex losses speak of means, too). When a round no
+longer lowers the loss by much, noise is what is left: the batch doubles. When the batch is
+everything, nothing is random any more, and the Armijo line search takes over from the Polyak step,
+which does not converge where the least loss is above its lower bound.
+
+The cap is :math:`\gamma_{\max} = 2 / \bar L` with the mean smoothness
+:math:`\bar L = \overline{\|a\|^2} / 4 + \lambda`: in the units of the data, so that there is
+nothing to tune.
+"""
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import ceil
+
+import numpy as np
+
+from heavystep.arrays import Array
+from heavystep.engine.method import Method
+from heavystep.engine.run import Run, full_loss
+from heavystep.linear.rows import mean_square_length
+from heavystep.problems import SparseLogistic
+
+STALL = 3e-3
+"""A round that lowers the loss by less than this part makes the batch double."""
+SNAPSHOTS = 32
+"""Iterates of a round that enter its mean; neighbours hardly differ."""
+SEARCH_STEPS = 10
+"""Steps of a round when the batch is everything; each is a pass."""
+PATIENCE = 2
+"""Rounds in a row that must lower the loss by less than ``tol`` before it counts as converged."""
+NO_GRID = np.array([np.iinfo(np.int64).max])
+
+
+@dataclass
+class Progress:
+    """What a minimisation carries from round to round."""
+
+    problem: SparseLogistic
+    run: Run
+    batch_size: int
+    best: Array
+    """The mean iterate with the least loss so far."""
+    losses: list[float] = field(default_factory=list)
+    passes: int = 0
+    converged: bool = False
+
+    @property
+    def least(self) -> float:
+        """The loss at ``best``."""
+        return min(self.losses, default=np.inf)
+
+
+def start(
+    problem: SparseLogistic, *, momentum: float, max_step: float | None, batch_size: int
+) -> Progress:
+    """Nothing done yet, at theta = 0."""
+    cap = 2.0 / mean_smoothness(problem) if max_step is None else max_step
+    method = Method("polyak", momentum, 1.0, cap, scaling="practical")
+    run = Run(problem, method, 0, NO_GRID)
+    return Progress(problem, run, min(batch_size, problem.n), np.array(run.state.theta))
+
+
+def mean_smoothness(problem: SparseLogistic) -> float:
+    """Mean of the terms' smoothness constants; 1 if all rows are 0."""
+    return mean_square_length(problem.rows, problem.weights) / 4.0 + problem.l2 or 1.0
+
+
+def minimise(progress: Progress, *, max_iter: int, tol: float, rng: np.random.Generator) -> None:
+    """Rounds until the loss no longer falls or ``max_iter`` passes are over."""
+    n, stalled = progress.problem.n, 0
+    while progress.passes < max_iter and not progress.converged:
+        least = progress.least
+        everything = progress.batch_size == n
+        if everything:
+            point = _search(progress, max_iter - progress.passes)
+        else:
+            point = average_pass(progress, rng)
+        loss = full_loss(progress.run, point)
+        if not np.isfinite(loss):
+            raise ValueError("the loss is not finite: rows are too large; scale the features")
+        if loss < least:
+            progress.best = point
+        progress.losses.append(loss)
+        stalled = stalled + 1 if loss > (1.0 - tol) * least else 0
+        if everything and stalled >= PATIENCE:
+            progress.converged = True
+        elif not everything and loss > (1.0 - max(STALL, tol)) * least:
+            progress.batch_size = min(2 * progress.batch_size, n)
+
+
+def average_pass(progress: Progress, rng: np.random.Generator) -> Array:
+    """One pass over the rows in random order; returns the weighted mean of its iterates."""
+    run, size = progress.run, progress.batch_size
+    n = progress.problem.n
+    steps = ceil(n / size)
+    order = rng.permutation(n)
+    # The last batch is filled up with rows of the first.
+    batches = np.resize(order, (steps, size))
+    ends = np.unique(np.linspace(0, steps, min(SNAPSHOTS, steps) + 1).astype(np.int64))
+    mean, weights = np.zeros(progress.problem.dim), 0
+    for weight, (begin, end) in enumerate(pairwise(ends), start=1):
+        _advance(run, batches[begin:end])
+        mean += weight * run.state.theta
+        weights += weight
+    progress.passes += 1
+    average: Array = (mean / weights).astype(run.state.theta.dtype)
+    return average
+
+
+def _search(progress: Progress, most: int) -> Array:
+    """Some steps on all rows with the line search; returns the last iterate."""
+    run = progress.run
+    if run.method.rule != "armijo":
+        cap = 1e6 / mean_smoothness(progress.problem)
+        search = replace(run.method, rule="armijo", c=0.5, omega=0.5, gamma_max=cap,
+                         steps_per_epoch=1.0, growth=2.0)  # fmt: skip
+        run.change_method(search)
+        run.state.theta[:] = progress.best if progress.losses else run.state.theta
+        run.state.displacement[:] = 0.0
+    elif len(progress.losses) > 1 and progress.losses[-1] > progress.losses[-2]:
+        run.state.displacement[:] = 0.0  # momentum went too far
+    steps = min(SEARCH_STEPS, most)
+    _advance(run, np.tile(np.arange(progress.problem.n), (steps, 1)))
+    progress.passes += steps
+    return np.array(run.state.theta)
+
+
+def _advance(run: Run, batches: Array) -> None:
+    if run.advance(len(batches), batches) < len(batches):
+        raise ValueError("the loss or its gradient is not finite: scale the features")
