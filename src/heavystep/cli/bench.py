@@ -77,9 +77,8 @@ def _show_times(names: list[str], quick: bool) -> None:
     from heavystep.experiments.bench_linear_loss import TOLERANCES, compare, wins
     from heavystep.experiments.bench_linear_solvers import OURS, SOLVERS, warm_up
 
-    first = warm_up(SOLVERS)
-    if OURS in first:
-        show(f"{OURS}: {first[OURS]:.2f} s to compile or load its kernels, not counted below")
+    first = warm_up(SOLVERS)[OURS]
+    show(f"{OURS}: {first:.2f} s to compile or load its kernels, not counted below")
     found = []
     for name in names:
         found.append(compare(Task.of(plain_problem(name)), SOLVERS, repeats=2 if quick else 3))

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from heavystep.experiments.bench_linear_data import scipy_matrix
 from heavystep.experiments.timing import seconds_of
 from heavystep.experiments.twin import real_sim_twin
+from heavystep.linear import SHBLogisticRegression
 
 SEED = 0
 NEVER = 1e-12
@@ -49,8 +50,15 @@ def _sgd(average: bool, n: int, budget: int) -> Any:
     )
 
 
+def _ours(n: int, budget: int) -> Any:
+    return SHBLogisticRegression(
+        alpha=1.0 / n, fit_intercept=False, tol=0.0, max_iter=budget, random_state=SEED
+    )
+
+
 OURS = "SHBLogisticRegression"
 SOLVERS: dict[str, Solver] = {
+    OURS: Solver(_ours, True),
     "SGDClassifier": Solver(partial(_sgd, False), True),
     "SGDClassifier, averaged": Solver(partial(_sgd, True), True),
     "LogisticRegression, sag": Solver(partial(_logistic, "sag"), True),
@@ -74,9 +82,10 @@ def warm_up(solvers: Mapping[str, Solver]) -> dict[str, float]:
 
     Ours is compiled there, or loaded if it was compiled before, and none of that is timed later.
     """
-    tiny = real_sim_twin(n=40, dim=20, entries=3)
-    matrix = scipy_matrix(tiny.rows)
+    # Large enough for several batches, and the budget for what comes after them.
+    small, budget = real_sim_twin(n=600, dim=20, entries=3), 100
+    matrix = scipy_matrix(small.rows)
     return {
-        name: seconds_of(partial(fitted, solver.make(tiny.n, 1), matrix, tiny.y))
+        name: seconds_of(partial(fitted, solver.make(small.n, budget), matrix, small.y))
         for name, solver in solvers.items()
     }
