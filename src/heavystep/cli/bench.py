@@ -7,6 +7,8 @@ from rich.table import Table
 
 from heavystep.cli.errors import told
 from heavystep.cli.output import show
+from heavystep.data.catalogue import CATALOGUE
+from heavystep.data.locate import missing_text
 
 if TYPE_CHECKING:
     from heavystep.experiments.bench_linear_loss import Comparison
@@ -47,7 +49,13 @@ def linear(
     """
     from heavystep.experiments.bench_linear import MICROSECONDS
     from heavystep.experiments.bench_linear_data import sets_at_hand
+    from heavystep.experiments.bench_linear_solvers import OURS, SOLVERS, warm_up
 
+    if missing := missing_text(CATALOGUE):
+        show(missing)
+    # Before anything else, so that this is what a first fit costs.
+    first = warm_up(SOLVERS)[OURS]
+    show(f"{OURS}: {first:.2f} s to compile or load its kernels, not counted below")
     names = [name for name in sets_at_hand() if name in MICROSECONDS or not quick]
     for name in names:
         if name in MICROSECONDS:
@@ -75,10 +83,8 @@ def _show_iterations(name: str, quick: bool) -> None:
 def _show_times(names: list[str], quick: bool) -> None:
     from heavystep.experiments.bench_linear_data import Task, plain_problem
     from heavystep.experiments.bench_linear_loss import TOLERANCES, compare, wins
-    from heavystep.experiments.bench_linear_solvers import OURS, SOLVERS, warm_up
+    from heavystep.experiments.bench_linear_solvers import OURS, SOLVERS
 
-    first = warm_up(SOLVERS)[OURS]
-    show(f"{OURS}: {first:.2f} s to compile or load its kernels, not counted below")
     found = []
     for name in names:
         found.append(compare(Task.of(plain_problem(name)), SOLVERS, repeats=2 if quick else 3))
@@ -107,4 +113,5 @@ def _times(name: str, comparison: "Comparison") -> tuple[str, Table]:
                 cells += [f"not within {outcome.gave_up:.2g} s", "", ""]
         table.add_row(solver if outcome.stochastic else f"{solver} (all rows at once)", *cells)
     heading = f"{name}: {comparison.n:,} rows, best known loss {comparison.best:.9f}"
-    return f"{heading}; ratios to the fastest stochastic solver", table
+    notes = "ratios to the fastest stochastic solver; epochs, or iterations on all rows"
+    return f"{heading}; {notes}", table
