@@ -31,7 +31,7 @@ SMALL = {"n": 400, "dim": 60, "entries": 5}
 @pytest.mark.parametrize("gamma_max", [1.0, 50.0])
 def test_loops_take_the_iterates_of_the_engine(loop, gamma_max):
     problem = real_sim_twin(**SMALL)
-    method = replace(polyak(problem), gamma_max=gamma_max)
+    method = replace(polyak(problem), gamma_max=gamma_max, c=0.8, growth=3.0)
     batches = np.random.default_rng(2).integers(0, problem.n, size=(50, 16))
     run = Run(problem, method, 0, np.array([len(batches)]))
     run.advance(len(batches), batches)
@@ -74,6 +74,14 @@ def test_the_twins_rows_are_of_unit_length_with_ascending_columns():
     assert (twin.y > 0).mean() == pytest.approx(POSITIVES, abs=1 / twin.n)
     with pytest.raises(ValueError, match=r"entries must be in 1 \.\. dim = 3, got 4"):
         real_sim_twin(n=5, dim=3, entries=4)
+
+
+def test_the_twins_labels_depend_on_its_rows():
+    """A linear model tells more of the labels of other rows than the frequent class does."""
+    twin = real_sim_twin(n=2000, dim=100, entries=10)
+    matrix = scipy_matrix(twin.rows)
+    model = fitted(REFERENCE(1000), matrix[:1000], twin.y[:1000])
+    assert model.score(matrix[1000:], twin.y[1000:]) > (1.0 - POSITIVES) + 0.05
 
 
 EXACT = {"LogisticRegression, lbfgs", "LogisticRegression, liblinear"}
@@ -200,7 +208,7 @@ def test_wins_count_large_sets_only():
 
 def test_jobs_take_turns(monkeypatch):
     clock, order = Clock(monkeypatch), []
-    costs = {"a": iter([4.0, 3.0, 2.0, 5.0]), "b": iter([1.0] * 4)}
+    costs = {"a": iter([4.0, 2.0, 3.0, 5.0]), "b": iter([1.0] * 4)}
 
     def job(name):
         order.append(name)
