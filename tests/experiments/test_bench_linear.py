@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from heavystep.cli.app import app
+from heavystep.engine.method import Method
 from heavystep.engine.run import Run
 from heavystep.engine.watch import TRAINING_METRICS
 from heavystep.experiments import (
@@ -17,12 +18,13 @@ from heavystep.experiments import (
     bench_linear_solvers,
     timing,
 )
-from heavystep.experiments.bench_linear import Target, polyak
+from heavystep.experiments.bench_linear import Target, engine_job, polyak
 from heavystep.experiments.bench_linear_data import TWIN, Task, scipy_matrix
 from heavystep.experiments.bench_linear_loops import ScipyLoop, TorchLoop
 from heavystep.experiments.bench_linear_loss import Comparison, Fit, Outcome, compare, wins
 from heavystep.experiments.bench_linear_solvers import OURS, REFERENCE, SOLVERS, Solver, fitted
 from heavystep.experiments.twin import POSITIVES, real_sim_twin
+from heavystep.problems import SparseLogistic
 
 SMALL = {"n": 400, "dim": 60, "entries": 5}
 
@@ -47,6 +49,14 @@ def test_every_contestant_can_start_anew(name):
     first, second = (bench_linear.CONTESTANTS[name](problem, batches)() for _ in range(2))
     assert first.any()
     np.testing.assert_array_equal(first, second)
+
+
+def test_a_run_that_stops_early_has_no_cost():
+    twin = real_sim_twin(**SMALL)
+    penalised = SparseLogistic(twin.rows, twin.y, 1.0)  # whose loss overflows after the first step
+    job = engine_job(penalised, Method.fixed(1e200, 0.9), np.arange(64).reshape(4, 16))
+    with pytest.raises(ValueError, match="fixed stopped at step 1 of 4"):
+        job()
 
 
 def test_the_twin_is_of_the_size_of_real_sim():
