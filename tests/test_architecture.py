@@ -39,7 +39,7 @@ LAYERS = {
         "problems",
         "records",
     },
-    "linear": {"arrays", "rules", "sparse", "validation", "engine", "data"},
+    "linear": {"arrays", "sparse", "validation", "problems", "engine", "data"},
     "certificates": {"arrays", "rules", "schedules", "validation", "theory", "problems", "records"},
     "optim": {"arrays", "rules", "schedules", "validation", "records", "documentation"},
     "experiments": {

@@ -7,19 +7,15 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.engine.run import full_loss
 from heavystep.linear import solver
 from heavystep.linear.rows import mean_square_length, sparse_rows, with_intercept
+from heavystep.linear.targets import announced_classes, classes_of, row_weights
 from heavystep.problems import SparseLogistic
 
 DTYPES = (np.float64, np.float32)
@@ -104,10 +100,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """
         self._check_arguments()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES)  # noqa: N806
-        check_classification_targets(y)
-        classes = np.unique(y)
-        if len(classes) < 2:
-            raise ValueError(f"there must be at least 2 classes, got one class: {classes[0]!r}")
+        classes = classes_of(y)
         known = self._known(classes) if self.warm_start else None
         self.classes_ = classes
         problems = self._problems(X, y, sample_weight, keep_scale=known is not None)
@@ -141,11 +134,13 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             sample_weight: (n,) weights, >= 0; None: all 1.
         """
         self._check_arguments()
-        first = not hasattr(self, "classes_")
+        first = not hasattr(self, "coef_")
         X, y = validate_data(  # noqa: N806
             self, X, y, accept_sparse="csr", dtype=DTYPES, reset=first
         )
-        self._take_classes(y, classes, first)
+        self.classes_ = announced_classes(y, classes, None if first else self.classes_)
+        if isinstance(self.class_weight, str):
+            raise ValueError("class_weight must be a dict in partial_fit: other rows may follow")
         problems = self._problems(X, y, sample_weight, keep_scale=not first)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         kept, losses = [], []
@@ -202,36 +197,6 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         validation.integer("max_iter", self.max_iter, least=1)
         validation.real("tol", self.tol, validation.NON_NEGATIVE)
 
-    def _take_classes(self, y: Array, classes: Any, first: bool) -> None:
-        """Set the classes at the first call of ``partial_fit``; check them afterwards."""
-        check_classification_targets(y)
-        if first and classes is None:
-            raise ValueError("classes must be given at the first call of partial_fit")
-        if first:
-            self.classes_ = np.unique(classes)
-            if len(self.classes_) < 2:
-                raise ValueError(f"there must be at least 2 classes, got {self.classes_}")
-        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
-            raise ValueError(f"classes must stay {self.classes_}, got {classes!r}")
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(f"y holds classes that were not announced: {unknown}")
-        if isinstance(self.class_weight, str):
-            raise ValueError("class_weight must be a dict in partial_fit: other rows may follow")
-
-    def _weights(self, X: Any, y: Array, sample_weight: Any) -> Array:  # noqa: N803
-        """(n,) sample weights times class weights."""
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if self.class_weight is not None:
-            of_class = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=y, sample_weight=weights
-            )
-            weights = weights * of_class[np.searchsorted(self.classes_, y)]
-        if not weights.any():
-            raise ValueError("sample_weight must not be 0 for all rows")
-        checked: Array = weights
-        return checked
-
     def _problems(
         self,
         X: Any,  # noqa: N803
@@ -240,7 +205,8 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         keep_scale: bool,
     ) -> list[SparseLogistic]:
         """One problem, or one for each class against the rest."""
-        rows, weights = sparse_rows(X), self._weights(X, y, sample_weight)
+        rows = sparse_rows(X)
+        weights = row_weights(X, y, sample_weight, self.class_weight, self.classes_)
         if not keep_scale:
             # As long as a typical row: not penalised, its unit is ours to choose.
             self._intercept_scale = mean_square_length(rows, weights) ** 0.5 or 1.0

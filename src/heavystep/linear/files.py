@@ -16,13 +16,6 @@ def load_libsvm(source: str | Path, dim: int | None = None) -> tuple[Any, Array]
         source: path, or a name that ``heavystep data list`` shows.
         dim: number of columns; None: as many as the file names. For a test file, that of the
             training file.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "small"
-    >>> _ = path.write_text("+1 1:0.5 3:2\\n-1 2:1\\n")
-    >>> X, y = load_libsvm(path)
-    >>> X.shape, y.tolist()
-    ((2, 3), [1.0, -1.0])
     """
     rows, labels = load(source, dim)
     matrix = scipy.sparse.csr_matrix(

@@ -31,6 +31,8 @@ SEARCH_STEPS = 10
 """Steps of a round when the batch is everything; each is a pass."""
 PATIENCE = 2
 """Rounds in a row that must lower the loss by less than ``tol`` before it counts as converged."""
+FAR = 1e6
+"""Cap of the line search, in units of one over the mean smoothness: it decides, not the cap."""
 NO_GRID = np.array([np.iinfo(np.int64).max])
 
 
@@ -45,11 +47,13 @@ class Progress:
     """The mean iterate with the least loss so far."""
     losses: list[float] = field(default_factory=list)
     passes: int = 0
+    settled: int = 0
+    """Rounds in a row, on all rows, that hardly lowered the loss."""
     converged: bool = False
 
     @property
     def least(self) -> float:
-        """The loss at ``best``."""
+        """The loss at ``best``; infinite before the first round."""
         return min(self.losses, default=np.inf)
 
 
@@ -70,25 +74,26 @@ def mean_smoothness(problem: SparseLogistic) -> float:
 
 def minimise(progress: Progress, *, max_iter: int, tol: float, rng: np.random.Generator) -> None:
     """Rounds until the loss no longer falls or ``max_iter`` passes are over."""
-    n, stalled = progress.problem.n, 0
     while progress.passes < max_iter and not progress.converged:
-        least = progress.least
-        everything = progress.batch_size == n
-        if everything:
-            point = _search(progress, max_iter - progress.passes)
+        if progress.batch_size < progress.problem.n:
+            fall = _take(progress, average_pass(progress, rng))
+            if fall < max(STALL, tol):
+                progress.batch_size = min(2 * progress.batch_size, progress.problem.n)
         else:
-            point = average_pass(progress, rng)
-        loss = full_loss(progress.run, point)
-        if not np.isfinite(loss):
-            raise ValueError("the loss is not finite: rows are too large; scale the features")
-        if loss < least:
-            progress.best = point
-        progress.losses.append(loss)
-        stalled = stalled + 1 if loss > (1.0 - tol) * least else 0
-        if everything and stalled >= PATIENCE:
-            progress.converged = True
-        elif not everything and loss > (1.0 - max(STALL, tol)) * least:
-            progress.batch_size = min(2 * progress.batch_size, n)
+            point = search_round(progress, max_iter - progress.passes)
+            progress.settled = progress.settled + 1 if _take(progress, point) < tol else 0
+            progress.converged = progress.settled >= PATIENCE
+
+
+def _take(progress: Progress, point: Array) -> float:
+    """Keep the point if it is the best, and return by which part it lowers the loss."""
+    loss, least = full_loss(progress.run, point), progress.least
+    if not np.isfinite(loss):
+        raise ValueError("the loss is not finite: scale the features")
+    progress.losses.append(loss)
+    if loss < least:
+        progress.best = point
+    return 1.0 if least == np.inf else 1.0 - loss / least if least > 0.0 else 0.0
 
 
 def average_pass(progress: Progress, rng: np.random.Generator) -> Array:
@@ -110,18 +115,20 @@ def average_pass(progress: Progress, rng: np.random.Generator) -> Array:
     return average
 
 
-def _search(progress: Progress, most: int) -> Array:
-    """Some steps on all rows with the line search; returns the last iterate."""
+def search_round(progress: Progress, most: int) -> Array:
+    """Some steps on all rows with the line search; returns the last iterate.
+
+    It begins at the best point and without momentum if the last round was not that of the best:
+    then momentum went too far, and the first steps from here lower the loss for sure.
+    """
     run = progress.run
     if run.method.rule != "armijo":
-        cap = 1e6 / mean_smoothness(progress.problem)
-        search = replace(run.method, rule="armijo", c=0.5, omega=0.5, gamma_max=cap,
-                         steps_per_epoch=1.0, growth=2.0)  # fmt: skip
-        run.change_method(search)
-        run.state.theta[:] = progress.best if progress.losses else run.state.theta
+        cap = FAR / mean_smoothness(progress.problem)
+        run.change_method(replace(run.method, rule="armijo", c=0.5, omega=0.5, gamma_max=cap,
+                                  steps_per_epoch=1.0, growth=2.0))  # fmt: skip
+    if (progress.losses and progress.losses[-1] > progress.least) or progress.settled:
+        run.state.theta[:] = progress.best
         run.state.displacement[:] = 0.0
-    elif len(progress.losses) > 1 and progress.losses[-1] > progress.losses[-2]:
-        run.state.displacement[:] = 0.0  # momentum went too far
     steps = min(SEARCH_STEPS, most)
     _advance(run, np.tile(np.arange(progress.problem.n), (steps, 1)))
     progress.passes += steps

@@ -1,0 +1,320 @@
+"""SHBLogisticRegression: scikit-learn's contract, the right minimum, weights, classes, resuming."""
+
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import datasets
+from heavystep.linear import SHBLogisticRegression, load_libsvm, solver
+from heavystep.linear.rows import mean_square_length, sparse_rows, with_intercept
+from heavystep.problems import SparseLogistic
+
+RNG = np.random.default_rng(5)
+
+
+def problem(n=400, dim=12, classes=2, seed=0):
+    """Off-centre, correlated features of different size, noisy labels, classes not balanced."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, dim)) @ rng.normal(size=(dim, dim)) / 3 + 0.3
+    scores = (
+        X @ rng.normal(size=(dim, classes)) + rng.gumbel(size=(n, classes)) + np.arange(classes)
+    )
+    return X, scores.argmax(axis=1)
+
+
+def objective(coef, intercept, X, y, alpha, weights=None):
+    """The docstring's formula, written out."""
+    weights = np.ones(len(y)) if weights is None else weights
+    margins = np.where(y > 0, 1.0, -1.0) * (X @ coef + intercept)
+    return weights @ np.logaddexp(0.0, -margins) / weights.sum() + alpha / 2 * coef @ coef
+
+
+def least(X, y, alpha, weights=None, intercept=True):
+    """The minimum by another method."""
+
+    def value(theta):
+        return objective(theta[:-1], theta[-1] if intercept else 0.0, X, y, alpha, weights)
+
+    return minimize(value, np.zeros(X.shape[1] + 1), method="BFGS", options={"gtol": 1e-9}).fun
+
+
+@parametrize_with_checks([SHBLogisticRegression()])
+def test_scikit_learns_contract(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+@pytest.mark.slow
+def test_check_estimator_whole():
+    """Nothing skipped, nothing failed; one check needs a variable before scipy is imported."""
+    code = (
+        "import collections, warnings; warnings.simplefilter('ignore')\n"
+        "from sklearn.utils.estimator_checks import check_estimator\n"
+        "from heavystep.linear import SHBLogisticRegression\n"
+        "found = check_estimator(SHBLogisticRegression(), on_fail=None)\n"
+        "print(sorted({(one['status']) for one in found}), len(found) > 50)\n"
+    )
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert run.stdout.strip() == "['passed'] True"
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.1])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_it_finds_the_minimum(alpha, intercept, sparse):
+    X, y = problem()
+    data = sp.csr_matrix(X) if sparse else X
+    model = SHBLogisticRegression(alpha, fit_intercept=intercept, tol=1e-9, random_state=1)
+    model.fit(data, y)
+    found = objective(model.coef_[0], model.intercept_[0], X, y, alpha)
+    best = least(X, y, alpha, intercept=intercept)
+    assert 0.0 <= found / best - 1 < 1e-6
+    assert intercept or model.intercept_[0] == 0.0
+    assert model.loss_curve_.min() == pytest.approx(found, rel=1e-12)
+    assert len(model.n_iter_) == 1
+    assert model.n_iter_[0] >= len(model.loss_curve_)
+
+
+def test_defaults_come_close_enough():
+    """tol = 1e-4 ends within a few parts in a thousand, on features that were not scaled."""
+    for seed in range(4):
+        X, y = problem(n=3000, seed=seed)
+        model = SHBLogisticRegression(random_state=seed).fit(X, y)
+        found = objective(model.coef_[0], model.intercept_[0], X, y, 1e-4)
+        assert 0.0 <= found / least(X, y, 1e-4) - 1 < 3e-3
+
+
+def test_the_objective_is_that_of_scikit_learn():
+    X, y = problem()
+    ours = SHBLogisticRegression(1 / (0.3 * len(y)), tol=1e-12, max_iter=20_000).fit(X, y)
+    theirs = LogisticRegression(C=0.3, tol=1e-10, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
+
+
+def test_weights_and_classes_weigh():
+    X, y = problem()
+    weights = RNG.uniform(0, 3, size=len(y))
+    model = SHBLogisticRegression(0.01, tol=1e-9).fit(X, y, sample_weight=weights)
+    found = objective(model.coef_[0], model.intercept_[0], X, y, 0.01, weights)
+    assert 0.0 <= found / least(X, y, 0.01, weights) - 1 < 1e-6
+    of_class = {0: 2.0, 1: 0.5}
+    model = SHBLogisticRegression(0.01, tol=1e-9, class_weight=of_class).fit(X, y, weights)
+    both = weights * np.where(y == 0, 2.0, 0.5)
+    found = objective(model.coef_[0], model.intercept_[0], X, y, 0.01, both)
+    assert 0.0 <= found / least(X, y, 0.01, both) - 1 < 1e-6
+
+
+def test_balanced_classes_have_equal_weight():
+    X, y = problem()
+    weights = RNG.uniform(0, 3, size=len(y))
+    model = SHBLogisticRegression(0.01, tol=1e-9, class_weight="balanced").fit(X, y, weights)
+    both = weights / np.array([weights[y == 0].sum(), weights[y == 1].sum()])[y]
+    found = objective(model.coef_[0], model.intercept_[0], X, y, 0.01, both)
+    assert 0.0 <= found / least(X, y, 0.01, both) - 1 < 1e-6
+
+
+def test_three_classes_are_one_against_the_rest():
+    X, y = problem(classes=3)
+    names = np.array(["c", "a", "b"])[y]
+    model = SHBLogisticRegression(0.01, tol=1e-9).fit(X, names)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.coef_.shape == (3, X.shape[1])
+    for row, name in enumerate("abc"):
+        found = objective(model.coef_[row], model.intercept_[row], X, names == name, 0.01)
+        assert 0.0 <= found / least(X, names == name, 0.01) - 1 < 1e-6
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probabilities)
+
+
+def test_the_scale_of_the_data_does_not_matter():
+    X, y = problem()
+    curves = [
+        SHBLogisticRegression(0.0, random_state=0, tol=1e-3)
+        .fit(scale * X, y).loss_curve_
+        for scale in (1.0, 2.0**20, 2.0**-20)
+    ]  # fmt: skip
+    np.testing.assert_allclose(curves[1], curves[0], rtol=1e-10)
+    np.testing.assert_allclose(curves[2], curves[0], rtol=1e-10)
+
+
+def test_a_seed_is_a_run():
+    X, y = problem(n=2000)
+    first, again, other = (
+        SHBLogisticRegression(random_state=seed).fit(X, y).coef_ for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_partial_fit_goes_on_where_it_was():
+    X, y = problem(n=2000)
+    model, parts = SHBLogisticRegression(random_state=0), np.array_split(np.arange(2000), 8)
+    scores = []
+    for _ in range(3):
+        for part in parts:
+            model.partial_fit(X[part], y[part], classes=[0, 1])
+            scores.append(objective(model.coef_[0], model.intercept_[0], X, y, 1e-4))
+    assert scores[-1] < scores[0]
+    assert scores[-1] / least(X, y, 1e-4) - 1 < 0.05
+    assert model.n_iter_.tolist() == [24]
+    assert len(model.loss_curve_) == 24
+    copy = pickle.loads(pickle.dumps(model))
+    for one in (model, copy):
+        one.partial_fit(X, y)
+    np.testing.assert_array_equal(model.coef_, copy.coef_)
+
+
+def test_partial_fit_after_fit_stays_near():
+    X, y = problem(n=2000)
+    model = SHBLogisticRegression(random_state=0).fit(X, y)
+    before = objective(model.coef_[0], model.intercept_[0], X, y, 1e-4)
+    model.partial_fit(X, y)
+    assert objective(model.coef_[0], model.intercept_[0], X, y, 1e-4) < 1.05 * before
+
+
+def test_warm_start_begins_at_the_last_fit():
+    X, y = problem(n=2000)
+    model = SHBLogisticRegression(random_state=0, warm_start=True).fit(X, y)
+    first = model.loss_curve_
+    model.fit(X, y)
+    assert model.loss_curve_[0] < first[0]
+    assert model.loss_curve_[0] < 1.02 * first.min()
+    model.fit(X[:, :5], y)  # other features: nothing to begin with
+    assert model.coef_.shape == (1, 5)
+
+
+def test_float32_stays_float32():
+    X, y = problem()
+    model = SHBLogisticRegression(0.01).fit(X.astype(np.float32), y)
+    assert model.coef_.dtype == np.float32
+    double = SHBLogisticRegression(0.01).fit(X, y)
+    np.testing.assert_allclose(model.coef_, double.coef_, atol=0.02)
+
+
+def test_it_fits_into_scikit_learn():
+    X, y = problem()
+    grid = GridSearchCV(
+        make_pipeline(StandardScaler(), SHBLogisticRegression(random_state=0)),
+        {"shblogisticregression__alpha": np.array([1e-4, 1e-1]),
+         "shblogisticregression__batch_size": np.array([16, 64])},
+        cv=3,
+    ).fit(X, y)  # fmt: skip
+    assert grid.best_score_ > 0.7
+    assert clone(grid.best_estimator_[1]).get_params()["alpha"] in (1e-4, 1e-1)
+
+
+def test_separable_data_without_penalty_ends():
+    X = np.array([[0.0, 1.0], [0.2, 0.8], [1.0, 0.0], [0.9, 0.3]])
+    with pytest.warns(ConvergenceWarning, match="not converged after max_iter = 50 passes"):
+        model = SHBLogisticRegression(0.0, max_iter=50, tol=1e-9).fit(X, [0, 0, 1, 1])
+    assert np.isfinite(model.coef_).all()
+    assert model.score(X, [0, 0, 1, 1]) == 1.0
+
+
+def test_rows_of_zeros_are_harmless():
+    model = SHBLogisticRegression().fit(np.zeros((6, 3)), [0, 0, 0, 0, 1, 1])
+    np.testing.assert_array_equal(model.coef_, 0.0)
+    np.testing.assert_allclose(model.predict_proba(np.zeros((1, 3))), [[2 / 3, 1 / 3]], atol=0.01)
+
+
+BAD = [
+    ({"alpha": -1.0}, ValueError, r"alpha must be >= 0 and finite, got -1.0"),
+    ({"momentum": 1.0}, ValueError, r"momentum \(beta\) must be in \[0, 1\), got 1.0"),
+    ({"batch_size": 0}, ValueError, r"batch_size must be >= 1, got 0"),
+    ({"max_iter": 2.5}, TypeError, r"max_iter must be an int >= 1, got 2.5"),
+    ({"max_step": 0.0}, ValueError, r"max_step \(gamma_max\) must be > 0"),
+    ({"tol": float("nan")}, ValueError, r"tol must be >= 0"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), BAD)
+def test_bad_arguments(arguments, error, message):
+    X, y = problem(n=20)
+    for call in ("fit", "partial_fit"):
+        with pytest.raises(error, match=message):
+            getattr(SHBLogisticRegression(**arguments), call)(X, y)
+
+
+def test_bad_data():
+    X, y = problem(n=20)
+    model = SHBLogisticRegression()
+    with pytest.raises(ValueError, match="at least 2 classes, got one class"):
+        model.fit(X, np.zeros(20))
+    with pytest.raises(ValueError, match="at least one non-zero|not be 0 for all rows"):
+        model.fit(X, y, np.zeros(20))
+    with pytest.raises(ValueError, match="must not be 0 for all rows"):
+        SHBLogisticRegression(class_weight={0: 0.0, 1: 0.0}).fit(X, y)
+    with pytest.raises(ValueError, match="classes must be given at the first call"):
+        model.partial_fit(X, y)
+    model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="classes that were not announced"):
+        model.partial_fit(X, y + 1)
+    with pytest.raises(ValueError, match="classes must stay"):
+        model.partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="class_weight must be a dict in partial_fit"):
+        SHBLogisticRegression(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="not finite"):
+        SHBLogisticRegression().fit(1e200 * X, y)
+
+
+def test_intercept_column_and_lengths():
+    X = np.array([[3.0, 4.0], [0.0, 1.0], [0.0, 0.0]])
+    for matrix in (X, sp.csr_matrix(X)):
+        rows = with_intercept(sparse_rows(matrix), 7.0)
+        np.testing.assert_array_equal(rows.dot(np.array([1.0, 10.0, 100.0])), [743.0, 710.0, 700.0])
+    weights = np.array([1.0, 2.0, 5.0])
+    assert mean_square_length(sparse_rows(X), weights) == pytest.approx((25 + 2) / 8)
+
+
+def test_batches_grow_until_they_are_everything():
+    X, y = problem(n=1000)
+    whole = SparseLogistic(sparse_rows(X), np.where(y > 0, 1.0, -1.0), 1e-3)
+    progress = solver.start(whole, momentum=0.9, max_step=None, batch_size=100)
+    assert progress.run.method.gamma_max == pytest.approx(8 / (np.mean((X**2).sum(axis=1)) + 4e-3))
+    solver.minimise(progress, max_iter=500, tol=1e-5, rng=np.random.default_rng(0))
+    assert progress.converged
+    assert progress.batch_size == 1000
+    assert progress.run.method.rule == "armijo"
+    assert whole.objective(progress.best) == pytest.approx(min(progress.losses), rel=1e-12)
+
+
+def test_a_pass_uses_every_row(monkeypatch):
+    X, y = problem(n=103)
+    whole = SparseLogistic(sparse_rows(X), np.where(y > 0, 1.0, -1.0))
+    progress, seen = solver.start(whole, momentum=0.9, max_step=None, batch_size=10), []
+    monkeypatch.setattr(solver, "_advance", lambda run, batches: seen.append(batches))
+    solver.average_pass(progress, np.random.default_rng(0))
+    indices, counts = np.unique(np.concatenate(seen), return_counts=True)
+    assert len(indices) == 103
+    assert counts.sum() == 110
+    assert counts.max() == 2
+
+
+def test_a_libsvm_file_in_three_lines(monkeypatch):
+    datasets.require(monkeypatch, "mushrooms")
+    X, y = load_libsvm("mushrooms")
+    model = SHBLogisticRegression(random_state=0).fit(X, y)
+    assert model.classes_.tolist() == [1.0, 2.0]
+    assert model.score(X, y) > 0.99
