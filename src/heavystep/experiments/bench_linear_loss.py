@@ -13,7 +13,7 @@ import numpy as np
 
 from heavystep.experiments.bench_linear_data import Task
 from heavystep.experiments.bench_linear_solvers import REFERENCE, Solver, fitted
-from heavystep.experiments.timing import interleaved, one_thread, seconds_of
+from heavystep.experiments.timing import RUNS_A_TURN, interleaved, one_thread, seconds_of
 
 TOLERANCES = (0.01, 0.001)
 """Parts of the best known loss by which a loss may exceed it; the last one is the smallest."""
@@ -21,6 +21,9 @@ MOST_EPOCHS = 10_000
 LONGEST, SHORTEST, PATIENCE = 10.0, 0.25, 10.0
 """A fit beyond LONGEST seconds is a solver's last, and so is one beyond PATIENCE times what the
 fastest so far needed, if SHORTEST seconds have passed."""
+
+STEADY_SECONDS, MOST_TURNS = 6.0, 20
+"""Short fits are timed in more turns, up to this time for a data set: noise decides close calls."""
 
 
 class Fit(NamedTuple):
@@ -90,7 +93,7 @@ def compare(task: Task, solvers: Mapping[str, Solver], repeats: int) -> Comparis
     Args:
         task: the problem.
         solvers: by name; each should have been run before, so that no compiling is timed.
-        repeats: turns in which the budgets that count are timed once more.
+        repeats: turns, at least, in which the budgets that count are timed once more.
     """
     problem = task.problem
     with one_thread():
@@ -153,12 +156,14 @@ def _retimed(
     repeats: int,
 ) -> dict[str, float]:
     """The shortest times of the budgets that count, by solver and budget."""
-    jobs = {}
+    jobs, turn = {}, 0.0
     for name, fits in least.items():
-        for budget in {fit.budget for fit in fits.values()}:
-            make = partial(solvers[name].make, task.problem.n, budget)
-            jobs[f"{name} {budget}"] = partial(_job, task, make)
-    return interleaved(jobs, repeats) if jobs else {}
+        for fit in set(fits.values()):
+            make = partial(solvers[name].make, task.problem.n, fit.budget)
+            jobs[f"{name} {fit.budget}"] = partial(_job, task, make)
+            turn += RUNS_A_TURN * fit.seconds
+    affordable = STEADY_SECONDS / turn if turn else 0.0
+    return interleaved(jobs, max(repeats, int(min(affordable, MOST_TURNS))))
 
 
 def _job(task: Task, make: Any) -> Any:
