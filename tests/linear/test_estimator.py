@@ -19,8 +19,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import datasets
+from heavystep.engine.logistic import mean_square_length
 from heavystep.linear import SHBLogisticRegression, load_libsvm, solver
-from heavystep.linear.rows import mean_square_length, sparse_rows, with_intercept
+from heavystep.linear.rows import sparse_rows, with_intercept
 from heavystep.problems import SparseLogistic
 
 RNG = np.random.default_rng(5)
@@ -262,7 +263,7 @@ def test_bad_data():
     model = SHBLogisticRegression()
     with pytest.raises(ValueError, match="at least 2 classes, got one class"):
         model.fit(X, np.zeros(20))
-    with pytest.raises(ValueError, match="at least one non-zero|not be 0 for all rows"):
+    with pytest.raises(ValueError, match=r"at least one non-zero|not be 0 for all rows"):
         model.fit(X, y, np.zeros(20))
     with pytest.raises(ValueError, match="must not be 0 for all rows"):
         SHBLogisticRegression(class_weight={0: 0.0, 1: 0.0}).fit(X, y)
@@ -304,12 +305,34 @@ def test_a_pass_uses_every_row(monkeypatch):
     X, y = problem(n=103)
     whole = SparseLogistic(sparse_rows(X), np.where(y > 0, 1.0, -1.0))
     progress, seen = solver.start(whole, momentum=0.9, max_step=None, batch_size=10), []
-    monkeypatch.setattr(solver, "_advance", lambda run, batches: seen.append(batches))
+    advance = solver._advance
+
+    def seen_and_taken(run, batches):
+        seen.append(batches)
+        advance(run, batches)
+
+    monkeypatch.setattr(solver, "_advance", seen_and_taken)
     solver.average_pass(progress, np.random.default_rng(0))
     indices, counts = np.unique(np.concatenate(seen), return_counts=True)
     assert len(indices) == 103
     assert counts.sum() == 110
     assert counts.max() == 2
+
+
+def test_the_result_of_a_pass_is_the_weighted_mean_of_its_iterates(monkeypatch):
+    X, y = problem(n=90)
+    whole = SparseLogistic(sparse_rows(X), np.where(y > 0, 1.0, -1.0))
+    monkeypatch.setattr(solver, "SNAPSHOTS", 3)
+    progress = solver.start(whole, momentum=0.9, max_step=None, batch_size=10)
+    mean = solver.average_pass(progress, np.random.default_rng(0))
+    again = solver.start(whole, momentum=0.9, max_step=None, batch_size=10)
+    batches = np.random.default_rng(0).permutation(90).reshape(9, 10)
+    iterates = []
+    for batch in batches:
+        again.run.advance(1, batch[None])
+        iterates.append(again.run.state.theta.copy())
+    expected = np.average(iterates[2::3], axis=0, weights=[1, 2, 3])
+    np.testing.assert_allclose(mean, expected, rtol=1e-12)
 
 
 def test_a_libsvm_file_in_three_lines(monkeypatch):

@@ -23,6 +23,7 @@ from heavystep.engine.terms import (
     workspace,
 )
 from heavystep.problems import SparseLogistic
+from heavystep.sparse import SparseRows
 
 AHEAD = 6
 """How many rows ahead the processor is told what comes."""
@@ -78,6 +79,27 @@ def logistic_terms(problem: SparseLogistic) -> LogisticTerms:
     )
 
 
+def mean_square_length(rows: SparseRows, weights: Array) -> float:
+    """Weighted mean of the rows' squared lengths.
+
+    >>> mean_square_length(SparseRows.from_dense([[3.0, 4.0], [0.0, 1.0]]), np.array([1.0, 3.0]))
+    7.0
+    """
+    total = _weighted_squares(rows.indptr.view(np.uint64), rows.values, weights)
+    return float(total / weights.sum())
+
+
+@reduction
+def _weighted_squares(indptr: Any, values: Any, weights: Any) -> Any:
+    total = 0.0
+    for i in range(weights.shape[0]):
+        square = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            square += values[p] * values[p]
+        total += weights[i] * square
+    return total
+
+
 @kernel
 def _sign_rows(indptr: Any, values: Any, y: Any, out: Any) -> None:
     for i in range(y.shape[0]):
@@ -86,7 +108,7 @@ def _sign_rows(indptr: Any, values: Any, y: Any, out: Any) -> None:
             out[p] = sign * values[p]
 
 
-@reduction
+@kernel
 def row_product(terms: Any, i: Any, vector: Any) -> Any:
     """y_i a_i . vector."""
     total = 0.0

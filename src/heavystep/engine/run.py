@@ -22,6 +22,7 @@ from heavystep.engine.watch import (
     ROUNDINGS,
     THEORY_METRICS,
     TRAINING_METRICS,
+    MeanWatch,
     TheoryWatch,
     TrainingWatch,
 )
@@ -160,7 +161,7 @@ class Run:
         theta = np.array(problem.theta0)
         self.state = State(theta, np.zeros_like(theta), np.array([FIRST_STEP]))
         self.scene = Scene(grid, stream_key(seed), problem.n, method.growth_factor())
-        self.watch = _watch(problem)
+        self.watch: TheoryWatch | TrainingWatch | MeanWatch = _watch(problem)
         self.out = np.full((len(grid), len(metric_names(problem))), np.nan)
         self.steps = 0
 
@@ -192,7 +193,7 @@ class Run:
 
     def _watch(self, count: int) -> Any:
         """What is measured, with what the theory says of the next ``count`` steps."""
-        if isinstance(self.watch, TrainingWatch):
+        if not isinstance(self.watch, TheoryWatch):
             return self.watch
         L = self.problem.L
         least = self.method.least_steps(L, self.steps, count)

@@ -157,6 +157,36 @@ def _training_record(watch: Any, out: Any, terms: Any, theta: Any) -> Any:
     return 0
 
 
+class MeanWatch(NamedTuple):
+    """The mean of some iterates of a run, later ones counting more."""
+
+    mean: Array
+    """Sum of weighted iterates, until it is divided by the sum of the weights."""
+    numbers: Array
+    """Steps taken, iterates that entered, the sum of their weights 1, 2, 3, ..."""
+    every: int
+    """Neighbours hardly differ: one iterate in so many enters."""
+
+
+def _mean_step(watch: Any, step: Any, base: Any, caps: Any, trials: Any, seen: Any) -> Any:
+    return 0
+
+
+def _mean_arrival(watch: Any, step: Any, theta: Any) -> Any:
+    numbers = watch.numbers
+    numbers[0] += 1
+    if numbers[0] % watch.every == 0:
+        numbers[1] += 1
+        numbers[2] += numbers[1]
+        for j in range(theta.shape[0]):
+            watch.mean[j] += numbers[1] * theta[j]
+    return 0
+
+
+def _mean_record(watch: Any, out: Any, terms: Any, theta: Any) -> Any:
+    return 0
+
+
 implement(
     TheoryWatch,
     {
@@ -173,5 +203,14 @@ implement(
         watch_step: _training_step,
         watch_arrival: _training_arrival,
         watch_record: _training_record,
+    },
+)
+implement(
+    MeanWatch,
+    {
+        watch_point: _training_point,
+        watch_step: _mean_step,
+        watch_arrival: _mean_arrival,
+        watch_record: _mean_record,
     },
 )

@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from heavystep import validation
 from heavystep.arrays import Array
+from heavystep.engine.logistic import mean_square_length
 from heavystep.engine.run import full_loss
 from heavystep.linear import solver
-from heavystep.linear.rows import mean_square_length, sparse_rows, with_intercept
+from heavystep.linear.rows import sparse_rows, with_intercept
 from heavystep.linear.targets import announced_classes, classes_of, row_weights
 from heavystep.problems import SparseLogistic
 
@@ -207,10 +208,12 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """One problem, or one for each class against the rest."""
         rows = sparse_rows(X)
         weights = row_weights(X, y, sample_weight, self.class_weight, self.classes_)
-        if not keep_scale:
-            # As long as a typical row: not penalised, its unit is ours to choose.
-            self._intercept_scale = mean_square_length(rows, weights) ** 0.5 or 1.0
-        inner = with_intercept(rows, self._intercept_scale) if self.fit_intercept else rows
+        inner = rows
+        if self.fit_intercept:
+            if not keep_scale:
+                # As long as a typical row: not penalised, its unit is ours to choose.
+                self._intercept_scale = mean_square_length(rows, weights) ** 0.5 or 1.0
+            inner = with_intercept(rows, self._intercept_scale)
         positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return [
             SparseLogistic(inner, np.where(y == positive, 1.0, -1.0), self.alpha, weights, rows.dim)

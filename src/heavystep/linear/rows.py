@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from heavystep.arrays import Array
 from heavystep.sparse import SparseRows
 
 
@@ -44,21 +43,3 @@ def with_intercept(rows: SparseRows, scale: float) -> SparseRows:
         np.insert(rows.values, ends, rows.values.dtype.type(scale)),
         rows.dim + 1,
     )
-
-
-def mean_square_length(rows: SparseRows, weights: Array) -> float:
-    """Weighted mean of the rows' squared lengths.
-
-    Raises:
-        ValueError: it is too large for a number.
-
-    >>> mean_square_length(SparseRows.from_dense([[3.0, 4.0], [0.0, 1.0]]), np.array([1.0, 3.0]))
-    7.0
-    """
-    with np.errstate(over="ignore"):
-        squares = np.square(rows.values, dtype=np.float64)
-        of_entries = np.repeat(weights, np.diff(rows.indptr))
-        mean = float(of_entries @ squares / weights.sum())
-    if not np.isfinite(mean):
-        raise ValueError("features are too large, their squares are not finite: scale them")
-    return mean

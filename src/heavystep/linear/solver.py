@@ -12,21 +12,21 @@ nothing to tune.
 """
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from math import ceil
 
 import numpy as np
 
 from heavystep.arrays import Array
+from heavystep.engine.logistic import mean_square_length
 from heavystep.engine.method import Method
 from heavystep.engine.run import Run, full_loss
-from heavystep.linear.rows import mean_square_length
+from heavystep.engine.watch import MeanWatch
 from heavystep.problems import SparseLogistic
 
 STALL = 3e-3
 """A round that lowers the loss by less than this part makes the batch double."""
 SNAPSHOTS = 32
-"""Iterates of a round that enter its mean; neighbours hardly differ."""
+"""How many iterates of a round enter its mean, or twice as many."""
 SEARCH_STEPS = 10
 """Steps of a round when the batch is everything; each is a pass."""
 PATIENCE = 2
@@ -69,7 +69,10 @@ def start(
 
 def mean_smoothness(problem: SparseLogistic) -> float:
     """Mean of the terms' smoothness constants; 1 if all rows are 0."""
-    return mean_square_length(problem.rows, problem.weights) / 4.0 + problem.l2 or 1.0
+    constant = mean_square_length(problem.rows, problem.weights) / 4.0 + problem.l2
+    if not np.isfinite(constant):
+        raise ValueError("features are too large, their squares are not finite: scale them")
+    return constant or 1.0
 
 
 def minimise(progress: Progress, *, max_iter: int, tol: float, rng: np.random.Generator) -> None:
@@ -104,15 +107,12 @@ def average_pass(progress: Progress, rng: np.random.Generator) -> Array:
     order = rng.permutation(n)
     # The last batch is filled up with rows of the first.
     batches = np.resize(order, (steps, size))
-    ends = np.unique(np.linspace(0, steps, min(SNAPSHOTS, steps) + 1).astype(np.int64))
-    mean, weights = np.zeros(progress.problem.dim), 0
-    for weight, (begin, end) in enumerate(pairwise(ends), start=1):
-        _advance(run, batches[begin:end])
-        mean += weight * run.state.theta
-        weights += weight
+    watch = MeanWatch(np.zeros(progress.problem.dim), np.zeros(3), max(1, steps // SNAPSHOTS))
+    run.watch = watch
+    _advance(run, batches)
     progress.passes += 1
-    average: Array = (mean / weights).astype(run.state.theta.dtype)
-    return average
+    mean: Array = (watch.mean / watch.numbers[2]).astype(run.state.theta.dtype)
+    return mean
 
 
 def search_round(progress: Progress, most: int) -> Array:
