@@ -50,7 +50,10 @@ def linear(
     from heavystep.experiments.bench_linear import MICROSECONDS
     from heavystep.experiments.bench_linear_data import sets_at_hand
     from heavystep.experiments.bench_linear_solvers import OURS, SOLVERS, warm_up
+    from heavystep.experiments.timing import load_average
 
+    # Those that wait for memory suffer most from what else fills the caches.
+    show(f"load average {load_average():.1f}: close calls need one near 0")
     if missing := missing_text(CATALOGUE):
         show(missing)
     # Before anything else, so that this is what a first fit costs.

@@ -1,5 +1,6 @@
 """Wall times on a machine that does other things too."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,11 @@ Job = Callable[[], object]
 REPEATS = 3
 RUNS_A_TURN = 2
 """The first one also pays for caches that the job before has filled."""
+
+
+def load_average() -> float:
+    """How many processes ran in the last minute; 0 where the system does not say."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def seconds_of(job: Job) -> float:
