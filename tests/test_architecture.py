@@ -71,7 +71,15 @@ OUTSIDE = {
     "certificates": {"numpy"},
     "optim": {"torch", "numpy"},
     "engine": {"llvmlite", "numba", "numpy"},
-    "experiments": {"torch", "numpy", "scipy", "sklearn", "matplotlib", "pyarrow"},
+    "experiments": {
+        "torch",
+        "numpy",
+        "scipy",
+        "sklearn",
+        "threadpoolctl",
+        "matplotlib",
+        "pyarrow",
+    },
     "cli": {"typer", "rich", "numpy"},
 }
 

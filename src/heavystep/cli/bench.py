@@ -1,12 +1,21 @@
 """``heavystep bench``: what things cost, as ratios measured in one run."""
 
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 from rich.table import Table
 
 from heavystep.cli.errors import told
 from heavystep.cli.output import show
+from heavystep.data.catalogue import CATALOGUE
+from heavystep.data.locate import missing_text
+
+if TYPE_CHECKING:
+    from heavystep.experiments.bench_linear_loss import Comparison
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Measure costs.")
+LARGE = 10_000
+"""Rows from which on it matters who is the fastest."""
 
 
 @bench.callback()
@@ -25,3 +34,87 @@ def engine() -> None:
         for cost in costs:
             table.add_row(cost.what, f"{cost.nanoseconds:.0f}", f"{cost.ratio:.2f}")
         show(table)
+
+
+@bench.command()
+@told
+def linear(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="a9a and the twin only, with fewer repetitions.")
+    ] = False,
+) -> None:
+    """Sparse logistic regression: microseconds an iteration, and time to a training loss.
+
+    On the data sets that are there ('heavystep data list') and a synthetic twin of real-sim.
+    """
+    from heavystep.experiments.bench_linear import MICROSECONDS
+    from heavystep.experiments.bench_linear_data import sets_at_hand
+    from heavystep.experiments.bench_linear_solvers import OURS, SOLVERS, warm_up
+    from heavystep.experiments.timing import load_average
+
+    # Those that wait for memory suffer most from what else fills the caches.
+    show(f"load average {load_average():.1f}: close calls need one near 0")
+    if missing := missing_text(CATALOGUE):
+        show(missing)
+    # Before anything else, so that this is what a first fit costs.
+    first = warm_up(SOLVERS)[OURS]
+    show(f"{OURS}: {first:.2f} s to compile or load its kernels, not counted below")
+    names = [name for name in sets_at_hand() if name in MICROSECONDS or not quick]
+    for name in names:
+        if name in MICROSECONDS:
+            _show_iterations(name, quick)
+    _show_times(names, quick)
+
+
+def _show_iterations(name: str, quick: bool) -> None:
+    from heavystep.experiments.bench_linear import BATCH, POLYAK, iteration_costs, targets
+    from heavystep.experiments.bench_linear_data import plain_problem
+
+    problem = plain_problem(name)
+    costs = iteration_costs(problem, steps=300 if quick else 500, repeats=2 if quick else 5)
+    table = Table(f"an iteration, batch {BATCH}, one core: {name}", "us", f"ratio to {POLYAK}")
+    for what, microseconds in costs.items():
+        table.add_row(what, f"{microseconds:.1f}", f"{microseconds / costs[POLYAK]:.2f}")
+    aims = Table(f"targets: {name}", "target", "measured", "met")
+    for target in targets(name, costs):
+        sign = ">=" if target.least else "<="
+        met = "yes" if target.met else "no"
+        aims.add_row(target.what, f"{sign} {target.aim:g}", f"{target.measured:.2f}", met)
+    show(f"{name}: {problem.n:,} x {problem.dim:,}", table, aims)
+
+
+def _show_times(names: list[str], quick: bool) -> None:
+    from heavystep.experiments.bench_linear_data import Task, plain_problem
+    from heavystep.experiments.bench_linear_loss import TOLERANCES, compare, wins
+    from heavystep.experiments.bench_linear_solvers import OURS, SOLVERS
+
+    found = []
+    for name in names:
+        found.append(compare(Task.of(plain_problem(name)), SOLVERS, repeats=2 if quick else 3))
+        show(*_times(name, found[-1]))
+    for tolerance in TOLERANCES:
+        count = wins(found, OURS, tolerance, LARGE)
+        show(f"{OURS} is the fastest stochastic solver to {tolerance:.1%} on {count} large sets")
+    show(f"large: more than {LARGE:,} rows")
+
+
+def _times(name: str, comparison: "Comparison") -> tuple[str, Table]:
+    """The heading and the table of one data set."""
+    from heavystep.experiments.bench_linear_loss import TOLERANCES
+
+    table = Table(f"fit until the loss is near the best: {name}")
+    for tolerance in TOLERANCES:
+        for column in (f"to {tolerance:.1%}", "ratio", "epochs"):
+            table.add_column(column, justify="right")
+    for solver, outcome in comparison.outcomes.items():
+        cells = []
+        for tolerance in TOLERANCES:
+            if fit := outcome.reached.get(tolerance):
+                ratio = comparison.ratio(solver, tolerance)
+                cells += [f"{fit.seconds * 1e3:.1f} ms", f"{ratio:.2f}", str(fit.budget)]
+            else:
+                cells += [f"not within {outcome.gave_up:.2g} s", "", ""]
+        table.add_row(solver if outcome.stochastic else f"{solver} (all rows at once)", *cells)
+    heading = f"{name}: {comparison.n:,} rows, best known loss {comparison.best:.9f}"
+    notes = "ratios to the fastest stochastic solver; epochs, or iterations on all rows"
+    return f"{heading}; {notes}", table

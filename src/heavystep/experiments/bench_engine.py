@@ -1,6 +1,5 @@
 """What an iteration costs: the engine against loops in numpy and torch, in one run."""
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,13 +11,13 @@ from heavystep.engine.method import Method
 from heavystep.engine.run import trajectories
 from heavystep.experiments.figure1 import BETAS, standard
 from heavystep.experiments.specification import ProblemSpec
+from heavystep.experiments.timing import best_of
 from heavystep.optim import SHBPolyak
 from heavystep.problems import FiniteSum, LeastSquares
 from heavystep.rules import kappa, polyak_step
 
 LEAST_SQUARES = ProblemSpec("least squares", 0.3)
 COSINE = ProblemSpec("cosine", "noise")
-REPEATS = 3
 
 
 class Cost(NamedTuple):
@@ -44,7 +43,7 @@ def engine_costs() -> list[Cost]:
     }
     for name, make in others.items():
         job, steps = make()
-        cost = _best(job, steps)
+        cost = best_of(job) / steps * 1e9
         rows.append(Cost(f"least squares, Polyak: {name}", cost, cost / ours))
     for spec, rule in ((LEAST_SQUARES, "armijo"), (COSINE, "polyak"), (COSINE, "armijo")):
         cost = _engine(spec.finite_sum(), standard(spec, rule, BETAS[-1]), 300_000)
@@ -63,23 +62,13 @@ def scaling_costs() -> list[Cost]:
     return rows
 
 
-def _best(job: Callable[[], object], steps: int) -> float:
-    """The shortest of a few repetitions: what else the machine does only adds."""
-    times = []
-    for _ in range(REPEATS):
-        begin = time.perf_counter()
-        job()
-        times.append(time.perf_counter() - begin)
-    return min(times) / steps * 1e9
-
-
 def _engine(problem: FiniteSum, method: Method, iterations: int, seeds: int = 1) -> float:
     trajectories(problem, method, seeds=[0], iterations=100)  # compiles, or loads what was
 
     def job() -> object:
         return trajectories(problem, method, seeds=range(seeds), iterations=iterations, threads=1)
 
-    return _best(job, iterations * seeds)
+    return best_of(job) / (iterations * seeds) * 1e9
 
 
 def _batched(problem: FiniteSum, method: Method, seeds: int, steps: int) -> Callable[[], object]:

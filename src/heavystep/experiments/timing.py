@@ -1,0 +1,59 @@
+"""Wall times on a machine that does other things too."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from threadpoolctl import threadpool_limits
+
+Job = Callable[[], object]
+REPEATS = 3
+RUNS_A_TURN = 2
+"""The first one also pays for caches that the job before has filled."""
+
+
+def load_average() -> float:
+    """How many processes ran in the last minute; 0 where the system does not say."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
+def seconds_of(job: Job) -> float:
+    """Of one call."""
+    begin = time.perf_counter()
+    job()
+    return time.perf_counter() - begin
+
+
+def best_of(job: Job, repeats: int = REPEATS) -> float:
+    """The shortest of a few repetitions, in seconds: what else the machine does only adds."""
+    return min(seconds_of(job) for _ in range(repeats))
+
+
+def interleaved(prepare: Mapping[str, Callable[[], Job]], repeats: int) -> dict[str, float]:
+    """The shortest time of each job, in seconds.
+
+    The jobs take turns, so that a busy spell of the machine falls on all of them.
+
+    Args:
+        prepare: what makes each job anew; not timed.
+        repeats: turns.
+    """
+    best = dict.fromkeys(prepare, float("inf"))
+    for _ in range(repeats):
+        for name, make in prepare.items():
+            best[name] = min(best[name], *(seconds_of(make()) for _ in range(RUNS_A_TURN)))
+    return best
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch, BLAS and OpenMP on one core each."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(threads)
