@@ -106,7 +106,7 @@ THEORY_MUTANTS = [
     Mutant("a key without the data", "experiments/specification.py",
            '"data": self.problem.data()', '"data": ""', ENGINE),
     Mutant("half of the data sets is most", "experiments/figure2_claims.py",
-           "2 * better > len(sets)", "2 * better >= len(sets)", ENGINE),
+           "2 * len(faster) > len(sets)", "2 * len(faster) >= len(sets)", ENGINE),
     Mutant("a band of one side's quantile", "experiments/interval.py",
            "0.5 + CONFIDENCE / 2.0", "CONFIDENCE", ENGINE),
     Mutant("seeds in the order of arrival", "experiments/runner.py",

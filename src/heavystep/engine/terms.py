@@ -21,7 +21,7 @@ def workspace(terms: Any, theta: Any, size: Any) -> Any:
 
 
 def evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
-    """Loss, lower bound and ||grad F||^2 (NaN if costly); the gradient is written into ``g``."""
+    """Loss, lower bound and ||grad F||^2 (NaN if costly); the gradient goes into ``g``, now 0."""
     raise NotImplementedError
 
 

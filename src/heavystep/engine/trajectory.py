@@ -64,7 +64,7 @@ def advance(
     than asked for if a loss or gradient is not finite, or if no trial was accepted.
     """
     theta, displacement, last_step = state
-    g = np.empty_like(theta)
+    g = np.zeros_like(theta)
     batch = np.empty(indices.shape[1], dtype=np.int64)
     work = workspace(terms, theta, batch.shape[0])
     row = np.searchsorted(scene.grid, first + 1)
@@ -105,7 +105,10 @@ def _sample(batch: Any, indices: Any, scene: Any, step: Any, k: Any) -> None:
 
 @kernel
 def _move(theta: Any, displacement: Any, g: Any, gamma: Any, beta: Any) -> None:
-    """theta_{k+1} = theta_k - gamma g + beta (theta_k - theta_{k-1}), the displacement first."""
+    """theta_{k+1} = theta_k - gamma g + beta (theta_k - theta_{k-1}), the displacement first.
+
+    ``g`` is left at 0, for sparse gradients to be added to.
+    """
     tiny = np.finfo(theta.dtype).tiny
     step, momentum = theta.dtype.type(gamma), theta.dtype.type(beta)
     for j in range(theta.shape[0]):
@@ -113,3 +116,4 @@ def _move(theta: Any, displacement: Any, g: Any, gamma: Any, beta: Any) -> None:
         # Momentum alone would go through all subnormal numbers, which are slow.
         displacement[j] = motion if abs(motion) > tiny else theta.dtype.type(0.0)
         theta[j] += displacement[j]
+        g[j] = theta.dtype.type(0.0)
