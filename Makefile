@@ -2,7 +2,8 @@
 # make test-slow   the tests that take long (torch.compile)
 # make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), two minutes
 # make demo        train one network with every method
-# make bench       step cost against torch.optim.SGD, and the engine's against numpy and torch
+# make bench       step cost against torch.optim.SGD, the engine's against numpy, scipy and torch,
+#                  and logistic regression against scikit-learn's solvers
 # make theory      measure the slack of every theorem and write docs/theory.md
 # make mutants     break the mathematics on purpose and see that a test notices
 
@@ -38,6 +39,7 @@ demo: $(SETUP)
 bench: $(SETUP)
 	$(BIN)/python benchmarks/step_cost.py
 	$(BIN)/heavystep bench engine
+	$(BIN)/heavystep bench linear
 
 theory: $(SETUP)
 	$(BIN)/python benchmarks/slack.py

@@ -23,9 +23,10 @@ def test_python_blocks_run_one_after_another(capsys):
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
         outputs.append(capsys.readouterr().out)
-    polyak, armijo, promise, torch_run, section_5 = outputs
+    polyak, armijo, logistic, promise, torch_run, section_5 = outputs
     assert float(re.match(r"loss (\S+), last step", polyak).group(1)) < 0.1
     assert int(armijo.split()[0]) >= 0
+    assert float(re.match(r"accuracy (\S+), loss", logistic).group(1)) > 0.85
     assert re.match(
         r"F\(mean iterate\) - F\* <= 7\.55 in expectation; gamma_max < 3\.14e-05", promise
     )
@@ -51,7 +52,7 @@ COMMANDS = re.findall(r"^heavystep (\S.*?)(?:\s+#.*)?$", README, flags=re.MULTIL
 
 
 def test_commands_run_one_after_another(tmp_path):
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 7
     for command in COMMANDS:
         check_command(command, tmp_path)
 

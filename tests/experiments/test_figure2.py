@@ -348,7 +348,7 @@ def test_reproduce_writes_everything_and_claims_reads_it(three, tmp_path, monkey
     assert "no a9a, cod-rna, ijcnn1, phishing, w8a in" in result.stderr
     assert "heavystep data fetch a9a" in result.stderr
     entries = json.loads((out / "figure2" / "claims.json").read_text())
-    assert len(entries) == 2 + 4 + 6
+    assert len(entries) == 4 + 4 + 6
     shown = invoke("claims", "--out", out)
     assert shown.exit_code == int(not all(entry["holds"] for entry in entries))
     assert "figure2.real-sim.PS" in shown.stdout

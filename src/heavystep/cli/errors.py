@@ -23,7 +23,8 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
             )
             raise typer.Exit(130) from None
         except ModuleNotFoundError as missing:
-            need = f"this command needs {missing.name}: pip install 'heavystep[figures]'"
+            extras = "figures,linear" if missing.name in ("scipy", "sklearn") else "figures"
+            need = f"this command needs {missing.name}: pip install 'heavystep[{extras}]'"
             typer.echo(need, err=True)
             raise typer.Exit(2) from None
         except OSError as error:
