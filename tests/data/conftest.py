@@ -14,9 +14,13 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, home):
+def folder(tmp_path, home, monkeypatch):
     """A data folder with nothing in it, and a catalogue with one more, tiny data set."""
+    before = dict(CATALOGUE)
     monkeypatch.setitem(CATALOGUE, "tiny", TINY)
     monkeypatch.setenv("HEAVYSTEP_DATA", str(tmp_path / "data"))
     (tmp_path / "data" / "libsvm").mkdir(parents=True)
-    return tmp_path / "data" / "libsvm"
+    yield tmp_path / "data" / "libsvm"
+    # What a test takes out comes back at the end; figures go by the order.
+    CATALOGUE.clear()
+    CATALOGUE.update(before)
