@@ -20,10 +20,9 @@ PAPER = {
 
 
 def run(A, y, batches, *, rule, beta, gamma_max, c=1.0, q=math.inf, plain=False, omega=0.9,
-        l2=0.0, weights=None, penalised=None):  # fmt: skip
+        l2=0.0, weights=None):  # fmt: skip
     """Iterates theta_0 .. theta_K and steps; ``q`` is the growth of one step, not of an epoch."""
     weights = np.ones(len(y)) if weights is None else weights / np.mean(weights)
-    mask = np.arange(A.shape[1]) < (A.shape[1] if penalised is None else penalised)
     empty = np.diff(A.indptr) == 0
     theta = previous = np.zeros(A.shape[1])
     r_beta = 1.0 if plain else (1 - math.sqrt(beta)) ** -2
@@ -32,9 +31,9 @@ def run(A, y, batches, *, rule, beta, gamma_max, c=1.0, q=math.inf, plain=False,
         Z, w = A[batch].multiply(y[batch][:, None]).tocsr(), weights[batch] / len(batch)
 
         def value(x, Z=Z, w=w):
-            return w @ np.logaddexp(0.0, -(Z @ x)) + l2 / 2 * (mask * x) @ x
+            return w @ np.logaddexp(0.0, -(Z @ x)) + 0.5 * (l2 * x) @ x
 
-        g = Z.T @ (-w * expit(-(Z @ theta))) + l2 * mask * theta
+        g = Z.T @ (-w * expit(-(Z @ theta))) + l2 * theta
         f, g2, f_star = value(theta), g @ g, w @ (empty[batch] * math.log(2.0))
         proposal = min(q * gamma_raw, gamma_max / r_beta)
         half = 1.0 if plain else (1 - math.sqrt(beta)) ** 2 / 2

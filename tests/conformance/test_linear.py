@@ -67,7 +67,7 @@ METHODS = linear_reference.PAPER | {f"{name}, large cap": STEEP[name] for name i
 PROBLEMS = {
     "plain": {},
     "penalised": {"l2": 0.03},
-    "intercept not penalised": {"l2": 0.2, "penalised": DIM - 1},
+    "one penalty each": {"l2": np.where(np.arange(DIM) < DIM - 5, RNG.uniform(0, 0.3, DIM), 0.0)},
     "weighted": {"weights": RNG.uniform(0.0, 3.0, size=N), "l2": 1e-3},
 }
 
@@ -224,7 +224,7 @@ BAD_PROBLEMS = [
     ({"l2": -1.0}, "l2 must be >= 0"),
     ({"weights": [1.0, -1.0]}, "weights must be >= 0 and not all 0"),
     ({"weights": [0.0, 0.0]}, "weights must be >= 0 and not all 0"),
-    ({"penalised": 3}, "penalised must be in 0 .. 2, got 3"),
+    ({"l2": [1.0, -2.0]}, "l2 must be >= 0, got -2.0"),
 ]
 
 

@@ -42,8 +42,8 @@ class LogisticTerms(NamedTuple):
     """Rows times their labels, y_i a_i, so that margins are plain inner products."""
     weights: Array
     f_star: Array
-    l2: float
-    penalised: int
+    penalties: Array
+    """(d,), or empty: there is none."""
 
 
 class LogisticWork(NamedTuple):
@@ -60,7 +60,7 @@ class LogisticWork(NamedTuple):
     moved: Array
     """Margins at the trial."""
     products: Array
-    """theta . theta and theta . g and g . g over the penalised parameters."""
+    """theta . theta and theta . g and g . g, weighted with the penalties."""
 
 
 def logistic_terms(problem: SparseLogistic) -> LogisticTerms:
@@ -74,8 +74,7 @@ def logistic_terms(problem: SparseLogistic) -> LogisticTerms:
         signed,
         np.array(problem.weights),
         np.array(problem.f_star),
-        problem.l2,
-        problem.penalised,
+        np.array(problem.l2) if problem.largest_penalty > 0.0 else np.empty(0),
     )
 
 
@@ -113,6 +112,15 @@ def _sign_rows(indptr: Any, values: Any, y: Any, out: Any) -> None:
         sign = values.dtype.type(y[i])
         for p in range(indptr[i], indptr[i + 1]):
             out[p] = sign * values[p]
+
+
+@reduction
+def weighted_dot(weights: Any, x: Any, y: Any) -> Any:
+    """Inner product of two vectors with weights."""
+    total = 0.0
+    for j in range(x.shape[0]):
+        total += weights[j] * x[j] * y[j]
+    return total
 
 
 @kernel
@@ -163,22 +171,20 @@ def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
         for p in range(terms.indptr[i], terms.indptr[i + 1]):
             g[terms.indices[p]] += share * terms.values[p]
     loss = dot(work.weights, work.losses)
-    if terms.l2 > 0.0:
-        head = theta[: terms.penalised]
-        work.products[0] = dot(head, head)
-        loss += 0.5 * terms.l2 * work.products[0]
-        for j in range(terms.penalised):
-            g[j] += terms.l2 * theta[j]
+    if terms.penalties.shape[0] > 0:
+        work.products[0] = weighted_dot(terms.penalties, theta, theta)
+        loss += 0.5 * work.products[0]
+        for j in range(theta.shape[0]):
+            g[j] += g.dtype.type(terms.penalties[j]) * theta[j]
     return loss, low, np.nan
 
 
 def _prepare_search(terms: Any, theta: Any, g: Any, batch: Any, work: Any) -> Any:
     for b in range(batch.shape[0]):
         work.along[b] = row_product(terms, batch[b], g)
-    if terms.l2 > 0.0:
-        head = g[: terms.penalised]
-        work.products[1] = dot(theta[: terms.penalised], head)
-        work.products[2] = dot(head, head)
+    if terms.penalties.shape[0] > 0:
+        work.products[1] = weighted_dot(terms.penalties, theta, g)
+        work.products[2] = weighted_dot(terms.penalties, g, g)
     return 0
 
 
@@ -187,9 +193,9 @@ def _trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -
         work.moved[b] = work.margins[b] - t * work.along[b]
     softplus_minus(work.moved, work.losses)
     loss = dot(work.weights, work.losses)
-    if terms.l2 > 0.0:
+    if terms.penalties.shape[0] > 0:
         here, cross, square = work.products
-        loss += 0.5 * terms.l2 * (here - t * (2.0 * cross - t * square))
+        loss += 0.5 * (here - t * (2.0 * cross - t * square))
     return loss
 
 
@@ -202,8 +208,10 @@ def _objective(terms: Any, point: Any) -> Any:
             margins[b] = row_product(terms, first + b, point)
         softplus_minus(margins[:size], losses)
         total += dot(terms.weights[first : first + size], losses)
-    head = point[: terms.penalised]
-    return total / n + 0.5 * terms.l2 * dot(head, head)
+    penalty = 0.0
+    if terms.penalties.shape[0] > 0:
+        penalty = 0.5 * weighted_dot(terms.penalties, point, point)
+    return total / n + penalty
 
 
 implement(

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.engine.logistic import mean_square_length
 from heavystep.engine.run import full_loss
 from heavystep.linear import solver
-from heavystep.linear.rows import sparse_rows, with_intercept
+from heavystep.linear.columns import Columns
+from heavystep.linear.rows import sparse_rows
 from heavystep.linear.targets import announced_classes, classes_of, row_weights
 from heavystep.problems import SparseLogistic
 
@@ -30,8 +30,8 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     with sample weights :math:`s_i`. There is no learning rate: each minibatch gets the step that
     its loss and gradient allow, and batches grow until the loss no longer falls; see
-    :mod:`heavystep.linear.solver`. More than two classes are fitted one against the rest.
-    Features should be of similar size, as for every method that uses gradients alone.
+    :mod:`heavystep.linear.solver`. Columns may have any unit: see :mod:`heavystep.linear.columns`.
+    More than two classes are fitted one against the rest.
 
     Args:
         alpha: penalty, >= 0; the intercept is not penalised. ``alpha = 1 / (n C)`` is the objective
@@ -104,9 +104,10 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         classes = classes_of(y)
         known = self._known(classes) if self.warm_start else None
         self.classes_ = classes
-        problems = self._problems(X, y, sample_weight, keep_scale=known is not None)
+        problems = self._problems(X, y, sample_weight, None, centre=True)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        runs = [self._fitted(p, known[i] if known else None, rng) for i, p in enumerate(problems)]
+        starts: list[Any] = [None] * len(problems) if known is None else list(known)
+        runs = [self._fitted(one, start, rng) for one, start in zip(problems, starts, strict=True)]
         self._keep([(run.best, run.run.state) for run in runs])
         self.n_iter_ = np.array([run.passes for run in runs])
         self.loss_curve_ = _mean_curve([run.losses for run in runs])
@@ -142,7 +143,10 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.classes_ = announced_classes(y, classes, None if first else self.classes_)
         if isinstance(self.class_weight, str):
             raise ValueError("class_weight must be a dict in partial_fit: other rows may follow")
-        problems = self._problems(X, y, sample_weight, keep_scale=not first)
+        if not first:
+            self._forget_centres()
+        columns = None if first else self._columns
+        problems = self._problems(X, y, sample_weight, columns, centre=False)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         kept, losses = [], []
         for index, problem in enumerate(problems):
@@ -203,20 +207,21 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         X: Any,  # noqa: N803
         y: Array,
         sample_weight: Any,
-        keep_scale: bool,
+        columns: Columns | None,
+        centre: bool,
     ) -> list[SparseLogistic]:
-        """One problem, or one for each class against the rest."""
+        """One problem, or one for each class against the rest, in units of ``columns``."""
         rows = sparse_rows(X)
         weights = row_weights(X, y, sample_weight, self.class_weight, self.classes_)
-        inner = rows
-        if self.fit_intercept:
-            if not keep_scale:
-                # As long as a typical row: not penalised, its unit is ours to choose.
-                self._intercept_scale = mean_square_length(rows, weights) ** 0.5 or 1.0
-            inner = with_intercept(rows, self._intercept_scale)
+        if columns is None:
+            columns = Columns.of(
+                rows, weights, self.alpha, fit_intercept=self.fit_intercept, centre=centre
+            )
+        self._columns = columns
+        inner, penalties = columns.transform(rows), columns.penalties(self.alpha)
         positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return [
-            SparseLogistic(inner, np.where(y == positive, 1.0, -1.0), self.alpha, weights, rows.dim)
+            SparseLogistic(inner, np.where(y == positive, 1.0, -1.0), penalties, weights)
             for positive in positives
         ]
 
@@ -229,36 +234,39 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         )
 
     def _fitted(
-        self, problem: SparseLogistic, theta: Array | None, rng: np.random.Generator
+        self,
+        problem: SparseLogistic,
+        start: tuple[Array, float] | None,
+        rng: np.random.Generator,
     ) -> solver.Progress:
         progress = self._started(problem)
-        if theta is not None:
-            progress.run.state.theta[:] = theta
+        if start is not None:
+            progress.run.state.theta[:] = self._columns.parameters(*start)
         solver.minimise(progress, max_iter=self.max_iter, tol=self.tol, rng=rng)
         return progress
 
-    def _known(self, classes: Array) -> list[Array] | None:
-        """The last fit's parameters, if it was of the same classes and features."""
+    def _known(self, classes: Array) -> list[tuple[Array, float]] | None:
+        """The last fit's w and b, if it was of the same classes and features."""
         fitted = hasattr(self, "coef_") and np.array_equal(self.classes_, classes)
         if not fitted or self.coef_.shape[1] != self.n_features_in_:
             return None
-        if not self.fit_intercept:
-            return list(self.coef_)
-        return [
-            np.append(w, b / self._intercept_scale)
-            for w, b in zip(self.coef_, self.intercept_, strict=True)
-        ]
+        return [(w, float(b)) for w, b in zip(self.coef_, self.intercept_, strict=True)]
 
     def _keep(self, results: list[tuple[Array, Any]]) -> None:
         """Take over coefficients, and the states from which ``partial_fit`` goes on."""
-        points = np.stack([point for point, _ in results])
+        dtype = results[0][0].dtype
+        models = [self._columns.coefficients(point) for point, _ in results]
         self._states = [state for _, state in results]
-        if self.fit_intercept:
-            self.coef_ = points[:, :-1].copy()
-            self.intercept_ = points[:, -1] * self._intercept_scale
-        else:
-            self.coef_ = points
-            self.intercept_ = np.zeros(len(points), dtype=points.dtype)
+        self.coef_ = np.stack([w for w, _ in models]).astype(dtype)
+        self.intercept_ = np.array([b for _, b in models], dtype=dtype)
+
+    def _forget_centres(self) -> None:
+        """Say the same in columns that are not centred: rows to come may have zeros in them."""
+        plain = self._columns.without_centres()
+        for state in self._states:
+            for vector in (state.theta, state.displacement):
+                vector[:] = plain.parameters(*self._columns.coefficients(vector))
+        self._columns = plain
 
 
 def _continue(progress: solver.Progress, state: Any) -> None:

@@ -7,8 +7,8 @@ everything, nothing is random any more, and the Armijo line search takes over fr
 which does not converge where the least loss is above its lower bound.
 
 The cap is :math:`\gamma_{\max} = 2 / \bar L` with the mean smoothness
-:math:`\bar L = \overline{\|a\|^2} / 4 + \lambda`: in the units of the data, so that there is
-nothing to tune.
+:math:`\bar L = \overline{\|a\|^2} / 4 + \max_j \lambda_j`: in the units of the data, so that
+there is nothing to tune.
 """
 
 from dataclasses import dataclass, field, replace
@@ -69,10 +69,8 @@ def start(
 
 def mean_smoothness(problem: SparseLogistic) -> float:
     """Mean of the terms' smoothness constants; 1 if all rows are 0."""
-    constant = mean_square_length(problem.rows, problem.weights) / 4.0 + problem.l2
-    if not np.isfinite(constant):
-        raise ValueError("features are too large, their squares are not finite: scale them")
-    return constant or 1.0
+    curvature = mean_square_length(problem.rows, problem.weights) / 4.0
+    return curvature + problem.largest_penalty or 1.0
 
 
 def minimise(progress: Progress, *, max_iter: int, tol: float, rng: np.random.Generator) -> None:

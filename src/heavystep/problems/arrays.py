@@ -14,8 +14,10 @@ def frozen(array: Array) -> Array:
     return array
 
 
-def finite_array(name: str, value: Any, ndim: int) -> Array:
-    """A read-only float64 copy of ``value``, refused if empty, non-finite or of other dimension.
+def finite_array(name: str, value: Any, ndim: int, *, empty: bool = False) -> Array:
+    """A read-only float64 copy of ``value``, refused if non-finite or of other dimension.
+
+    It is refused, too, if it is empty, unless ``empty`` allows that.
 
     >>> finite_array("b", [1, 2], ndim=1)
     array([1., 2.])
@@ -31,7 +33,7 @@ def finite_array(name: str, value: Any, ndim: int) -> Array:
         raise TypeError(f"{name} must be a dense array of real numbers, got {value!r}") from None
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
-    if array.size == 0:
+    if array.size == 0 and not empty:
         raise ValueError(f"{name} must not be empty, got shape {array.shape}")
     if not np.isfinite(array).all():
         index = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])

@@ -10,7 +10,6 @@ from heavystep.arrays import Array
 from heavystep.problems.arrays import finite_array, frozen, shaped
 from heavystep.problems.sigmoid import sigmoid, softplus
 from heavystep.sparse import SparseRows
-from heavystep.validation import NON_NEGATIVE, real
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -18,17 +17,16 @@ class SparseLogistic:
     r"""Weighted logistic regression: one term for each row.
 
     .. math:: F(\theta) = \frac{\sum_i w_i \log(1 + e^{-m_i})}{\sum_i w_i}
-              + \frac{\lambda}{2} \sum_{j < p} \theta_j^2, \qquad m_i = y_i a_i^\top\theta
+              + \frac12 \sum_j \lambda_j \theta_j^2, \qquad m_i = y_i a_i^\top\theta
 
-    with :math:`\lambda` = ``l2`` and :math:`p` = ``penalised``. Term i has weight
-    :math:`w_i` over the mean weight, so that F is the mean of the terms.
+    with :math:`\lambda_j` = ``l2``. Term i has weight :math:`w_i` over the mean weight, so that F
+    is the mean of the terms.
 
     Args:
         rows: features a_i.
         y: (n,) labels, -1 or +1.
-        l2: penalty, >= 0.
+        l2: penalty, >= 0: one number, or (d,) one for each parameter.
         weights: (n,) weights, >= 0 and not all 0; None: all equal.
-        penalised: how many leading parameters the penalty counts; None: all of them.
 
     Raises:
         ValueError: a label is neither -1 nor +1, a number is out of range, or lengths disagree.
@@ -41,33 +39,30 @@ class SparseLogistic:
 
     rows: SparseRows
     y: Array
-    l2: float
+    l2: Array
     weights: Array
-    penalised: int
     convex = True
 
     def __init__(
         self,
         rows: SparseRows,
         y: ArrayLike,
-        l2: float = 0.0,
+        l2: ArrayLike = 0.0,
         weights: ArrayLike | None = None,
-        penalised: int | None = None,
     ) -> None:
         labels = finite_array("y", y, ndim=1)
         shaped("y", labels, (rows.n,), f"{rows.n} rows")
         if not np.isin(labels, (-1.0, 1.0)).all():
             raise ValueError("y must hold labels -1 and +1 only")
-        real("l2", l2, NON_NEGATIVE)
+        penalties = finite_array("l2", np.broadcast_to(l2, (rows.dim,)), ndim=1, empty=True)
+        if (penalties < 0.0).any():
+            raise ValueError(f"l2 must be >= 0, got {penalties.min()}")
         weight = finite_array("weights", np.ones(rows.n) if weights is None else weights, ndim=1)
         shaped("weights", weight, (rows.n,), f"{rows.n} rows")
         if weight.min() < 0.0 or weight.max() == 0.0:
             raise ValueError(f"weights must be >= 0 and not all 0, got {weight.min()} at least")
         weight = weight if weights is None else frozen(weight / weight.mean())
-        head = rows.dim if penalised is None else penalised
-        if not 0 <= head <= rows.dim:
-            raise ValueError(f"penalised must be in 0 .. {rows.dim}, got {head}")
-        self.__dict__.update(rows=rows, y=labels, l2=float(l2), weights=weight, penalised=int(head))
+        self.__dict__.update(rows=rows, y=labels, l2=penalties, weights=weight)
 
     @property
     def n(self) -> int:
@@ -87,7 +82,12 @@ class SparseLogistic:
     @cached_property
     def L(self) -> float:
         """Largest smoothness constant of a term; see :class:`LogisticRegression`."""
-        return float((self.weights * self.rows.norms() ** 2).max() / 4.0 + self.l2)
+        return float((self.weights * self.rows.norms() ** 2).max() / 4.0) + self.largest_penalty
+
+    @property
+    def largest_penalty(self) -> float:
+        """The largest of ``l2``."""
+        return float(self.l2.max(initial=0.0))
 
     @cached_property
     def f_star(self) -> Array:
@@ -101,14 +101,14 @@ class SparseLogistic:
 
     def objective(self, theta: Array) -> Array:
         """F at one point."""
-        mean: Array = np.mean(self.weights * softplus(-self.margins(theta)))
-        head = theta[: self.penalised]
-        return mean + 0.5 * self.l2 * (head @ head)
+        mean = np.mean(self.weights * softplus(-self.margins(theta)))
+        value: Array = mean + 0.5 * (self.l2 @ theta**2)
+        return value
 
     def full_gradient(self, theta: Array) -> Array:
         """Gradient of F at one point."""
         shares = -self.y * self.weights * sigmoid(-self.margins(theta)) / self.n
         entries = shares[self.rows.row_of_entries()] * self.rows.values
-        gradient: Array = np.bincount(self.rows.indices, entries, minlength=self.dim)
-        gradient[: self.penalised] += self.l2 * theta[: self.penalised]
+        sums = np.bincount(self.rows.indices, entries, minlength=self.dim)
+        gradient: Array = sums + self.l2 * theta
         return gradient
