@@ -113,8 +113,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.loss_curve_ = _mean_curve([run.losses for run in runs])
         if not all(run.converged for run in runs):
             warnings.warn(
-                f"not converged after max_iter = {self.max_iter} passes; scale the features, or "
-                "raise max_iter or tol",
+                f"not converged after max_iter = {self.max_iter} passes; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )
