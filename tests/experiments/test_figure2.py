@@ -103,7 +103,7 @@ def test_rows_have_unit_length_and_the_larger_label_is_positive(eight):
     np.testing.assert_array_equal(problem.y, np.where(np.array(labels) == "2", 1.0, -1.0))
     assert problem.f_star[7] == math.log(2.0)
     assert problem.f_star.sum() == math.log(2.0)
-    assert problem.l2 == 0.0
+    assert problem.largest_penalty == 0.0
 
 
 def test_the_largest_step_changes_the_adaptive_methods_only(eight):
