@@ -1,5 +1,6 @@
 """Small data sets in LIBSVM's format under the names of the catalogue."""
 
+import hashlib
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -34,7 +35,9 @@ def folder(path, names):
         patch.setenv(VARIABLE, str(path))
         for seed, (name, entry) in enumerate(list(CATALOGUE.items())):
             content, positives = text(seed)
-            size = {"n": ROWS, "dim": COLUMNS, "entries": None, "positives": positives}
+            size = {"n": ROWS, "dim": COLUMNS, "entries": None, "positives": positives,
+                    "text_bytes": len(content),
+                    "text_sha256": hashlib.sha256(content.encode()).hexdigest()}  # fmt: skip
             patch.setitem(CATALOGUE, name, replace(entry, **size))
             if name in names:
                 (path / "libsvm" / name).write_text(content)

@@ -2,11 +2,14 @@
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
+TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
+"""What a file is called before it has its name."""
 
 
 def cache_home() -> Path:

@@ -9,7 +9,8 @@ import pytest
 from datasets import assert_same, files_under
 from heavystep import files
 from heavystep.data import cache, load, read_libsvm
-from heavystep.data.cache import load_file, pack, unpack
+from heavystep.data.cache import load_file, load_identified, pack, unpack
+from heavystep.data.compressed import text_digest
 
 TEXT = b"1 1:0.1 3:2\n-1\n1 2:-0 3:1e-300\n"
 OTHER = b"1 1:0.2 3:2\n-1\n1 2:-0 3:1e-300\n"
@@ -87,8 +88,10 @@ def test_a_damaged_file_is_parsed_anew_and_replaced(source, damage):
 
 
 def test_any_wrong_byte_is_noticed(source):
-    whole = pack(load_file(source), "source")
-    assert_same(unpack(bytearray(whole), "source"), load_file(source))
+    loaded = load_identified(source)
+    whole = pack(loaded, "source")
+    assert_same(unpack(bytearray(whole), "source").data, loaded.data)
+    assert unpack(bytearray(whole), "source").text == loaded.text == text_digest(source)
     for at in range(len(whole)):
         wrong = bytearray(whole)
         wrong[at] ^= 0x04

@@ -151,8 +151,16 @@ def test_entries_that_nobody_counted_are_not_compared(folder):
     verify(differently(entries=None), folder / "tiny")
 
 
-def test_loading_by_name_compares_the_counts(folder):
-    (folder / "tiny").write_bytes(TINY_TEXT + b"1 1:1\n")
-    with pytest.raises(ValueError, match="is not the published tiny: 4 rows, not 3"):
-        load("tiny")
-    assert load(folder / "tiny").rows.n == 4
+def test_loading_by_name_compares_the_text(folder):
+    """From the text and from the kept form; any file may be read by its path."""
+    for text, message in (
+        (TINY_TEXT + b"1 1:1\n", "is not the published tiny: 22 bytes of text, not 16"),
+        (TINY_TEXT.replace(b"0.5", b"0.6"), "is not the published tiny: the sha256 of its text"),
+    ):
+        (folder / "tiny").write_bytes(text)
+        for _ in range(2):
+            with pytest.raises(ValueError, match=message):
+                load("tiny")
+        assert load(folder / "tiny").rows.n == text.count(b"\n")
+    (folder / "tiny").write_bytes(TINY_TEXT.replace(b"\n", b"\r\n"))
+    assert load("tiny").rows.n == 3

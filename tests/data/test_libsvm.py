@@ -296,6 +296,28 @@ def test_several_packed_parts_one_after_another(tmp_path):
         assert read_libsvm(path).labels[-1] == 3.0
 
 
+@pytest.mark.parametrize(
+    ("pack", "kind"), [(bz2.compress, "bzip2"), (lzma.compress, "xz"), (gzip.compress, "gzip")]
+)
+def test_streams_one_after_another(pack, kind, tmp_path):
+    """All of them, or an error: never the first one only."""
+    path, first, second = tmp_path / "a.txt", pack(b"1 1:1\n" * 500), pack(b"-1 2:1\n" * 500)
+    path.write_bytes(first + second)
+    assert read_libsvm(path).rows.n == 1000
+    for position in (0, 1, len(second) // 2):
+        damaged = bytearray(first + second)
+        damaged[len(first) + position] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"this {kind} file is"):
+            read_libsvm(path)
+    for junk in (b"x", b"1 1:1\n", first[:3]):
+        path.write_bytes(first + junk)
+        with pytest.raises(ValueError, match=f"this {kind} file is"):
+            read_libsvm(path)
+    path.write_bytes(first + bytes(8))
+    assert read_libsvm(path).rows.n == 500
+
+
 @pytest.mark.parametrize(("packer", "kind"), [("bz2", "bzip2"), ("xz", "xz"), ("gz", "gzip")])
 def test_damaged_and_cut_off_packed_files(packer, kind, tmp_path):
     path, packed = tmp_path / "a.txt", PACKERS[packer](TEXT)

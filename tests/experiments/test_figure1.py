@@ -363,7 +363,7 @@ BAD = [
         ["reproduce", "figure1", "--max-step", "1"],
         r"max_step (gamma_max) can be chosen for figure2 only",
     ),
-    (["claims", "--out", "nowhere"], r"no complete runs under nowhere"),
+    (["claims", "--out", "nowhere"], r"nothing to evaluate under nowhere"),
 ]
 
 
@@ -397,14 +397,17 @@ def test_a_folder_in_which_only_the_mark_was_begun_is_ours(tmp_path):
 
 def test_what_a_killed_process_left_is_swept_up_later(tmp_path):
     claim_folder(tmp_path)
-    old, new = tmp_path / ".figure1.png.abc", tmp_path / "figure1" / ".x.parquet.def"
+    old, new = tmp_path / ".figure1.png.abc12_45", tmp_path / "figure1" / ".x.parquet.defghijk"
+    theirs = tmp_path / ".gitignore"
     new.parent.mkdir()
-    for path in (old, new):
+    for path in (old, new, theirs):
         path.write_text("half")
-    os.utime(old, (0, 0))
+    for path in (old, theirs):
+        os.utime(path, (0, 0))
     claim_folder(tmp_path)
     assert not old.exists()
     assert new.exists()
+    assert theirs.exists()
     assert (tmp_path / MARK).exists()
 
 
@@ -419,7 +422,7 @@ def test_claims_need_all_runs(made, tmp_path):
     result = invoke("claims", "--out", str(tmp_path))
     assert result.exit_code == 2
     assert "has to be run again" in result.stderr
-    assert "no complete runs" in result.stderr
+    assert "nothing to evaluate" in result.stderr
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path):

@@ -2,6 +2,7 @@
 
 import bz2
 import csv
+import hashlib
 import io
 import json
 import math
@@ -122,7 +123,7 @@ def test_the_last_step_is_recorded():
     assert replace(run, iterations=1000).grid().tolist() == list(range(100, 1001, 100))
 
 
-def test_keys_depend_on_grid_batch_and_data(eight, tmp_path):
+def test_keys_depend_on_grid_batch_and_data(eight, tmp_path, monkeypatch):
     run = by_label(figure2(), "mushrooms")["SHB-PS"]
     changed = [replace(run, batch_size=64), replace(run, every=50), replace(run, every=None)]
     keys = {run.key(), *(other.key() for other in changed)}
@@ -132,7 +133,12 @@ def test_keys_depend_on_grid_batch_and_data(eight, tmp_path):
         (folder / "mushrooms.bz2").write_bytes(bz2.compress(text))
         assert run.key() in keys  # the same data elsewhere, packed
         last = text.rindex(b"1.0")
-        (folder / "mushrooms").write_bytes(text[:last] + b"1.1" + text[last + 3 :])
+        other = text[:last] + b"1.1" + text[last + 3 :]
+        (folder / "mushrooms").write_bytes(other)
+        with pytest.raises(ValueError, match="is not the published mushrooms"):
+            run.key()
+        entry = replace(CATALOGUE["mushrooms"], text_sha256=hashlib.sha256(other).hexdigest())
+        monkeypatch.setitem(CATALOGUE, "mushrooms", entry)
         assert run.key() not in keys
 
 
@@ -423,4 +429,4 @@ def test_claims_without_the_data_say_why_not(three, tmp_path, no_pictures):
     result = invoke("claims", "--out", out)
     assert result.exit_code == 2
     assert "figure2: 2 runs of 1,000 steps cannot be evaluated: no a9a" in result.stderr
-    assert "no complete runs under" in result.stderr
+    assert "nothing to evaluate under" in result.stderr

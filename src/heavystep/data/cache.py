@@ -15,15 +15,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.data.compressed import text_blocks
+from heavystep.data.compressed import Digest, TextDigest, text_blocks
 from heavystep.data.labelled import Labelled
-from heavystep.data.libsvm import parse
+from heavystep.data.libsvm import parse, read_libsvm
 from heavystep.data.locate import may_write
 from heavystep.files import cache_home, hash_sources, write_atomically
 from heavystep.sparse import SparseRows
@@ -40,6 +40,13 @@ def parser_hash() -> str:
     return hash_sources(SOURCES)
 
 
+class Loaded(NamedTuple):
+    """What was read, and what identifies the text it came from."""
+
+    data: Labelled
+    text: TextDigest
+
+
 def load_file(path: Path | str, dim: int | None = None) -> Labelled:
     """A LIBSVM file, from its kept form where there is one that matches.
 
@@ -53,21 +60,36 @@ def load_file(path: Path | str, dim: int | None = None) -> Labelled:
     """
     if dim is not None:
         validation.integer("dim", dim, 0)
+    data = load_identified(path).data
+    if dim is None or dim == data.rows.dim:
+        return data
+    if dim < data.rows.dim:  # parsed once more, because the message names the line
+        return read_libsvm(path, dim)
+    rows = SparseRows(data.rows.indptr, data.rows.indices, data.rows.values, dim)
+    return Labelled(rows, data.labels)
+
+
+def load_identified(path: Path | str) -> Loaded:
+    """The same with size and hash of the text, which are kept, too.
+
+    Args:
+        path: the text, plain or packed.
+
+    Raises:
+        ValueError: a line is malformed.
+        OSError: the file cannot be read.
+    """
     path = Path(path)
     with path.open("rb") as file:
         source = hashlib.file_digest(file, "sha256").hexdigest()
-        data = _kept(path, source)
-        if data is None:
+        loaded = _kept(path, source)
+        if loaded is None:
             file.seek(0)
-            data = parse(text_blocks(file, str(path)), str(path))
-            _keep(path, source, data)
-        if dim is None or dim == data.rows.dim:
-            return data
-        if dim < data.rows.dim:  # parsed once more, because the message names the line
-            file.seek(0)
-            return parse(text_blocks(file, str(path)), str(path), dim)
-    rows = SparseRows(data.rows.indptr, data.rows.indices, data.rows.values, dim)
-    return Labelled(rows, data.labels)
+            digest = Digest()
+            data = parse(digest.passing(text_blocks(file, str(path))), str(path))
+            loaded = Loaded(data, digest.value())
+            _keep(path, source, loaded)
+    return loaded
 
 
 def places(path: Path, source: str) -> Iterator[Path]:
@@ -81,15 +103,15 @@ def places(path: Path, source: str) -> Iterator[Path]:
     yield cache_home() / "data" / "parsed" / (source + ENDING)
 
 
-def _kept(path: Path, source: str) -> Labelled | None:
+def _kept(path: Path, source: str) -> Loaded | None:
     for place in places(path, source):
         with suppress(OSError, ValueError, KeyError, TypeError):
             return unpack(bytearray(place.read_bytes()), source)
     return None
 
 
-def _keep(path: Path, source: str, data: Labelled) -> None:
-    content = pack(data, source)
+def _keep(path: Path, source: str, loaded: Loaded) -> None:
+    content = pack(loaded, source)
     for place in filter(lambda place: may_write(place.parent), places(path, source)):
         with suppress(OSError):
             write_atomically(place, lambda temporary: temporary.write_bytes(content))
@@ -106,15 +128,17 @@ def _arrays(n: int, entries: int) -> list[tuple[str, str, int]]:
     ]
 
 
-def pack(data: Labelled, source: str) -> bytes:
+def pack(loaded: Loaded, source: str) -> bytes:
     """The kept form.
 
     Args:
-        data: what was parsed.
+        loaded: what was parsed.
         source: hash of the text's bytes as stored.
     """
+    data, digest = loaded
     rows = data.rows
     header = {"source": source, "parser": parser_hash(), "n": rows.n, "dim": rows.dim}
+    header |= {"text_size": digest.size, "text_sha256": digest.sha256}
     text = json.dumps(header | {"entries": len(rows.values)}).encode()
     text += b" " * (-len(text) % 8)
     arrays: dict[str, Array] = {"labels": data.labels, **vars(rows)}
@@ -125,7 +149,7 @@ def pack(data: Labelled, source: str) -> bytes:
     return MAGIC + hashlib.sha256(content).digest() + content
 
 
-def unpack(content: bytearray, source: str) -> Labelled:
+def unpack(content: bytearray, source: str) -> Loaded:
     """What was kept; the arrays share ``content``, and may be written to.
 
     Args:
@@ -152,4 +176,5 @@ def unpack(content: bytearray, source: str) -> Labelled:
     if at != len(content):
         raise ValueError("longer than its arrays")
     labels = arrays.pop("labels")
-    return Labelled(SparseRows(**arrays, dim=header["dim"]), labels)
+    data = Labelled(SparseRows(**arrays, dim=header["dim"]), labels)
+    return Loaded(data, TextDigest(header["text_size"], header["text_sha256"]))

@@ -8,16 +8,16 @@ import gzip
 import hashlib
 import lzma
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple
 
 BLOCK = 1 << 20
-OPENERS = {
-    b"BZh": ("bzip2", bz2.open),
-    b"\xfd7zXZ\x00": ("xz", lzma.open),
-    b"\x1f\x8b": ("gzip", gzip.open),
+STREAMS: dict[bytes, tuple[str, Callable[[], Any]]] = {
+    b"BZh": ("bzip2", bz2.BZ2Decompressor),
+    b"\xfd7zXZ\x00": ("xz", lzma.LZMADecompressor),
 }
+GZIP = b"\x1f\x8b"
 ENDINGS = ("", ".bz2", ".xz", ".gz")
 """How a packed file may be called beside its plain name."""
 
@@ -40,26 +40,60 @@ def text_blocks(file: IO[bytes], name: str) -> Iterator[bytes]:
         ValueError: a packed file is damaged or cut off.
         OSError: the file cannot be read.
     """
-    first = file.read(max(map(len, OPENERS)))
+    first = file.read(max(map(len, STREAMS)))
     file.seek(0)
-    for magic, (kind, opener) in OPENERS.items():
+    for magic, (kind, make) in STREAMS.items():
         if first.startswith(magic):
-            yield from _unpacked(cast(Any, opener)(file), kind, name)
-            return
-    while block := file.read(BLOCK):
-        yield block
+            return _unpacked(file, magic, kind, make, name)
+    return _gunzipped(file, name) if first.startswith(GZIP) else iter(lambda: file.read(BLOCK), b"")
 
 
-def _unpacked(stream: IO[bytes], kind: str, name: str) -> Iterator[bytes]:
+def _unpacked(
+    file: IO[bytes], magic: bytes, kind: str, make: Callable[[], Any], name: str
+) -> Iterator[bytes]:
+    """One packed stream after another; anything else after the first is damage.
+
+    The readers of the standard library pass over what follows a stream and does not begin one, so
+    that a damaged second stream would be rows that are silently missing.
+    """
+    packed = file.read(BLOCK)
+    while packed := _begun(packed, file, len(magic)):
+        if not packed.startswith(magic):
+            raise ValueError(f"{name}: this {kind} file is damaged")
+        stream = make()
+        while not stream.eof:
+            packed = packed or (file.read(BLOCK) if stream.needs_input else b"")
+            if stream.needs_input and not packed:
+                raise ValueError(f"{name}: this {kind} file is cut off")
+            try:
+                text = stream.decompress(packed, BLOCK)
+            except (OSError, EOFError, lzma.LZMAError):
+                raise ValueError(f"{name}: this {kind} file is damaged") from None
+            packed = b""
+            if text:
+                yield text
+        packed = stream.unused_data
+
+
+def _begun(packed: bytes, file: IO[bytes], length: int) -> bytes:
+    """At least so many bytes of what comes next; zeros between streams are padding."""
+    packed = packed.lstrip(b"\0")
+    while len(packed) < length and (more := file.read(BLOCK)):
+        packed = (packed + more).lstrip(b"\0")
+    return packed
+
+
+def _gunzipped(file: IO[bytes], name: str) -> Iterator[bytes]:
+    stream = gzip.GzipFile(fileobj=file)
     while True:
         try:
             block = stream.read(BLOCK)
         except EOFError:
-            raise ValueError(f"{name}: this {kind} file is cut off") from None
-        except (OSError, lzma.LZMAError, zlib.error) as error:
+            raise ValueError(f"{name}: this gzip file is cut off") from None
+        except (OSError, zlib.error) as error:
             if getattr(error, "errno", None):  # the disk, not what is on it
                 raise
-            raise ValueError(f"{name}: this {kind} file is damaged") from None
+            raise ValueError(f"{name}: this gzip file is damaged") from None
         if not block:
             return
         yield block
@@ -84,9 +118,26 @@ def digest_of(blocks: Iterable[bytes]) -> TextDigest:
     >>> digest_of([b"1 1:2\r", b"\n"]) == digest_of([b"1 1:2\n"])
     True
     """
-    size, digest = 0, hashlib.sha256()
-    for block in blocks:
-        text = block.replace(b"\r", b"")
-        size += len(text)
-        digest.update(text)
-    return TextDigest(size, digest.hexdigest())
+    digest = Digest()
+    for _ in digest.passing(blocks):
+        pass
+    return digest.value()
+
+
+class Digest:
+    """Identifies a text while somebody else reads it."""
+
+    def __init__(self) -> None:
+        self._size, self._hash = 0, hashlib.sha256()
+
+    def passing(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        """The blocks, one after another, as they come."""
+        for block in blocks:
+            text = block.replace(b"\r", b"")
+            self._size += len(text)
+            self._hash.update(text)
+            yield block
+
+    def value(self) -> TextDigest:
+        """What has passed so far."""
+        return TextDigest(self._size, self._hash.hexdigest())

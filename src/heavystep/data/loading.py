@@ -2,19 +2,19 @@
 
 from pathlib import Path
 
-from heavystep.data.cache import load_file
+from heavystep.data.cache import load_file, load_identified
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.labelled import Labelled
 from heavystep.data.locate import locate
-from heavystep.data.verify import check_counts
+from heavystep.data.verify import check_counts, check_text
 
 
 def load(source: Path | str, dim: int | None = None) -> Labelled:
     """Rows and labels.
 
     A text that is a name of the catalogue means that data set, whatever lies in the current
-    folder; anything else, and every ``Path``, means a file. Of a data set the numbers of rows,
-    columns, entries and positive labels are compared with the catalogue.
+    folder; anything else, and every ``Path``, means a file. A data set's text must have the hash
+    of the catalogue.
 
     Args:
         source: a name of the catalogue, or a file.
@@ -28,6 +28,7 @@ def load(source: Path | str, dim: int | None = None) -> Labelled:
     if isinstance(source, Path) or source not in CATALOGUE:
         return load_file(source, dim)
     path = locate(source)
-    data = load_file(path)
+    data, digest = load_identified(path)
+    check_text(CATALOGUE[source], digest, str(path))
     check_counts(CATALOGUE[source], data, str(path))
     return data if dim is None else load_file(path, dim)

@@ -1,8 +1,8 @@
 """From a problem to the data that its kernels read."""
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from heavystep.engine.cosine import cosine_terms
 from heavystep.engine.least_squares import least_squares_terms
@@ -16,11 +16,16 @@ LAYOUTS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-@lru_cache(maxsize=8)
+_KNOWN: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""For as long as somebody has the problem: data may be large."""
+
+
 def terms_of(problem: Any) -> Any:
     """The data of a problem, laid out for its kernels."""
+    if problem in _KNOWN:
+        return _KNOWN[problem]
     for kind, layout in LAYOUTS.items():
         if isinstance(problem, kind):
-            return layout(problem)
+            return _KNOWN.setdefault(problem, layout(problem))
     known = ", ".join(kind.__name__ for kind in LAYOUTS)
     raise TypeError(f"no kernels for {type(problem).__name__}; there are {known}")

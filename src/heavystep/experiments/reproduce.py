@@ -14,7 +14,7 @@ from heavystep.experiments.runner import Progress, Results, complete, kept
 from heavystep.experiments.specification import Figure, RunSpec
 from heavystep.experiments.store import Store
 from heavystep.experiments.table import Table
-from heavystep.files import write_atomically
+from heavystep.files import TEMPORARY, write_atomically
 
 MARK = ".heavystep"
 """A file that says that a folder is ours."""
@@ -113,7 +113,8 @@ def claim_folder(out: Path) -> None:
 def _sweep(out: Path) -> None:
     """Remove what a killed process left half-written, long enough ago that none writes it now."""
     for path in out.rglob(".*"):
-        if path.is_file() and path.name != MARK and time.time() - path.stat().st_mtime > ORPHANED:
+        ours = TEMPORARY.fullmatch(path.name) and path.is_file()
+        if ours and time.time() - path.stat().st_mtime > ORPHANED:
             path.unlink(missing_ok=True)
 
 
@@ -134,7 +135,7 @@ def evaluate_claims(out: Path, note: Callable[[str], None]) -> list[Claim]:
                 claims += [replace(claim, id=f"{name}.{claim.id}") for claim in found]
                 break
     if not claims:
-        raise ValueError(f"no complete runs under {out}: run heavystep reproduce first")
+        raise ValueError(f"nothing to evaluate under {out}: run heavystep reproduce first")
     return claims
 
 

@@ -19,7 +19,7 @@ def sparse_rows(matrix: Any) -> SparseRows:
         indptr, indices, values = matrix.indptr, matrix.indices, matrix.data
     else:
         # All entries, zeros too: finding them costs more than it saves.
-        indptr, indices = np.arange(n + 1) * dim, np.tile(np.arange(dim), n)
+        indptr, indices = np.arange(n + 1) * dim, np.tile(np.arange(dim, dtype=np.int32), n)
         values = np.ravel(matrix)
     return SparseRows(
         indptr.astype(np.int64, copy=False),
