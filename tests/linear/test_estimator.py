@@ -1,5 +1,6 @@
 """SHBLogisticRegression: scikit-learn's contract, the right minimum, weights, classes, resuming."""
 
+import gc
 import os
 import pickle
 import subprocess
@@ -283,6 +284,103 @@ def test_warm_start_begins_at_the_last_fit():
     assert model.loss_curve_[0] < 1.02 * first.min()
     model.fit(X[:, :5], y)  # other features: nothing to begin with
     assert model.coef_.shape == (1, 5)
+
+
+def test_a_warm_start_returns_nothing_worse():
+    X, y = problem(n=2000)
+    model = SHBLogisticRegression(random_state=0, warm_start=True, tol=1e-7).fit(X, y)
+    before = objective(model.coef_[0], model.intercept_[0], X, y, 1e-4)
+    with pytest.warns(ConvergenceWarning):
+        model.set_params(max_iter=1).fit(X, y)
+    assert objective(model.coef_[0], model.intercept_[0], X, y, 1e-4) <= before * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_intercept_may_come_and_go(first):
+    X, y = problem()
+    model = SHBLogisticRegression(0.01, fit_intercept=first, warm_start=True, tol=1e-9).fit(X, y)
+    model.set_params(fit_intercept=not first)
+    with pytest.raises(ValueError, match="fit_intercept must stay"):
+        model.partial_fit(X, y)
+    model.fit(X, y)
+    found = objective(model.coef_[0], model.intercept_[0], X, y, 0.01)
+    assert found / least(X, y, 0.01, intercept=not first) - 1 < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [(np.float64, 1e-160), (np.float64, 1e150), (np.float32, 1e-30), (np.float32, 1e18)],
+)
+def test_features_of_any_size(dtype, scale):
+    X, y = problem()
+    for matrix in (X, X * (RNG.random(X.shape) < 0.7)):
+        tiny = sp.csr_matrix((matrix * scale).astype(dtype))
+        model = SHBLogisticRegression(0.0, random_state=0).fit(tiny, y)
+        plain = SHBLogisticRegression(0.0, random_state=0).fit(sp.csr_matrix(matrix), y)
+        assert min(model.loss_curve_) == pytest.approx(min(plain.loss_curve_), rel=1e-3)
+
+
+def test_stopping_needs_more_than_a_slow_fall(monkeypatch):
+    """Steps that are too small lower the loss slowly; that is no convergence."""
+    X, y = problem()
+    whole = SparseLogistic(sparse_rows(X), np.where(y > 0, 1.0, -1.0), 1e-3)
+    progress = solver.start(whole, momentum=0.0, max_step=None, batch_size=len(y))
+    monkeypatch.setattr(solver, "FAR", 1e-6)
+    solver.minimise(progress, max_iter=200, tol=1e-4, rng=np.random.default_rng(0))
+    assert not progress.converged
+    assert solver.possible_fall(whole, progress.best) > 1e-3 * progress.least
+
+
+def test_possible_fall_is_one():
+    X, y = problem()
+    whole = SparseLogistic(
+        sparse_rows(X), np.where(y > 0, 1.0, -1.0), RNG.uniform(0, 0.1, X.shape[1])
+    )
+    theta = RNG.normal(size=X.shape[1])
+    promised = solver.possible_fall(whole, theta)
+    gradient = whole.full_gradient(theta)
+    curvature = (X**2).mean(axis=0) / 4 + whole.l2
+    falls = []
+    for j in range(X.shape[1]):
+        moved = theta.copy()
+        moved[j] -= gradient[j] / curvature[j]
+        falls.append(whole.objective(theta) - whole.objective(moved))
+    assert 0.0 < promised <= max(falls)
+    assert promised == pytest.approx((gradient**2 / (2 * curvature)).max())
+
+
+def test_small_chunks_are_not_noise():
+    X, y = problem(n=2000)
+    chunked, whole = SHBLogisticRegression(random_state=0), SHBLogisticRegression(random_state=0)
+    for _ in range(3):
+        whole.partial_fit(X, y, classes=[0, 1])
+        for part in np.array_split(np.arange(2000), 200):
+            chunked.partial_fit(X[part], y[part], classes=[0, 1])
+    reached = objective(chunked.coef_[0], chunked.intercept_[0], X, y, 1e-4)
+    assert reached / least(X, y, 1e-4) - 1 < 0.15
+
+
+def test_memory_is_given_back():
+    """A layout is kept no longer than its problem."""
+    from heavystep.engine.layout import _KNOWN
+
+    gc.collect()
+    before = len(_KNOWN)
+    X, y = problem()
+    SHBLogisticRegression().fit(X, y)
+    gc.collect()
+    assert len(_KNOWN) == before
+
+
+def test_logarithms_of_small_probabilities():
+    X, y = problem()
+    model = SHBLogisticRegression().fit(X, y)
+    far = 1e4 * X
+    logs = model.predict_log_proba(far)
+    assert np.isfinite(logs).all()
+    np.testing.assert_allclose(np.exp(logs), model.predict_proba(far), atol=1e-300)
+    generator = SHBLogisticRegression(random_state=np.random.default_rng(3)).fit(X, y)
+    assert generator.score(X, y) > 0.7
 
 
 def test_float32_stays_float32():

@@ -22,6 +22,8 @@ from heavystep.sparse import SparseRows
 
 ALIKE = 3.0
 """Columns whose entries differ by less than this factor are left as they are."""
+ORDINARY = 1e3
+"""Nor are columns whose entries are about 1, up to this factor: squares of others may vanish."""
 FULL = 1.0 - 1e-12
 """Share of the weight that a column without zeros has, less rounding."""
 
@@ -61,15 +63,19 @@ class Columns:
             moments = column_moments(rows, weights)
         if not np.isfinite(moments.square).all():
             raise ValueError("features are too large, their squares are not finite: scale them")
+        if moments.weight.any() and not moments.square.any():
+            raise ValueError("features are too small, their squares are 0: scale them")
         full = moments.weight >= FULL * weights.sum()
         centred = full & (moments.spread > 0.0) & fit_intercept & centre
         square = np.where(centred, moments.spread, moments.square)
         size = np.sqrt(square + 4.0 * alpha)
         used = size[square > 0.0]
-        if centred.any() or (len(used) and used.max() > ALIKE * used.min()):
-            scale, unit = np.divide(1.0, size, out=np.ones_like(size), where=square > 0.0), 1.0
+        unit = float(np.median(used)) if len(used) else 1.0
+        alike = not len(used) or used.max() <= ALIKE * used.min()
+        if alike and not centred.any() and 1.0 / ORDINARY < unit < ORDINARY:
+            scale = np.ones_like(size)
         else:
-            scale, unit = np.ones_like(size), float(np.median(used)) if len(used) else 1.0
+            scale, unit = np.divide(1.0, size, out=np.ones_like(size), where=square > 0.0), 1.0
         shift = np.where(centred, moments.mean, 0.0)
         return cls(shift, scale, unit if fit_intercept else 0.0)
 
@@ -81,7 +87,7 @@ class Columns:
 
     def penalties(self, alpha: float) -> Array:
         """The penalty of each parameter; none for the intercept."""
-        penalties: Array = alpha * self.scale**2
+        penalties: Array = (alpha**0.5 * self.scale) ** 2
         return np.append(penalties, 0.0) if self.intercept else penalties
 
     def coefficients(self, theta: Array) -> tuple[Array, float]:

@@ -4,7 +4,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -43,7 +43,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         max_iter: most passes over the data, >= 1.
         tol: converged when the loss falls by less than this part in two rounds on all rows, >= 0.
         class_weight: weights of the classes, a dict or ``"balanced"``; None: all 1.
-        random_state: seed or generator of the order of the rows.
+        random_state: seed, ``RandomState`` or ``Generator`` of the order of the rows.
         warm_start: begin at the last fit's coefficients.
 
     Attributes:
@@ -105,7 +105,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         known = self._known(classes) if self.warm_start else None
         self.classes_ = classes
         problems = self._problems(X, y, sample_weight, None, centre=True)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = self._generator()
         starts: list[Any] = [None] * len(problems) if known is None else list(known)
         runs = [self._fitted(one, start, rng) for one, start in zip(problems, starts, strict=True)]
         self._keep([(run.best, run.run.state) for run in runs])
@@ -128,6 +128,9 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     ) -> Self:
         """One pass over these rows, from where the last call or fit ended.
 
+        The first rows decide the units of the columns: let them be typical, and calls have at
+        least ``batch_size`` rows where you can choose.
+
         Args:
             X: (n, features) dense or sparse.
             y: (n,) classes.
@@ -143,10 +146,12 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if isinstance(self.class_weight, str):
             raise ValueError("class_weight must be a dict in partial_fit: other rows may follow")
         if not first:
+            if self.fit_intercept != (self._columns.intercept > 0.0):
+                raise ValueError("fit_intercept must stay as it was at the first call")
             self._forget_centres()
         columns = None if first else self._columns
         problems = self._problems(X, y, sample_weight, columns, centre=False)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = self._generator()
         kept, losses = [], []
         for index, problem in enumerate(problems):
             progress = self._started(problem)
@@ -188,8 +193,11 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def predict_log_proba(self, X: Any) -> Array:  # noqa: N803
         """(n, classes) logarithms of :meth:`predict_proba`."""
-        with np.errstate(divide="ignore"):
-            logarithms: Array = np.log(self.predict_proba(X))
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        each = log_expit(scores)
+        logarithms: Array = each - logsumexp(each, axis=1, keepdims=True)
         return logarithms
 
     def _check_arguments(self) -> None:
@@ -224,6 +232,11 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             for positive in positives
         ]
 
+    def _generator(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.Generator):
+            return self.random_state
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+
     def _started(self, problem: SparseLogistic) -> solver.Progress:
         return solver.start(
             problem,
@@ -240,7 +253,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     ) -> solver.Progress:
         progress = self._started(problem)
         if start is not None:
-            progress.run.state.theta[:] = self._columns.parameters(*start)
+            solver.start_at(progress, self._columns.parameters(*start))
         solver.minimise(progress, max_iter=self.max_iter, tol=self.tol, rng=rng)
         return progress
 

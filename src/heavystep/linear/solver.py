@@ -12,7 +12,7 @@ there is nothing to tune.
 """
 
 from dataclasses import dataclass, field, replace
-from math import ceil
+from math import ceil, inf
 
 import numpy as np
 
@@ -28,9 +28,12 @@ STALL = 3e-3
 SNAPSHOTS = 32
 """How many iterates of a round enter its mean, or twice as many."""
 SEARCH_STEPS = 10
-"""Steps of a round when the batch is everything; each is a pass."""
+"""The most steps of a round when the batch is everything; each is a pass."""
 PATIENCE = 2
 """Rounds in a row that must lower the loss by less than ``tol`` before it counts as converged."""
+FAR_OFF = 10.0
+"""Converged means that no one parameter could lower the loss by more than this times ``tol``."""
+EPS = float(np.finfo(np.float64).eps)
 FAR = 1e6
 """Cap of the line search, in units of one over the mean smoothness: it decides, not the cap."""
 NO_GRID = np.array([np.iinfo(np.int64).max])
@@ -44,17 +47,16 @@ class Progress:
     run: Run
     batch_size: int
     best: Array
-    """The mean iterate with the least loss so far."""
+    """The point with the least loss so far."""
+    least: float = inf
+    """Its loss; infinite before anything was evaluated."""
     losses: list[float] = field(default_factory=list)
     passes: int = 0
+    search_steps: int = SEARCH_STEPS
+    """Steps of the next round on all rows; each is a pass."""
     settled: int = 0
     """Rounds in a row, on all rows, that hardly lowered the loss."""
     converged: bool = False
-
-    @property
-    def least(self) -> float:
-        """The loss at ``best``; infinite before the first round."""
-        return min(self.losses, default=np.inf)
 
 
 def start(
@@ -62,6 +64,8 @@ def start(
 ) -> Progress:
     """Nothing done yet, at theta = 0."""
     cap = 2.0 / mean_smoothness(problem) if max_step is None else max_step
+    # As noisy with few rows as with a whole batch: noise goes with step over batch.
+    cap *= min(1.0, problem.n / batch_size)
     method = Method("polyak", momentum, 1.0, cap, scaling="practical")
     run = Run(problem, method, 0, NO_GRID)
     return Progress(problem, run, min(batch_size, problem.n), np.array(run.state.theta))
@@ -81,9 +85,19 @@ def minimise(progress: Progress, *, max_iter: int, tol: float, rng: np.random.Ge
             if fall < max(STALL, tol):
                 progress.batch_size = min(2 * progress.batch_size, progress.problem.n)
         else:
-            point = search_round(progress, max_iter - progress.passes)
-            progress.settled = progress.settled + 1 if _take(progress, point) < tol else 0
-            progress.converged = progress.settled >= PATIENCE
+            fall = _take(progress, search_round(progress, max_iter - progress.passes))
+            progress.settled = progress.settled + 1 if fall < tol else 0
+            progress.search_steps = _next_length(progress.search_steps, fall)
+            if progress.settled >= PATIENCE:
+                still = possible_fall(progress.problem, progress.best)
+                progress.converged = still <= FAR_OFF * max(tol, EPS) * progress.least
+
+
+def start_at(progress: Progress, theta: Array) -> None:
+    """Begin at another point, and return none that is worse."""
+    progress.run.state.theta[:] = theta
+    progress.best = np.array(progress.run.state.theta)
+    progress.least = full_loss(progress.run, progress.best)
 
 
 def _take(progress: Progress, point: Array) -> float:
@@ -93,8 +107,25 @@ def _take(progress: Progress, point: Array) -> float:
         raise ValueError("the loss is not finite: scale the features")
     progress.losses.append(loss)
     if loss < least:
-        progress.best = point
-    return 1.0 if least == np.inf else 1.0 - loss / least if least > 0.0 else 0.0
+        progress.best, progress.least = point, loss
+    return 1.0 if least == inf else 1.0 - loss / least if least > 0.0 else 0.0
+
+
+def possible_fall(problem: SparseLogistic, theta: Array) -> float:
+    r"""By how much one step along one parameter would lower F at least.
+
+    .. math:: \max_j \frac{(\partial_j F)^2}{2 h_j}, \qquad
+              h_j = \tfrac14\,\overline{w a_j^2} + \lambda_j \ge \partial_j^2 F
+
+    A loss that no longer falls is no minimum if this is large: steps are then too small.
+    """
+    gradient = problem.full_gradient(theta)
+    rows = problem.rows
+    shares = (problem.weights / (4.0 * problem.n))[rows.row_of_entries()]
+    squares = np.square(rows.values, dtype=np.float64)
+    curvature = np.bincount(rows.indices, shares * squares, minlength=rows.dim) + problem.l2
+    falls = np.divide(gradient**2, 2.0 * curvature, out=np.zeros(rows.dim), where=curvature > 0.0)
+    return float(falls.max(initial=0.0))
 
 
 def average_pass(progress: Progress, rng: np.random.Generator) -> Array:
@@ -113,11 +144,16 @@ def average_pass(progress: Progress, rng: np.random.Generator) -> Array:
     return mean
 
 
+def _next_length(steps: int, fall: float) -> int:
+    """Shorter rounds where momentum went too far: one step without it lowers the loss for sure."""
+    return max(1, steps // 2) if fall <= 0.0 else min(2 * steps, SEARCH_STEPS)
+
+
 def search_round(progress: Progress, most: int) -> Array:
     """Some steps on all rows with the line search; returns the last iterate.
 
-    It begins at the best point and without momentum if the last round was not that of the best:
-    then momentum went too far, and the first steps from here lower the loss for sure.
+    It begins at the best point and without momentum if the last round was not that of the best, or
+    if the loss no longer falls.
     """
     run = progress.run
     if run.method.rule != "armijo":
@@ -127,7 +163,7 @@ def search_round(progress: Progress, most: int) -> Array:
     if (progress.losses and progress.losses[-1] > progress.least) or progress.settled:
         run.state.theta[:] = progress.best
         run.state.displacement[:] = 0.0
-    steps = min(SEARCH_STEPS, most)
+    steps = min(progress.search_steps, most)
     _advance(run, np.tile(np.arange(progress.problem.n), (steps, 1)))
     progress.passes += steps
     return np.array(run.state.theta)

@@ -15,7 +15,7 @@ def classes_of(y: Array) -> Array:
     check_classification_targets(y)
     classes: Array = np.unique(y)
     if len(classes) < 2:
-        raise ValueError(f"there must be at least 2 classes, got one class: {classes[0]!r}")
+        raise ValueError(f"there must be at least 2 classes, got one class: {classes[0]}")
     return classes
 
 
