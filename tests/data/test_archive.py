@@ -221,6 +221,13 @@ def test_nothing_is_read_beyond_the_last_file(publish, data):
     assert_whole(fetch(ENTRY, url=publish(tar[: -(-end // 512) * 512] + b"\xff" * 512)))
 
 
+def test_a_header_that_states_an_endless_file(publish, data):
+    endless = member("x", size=1 << 80).tobuf(tarfile.GNU_FORMAT)
+    with pytest.raises(ValueError, match="is not a whole tar archive: it ends too early"):
+        fetch(ENTRY, url=publish(gzip.compress(endless)))
+    assert files_under(data) == []
+
+
 def chained(headers):
     """One header that speaks about the next, so many times."""
     about = tarfile.TarInfo("about")

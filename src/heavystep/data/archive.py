@@ -39,8 +39,15 @@ class Stream:
 
         Args:
             size: what was asked for.
+
+        Raises:
+            ReadError: there is none. Given nothing instead, tarfile would go on asking until it
+                has skipped the size that a header states, which may be any number.
         """
-        return next(self.blocks, b"")
+        block = next(self.blocks, None)
+        if block is None:
+            raise tarfile.ReadError("it ends too early")
+        return block
 
 
 def fetch(wanted: ImageSet, progress: Progress = silent, url: str | None = None) -> Path:

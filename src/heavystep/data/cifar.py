@@ -54,7 +54,7 @@ class ImageSet:
         title: its name in the paper.
         folder: its published folder.
         archive: the published file that this folder is packed in.
-        label_bytes: at the begin of a record; the last one is the label.
+        label_bytes: at the beginning of a record; the last one is the label.
         classes: labels are 0 to this less one.
         train: files with the training images, in order.
         test: files with the test images.
@@ -253,7 +253,7 @@ def folder_of(wanted: ImageSet) -> Path:
     """Where its files belong.
 
     Args:
-        wanted: 'cifar10' or 'cifar100'.
+        wanted: of the catalogue.
     """
     return data_folder() / wanted.folder
 
