@@ -16,7 +16,7 @@ from typing import IO, Any, cast
 from heavystep.data.cifar import ImageSet, folder_of
 from heavystep.data.compressed import BLOCK
 from heavystep.data.locate import refuse_unwritable
-from heavystep.data.published import Digest, check_digest, check_size
+from heavystep.data.published import FileDigest, check_digest, check_size
 from heavystep.data.web import SLACK, Progress, answer, receive, silent, unpacked
 from heavystep.files import write_folder_atomically
 
@@ -101,7 +101,7 @@ def _extract(wanted: ImageSet, blocks: Iterator[bytes], source: str, folder: Pat
                 size = wanted.file_bytes(file)
                 check_size(called, wanted.name, member.size, size)
                 found = _copy(cast(IO[bytes], archive.extractfile(member)), folder / file.name)
-                check_digest(called, wanted.name, found, Digest(size, file.sha256))
+                check_digest(called, wanted.name, found, FileDigest(size, file.sha256))
                 if not expected:
                     return
     except (tarfile.TarError, RecursionError) as error:
@@ -109,11 +109,11 @@ def _extract(wanted: ImageSet, blocks: Iterator[bytes], source: str, folder: Pat
     raise ValueError(f"{source} has no {', '.join(expected)}")
 
 
-def _copy(content: IO[bytes], path: Path) -> Digest:
+def _copy(content: IO[bytes], path: Path) -> FileDigest:
     size, digest = 0, hashlib.sha256()
     with path.open("xb") as file:
         while block := content.read(BLOCK):
             size += len(block)
             digest.update(block)
             file.write(block)
-    return Digest(size, digest.hexdigest())
+    return FileDigest(size, digest.hexdigest())

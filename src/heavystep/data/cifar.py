@@ -22,7 +22,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.data.locate import data_folder, remedy
-from heavystep.data.published import Digest, another, check_digest, check_size
+from heavystep.data.published import FileDigest, another, check_digest, check_size
 
 PAGE = "https://www.cs.toronto.edu/~kriz/"
 SHAPE = (3, 32, 32)
@@ -211,14 +211,16 @@ def _read_file(wanted: ImageSet, path: Path, place: Images, sha256: str | None) 
         check_size(str(path), wanted.name, size, expected)
         found = _read_records(wanted, stream, place, hashing=sha256 is not None)
     # The size once more: it may have shrunk meanwhile.
-    check_digest(str(path), wanted.name, found, Digest(expected, sha256 or found.sha256))
+    check_digest(str(path), wanted.name, found, FileDigest(expected, sha256 or found.sha256))
     wrong = np.flatnonzero(place.labels >= wanted.classes)
     if len(wrong):
         label = f"label {place.labels[wrong[0]]} of image {wrong[0] + 1}"
         raise another(str(path), wanted.name, f"{label}, not in 0..{wanted.classes - 1}")
 
 
-def _read_records(wanted: ImageSet, stream: BufferedReader, place: Images, hashing: bool) -> Digest:
+def _read_records(
+    wanted: ImageSet, stream: BufferedReader, place: Images, hashing: bool
+) -> FileDigest:
     """Fill ``place``; a part at a time, so that no second copy of all images is ever held."""
     size, digest = 0, hashlib.sha256()
     buffer = np.empty((RECORDS, wanted.record_bytes), np.uint8)
@@ -230,7 +232,7 @@ def _read_records(wanted: ImageSet, stream: BufferedReader, place: Images, hashi
             digest.update(records.data)
         labels[:] = records[:, wanted.label_bytes - 1]
         images[:] = records[:, wanted.label_bytes :].reshape(images.shape)
-    return Digest(size, digest.hexdigest())
+    return FileDigest(size, digest.hexdigest())
 
 
 def image_set(name: str) -> ImageSet:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Digest(NamedTuple):
+class FileDigest(NamedTuple):
     """What identifies a file, or a part of it.
 
     Args:
@@ -45,7 +45,9 @@ def check_size(file: str, name: str, found: int, expected: int, part: str = "") 
         raise another(file, name, f"{found} {unit}, not {expected}")
 
 
-def check_digest(file: str, name: str, found: Digest, expected: Digest, part: str = "") -> None:
+def check_digest(
+    file: str, name: str, found: FileDigest, expected: FileDigest, part: str = ""
+) -> None:
     """Refuse another size or hash.
 
     Args:

@@ -8,7 +8,7 @@ from heavystep.data.cache import load_file
 from heavystep.data.catalogue import DataSet
 from heavystep.data.compressed import TextDigest, text_digest
 from heavystep.data.labelled import Labelled
-from heavystep.data.published import Digest, another, check_digest
+from heavystep.data.published import FileDigest, another, check_digest
 
 
 def verify(expected: DataSet, path: Path) -> None:
@@ -37,8 +37,8 @@ def check_text(expected: DataSet, found: TextDigest, name: str) -> None:
     Raises:
         ValueError: size or hash differ.
     """
-    published = Digest(expected.text_bytes, expected.text_sha256)
-    check_digest(name, expected.name, Digest(*found), published, "text")
+    published = FileDigest(expected.text_bytes, expected.text_sha256)
+    check_digest(name, expected.name, FileDigest(*found), published, "text")
 
 
 def check_counts(expected: DataSet, data: Labelled, name: str) -> None:
