@@ -2,11 +2,14 @@
 
 import hashlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from heavystep.data.catalogue import DataSet
+from heavystep.data.cifar import CIFAR
 from heavystep.data.locate import VARIABLE, present
 
 NEXT_TO_THE_PROJECT = Path(__file__).parents[2] / "shared" / "data"
@@ -21,6 +24,19 @@ def require(monkeypatch, *names):
     if missing:
         pytest.skip(f"no {', '.join(missing)} here; set {VARIABLE}")
     return found
+
+
+def published_images(empty):
+    """A data folder with CIFAR-10 and CIFAR-100, unpacked in ``empty`` if need be; or skip."""
+    folder = Path(os.environ.get(VARIABLE) or NEXT_TO_THE_PROJECT)
+    if all((folder / entry.folder).is_dir() for entry in CIFAR.values()):
+        return folder
+    script = folder / "unpack_cifar.py"
+    if not script.is_file():
+        pytest.skip(f"no CIFAR here; set {VARIABLE}")
+    pytest.importorskip("PIL")
+    subprocess.run([sys.executable, script, empty], check=True, capture_output=True)
+    return empty
 
 
 TINY_TEXT = b"1 1:0.5\n2 3:1\n2\n"

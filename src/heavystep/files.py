@@ -39,7 +39,34 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+        raise _about(path, error) from None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_folder_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` fill a folder beside ``path``, then put it there in one step.
+
+    In a folder that is there already, files of the same names are replaced, one step each, and
+    the others stay.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
+            # One folder further down, because only the owner may look into the temporary one.
+            folder = Path(temporary) / path.name
+            folder.mkdir()
+            write(folder)
+            if path.is_dir():
+                for file in sorted(folder.iterdir()):
+                    os.replace(file, path / file.name)
+            else:
+                os.rename(folder, path)
+    except OSError as error:
+        raise _about(path, error) from None
+
+
+def _about(path: Path, error: OSError) -> OSError:
+    """The same failure, without the name that only the writer knows."""
+    return OSError(error.errno, error.strerror or str(error), str(path))

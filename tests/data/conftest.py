@@ -4,6 +4,7 @@ import pytest
 
 from datasets import TINY
 from heavystep.data.catalogue import CATALOGUE
+from heavystep.data.cifar import CIFAR
 
 
 @pytest.fixture
@@ -16,11 +17,18 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def folder(tmp_path, home, monkeypatch):
     """A data folder with nothing in it, and a catalogue with one more, tiny data set."""
-    before = dict(CATALOGUE)
+    before = [(catalogue, dict(catalogue)) for catalogue in (CATALOGUE, CIFAR)]
     monkeypatch.setitem(CATALOGUE, "tiny", TINY)
     monkeypatch.setenv("HEAVYSTEP_DATA", str(tmp_path / "data"))
     (tmp_path / "data" / "libsvm").mkdir(parents=True)
     yield tmp_path / "data" / "libsvm"
     # What a test takes out comes back at the end; figures go by the order.
-    CATALOGUE.clear()
-    CATALOGUE.update(before)
+    for catalogue, content in before:
+        catalogue.clear()
+        catalogue.update(content)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    """The server on this machine is asked directly."""
+    monkeypatch.setenv("no_proxy", "*")

@@ -2,33 +2,28 @@
 
 import bz2
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from typer.testing import CliRunner
 
 from datasets import TINY, TINY_TEXT, files_under
 from heavystep.cli.app import app
-from heavystep.data import catalogue, download
+from heavystep.data import catalogue, web
 from heavystep.data.catalogue import CATALOGUE
-from heavystep.data.download import SLACK, fetch
+from heavystep.data.cifar import CIFAR
+from heavystep.data.download import fetch
+from heavystep.data.web import SLACK
+from local_server import Handler, serving
 
 PACKED = bz2.compress(TINY_TEXT)
 MOST = TINY.text_bytes + TINY.n + SLACK
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(Handler):
     """Each path is a way to answer."""
 
-    def do_GET(self):
-        getattr(self, "answer_" + self.path.strip("/").replace(".", "_"))()
-
-    def send(self, body, length=None, status=200):
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body) if length is None else length))
-        self.end_headers()
-        self.wfile.write(body)
+    def answer(self, path):
+        getattr(self, "answer_" + path.replace(".", "_"))()
 
     def answer_tiny_bz2(self):
         self.send(PACKED)
@@ -87,26 +82,11 @@ class Server(BaseHTTPRequestHandler):
         self.wfile.flush()
         self.server.stop.wait(20)
 
-    def log_message(self, *arguments):
-        pass
-
 
 @pytest.fixture(scope="module")
 def address():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    server.stop = threading.Event()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.stop.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch):
-    monkeypatch.setenv("no_proxy", "*")
+    with serving(Server) as server:
+        yield server.address
 
 
 @pytest.mark.parametrize("path", ["tiny.bz2", "plain", "windows", "no_length"])
@@ -142,7 +122,7 @@ FAILURES = {
 @pytest.mark.parametrize("before", [[], ["tiny.bz2"]], ids=["nothing", "a file"])
 @pytest.mark.parametrize("path", FAILURES)
 def test_a_failure_leaves_everything_as_it_was(address, folder, monkeypatch, path, before):
-    monkeypatch.setattr(download, "SECONDS", 0.3 if path == "silence" else 5.0)
+    monkeypatch.setattr(web, "SECONDS", 0.3 if path == "silence" else 5.0)
     for name in before:
         (folder / name).write_bytes(b"what was there")
     kind, message = FAILURES[path]
@@ -211,6 +191,7 @@ def page(address, folder, monkeypatch):
     monkeypatch.setattr(catalogue, "PAGE", address)
     for name in set(CATALOGUE) - {"tiny"}:
         monkeypatch.delitem(CATALOGUE, name)
+    CIFAR.clear()
     return folder
 
 
@@ -270,7 +251,7 @@ def test_an_unknown_name_is_one_line_with_the_names(command):
     result = invoke(command, "a10a")
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
-    assert all(name in result.stderr for name in [*CATALOGUE, "got 'a10a'"])
+    assert all(name in result.stderr for name in [*CATALOGUE, *CIFAR, "got 'a10a'"])
 
 
 def test_offline_is_one_line(page, monkeypatch):

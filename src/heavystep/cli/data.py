@@ -1,5 +1,6 @@
 """``heavystep data``: which data sets are here, fetching them, checking them."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,10 +10,8 @@ from rich.table import Column, Table
 
 from heavystep.cli.errors import told
 from heavystep.cli.output import show
-from heavystep.data.catalogue import CATALOGUE, DataSet, data_set
-from heavystep.data.download import fetch as download
-from heavystep.data.locate import data_folder, libsvm_folder, missing_text, present
-from heavystep.data.verify import verify as check
+from heavystep.data import registry
+from heavystep.data.locate import data_folder
 
 data = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The data sets.")
 
@@ -28,11 +27,12 @@ def list_() -> None:
     """Every data set, its size and where it is."""
     table = Table(
         "name",
-        *(Column(title, justify="right") for title in ("rows", "columns", "entries")),
+        *(Column(title, justify="right") for title in ("examples", "features", "entries")),
         Column("where", overflow="fold"),
     )
-    here = present(CATALOGUE)
-    for name, entry in CATALOGUE.items():
+    catalogue = registry.entries()
+    here = registry.present(catalogue)
+    for name, entry in catalogue.items():
         entries = "-" if entry.entries is None else f"{entry.entries:,}"
         where = str(here.get(name, "not here"))
         table.add_row(name, f"{entry.n:,}", f"{entry.dim:,}", entries, where)
@@ -43,34 +43,33 @@ def list_() -> None:
 @told
 def fetch(names: Annotated[list[str], typer.Argument(help="data sets, or: all")]) -> None:
     """Download data sets; what is here and whole is left alone."""
-    for wanted in _entries(list(CATALOGUE) if names == ["all"] else names):
-        if not _whole(wanted):
-            typer.echo(f"{wanted.name}: fetched, {_downloaded(wanted)}")
+    wanted = list(registry.entries()) if names == ["all"] else list(dict.fromkeys(names))
+    here = registry.present(wanted)
+    for name in wanted:
+        if name not in here or not _whole(name, here[name]):
+            typer.echo(f"{name}: fetched, {_downloaded(name)}")
 
 
-def _whole(wanted: DataSet) -> bool:
-    """Whether it is here; a damaged file is named, and one that would hide a new one is refused."""
-    path = present([wanted.name]).get(wanted.name)
-    if path is None:
-        return False
+def _whole(name: str, path: Path) -> bool:
+    """Whether it is; what is damaged is named, and refused if it would hide what is fetched."""
     try:
-        check(wanted, path)
+        registry.verify(name, path)
     except ValueError as error:
-        if path != libsvm_folder() / wanted.published:
+        if path != registry.target(name):
             raise ValueError(f"{error}; remove it, then fetch again") from None
         typer.echo(f"{error}; fetching it again", err=True)
         return False
-    typer.echo(f"{wanted.name}: already here, {path}")
+    typer.echo(f"{name}: already here, {path}")
     return True
 
 
-def _downloaded(wanted: DataSet) -> str:
-    columns = (TextColumn(wanted.name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+def _downloaded(name: str) -> str:
+    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     console = Console(stderr=True)
     quiet = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=quiet) as bar:
         task = bar.add_task("", total=None)
-        path = download(wanted, lambda got, total: bar.update(task, completed=got, total=total))
+        path = registry.fetch(name, lambda got, total: bar.update(task, completed=got, total=total))
     return str(path)
 
 
@@ -80,25 +79,21 @@ def verify(
     names: Annotated[list[str] | None, typer.Argument(help="default: those that are here")] = None,
 ) -> None:
     """Compare files with what was published; status 1 if one is damaged, 2 if one is missing."""
-    wanted = _entries(names or list(CATALOGUE))
-    here = present(entry.name for entry in wanted)
+    wanted = list(dict.fromkeys(names or registry.entries()))
+    here = registry.present(wanted)
     damaged = 0
-    for entry in wanted:
-        path = here.get(entry.name)
+    for name in wanted:
+        path = here.get(name)
         if path is None:
-            typer.echo(f"{entry.name}: missing")
+            typer.echo(f"{name}: missing")
             continue
         try:
-            check(entry, path)
-            typer.echo(f"{entry.name}: ok, {path}")
+            registry.verify(name, path)
+            typer.echo(f"{name}: ok, {path}")
         except ValueError as error:
             damaged += 1
-            typer.echo(f"{entry.name}: damaged, {error}")
+            typer.echo(f"{name}: damaged, {error}")
     if damaged:
         raise typer.Exit(1)
     if not here or (names and len(here) < len(wanted)):
-        raise ValueError(missing_text(entry.name for entry in wanted))
-
-
-def _entries(names: list[str]) -> list[DataSet]:
-    return [data_set(name) for name in dict.fromkeys(names)]
+        raise ValueError(registry.missing_text(wanted))

@@ -1,7 +1,16 @@
 """Data sets: where they are, how they are fetched, checked, read and kept."""
 
+from heavystep.data.cifar import Images, TrainTest, load_cifar
 from heavystep.data.labelled import Labelled, binary_labels
 from heavystep.data.libsvm import read_libsvm
 from heavystep.data.loading import load
 
-__all__ = ["Labelled", "binary_labels", "load", "read_libsvm"]
+__all__ = [
+    "Images",
+    "Labelled",
+    "TrainTest",
+    "binary_labels",
+    "load",
+    "load_cifar",
+    "read_libsvm",
+]

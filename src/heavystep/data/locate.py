@@ -1,7 +1,8 @@
 """Where data sets are, and what to tell whoever has none.
 
 The data folder is ``$HEAVYSTEP_DATA``, else ``data`` in the user's cache folder. A data set is the
-file ``libsvm/NAME`` in it, or the same with ``.bz2``, ``.xz`` or ``.gz``.
+file ``libsvm/NAME`` in it, or the same with ``.bz2``, ``.xz`` or ``.gz``. (Images:
+:mod:`heavystep.data.cifar`.)
 """
 
 import errno
@@ -9,7 +10,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from heavystep.data.catalogue import data_set
+from heavystep.data.catalogue import DataSet, data_set
 from heavystep.data.compressed import ENDINGS
 from heavystep.files import cache_home
 
@@ -26,6 +27,15 @@ def libsvm_folder() -> Path:
     return data_folder() / "libsvm"
 
 
+def published_place(wanted: DataSet) -> Path:
+    """Where a data set is put when it is fetched.
+
+    Args:
+        wanted: of the catalogue.
+    """
+    return libsvm_folder() / wanted.published
+
+
 def may_write(folder: Path) -> bool:
     """Whether a folder's permissions allow writing to anybody; if not, root should not either.
 
@@ -38,6 +48,20 @@ def may_write(folder: Path) -> bool:
         return folder.parent != folder and may_write(folder.parent)
     except OSError:
         return False
+
+
+def refuse_unwritable(folder: Path) -> None:
+    """Stop where :func:`may_write` says no.
+
+    Args:
+        folder: need not exist.
+
+    Raises:
+        PermissionError: it may not be written to; the message says what to do.
+    """
+    if not may_write(folder):
+        advice = f"nobody may write to this folder; set {VARIABLE} to one of yours"
+        raise PermissionError(errno.EACCES, advice, str(folder))
 
 
 def present(names: Iterable[str]) -> dict[str, Path]:
@@ -71,10 +95,22 @@ def missing_text(names: Iterable[str]) -> str:
         return ""
     files = " ".join(data_set(name).url for name in missing)
     endings = ", ".join(ending for ending in ENDINGS if ending)
+    lacking = f"{', '.join(missing)} in {libsvm_folder()} (also {endings})"
+    return remedy(lacking, missing, f"put {files} there", f"libsvm/{missing[0]}")
+
+
+def remedy(lacking: str, names: Iterable[str], offline: str, example: str) -> str:
+    """The line about data sets that are not there.
+
+    Args:
+        lacking: what is not there, and where it belongs.
+        names: of the data sets.
+        offline: what to do without a network.
+        example: what another data folder would have in it.
+    """
     return (
-        f"no {', '.join(missing)} in {libsvm_folder()} (also {endings}): "
-        f"run 'heavystep data fetch {' '.join(missing)}'; "
-        f"offline, put {files} there, or set {VARIABLE} to a folder with libsvm/{missing[0]}"
+        f"no {lacking}: run 'heavystep data fetch {' '.join(names)}'; "
+        f"offline, {offline}, or set {VARIABLE} to a folder with {example}"
     )
 
 

@@ -8,6 +8,7 @@ from heavystep.data.cache import load_file
 from heavystep.data.catalogue import DataSet
 from heavystep.data.compressed import TextDigest, text_digest
 from heavystep.data.labelled import Labelled
+from heavystep.data.published import FileDigest, another, check_digest
 
 
 def verify(expected: DataSet, path: Path) -> None:
@@ -36,16 +37,8 @@ def check_text(expected: DataSet, found: TextDigest, name: str) -> None:
     Raises:
         ValueError: size or hash differ.
     """
-    if found.size != expected.text_bytes:
-        raise ValueError(
-            f"{name} is not the published {expected.name}: "
-            f"{found.size} bytes of text, not {expected.text_bytes}"
-        )
-    if found.sha256 != expected.text_sha256:
-        raise ValueError(
-            f"{name} is not the published {expected.name}: the sha256 of its text is "
-            f"{found.sha256[:12]}..., not {expected.text_sha256[:12]}..."
-        )
+    published = FileDigest(expected.text_bytes, expected.text_sha256)
+    check_digest(name, expected.name, FileDigest(*found), published, "text")
 
 
 def check_counts(expected: DataSet, data: Labelled, name: str) -> None:
@@ -68,6 +61,4 @@ def check_counts(expected: DataSet, data: Labelled, name: str) -> None:
     }
     for what, (found, wanted) in counts.items():
         if wanted is not None and found != wanted:
-            raise ValueError(
-                f"{name} is not the published {expected.name}: {found} {what}, not {wanted}"
-            )
+            raise another(name, expected.name, f"{found} {what}, not {wanted}")
