@@ -104,13 +104,19 @@ def test_a_missing_data_set_says_what_to_do(folder):
         assert text == missing_text(["real-sim"])
         assert len(text.splitlines()) == 1
         for part in (str(folder), ".bz2, .xz, .gz", "heavystep data fetch real-sim",
-                     CATALOGUE["real-sim"].url, "HEAVYSTEP_DATA"):  # fmt: skip
+                     "real-sim.bz2 from https://www.csie.ntu.edu.tw", "HEAVYSTEP_DATA"):  # fmt: skip
             assert part in text
     (folder / "tiny").write_bytes(TINY_TEXT)
     assert missing_text(["tiny"]) == ""
     both = missing_text(["a9a", "tiny", "w8a"])
     assert "heavystep data fetch a9a w8a" in both
     assert "tiny" not in both
+
+
+def test_the_folder_libsvm_itself_is_a_common_mistake(folder, monkeypatch):
+    assert "not libsvm itself" not in missing_text(["a9a"])
+    monkeypatch.setenv("HEAVYSTEP_DATA", str(folder))
+    assert "not libsvm itself" in missing_text(["a9a"])
 
 
 def test_an_unknown_name_is_refused(folder):

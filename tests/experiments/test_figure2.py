@@ -233,6 +233,16 @@ def test_nan_and_zero_hold_nothing(value, eight):
             canvas.draw_without_rendering()
 
 
+def test_the_shares_of_steps_are_told(eight):
+    figure = figure2()
+    results = ideal(figure)
+    ones = np.ones((5, len(K)))
+    for name in CATALOGUE:
+        key = by_label(figure, name)["SHB-PS"].key()
+        results[key] = trajectory(np.ones(len(K)), capped=0.25 * ones, limited=0.5 * ones)
+    assert "SHB-PS 25% (50%), SPS 0% (0%)" in figure2_table(figure, results).note
+
+
 def test_nothing_is_claimed_of_a_companion(eight):
     figure = figure2(max_step=10.0)
     assert figure2_claims(figure, ideal(figure)) == []

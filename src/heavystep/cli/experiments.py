@@ -79,6 +79,8 @@ def _show_table(numbers: "Numbers") -> None:
     for row in rows:
         table.add_row(*row)
     show(table)
+    if numbers.note:
+        show(numbers.note)
 
 
 def _show(found: "list[Claim]") -> None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from heavystep.data.catalogue import DataSet, data_set
+from heavystep.data.catalogue import PAGE, DataSet, data_set
 from heavystep.data.compressed import ENDINGS
 from heavystep.files import cache_home
 
@@ -93,10 +93,12 @@ def missing_text(names: Iterable[str]) -> str:
     missing = [name for name in names if name not in here]
     if not missing:
         return ""
-    files = " ".join(data_set(name).url for name in missing)
+    files = " ".join(data_set(name).published for name in missing)
     endings = ", ".join(ending for ending in ENDINGS if ending)
     lacking = f"{', '.join(missing)} in {libsvm_folder()} (also {endings})"
-    return remedy(lacking, missing, f"put {files} there", f"libsvm/{missing[0]}")
+    text = remedy(lacking, missing, f"put {files} from {PAGE} there", f"libsvm/{missing[0]}")
+    parent = f"; {VARIABLE} should name the folder that holds libsvm, not libsvm itself"
+    return text + (parent if data_folder().name == "libsvm" else "")
 
 
 def remedy(lacking: str, names: Iterable[str], offline: str, example: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.engine.run import Trajectories
+from heavystep.experiments.figure2 import FAMILIES
 from heavystep.experiments.interval import mean_and_half_width
 from heavystep.experiments.runner import Results
 from heavystep.experiments.specification import Curve, Figure
@@ -107,7 +108,8 @@ def _row(data_set: str, method: str, result: Trajectories, best: float) -> Row:
 def figure2_table(figure: Figure, results: Results) -> Table:
     """For files all numbers, for the terminal the final losses."""
     rows = rows_of(figure, results)
-    return Table(f"{figure.title}: final loss", _csv(rows), _markdown(rows), _compact(rows))
+    title = f"{figure.title}: final loss"
+    return Table(title, _csv(rows), _markdown(rows), _compact(rows), _shares(rows))
 
 
 def _csv(rows: list[Row]) -> str:
@@ -123,6 +125,18 @@ def _markdown(rows: list[Row]) -> str:
     lines = [titles, ["---", "---", *["---:"] * (len(titles) - 2)]]
     lines += [[row.data_set, row.method, *(f"{number:.4g}" for number in row[2:])] for row in rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _shares(rows: list[Row]) -> str:
+    """How the adaptive methods chose their steps, over all data sets."""
+    parts = []
+    for method in (name for family in FAMILIES.values() for name in family):
+        of_method = [row for row in rows if row.method == method]
+        cap, held = (
+            np.mean([getattr(row, name) for row in of_method]) for name in ("at_cap", "held")
+        )
+        parts.append(f"{method} {cap:.0%} ({held:.0%})")
+    return f"steps at the cap (held by the smooth reset): {', '.join(parts)}"
 
 
 def _compact(rows: list[Row]) -> list[list[str]]:

@@ -15,6 +15,8 @@ class Table:
     markdown: str
     compact: list[list[str]]
     """What fits on a terminal, the heading first."""
+    note: str = ""
+    """A line below it."""
 
     def save(self, path: Path) -> list[Path]:
         """Write it with the endings .csv and .md."""
