@@ -20,24 +20,25 @@ class Moments(NamedTuple):
     """Mean of the squared distances from the mean."""
 
 
-def column_moments(rows: SparseRows, weights: Array) -> Moments:
+def column_moments(rows: SparseRows, weights: Array, every: int = 1) -> Moments:
     """Moments of each column; 0 for a column without entries.
 
     Args:
         rows: the matrix.
         weights: (n,) weights of its rows, >= 0.
+        every: look at one row in so many.
 
     >>> rows = SparseRows.from_dense([[1.0, 0.0], [3.0, 4.0]])
     >>> column_moments(rows, np.array([1.0, 1.0])).mean.tolist()
     [2.0, 4.0]
     """
-    total, first, second = (np.zeros(rows.dim) for _ in range(3))
-    _sum_entries(rows.indptr, rows.indices, rows.values, weights, total, first, second)
+    total, first, second, spread = (np.zeros(rows.dim) for _ in range(4))
+    data = (rows.indptr.view(np.uint64), rows.indices.view(np.uint32), rows.values)
+    _sum_entries(*data, weights, every, total, first, second)
     safe = np.where(total > 0.0, total, 1.0)
-    mean, spread = first / safe, np.zeros(rows.dim)
     # From the mean, because a difference of large squares loses what is looked for.
-    _sum_distances(rows.indptr, rows.indices, rows.values, weights, mean, spread)
-    return Moments(total, mean, second / safe, spread / safe)
+    _sum_distances(*data, weights, every, first / safe, spread)
+    return Moments(total, first / safe, second / safe, spread / safe)
 
 
 def transformed(rows: SparseRows, shift: Array, scale: Array) -> SparseRows:
@@ -48,15 +49,22 @@ def transformed(rows: SparseRows, shift: Array, scale: Array) -> SparseRows:
     [-10.0, 10.0, 2.0]
     """
     values = np.empty_like(rows.values)
-    _transform(rows.indices, rows.values, shift, scale, values)
+    _transform(rows.indices.view(np.uint32), rows.values, shift, scale, values)
     return SparseRows(rows.indptr, rows.indices, values, rows.dim)
 
 
 @kernel
 def _sum_entries(
-    indptr: Any, indices: Any, values: Any, weights: Any, total: Any, first: Any, second: Any
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    weights: Any,
+    every: Any,
+    total: Any,
+    first: Any,
+    second: Any,
 ) -> None:
-    for i in range(weights.shape[0]):
+    for i in range(0, weights.shape[0], every):
         for p in range(indptr[i], indptr[i + 1]):
             j, x = indices[p], float(values[p])
             if x != 0.0:
@@ -67,9 +75,9 @@ def _sum_entries(
 
 @kernel
 def _sum_distances(
-    indptr: Any, indices: Any, values: Any, weights: Any, mean: Any, spread: Any
+    indptr: Any, indices: Any, values: Any, weights: Any, every: Any, mean: Any, spread: Any
 ) -> None:
-    for i in range(weights.shape[0]):
+    for i in range(0, weights.shape[0], every):
         for p in range(indptr[i], indptr[i + 1]):
             j, x = indices[p], float(values[p])
             if x != 0.0:

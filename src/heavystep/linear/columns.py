@@ -20,10 +20,14 @@ from heavystep.engine.columns import column_moments, transformed
 from heavystep.linear.rows import with_intercept
 from heavystep.sparse import SparseRows
 
-ALIKE = 3.0
-"""Columns whose entries differ by less than this factor are left as they are."""
+LOOK = 4096
+"""About so many rows are looked at to see whether columns need anything."""
+ALIKE = 10.0
+"""Columns whose entries differ from the typical size by less than this factor are alike."""
+FEW = 0.05
+"""Share of the entries that may be in smaller columns all the same: they hold up nothing else."""
 ORDINARY = 1e3
-"""Nor are columns whose entries are about 1, up to this factor: squares of others may vanish."""
+"""Typical sizes up to this factor from 1 are left alone; squares of others may vanish."""
 FULL = 1.0 - 1e-12
 """Share of the weight that a column without zeros has, less rounding."""
 
@@ -59,25 +63,14 @@ class Columns:
         Raises:
             ValueError: squares of entries are too large for a number.
         """
-        with np.errstate(over="ignore", invalid="ignore"):
-            moments = column_moments(rows, weights)
-        if not np.isfinite(moments.square).all():
-            raise ValueError("features are too large, their squares are not finite: scale them")
-        if moments.weight.any() and not moments.square.any():
-            raise ValueError("features are too small, their squares are 0: scale them")
-        full = moments.weight >= FULL * weights.sum()
-        centred = full & (moments.spread > 0.0) & fit_intercept & centre
-        square = np.where(centred, moments.spread, moments.square)
-        size = np.sqrt(square + 4.0 * alpha)
-        used = size[square > 0.0]
-        unit = float(np.median(used)) if len(used) else 1.0
-        alike = not len(used) or used.max() <= ALIKE * used.min()
-        if alike and not centred.any() and 1.0 / ORDINARY < unit < ORDINARY:
-            scale = np.ones_like(size)
-        else:
-            scale, unit = np.divide(1.0, size, out=np.ones_like(size), where=square > 0.0), 1.0
-        shift = np.where(centred, moments.mean, 0.0)
-        return cls(shift, scale, unit if fit_intercept else 0.0)
+        centre = centre and fit_intercept
+        sizes = _Sizes(rows, weights, alpha, centre, every=max(1, rows.n // LOOK))
+        if sizes.alike():
+            unit = sizes.typical() if fit_intercept else 0.0
+            return cls(np.zeros(rows.dim), np.ones(rows.dim), unit)
+        sizes = _Sizes(rows, weights, alpha, centre)
+        scale = np.divide(1.0, sizes.size, out=np.ones(rows.dim), where=sizes.used)
+        return cls(np.where(sizes.centred, sizes.mean, 0.0), scale, float(fit_intercept))
 
     def transform(self, rows: SparseRows) -> SparseRows:
         """Rows in the parameters' units, with the intercept's column."""
@@ -107,3 +100,43 @@ class Columns:
     def without_centres(self) -> "Columns":
         """The same units, for rows in which a full column may have zeros."""
         return replace(self, shift=np.zeros_like(self.shift))
+
+
+class _Sizes:
+    """How large the entries of each column are."""
+
+    def __init__(
+        self, rows: SparseRows, weights: Array, alpha: float, centre: bool, every: int = 1
+    ) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            moments = column_moments(rows, weights, every)
+        if not np.isfinite(moments.square).all():
+            raise ValueError("features are too large, their squares are not finite: scale them")
+        if moments.weight.any() and not moments.square.any():
+            raise ValueError("features are too small, their squares are 0: scale them")
+        full = moments.weight >= FULL * weights[::every].sum()
+        self.mean, self.weight = moments.mean, moments.weight
+        self.centred = full & (moments.spread > 0.0) & centre
+        square = np.where(self.centred, moments.spread, moments.square)
+        self.used = square > 0.0
+        self.size = np.sqrt(square + 4.0 * alpha)
+
+    def typical(self) -> float:
+        """The median size, over entries; 1 if there are none."""
+        order = np.argsort(self.size[self.used])
+        if not len(order):
+            return 1.0
+        weight = np.cumsum(self.weight[self.used][order])
+        middle = order[np.searchsorted(weight, 0.5 * weight[-1])]
+        return float(self.size[self.used][middle])
+
+    def alike(self) -> bool:
+        """Whether columns may stay as they are."""
+        size, typical = self.size[self.used], self.typical()
+        small = self.weight[self.used] @ (size < typical / ALIKE)
+        return not (
+            self.centred.any()
+            or size.max(initial=0.0) > ALIKE * typical
+            or small > FEW * self.weight.sum()
+            or not 1.0 / ORDINARY < typical < ORDINARY
+        )
