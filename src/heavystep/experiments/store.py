@@ -1,5 +1,6 @@
 """Runs on disk: one Parquet file each, whole or not there."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from heavystep.arrays import Array
 from heavystep.engine.run import Trajectories, metric_names
 from heavystep.experiments.specification import RunSpec
 from heavystep.files import write_atomically
 
-SPECIFICATION = b"heavystep.specification"
+SPECIFICATION, CONTENT = b"heavystep.specification", b"heavystep.content"
 
 
 class DamagedError(Exception):
@@ -37,7 +39,8 @@ class Store:
             "k": np.tile(result.k, seeds),
             **{name: values.reshape(-1) for name, values in result.metrics.items()},
         }
-        table = pa.table(columns).replace_schema_metadata({SPECIFICATION: run.text().encode()})
+        metadata = {SPECIFICATION: run.text().encode(), CONTENT: _digest(columns)}
+        table = pa.table(columns).replace_schema_metadata(metadata)
         write_atomically(
             self.path(run), lambda path: pq.write_table(table, path, write_page_checksum=True)
         )
@@ -71,6 +74,8 @@ class Store:
         if (table.schema.metadata or {}).get(SPECIFICATION) != run.text().encode():
             raise DamagedError(f"{path.name} is not the run that its name says")
         columns = {name: table[name].to_numpy() for name in table.column_names}
+        if (table.schema.metadata or {}).get(CONTENT) != _digest(columns):
+            raise DamagedError(f"{path.name} does not hold the numbers that were written")
         metrics = metric_names(run.problem.build())
         if set(columns) != {"seed", "k", *metrics} or len(table) % run.seeds:
             raise DamagedError(f"{path.name} does not have all columns and rows")
@@ -80,3 +85,11 @@ class Store:
             tuple(int(seed) for seed in columns["seed"].reshape(shape)[:, 0]),
             {name: columns[name].reshape(shape) for name in metrics},
         )
+
+
+def _digest(columns: dict[str, Array]) -> bytes:
+    """Hash of all numbers: checksums of pages leave out their headers."""
+    digest = hashlib.sha256()
+    for name, values in columns.items():
+        digest.update(name.encode() + b"\0" + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest().encode()
