@@ -95,6 +95,22 @@ def test_iterates_and_metrics_are_those_of_the_literal_loop(name, setting):
         assert at_cap.sum() < count  # the rule chooses
 
 
+@pytest.mark.parametrize("dim", [300, 70_000])
+def test_columns_of_every_width_of_index(dim):
+    """Indices take two bytes up to 65,536 columns, four beyond."""
+    rng = np.random.default_rng(2)
+    matrix, y = (
+        sp.random(N, dim, density=20 / dim, rng=rng, format="csr"),
+        rng.choice([-1.0, 1.0], N),
+    )
+    batches = rng.integers(0, N, size=(30, BATCH))
+    iterates, _ = literal(matrix, y, batches, METHODS["SHB-ALS"], 10)
+    problem = SparseLogistic(rows_of(matrix), y)
+    run = engine_run(problem, method_of(METHODS["SHB-ALS"], 10), batches)
+    np.testing.assert_allclose(run.state.theta, iterates[-1], rtol=1e-9, atol=1e-11)
+    assert terms_of(problem).indices.itemsize == (2 if dim == 300 else 4)
+
+
 @pytest.mark.parametrize("name", linear_reference.PAPER)
 def test_float32_follows_float64(name):
     matrix, y = random_data()
