@@ -210,6 +210,18 @@ def test_any_wrong_bit_is_found_or_changes_nothing(made, tmp_path):
     assert found > 100
 
 
+def test_other_numbers_under_the_same_specification_are_found(made, tmp_path):
+    figure, store, _ = made
+    run = next(iter(figure.runs().values()))
+    table = pq.read_table(store.path(run))
+    values = table["gap_last"].to_numpy().copy()
+    values[-1] *= 1.0 + 1e-12
+    index = table.column_names.index("gap_last")
+    pq.write_table(table.set_column(index, "gap_last", [values]), Store(tmp_path).path(run))
+    with pytest.raises(DamagedError, match="does not hold the numbers that were written"):
+        Store(tmp_path).load(run)
+
+
 def test_a_file_under_another_name_is_not_taken_for_the_run(made, tmp_path):
     figure, store, _ = made
     first, second, *_ = figure.runs().values()
