@@ -67,8 +67,9 @@ def linear(
 
 
 def _show_iterations(name: str, quick: bool) -> None:
-    from heavystep.experiments.bench_linear import BATCH, POLYAK, iteration_costs, targets
+    from heavystep.experiments.bench_linear import POLYAK, iteration_costs, targets
     from heavystep.experiments.bench_linear_data import plain_problem
+    from heavystep.experiments.figure2 import BATCH
 
     problem = plain_problem(name)
     costs = iteration_costs(problem, steps=300 if quick else 500, repeats=2 if quick else 5)

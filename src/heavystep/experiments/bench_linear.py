@@ -6,7 +6,6 @@ timed, nor is bringing the data into each one's own format.
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -17,36 +16,28 @@ from heavystep.engine.run import Run
 from heavystep.engine.streams import index_stream
 from heavystep.experiments.bench_linear_data import TWIN
 from heavystep.experiments.bench_linear_loops import ScipyLoop, TorchLoop
+from heavystep.experiments.figure2 import BATCH, COMPANION_MAX_STEP, MAX_STEP, methods
 from heavystep.experiments.timing import Job, interleaved, one_thread
 from heavystep.problems import SparseLogistic
 from heavystep.sparse import SparseRows
 
-BATCH = 128
 Prepare = Callable[[SparseLogistic, Array], Job]
 """Makes a job that takes one step for each row of the batches, from the start."""
 
 
-def _epoch(problem: SparseLogistic) -> int:
-    return ceil(problem.n / BATCH)
-
-
 def polyak(problem: SparseLogistic) -> Method:
-    """SHB-PS with the constants of Appendix E."""
-    return Method("polyak", 0.9, 1.0, 1.0, scaling="practical", steps_per_epoch=_epoch(problem))
+    """SHB-PS of Figure 2."""
+    return methods(problem.n, MAX_STEP)["SHB-PS"]
 
 
 def armijo(problem: SparseLogistic, max_step: float) -> Method:
-    """SHB-ALS with the constants of Appendix E, but for the largest step."""
-    epoch = _epoch(problem)
-    return Method(
-        "armijo", 0.9, 0.1, max_step, 0.9, scaling="practical", steps_per_epoch=epoch, growth=2.0
-    )
+    """SHB-ALS of Figure 2, with another largest step."""
+    return methods(problem.n, max_step)["SHB-ALS"]
 
 
 def engine_job(problem: SparseLogistic, method: Method, batches: Array) -> Job:
     """The engine on given batches, without records: those evaluate the full loss."""
     run = Run(problem, method, 0, np.array([len(batches) + 1]))
-    _ = problem.L  # computed once for a problem, and no part of the iterations
 
     def job() -> Array:
         done = run.advance(len(batches), batches)
@@ -83,8 +74,10 @@ POLYAK, ARMIJO, STEEP = "engine, SHB-PS", "engine, SHB-ALS", "engine, SHB-ALS, m
 SCIPY, TORCH = "scipy.sparse loop, SHB-PS", "torch loop, SHB-PS"
 CONTESTANTS: dict[str, Prepare] = {
     POLYAK: lambda problem, batches: engine_job(problem, polyak(problem), batches),
-    ARMIJO: lambda problem, batches: engine_job(problem, armijo(problem, 1.0), batches),
-    STEEP: lambda problem, batches: engine_job(problem, armijo(problem, 100.0), batches),
+    ARMIJO: lambda problem, batches: engine_job(problem, armijo(problem, MAX_STEP), batches),
+    STEEP: lambda problem, batches: engine_job(
+        problem, armijo(problem, COMPANION_MAX_STEP), batches
+    ),
     "engine, fixed step": lambda problem, batches: engine_job(
         problem, Method.fixed(0.1, 0.9), batches
     ),

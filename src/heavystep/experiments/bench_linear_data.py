@@ -6,9 +6,9 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from heavystep.data import binary_labels, load
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.locate import present
+from heavystep.experiments.libsvm import logistic_on
 from heavystep.experiments.twin import real_sim_twin
 from heavystep.problems import SparseLogistic
 from heavystep.sparse import SparseRows
@@ -27,10 +27,7 @@ def plain_problem(name: str) -> SparseLogistic:
     Args:
         name: of the catalogue, or :data:`TWIN`.
     """
-    if name == TWIN:
-        return real_sim_twin()
-    data = load(name)
-    return SparseLogistic(data.rows.unit_length(), binary_labels(data.labels))
+    return real_sim_twin() if name == TWIN else logistic_on(name)
 
 
 def scipy_matrix(rows: SparseRows) -> sp.csr_matrix:

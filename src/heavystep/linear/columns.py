@@ -84,7 +84,7 @@ class Columns:
         return np.append(penalties, 0.0) if self.intercept else penalties
 
     def coefficients(self, theta: Array) -> tuple[Array, float]:
-        """W and b of the user's columns."""
+        """Coefficients w and intercept b of the user's columns."""
         if not self.intercept:
             return theta * self.scale, 0.0
         coefficients = theta[:-1] * self.scale

@@ -63,9 +63,9 @@ def start(
     problem: SparseLogistic, *, momentum: float, max_step: float | None, batch_size: int
 ) -> Progress:
     """Nothing done yet, at theta = 0."""
-    cap = 2.0 / mean_smoothness(problem) if max_step is None else max_step
     # As noisy with few rows as with a whole batch: noise goes with step over batch.
-    cap *= min(1.0, problem.n / batch_size)
+    share = min(1.0, problem.n / batch_size)
+    cap = 2.0 * share / mean_smoothness(problem) if max_step is None else max_step
     method = Method("polyak", momentum, 1.0, cap, scaling="practical")
     run = Run(problem, method, 0, NO_GRID)
     return Progress(problem, run, min(batch_size, problem.n), np.array(run.state.theta))
