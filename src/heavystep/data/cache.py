@@ -21,10 +21,11 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.data.compressed import Digest, TextDigest, text_blocks
+from heavystep.data.compressed import Digest, text_blocks
 from heavystep.data.labelled import Labelled
 from heavystep.data.libsvm import parse, read_libsvm
 from heavystep.data.locate import may_write
+from heavystep.data.published import FileDigest
 from heavystep.files import cache_home, hash_sources, write_atomically
 from heavystep.sparse import SparseRows
 
@@ -44,7 +45,7 @@ class Loaded(NamedTuple):
     """What was read, and what identifies the text it came from."""
 
     data: Labelled
-    text: TextDigest
+    text: FileDigest
 
 
 def load_file(path: Path | str, dim: int | None = None) -> Labelled:
@@ -177,4 +178,4 @@ def unpack(content: bytearray, source: str) -> Loaded:
         raise ValueError("longer than its arrays")
     labels = arrays.pop("labels")
     data = Labelled(SparseRows(**arrays, dim=header["dim"]), labels)
-    return Loaded(data, TextDigest(header["text_size"], header["text_sha256"]))
+    return Loaded(data, FileDigest(header["text_size"], header["text_sha256"]))

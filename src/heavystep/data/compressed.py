@@ -10,7 +10,9 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
+
+from heavystep.data.published import FileDigest
 
 BLOCK = 1 << 20
 STREAMS: dict[bytes, tuple[str, Callable[[], Any]]] = {
@@ -20,13 +22,6 @@ STREAMS: dict[bytes, tuple[str, Callable[[], Any]]] = {
 GZIP = b"\x1f\x8b"
 ENDINGS = ("", ".bz2", ".xz", ".gz")
 """How a packed file may be called beside its plain name."""
-
-
-class TextDigest(NamedTuple):
-    """What identifies a text, carriage returns left out: line ends do not count."""
-
-    size: int
-    sha256: str
 
 
 def text_blocks(file: IO[bytes], name: str) -> Iterator[bytes]:
@@ -99,7 +94,7 @@ def _gunzipped(file: IO[bytes], name: str) -> Iterator[bytes]:
         yield block
 
 
-def text_digest(path: Path) -> TextDigest:
+def text_digest(path: Path) -> FileDigest:
     """Size and sha256 of the unpacked text of a file.
 
     Args:
@@ -109,7 +104,7 @@ def text_digest(path: Path) -> TextDigest:
         return digest_of(text_blocks(file, str(path)))
 
 
-def digest_of(blocks: Iterable[bytes]) -> TextDigest:
+def digest_of(blocks: Iterable[bytes]) -> FileDigest:
     r"""Size and sha256 of a text in blocks.
 
     Args:
@@ -125,7 +120,7 @@ def digest_of(blocks: Iterable[bytes]) -> TextDigest:
 
 
 class Digest:
-    """Identifies a text while somebody else reads it."""
+    """Identifies a text while somebody else reads it; carriage returns do not count."""
 
     def __init__(self) -> None:
         self._size, self._hash = 0, hashlib.sha256()
@@ -138,6 +133,6 @@ class Digest:
             self._hash.update(text)
             yield block
 
-    def value(self) -> TextDigest:
+    def value(self) -> FileDigest:
         """What has passed so far."""
-        return TextDigest(self._size, self._hash.hexdigest())
+        return FileDigest(self._size, self._hash.hexdigest())

@@ -6,7 +6,7 @@ import numpy as np
 
 from heavystep.data.cache import load_file
 from heavystep.data.catalogue import DataSet
-from heavystep.data.compressed import TextDigest, text_digest
+from heavystep.data.compressed import text_digest
 from heavystep.data.labelled import Labelled
 from heavystep.data.published import FileDigest, another, check_digest
 
@@ -26,7 +26,7 @@ def verify(expected: DataSet, path: Path) -> None:
     check_counts(expected, load_file(path), str(path))
 
 
-def check_text(expected: DataSet, found: TextDigest, name: str) -> None:
+def check_text(expected: DataSet, found: FileDigest, name: str) -> None:
     """Refuse a text that is not the published one; line ends do not count.
 
     Args:
@@ -38,7 +38,7 @@ def check_text(expected: DataSet, found: TextDigest, name: str) -> None:
         ValueError: size or hash differ.
     """
     published = FileDigest(expected.text_bytes, expected.text_sha256)
-    check_digest(name, expected.name, FileDigest(*found), published, "text")
+    check_digest(name, expected.name, found, published, "text")
 
 
 def check_counts(expected: DataSet, data: Labelled, name: str) -> None:
