@@ -42,6 +42,7 @@ LAYERS = {
     "linear": {"arrays", "sparse", "validation", "problems", "engine", "data"},
     "certificates": {"arrays", "rules", "schedules", "validation", "theory", "problems", "records"},
     "optim": {"arrays", "rules", "schedules", "validation", "records", "documentation"},
+    "training": {"arrays", "files", "optim", "rules", "validation"},
     "experiments": {
         "arrays",
         "data",
@@ -55,6 +56,7 @@ LAYERS = {
         "problems",
         "engine",
         "optim",
+        "training",
     },
     "cli": {"__version__", "data", "schedules", "theory", "validation", "experiments"},
     "__main__": {"cli"},
@@ -70,6 +72,7 @@ OUTSIDE = {
     "problems": {"numpy"},
     "certificates": {"numpy"},
     "optim": {"torch", "numpy"},
+    "training": {"torch", "numpy"},
     "engine": {"llvmlite", "numba", "numpy"},
     "experiments": {
         "torch",

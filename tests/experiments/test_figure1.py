@@ -22,9 +22,10 @@ from heavystep.experiments import specification
 from heavystep.experiments.figure1 import BETAS, figure1
 from heavystep.experiments.figure1_claims import figure1_claims, slope
 from heavystep.experiments.figure1_plot import figure1_pictures
+from heavystep.experiments.parquet import DamagedError
 from heavystep.experiments.reproduce import MARK, claim_folder
 from heavystep.experiments.runner import complete, joined
-from heavystep.experiments.store import DamagedError, Store
+from heavystep.experiments.store import Store
 from heavystep.problems import paper_cosine
 
 SMALL = {"seeds": 2, "iterations": 1000}

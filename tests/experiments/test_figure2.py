@@ -18,7 +18,8 @@ from heavystep.data.catalogue import CATALOGUE
 from heavystep.engine.run import Trajectories
 from heavystep.engine.watch import TRAINING_METRICS
 from heavystep.experiments import reproduce
-from heavystep.experiments.figure2 import FAMILIES, FIXED, figure2, methods
+from heavystep.experiments.appendix_e import FAMILIES, FIXED
+from heavystep.experiments.figure2 import figure2, methods
 from heavystep.experiments.figure2_claims import figure2_claims
 from heavystep.experiments.figure2_plot import figure2_pictures
 from heavystep.experiments.figure2_table import Row, area, figure2_table, over_steps, rows_of

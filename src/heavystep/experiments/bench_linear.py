@@ -14,9 +14,10 @@ from heavystep.arrays import Array
 from heavystep.engine.method import Method
 from heavystep.engine.run import Run
 from heavystep.engine.streams import index_stream
+from heavystep.experiments.appendix_e import MAX_STEP
 from heavystep.experiments.bench_linear_data import TWIN
 from heavystep.experiments.bench_linear_loops import ScipyLoop, TorchLoop
-from heavystep.experiments.figure2 import BATCH, COMPANION_MAX_STEP, MAX_STEP, methods
+from heavystep.experiments.figure2 import BATCH, COMPANION_MAX_STEP, methods
 from heavystep.experiments.timing import Job, interleaved, one_thread
 from heavystep.problems import SparseLogistic
 from heavystep.sparse import SparseRows

@@ -18,34 +18,33 @@ from heavystep import validation
 from heavystep.data.catalogue import CATALOGUE, DataSet
 from heavystep.data.locate import missing_text, present
 from heavystep.engine.method import Method
+from heavystep.experiments.appendix_e import (
+    ADAPTIVE,
+    BETA,
+    FAMILIES,
+    FIXED,
+    FIXED_STEPS,
+    MAX_STEP,
+    Adaptive,
+)
 from heavystep.experiments.specification import Curve, Figure, Panel, ProblemSpec, RunSpec
 
 BATCH, EVERY = 128, 100
-BETA, OMEGA = 0.9, 0.9
-GROWTH = {"polyak": 4.0, "armijo": 2.0}
-FIXED_STEPS = (1e-4, 1e-3, 1e-2, 1e-1)
-FIXED = tuple(f"SHB {step:g}" for step in FIXED_STEPS)
-MAX_STEP, COMPANION_MAX_STEP = 1.0, 100.0
-FAMILIES = {"PS": ("SHB-PS", "SPS"), "ALS": ("SHB-ALS", "SLS")}
-"""The method with momentum and its counterpart without."""
+COMPANION_MAX_STEP = 100.0
 COLUMNS = 4
 
 
 def methods(rows: int, max_step: float) -> dict[str, Method]:
     """All eight on a data set with this many rows; ``max_step`` is the adaptive ones'."""
 
-    def adaptive(rule: str, beta: float, c: float, scaling: str) -> Method:
-        omega = OMEGA if rule == "armijo" else None
+    def adaptive(rule: Adaptive) -> Method:
         return Method(
-            rule, beta, c, max_step, omega,
-            scaling=scaling, steps_per_epoch=ceil(rows / BATCH), growth=GROWTH[rule],
+            rule.rule, rule.momentum, rule.c, max_step, rule.omega,
+            scaling=rule.scaling, steps_per_epoch=ceil(rows / BATCH), growth=rule.growth,
         )  # fmt: skip
 
     return {
-        "SHB-PS": adaptive("polyak", BETA, 1.0, "practical"),
-        "SPS": adaptive("polyak", 0.0, 0.1, "plain"),
-        "SHB-ALS": adaptive("armijo", BETA, 0.1, "practical"),
-        "SLS": adaptive("armijo", 0.0, 0.1, "plain"),
+        **{name: adaptive(rule) for name, rule in ADAPTIVE.items()},
         **{name: Method.fixed(step, BETA) for name, step in zip(FIXED, FIXED_STEPS, strict=True)},
     }
 

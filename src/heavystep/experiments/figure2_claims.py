@@ -1,8 +1,8 @@
 """What the paper says about Figure 2, as predicates on the stored runs."""
 
 from heavystep.engine.run import Trajectories
+from heavystep.experiments.appendix_e import FAMILIES, FIXED
 from heavystep.experiments.claim import Claim
-from heavystep.experiments.figure2 import FAMILIES, FIXED
 from heavystep.experiments.figure2_table import area, by_data_set, final_loss, ratio
 from heavystep.experiments.interval import mean_and_half_width
 from heavystep.experiments.runner import Results

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 
-from heavystep.experiments.figure2 import COLUMNS, FAMILIES, FIXED, FIXED_STEPS
+from heavystep.experiments.appendix_e import FAMILIES, FIXED, FIXED_STEPS
+from heavystep.experiments.figure2 import COLUMNS
 from heavystep.experiments.figure2_steps_plot import steps_picture
 from heavystep.experiments.interval import mean_and_half_width
 from heavystep.experiments.plot_style import (

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Patch
 
 from heavystep.engine.run import Trajectories
-from heavystep.experiments.figure2 import COLUMNS, FAMILIES
+from heavystep.experiments.appendix_e import FAMILIES
+from heavystep.experiments.figure2 import COLUMNS
 from heavystep.experiments.figure2_table import by_data_set, over_steps
 from heavystep.experiments.plot_style import (
     entitle,

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.engine.run import Trajectories
-from heavystep.experiments.figure2 import FAMILIES
+from heavystep.experiments.appendix_e import FAMILIES
 from heavystep.experiments.interval import mean_and_half_width
 from heavystep.experiments.runner import Results
 from heavystep.experiments.specification import Curve, Figure

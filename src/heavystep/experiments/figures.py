@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from heavystep.experiments.appendix_e import MAX_STEP
 from heavystep.experiments.claim import Claim
 from heavystep.experiments.figure1 import figure1
 from heavystep.experiments.figure1_claims import figure1_claims
 from heavystep.experiments.figure1_plot import figure1_pictures
-from heavystep.experiments.figure2 import COMPANION_MAX_STEP, MAX_STEP, figure2
+from heavystep.experiments.figure2 import COMPANION_MAX_STEP, figure2
 from heavystep.experiments.figure2_claims import figure2_claims
 from heavystep.experiments.figure2_plot import figure2_pictures
 from heavystep.experiments.figure2_table import figure2_table

@@ -10,8 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from heavystep.engine.run import Trajectories, trajectories
+from heavystep.experiments.parquet import DamagedError
 from heavystep.experiments.specification import RunSpec, describe
-from heavystep.experiments.store import DamagedError, Store
+from heavystep.experiments.store import Store
 
 Results = dict[str, Trajectories]
 """Runs by key."""

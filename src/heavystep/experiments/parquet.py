@@ -1,0 +1,92 @@
+"""Columns of numbers in a Parquet file, which says what they are and notices what changed them."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from heavystep.arrays import Array
+from heavystep.files import write_atomically
+
+SPECIFICATION, CONTENT = b"heavystep.specification", b"heavystep.content"
+ENDING = ".parquet"
+
+
+class DamagedError(Exception):
+    """A file that is not what it should be."""
+
+
+def write(
+    path: Path, specification: str, columns: dict[str, Array], notes: dict[str, str] | None = None
+) -> None:
+    """Write a file under a temporary name, then rename it: a reader sees all of it or none.
+
+    Args:
+        path: of the file.
+        specification: what decides the numbers; a reader has to ask for it.
+        columns: of the same length.
+        notes: more about them, by name.
+    """
+    metadata = {SPECIFICATION: specification.encode(), CONTENT: _digest(columns)}
+    metadata |= {
+        f"heavystep.{name}".encode(): text.encode() for name, text in (notes or {}).items()
+    }
+    table = pa.table(columns).replace_schema_metadata(metadata)
+    write_atomically(path, lambda part: pq.write_table(table, part, write_page_checksum=True))
+
+
+def read(path: Path, specification: str) -> tuple[dict[str, Array], dict[str, str]] | None:
+    """Columns and notes of a file; None if there is none.
+
+    Args:
+        path: of the file.
+        specification: what it was written with.
+
+    Raises:
+        DamagedError: the file cannot be read, or is not the one that was written so.
+    """
+    if not path.exists():
+        return None
+    try:
+        table = pq.read_table(path, page_checksum_verification=True)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise DamagedError(f"{path.name} cannot be read: {reason}") from None
+    metadata = table.schema.metadata or {}
+    if metadata.get(SPECIFICATION) != specification.encode():
+        raise DamagedError(f"{path.name} is not the run that its name says")
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    if metadata.get(CONTENT) != _digest(columns):
+        raise DamagedError(f"{path.name} does not hold the numbers that were written")
+    return columns, _notes(metadata)
+
+
+def specification(path: Path) -> str | None:
+    """What a file says it is; None if it is not one of ours or cannot be read.
+
+    Args:
+        path: of the file.
+    """
+    try:
+        return str((pq.read_schema(path).metadata or {})[SPECIFICATION].decode())
+    except (OSError, KeyError, ValueError, pa.ArrowException):
+        return None
+
+
+def _notes(metadata: dict[bytes, bytes]) -> dict[str, str]:
+    ours = {name: text for name, text in metadata.items() if name.startswith(b"heavystep.")}
+    return {
+        name.decode().removeprefix("heavystep."): text.decode()
+        for name, text in ours.items()
+        if name not in (SPECIFICATION, CONTENT)
+    }
+
+
+def _digest(columns: dict[str, Array]) -> bytes:
+    """Hash of all numbers: checksums of pages leave out their headers."""
+    digest = hashlib.sha256()
+    for name, values in columns.items():
+        digest.update(name.encode() + b"\0" + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest().encode()

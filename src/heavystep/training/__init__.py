@@ -1,0 +1,1 @@
+"""Networks on images: model, data on the device, the loop, checkpoints."""
