@@ -2,6 +2,7 @@
 
 from heavystep.optim.armijo import SHBArmijo
 from heavystep.optim.baselines import SLS, SPS
+from heavystep.optim.captured import CapturedStep
 from heavystep.optim.diminishing import Diminishing
 from heavystep.optim.info import StepInfo
 from heavystep.optim.polyak import SHBPolyak
@@ -13,6 +14,7 @@ __all__ = [
     "SHB",
     "SLS",
     "SPS",
+    "CapturedStep",
     "Diminishing",
     "Recorder",
     "SHBArmijo",

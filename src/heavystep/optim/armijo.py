@@ -136,33 +136,45 @@ class SHBArmijo(AdaptiveHeavyBall):
         return returned, sample._replace(trials=trials.along(sample.params, sample.grads))
 
     def _decide(self, sample: Sample, lower_bound: Any) -> Decision:
-        options, trials = self._options, sample.trials
+        trials = sample.trials
         assert trials is not None
-        test = self._test(sample, lower_bound)
+        assert sample.loss is not None
+        loss, grad_sqnorm = torch.stack((sample.loss, sample.grad_sqnorm)).tolist()
+        test = self._test(sample, loss, grad_sqnorm, lower_bound)
         search = armijo_start(test, self._first_trial(sample))
         if search.active:
             with trials:
-                while search.active:
-                    loss = inf
-                    if not cannot_succeed(test, search):
-                        loss = self._trial_loss(sample, trials, search.trial)
-                    search = armijo_advance(test, search, loss)
+                search = self._searched(test, search, lambda t: self._trial_loss(sample, trials, t))
         if not search.accepted:
             trials.forget_batch()
+        return self._decision(test, search)
+
+    def _searched(
+        self, test: ArmijoTest, search: ArmijoSearch, trial_loss: Callable[[float], float]
+    ) -> ArmijoSearch:
+        """The search at its end."""
+        while search.active:
+            loss = inf if cannot_succeed(test, search) else trial_loss(search.trial)
+            search = armijo_advance(test, search, loss)
+        return search
+
+    def _decision(self, test: ArmijoTest, search: ArmijoSearch) -> Decision:
+        """What a finished search decided; the smooth reset remembers it."""
+        if not search.accepted:
             self._warn_if_failed(test, search)
-        step = self._kappa() * search.trial
+        options, step = self._options, self._kappa() * search.trial
         options["last_step"] = remember_step(options["last_step"], step, search.accepted)
         return Decision(
             step, search.accepted, search.at_first, test.loss, test.grad_sqnorm, search.trials
         )
 
-    def _test(self, sample: Sample, lower_bound: Any) -> ArmijoTest:
+    def _test(
+        self, sample: Sample, loss: float, grad_sqnorm: float, lower_bound: Any
+    ) -> ArmijoTest:
         options = self._options
         if isinstance(lower_bound, Tensor) and lower_bound.numel() == 1:
             lower_bound = lower_bound.item()
         bound = self._lower_bound(lower_bound)
-        assert sample.loss is not None
-        loss, grad_sqnorm = torch.stack((sample.loss, sample.grad_sqnorm)).tolist()
         given = options["loss_eps"]
         return ArmijoTest(
             loss=loss,
@@ -200,7 +212,7 @@ class SHBArmijo(AdaptiveHeavyBall):
                 "on, give a lower_bound (0 for most losses), which skips trials that cannot "
                 "succeed, lower max_step or raise max_trials",
                 RuntimeWarning,
-                stacklevel=6,  # the line that calls step()
+                stacklevel=7,  # the line that calls step()
             )
 
     def _check_options(self, options: Group) -> None:

@@ -11,11 +11,31 @@ import torch
 from torch import Tensor
 
 
-class Snapshot(NamedTuple):
-    """Random-number states of the CPU and of each accelerator in use, and buffer values."""
+class RandomStreams:
+    """The random-number generators of the CPU and of each accelerator that may be in use."""
 
-    cpu: Tensor
-    devices: dict[torch.device, Tensor]
+    def __init__(self, device: torch.device) -> None:
+        # All devices of the kind: a forward may use others than the parameters'.
+        count = 0 if device.type == "cpu" else torch.get_device_module(device).device_count()
+        self._devices = [torch.device(device.type, index) for index in range(count)]
+
+    def state(self) -> list[Tensor]:
+        """Where the streams are now."""
+        modules = [(torch.get_device_module(device.type), device) for device in self._devices]
+        return [torch.get_rng_state(), *(module.get_rng_state(at) for module, at in modules)]
+
+    def restore(self, state: list[Tensor]) -> None:
+        """Put the streams where they were."""
+        cpu, *others = state
+        torch.set_rng_state(cpu)
+        for device, other in zip(self._devices, others, strict=True):
+            torch.get_device_module(device.type).set_rng_state(other, device)
+
+
+class Snapshot(NamedTuple):
+    """States of random streams, and buffer values."""
+
+    streams: list[Tensor]
     buffers: list[Tensor]
 
 
@@ -29,9 +49,7 @@ class Replay:
 
     def __init__(self, device: torch.device, buffers: Iterable[Tensor]) -> None:
         self._buffers = list(buffers)
-        # All devices of the kind: a forward may use others than the parameters'.
-        count = 0 if device.type == "cpu" else torch.get_device_module(device).device_count()
-        self._devices = [torch.device(device.type, index) for index in range(count)]
+        self._streams = RandomStreams(device)
         self._before = self._snapshot()
         self._after = self._before
 
@@ -49,21 +67,19 @@ class Replay:
 
     def forget_buffers(self) -> None:
         """Buffers back to before the first evaluation; random streams stay."""
-        self._put_back(self._before.buffers)
+        put_back(self._buffers, self._before.buffers)
 
     def _snapshot(self) -> Snapshot:
         return Snapshot(
-            torch.get_rng_state(),
-            {d: torch.get_device_module(d.type).get_rng_state(d) for d in self._devices},
-            [buffer.detach().clone() for buffer in self._buffers],
+            self._streams.state(), [buffer.detach().clone() for buffer in self._buffers]
         )
 
     def _restore(self, snapshot: Snapshot) -> None:
-        torch.set_rng_state(snapshot.cpu)
-        for device, state in snapshot.devices.items():
-            torch.get_device_module(device.type).set_rng_state(state, device)
-        self._put_back(snapshot.buffers)
+        self._streams.restore(snapshot.streams)
+        put_back(self._buffers, snapshot.buffers)
 
-    def _put_back(self, values: list[Tensor]) -> None:
-        if self._buffers:
-            torch._foreach_copy_(self._buffers, values)
+
+def put_back(tensors: list[Tensor], values: list[Tensor]) -> None:
+    """Give tensors, of which there may be none, their former values."""
+    if tensors:
+        torch._foreach_copy_(tensors, values)
