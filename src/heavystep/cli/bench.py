@@ -66,6 +66,55 @@ def linear(
     _show_times(names, quick)
 
 
+@bench.command()
+@told
+def train(
+    device: Annotated[
+        str | None, typer.Option("--device", help="cpu or cuda; default: the GPU if there is one")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="ResNet-18 and batches of 256 on a CPU too")
+    ] = False,
+) -> None:
+    """A training step of SGD(fused), SHB, SHBPolyak and SHBArmijo in the same loop, as ratios.
+
+    On a GPU ResNet-18 in bfloat16 with batches of 256, on a CPU a small network; made-up images.
+    """
+    from heavystep.experiments.bench_train import FULL, SMALL, size_of, training_costs
+    from heavystep.experiments.training_setup import device_name, the_device, versions
+    from heavystep.training.resnet import NETWORKS
+
+    place = the_device(device)
+    size = FULL if full or place.type == "cuda" else SMALL
+    copy = size_of(NETWORKS[size.network](10))
+    show(f"{device_name(place)}, {versions()}: {size.network}, batches of {size.batch_size}")
+    costs = training_costs(size, place)
+    table = Table(
+        f"{size.steps} steps an epoch", "ms a step", "ratio", "plain loop", "s an epoch",
+        "with evaluation", "peak MiB", "extra copies", "waits a step", "trials a step",
+    )  # fmt: skip
+    for cost in costs:
+        first = costs[0]
+        extra = (cost.memory - first.memory) / copy
+        table.add_row(
+            cost.what,
+            f"{cost.step * 1e3:.3f}",
+            f"{cost.step / first.step:.3f}",
+            f"{cost.eager / first.step:.3f}",
+            f"{cost.step * size.steps:.3f}",
+            f"{cost.epoch:.3f}",
+            f"{cost.memory / 2**20:.0f}" if cost.memory else "-",
+            f"{extra:.3f}" if cost.memory else "-",
+            f"{cost.waits:.2f}" if place.type == "cuda" else "-",
+            f"{cost.trials:.2f}",
+        )
+    show(table)
+    show(
+        "ratio and plain loop (no CUDA graphs): to the first line; extra copies: peak memory above "
+        "the first line's, in copies of parameters and buffers"
+    )
+
+
 def _show_iterations(name: str, quick: bool) -> None:
     from heavystep.experiments.bench_linear import POLYAK, iteration_costs, targets
     from heavystep.experiments.bench_linear_data import plain_problem

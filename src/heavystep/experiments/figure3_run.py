@@ -1,13 +1,33 @@
 """Trains what is missing of Figure 3 and keeps it, epoch by epoch."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from heavystep.experiments.training_spec import TrainingRuns
-from heavystep.experiments.training_store import TrainingStore
+import torch
+
+from heavystep.experiments.parquet import DamagedError
+from heavystep.experiments.tensorboard import Log
+from heavystep.experiments.training_setup import (
+    advice,
+    device_name,
+    the_device,
+    trainer_of,
+    versions,
+)
+from heavystep.experiments.training_spec import TrainingRuns, TrainingSpec
+from heavystep.experiments.training_store import Stored, Stretch, TrainingStore
+from heavystep.training import checkpoint
 from heavystep.training.history import EpochRow
+from heavystep.training.stopping import stopping
+from heavystep.training.trainer import DivergedError, Trainer
+
+CHECKPOINT_EVERY = 10
+"""Epochs."""
 
 
 class TrainingProgress(Protocol):
@@ -51,7 +71,131 @@ def train_missing(
 ) -> bool:
     """Train every run that is not there to its last epoch; False if time ran out before.
 
+    Seed by seed, so that all methods can be compared as soon as possible. At SIGTERM, SIGINT or
+    the end of its time a run leaves a checkpoint, and the next call goes on there.
+
     Raises:
         ValueError: data are not here or damaged, or a run cannot go on.
+        KeyboardInterrupt: a signal came.
     """
-    raise NotImplementedError
+    device = the_device(how.device)
+    wanted = [(run, curve.epochs) for curve in curves for run in curve.each()]
+    wanted.sort(key=lambda pair: (pair[0].data_set, pair[0].seed))
+    missing = [(run, epochs) for run, epochs in wanted if how.force or _epochs(run, store) < epochs]
+    begun = sum(0 if how.force else _begun(run, store) for run, _ in missing)
+    total = sum(epochs for _, epochs in missing)
+    progress.start(len(wanted), len(wanted) - len(missing), total - begun)
+    with stopping(how.minutes) as stop, _chosen_kernels():
+        for run, epochs in missing:
+            progress.begin(run.describe())
+            one = _OneRun(run, store, progress, how, device)
+            if not one.train(epochs, stop):
+                break
+            progress.finish()
+        else:
+            return True
+    if stop.signal is not None:
+        raise KeyboardInterrupt
+    return False
+
+
+@contextmanager
+def _chosen_kernels() -> Iterator[None]:
+    """Let cuDNN try its algorithms: shapes never change."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def _epochs(run: TrainingSpec, store: TrainingStore) -> int:
+    try:
+        stored = store.load(run)
+    except DamagedError:
+        return 0
+    return 0 if stored is None else stored.epochs
+
+
+def _begun(run: TrainingSpec, store: TrainingStore) -> int:
+    """Epochs that need not be trained again, because there is a checkpoint to go on from."""
+    return _epochs(run, store) if store.checkpoint(run).exists() else 0
+
+
+class _OneRun:
+    """A run in progress, its checkpoints and what is kept of it."""
+
+    def __init__(
+        self,
+        run: TrainingSpec,
+        store: TrainingStore,
+        progress: TrainingProgress,
+        how: How,
+        device: torch.device,
+    ) -> None:
+        self._run, self._store, self._progress, self._how = run, store, progress, how
+        self._device = device
+        self._begin = time.perf_counter()
+
+    def train(self, epochs: int, stop: Callable[[], bool]) -> bool:
+        """Go on to an epoch; False if stopped before. In both cases there is a checkpoint."""
+        try:
+            return self._trained(trainer_of(self._run, self._device), epochs, stop)
+        except DivergedError as error:
+            kept = self._store.checkpoint(self._run)
+            left = f"the last good checkpoint is {kept}" if kept.exists() else "no checkpoint yet"
+            raise ValueError(f"{self._run.describe()}: {error}; {left}") from None
+        except torch.OutOfMemoryError:
+            pass  # its traceback holds the tensors; ask for advice when they are gone
+        raise ValueError(advice(self._run, self._device))
+
+    def _trained(self, trainer: Trainer, epochs: int, stop: Callable[[], bool]) -> bool:
+        before = self._resumed(trainer)
+        log = Log(self._how.tensorboard, self._run.describe().replace(" ", "_"))
+        try:
+            while len(trainer.history) < epochs:
+                row = trainer.epoch(stop, self._progress.advance)
+                if row is None:
+                    self._keep(trainer, before)
+                    return False
+                log.add(row)
+                self._progress.epoch(row, trainer.images_per_epoch)
+                if row.epoch % CHECKPOINT_EVERY == 0 or row.epoch == epochs:
+                    self._keep(trainer, before)
+        finally:
+            log.close()
+        return True
+
+    def _identity(self, trainer: Trainer) -> str:
+        return json.dumps({**json.loads(self._run.text()), "precision": trainer.precision})
+
+    def _resumed(self, trainer: Trainer) -> tuple[Stretch, ...]:
+        """Put the trainer where the checkpoint is; the stretches up to there."""
+        if self._how.force:
+            return ()
+        state = checkpoint.load(self._store.checkpoint(self._run), self._identity(trainer))
+        if state is None:
+            return ()
+        trainer.load_state_dict(state["trainer"])
+        return tuple(Stretch(**each) for each in state["stretches"])
+
+    def _keep(self, trainer: Trainer, before: tuple[Stretch, ...]) -> None:
+        """Write checkpoint and epochs, unless the last step had no finite loss."""
+        if trainer.meter.in_a_streak():
+            return
+        stretches = before
+        last, first = len(trainer.history), before[-1].last + 1 if before else 1
+        if last >= first:
+            seconds = time.perf_counter() - self._begin
+            stretches += (
+                Stretch(first, last, device_name(self._device), trainer.precision, versions(),
+                        round(seconds, 3)),
+            )  # fmt: skip
+        state = {
+            "trainer": trainer.state_dict(),
+            "stretches": [asdict(stretch) for stretch in stretches],
+        }
+        checkpoint.save(self._store.checkpoint(self._run), self._identity(trainer), state)
+        if self._how.force or last > _epochs(self._run, self._store):
+            self._store.save(self._run, Stored(trainer.history, stretches))

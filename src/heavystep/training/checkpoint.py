@@ -1,0 +1,74 @@
+"""Checkpoints: written whole or not at all, and refused by any other run."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from heavystep.files import write_atomically
+
+FORMAT = 1
+
+
+def save(path: Path, run: str, state: dict[str, Any]) -> None:
+    """Write a checkpoint in place of the last one.
+
+    Args:
+        path: of the file.
+        run: JSON of everything that decides how the run goes on.
+        state: of tensors, numbers, texts, lists and dicts.
+    """
+    content = {"format": FORMAT, "run": run, "state": state}
+    write_atomically(path, lambda part: torch.save(content, part))
+
+
+def load(path: Path, run: str) -> dict[str, Any] | None:
+    """The state in a checkpoint, on the CPU; None if there is none.
+
+    Args:
+        path: of the file.
+        run: what it has to be a checkpoint of.
+
+    Raises:
+        ValueError: it cannot be read, or belongs to a run that would go on in another way.
+    """
+    if not path.exists():
+        return None
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        found, state = str(content["run"]), dict(content["state"])
+        known = content["format"] == FORMAT
+    except (RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError):
+        raise ValueError(f"{path} is no whole checkpoint: remove it to begin again") from None
+    if not known:
+        raise ValueError(f"{path} is a checkpoint of another version: remove it to begin again")
+    if found != run:
+        raise ValueError(
+            f"{path} is a checkpoint of another configuration: {_differences(found, run)}"
+        )
+    return state
+
+
+def _differences(found: str, wanted: str) -> str:
+    try:
+        there, here = (_flat(json.loads(text)) for text in (found, wanted))
+    except ValueError:
+        return "it does not say which"
+    names = [name for name in sorted(there | here) if there.get(name) != here.get(name)]
+    return "; ".join(
+        f"{name} is {there.get(name)!r} there, {here.get(name)!r} here" for name in names
+    )
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Nested JSON as one level: {"a": {"b": 1}} gives {"a.b": 1}."""
+    if isinstance(value, list) and all(isinstance(item, list) and len(item) == 2 for item in value):
+        value = dict(value)  # options by name
+    if not isinstance(value, dict):
+        return {name: value}
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        flat |= _flat(inner, f"{name}.{key}" if name else str(key))
+    return flat

@@ -1,0 +1,219 @@
+"""The training loop: epochs of minibatches, an evaluation after each."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
+
+from heavystep.arrays import Array
+from heavystep.optim import CapturedStep, SHBArmijo, StepInfo
+from heavystep.optim.replay import RandomStreams
+from heavystep.training.history import EpochRow, History
+from heavystep.training.images import DeviceImages, colours, epoch_plan
+from heavystep.training.meter import Meter
+
+BAD_STEPS = 10
+"""Steps in a row without a finite loss after which a run is given up."""
+LOOK_EVERY = 50
+"""Steps after which the host looks whether that happened: often enough, and it costs nothing."""
+TEST_BATCH = 1000
+
+
+class DivergedError(ValueError):
+    """The loss was not finite for too many steps in a row."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Images with their labels: (n, 3, height, width) uint8 and (n,) int64."""
+
+    images: Array
+    labels: Array
+
+    def first(self, count: int) -> "Labelled":
+        """Some of them."""
+        return Labelled(self.images[:count], self.labels[:count])
+
+
+class Trainer:
+    """A network in training: everything that changes is in its :meth:`state_dict`.
+
+    On a GPU the network computes in bfloat16 where autocast thinks it safe, colours are innermost
+    in memory, and a step is replayed as CUDA graphs (:class:`~heavystep.CapturedStep`); on a CPU
+    all is float32 and eager. No scheduler, no weight decay: the step size chooses itself.
+
+    Args:
+        network: from logits of its last layer a class is chosen; made from the run's seed.
+        optimizer: makes the optimizer of a network and its number of steps per epoch.
+        train: what is learnt from.
+        test: what is counted after each epoch.
+        batch_size: of a step.
+        seed: of crops, flips and the order.
+        device: where it all happens.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        optimizer: Callable[[nn.Module, int], Optimizer],
+        train: Labelled,
+        test: Labelled,
+        *,
+        batch_size: int,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        if not 1 <= batch_size <= len(train.labels):
+            least = f"in 1..{len(train.labels)}, the number of training images"
+            raise ValueError(f"batch_size must be {least}, got {batch_size}")
+        self._gpu, self._seed, self.device = device.type == "cuda", seed, device
+        layout = torch.channels_last if self._gpu else torch.contiguous_format
+        self.network = network.to(device, memory_format=layout)  # type: ignore[call-overload]
+        scale = colours(train.images)
+        self._train = DeviceImages(train.images, train.labels, scale, batch_size, device)
+        self._test = DeviceImages(test.images, test.labels, scale, TEST_BATCH, device)
+        self.optimizer: Any = optimizer(self.network, self._train.batches)
+        host = isinstance(self.optimizer, SHBArmijo)
+        self.meter = Meter(torch.device("cpu") if host else device)
+        self.step: Callable[[], object] = CapturedStep(
+            self.optimizer,
+            self.loss,
+            prepare=self.prepare,
+            report=self.report,
+        )
+        self.history: History = []
+        self._last_loss: Tensor
+        self._done = 0
+        """Steps of the epoch in progress."""
+        self._seconds = 0.0
+        """Time spent on it."""
+
+    @property
+    def precision(self) -> str:
+        """In which the network computes."""
+        return "bfloat16 autocast" if self._gpu else "float32"
+
+    @property
+    def images_per_epoch(self) -> int:
+        """Those in whole minibatches."""
+        return self._train.batches * self._train.batch_size
+
+    def loss(self) -> Tensor:
+        """Mean cross-entropy of the minibatch that is in place."""
+        loss = cross_entropy(self._logits(self._train.inputs), self._train.targets)
+        self._last_loss = loss.detach()
+        return loss
+
+    def prepare(self) -> None:
+        """Put the minibatch of the next step in place."""
+        self._train.prepare()
+
+    def report(self) -> None:
+        """Add the last step to the sums of the epoch; of torch's optimizers, what can be known."""
+        info = getattr(self.optimizer, "info", None)
+        lr = self.optimizer.param_groups[0]["lr"]
+        known = StepInfo(lr, lr, self._last_loss, None, 0, accepted=True, capped=False)
+        self.meter.add(info or known)
+
+    def _logits(self, inputs: Tensor) -> Tensor:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._gpu):
+            logits: Tensor = self.network(inputs)
+        return logits.float()
+
+    def epoch(
+        self,
+        stopped: Callable[[], bool] = lambda: False,
+        advance: Callable[[float], None] = lambda share: None,
+    ) -> EpochRow | None:
+        """Go on to the end of the epoch in progress; None if it was stopped before.
+
+        Args:
+            stopped: asked before each step.
+            advance: told the share of an epoch done since the last call.
+
+        Raises:
+            DivergedError: the loss was not finite for ten steps in a row.
+        """
+        begin, steps, epoch = time.perf_counter(), self._train.batches, len(self.history) + 1
+        self.begin_epoch()
+        while self._done < steps:
+            if stopped():
+                self._seconds += time.perf_counter() - begin
+                return None
+            self.take_step()
+            advance(1.0 / steps)
+            if self._done % LOOK_EVERY == 0:
+                self._look()
+        self._look()
+        means, (test_loss, accuracy) = self.meter.means(), self.evaluate()
+        seconds = self._seconds + time.perf_counter() - begin
+        row = EpochRow(
+            epoch, means.loss, test_loss, accuracy, means.step, means.capped, means.trials,
+            means.refused, seconds,
+        )  # fmt: skip
+        self.history.append(row)
+        self.restart_epoch()
+        return row
+
+    def restart_epoch(self) -> None:
+        """Forget the steps of the epoch in progress."""
+        self._done, self._seconds = 0, 0.0
+        self.meter.clear()
+
+    def begin_epoch(self) -> None:
+        """Draw the order and the crops of the epoch in progress."""
+        plan = epoch_plan(self._train.count, self._seed, len(self.history) + 1)
+        self._train.begin(plan)
+        self.network.train()
+
+    def take_step(self) -> None:
+        """One step on the next minibatch of the epoch."""
+        self._train.load(self._done % self._train.batches)
+        self.step()
+        self._done += 1
+
+    def _look(self) -> None:
+        if (streak := self.meter.longest_streak()) >= BAD_STEPS:
+            raise DivergedError(
+                f"the loss was not finite for {streak} steps in a row, in epoch "
+                f"{len(self.history) + 1}"
+            )
+
+    @torch.no_grad()
+    def evaluate(self) -> tuple[float, float]:
+        """Mean cross-entropy and accuracy on the test images."""
+        self.network.eval()
+        sums = torch.zeros(2, dtype=torch.float64, device=self.device)
+        for inputs, targets in self._test.in_order():
+            logits = self._logits(inputs)
+            right = (logits.argmax(dim=1) == targets).sum()
+            sums += torch.stack((cross_entropy(logits, targets, reduction="sum"), right))
+        self.network.train()
+        loss, accuracy = (sums / self._test.count).tolist()
+        return loss, accuracy
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a run needs to go on as if it had never stopped."""
+        return {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "streams": RandomStreams(self.device).state(),
+            "meter": self.meter.state_dict(),
+            "history": [list(row) for row in self.history],
+            "done": self._done,
+            "seconds": self._seconds,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state_dict` returned."""
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        RandomStreams(self.device).restore([stream.cpu() for stream in state["streams"]])
+        self.meter.load_state_dict(state["meter"])
+        self.history = [EpochRow(*row) for row in state["history"]]
+        self._done, self._seconds = state["done"], state["seconds"]
