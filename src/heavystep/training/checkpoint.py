@@ -36,11 +36,21 @@ def load(path: Path, run: str) -> dict[str, Any] | None:
     """
     if not path.exists():
         return None
+    with path.open("rb"):
+        pass  # what may not be read is told as it is
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
         found, state = str(content["run"]), dict(content["state"])
         known = content["format"] == FORMAT
-    except (RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError):
+    except (
+        OSError,
+        RuntimeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        EOFError,
+        pickle.PickleError,
+    ):
         raise ValueError(f"{path} is no whole checkpoint: remove it to begin again") from None
     if not known:
         raise ValueError(f"{path} is a checkpoint of another version: remove it to begin again")

@@ -1,0 +1,213 @@
+"""Runs of Figure 3: what is missing is trained, kept, stopped and gone on with."""
+
+import json
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+
+from heavystep.data.cifar import Images, TrainTest
+from heavystep.experiments import figure3_run, training_setup
+from heavystep.experiments.bench_train import made_up_images
+from heavystep.experiments.figure3 import methods
+from heavystep.experiments.figure3_run import How, train_missing
+from heavystep.experiments.training_spec import Scale, TrainingRuns
+from heavystep.experiments.training_store import TrainingStore
+
+SCALE = Scale("small", 16, 48, 20)
+ON_CPU = How(device="cpu")
+
+
+@pytest.fixture(autouse=True)
+def images(monkeypatch):
+    """A few made-up images in place of CIFAR."""
+    train, test = made_up_images(200), made_up_images(50, seed=1)
+    both = TrainTest(Images(train.images, train.labels), Images(test.images, test.labels))
+    monkeypatch.setattr(training_setup, "_images", lambda data_set: both)
+    return both
+
+
+@pytest.fixture(autouse=True)
+def few_epochs_between_checkpoints(monkeypatch):
+    monkeypatch.setattr(figure3_run, "CHECKPOINT_EVERY", 2)
+
+
+class Told:
+    """What a run told."""
+
+    def __init__(self, at_epoch=lambda row: None):
+        self.lines, self.rows, self.at_epoch, self.share = [], [], at_epoch, 0.0
+
+    def start(self, runs, kept, epochs):
+        self.lines.append(("start", runs, kept, epochs))
+
+    def note(self, text):
+        self.lines.append(("note", text))
+
+    def begin(self, run):
+        self.lines.append(("begin", run))
+
+    def advance(self, share):
+        self.share += share
+
+    def epoch(self, row, images):
+        self.rows.append(row)
+        assert images == 48
+        self.at_epoch(row)
+
+    def finish(self):
+        self.lines.append(("finish",))
+
+
+def curve(name="SHB-PS", epochs=5, seeds=1, **scale):
+    return TrainingRuns("cifar10", methods()[name], replace(SCALE, **scale), seeds, epochs)
+
+
+def numbers(history):
+    return [row[:-1] for row in history]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted():
+    return {}
+
+
+def trained(store, curves, how=ON_CPU, told=None):
+    told = told or Told()
+    return train_missing(curves, store, told, how), told
+
+
+def test_trains_what_is_missing_and_only_that(tmp_path):
+    store = TrainingStore(tmp_path / "runs")
+    curves = [curve("SHB-PS", seeds=2), curve("SHB 0.01", seeds=2)]
+    done, told = trained(store, curves)
+    assert done
+    assert told.lines[0] == ("start", 4, 0, 20)
+    begun = [line[1] for line in told.lines if line[0] == "begin"]
+    assert begun == [
+        "cifar10 SHB-PS seed 0",
+        "cifar10 SHB 0.01 seed 0",
+        "cifar10 SHB-PS seed 1",
+        "cifar10 SHB 0.01 seed 1",
+    ]
+    assert told.share == pytest.approx(20.0)
+    stored = store.load(curves[0].each()[1])
+    assert [row.epoch for row in stored.history] == [1, 2, 3, 4, 5]
+    (stretch,) = stored.stretches
+    assert (stretch.first, stretch.last, stretch.precision) == (1, 5, "float32")
+    assert f"torch {torch.__version__}" in stretch.versions
+    assert 0.0 < sum(row.seconds for row in stored.history) <= stretch.seconds
+    seeds = [numbers(store.load(run).history) for run in curves[0].each()]
+    assert seeds[0] != seeds[1]
+    done, told = trained(store, curves)
+    assert done
+    assert told.lines == [("start", 4, 4, 0)]
+    done, told = trained(store, curves[:1], replace(ON_CPU, force=True))
+    assert told.lines[0] == ("start", 2, 0, 10)
+    assert [numbers(store.load(run).history) for run in curves[0].each()] == seeds
+
+
+def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
+    store, other = TrainingStore(tmp_path / "a" / "runs"), TrainingStore(tmp_path / "b" / "runs")
+    trained(store, [curve(epochs=3)])
+    _, told = trained(store, [curve(epochs=6)])
+    assert told.lines[0] == ("start", 1, 0, 3)
+    assert [row.epoch for row in told.rows] == [4, 5, 6]
+    trained(other, [curve(epochs=6)])
+    run = curve().each()[0]
+    assert numbers(store.load(run).history) == numbers(other.load(run).history)
+    assert [(s.first, s.last) for s in store.load(run).stretches] == [(1, 3), (4, 6)]
+    # Without its checkpoint it begins again, and what is there stays until there is more.
+    store.checkpoint(run).unlink()
+    _, told = trained(store, [curve(epochs=7)], replace(ON_CPU, minutes=0.0))
+    assert told.lines[0] == ("start", 1, 0, 7)
+    assert store.load(run).epochs == 6
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("name", ["SHB-PS", "SHB-ALS"])
+def test_a_signal_leaves_a_checkpoint_and_the_run_goes_on(name, number, tmp_path):
+    store, other = TrainingStore(tmp_path / "a" / "runs"), TrainingStore(tmp_path / "b" / "runs")
+    before = signal.getsignal(number)
+
+    def interrupt(row):
+        if row.epoch == 3:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(store, [curve(name)], told=Told(interrupt))
+    assert signal.getsignal(number) is before
+    run = curve(name).each()[0]
+    assert store.load(run).epochs == 3
+    _, told = trained(store, [curve(name)])
+    assert [row.epoch for row in told.rows] == [4, 5]
+    trained(other, [curve(name)])
+    assert numbers(store.load(run).history) == numbers(other.load(run).history)
+
+
+def test_the_time_runs_out_and_the_next_call_goes_on(tmp_path):
+    store = TrainingStore(tmp_path / "runs")
+    done, _ = trained(store, [curve()], replace(ON_CPU, minutes=1e-6))
+    assert not done
+    assert store.checkpoint(curve().each()[0]).exists()
+    assert trained(store, [curve()])[0]
+
+
+def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
+    store = TrainingStore(tmp_path / "runs")
+    trained(store, [curve(epochs=2)])
+    one, other = curve().each()[0], curve("SPS").each()[0]
+    os.replace(store.checkpoint(one), store.checkpoint(other))
+    with pytest.raises(ValueError, match=r"method\.optimizer is 'SHBPolyak' there, 'SPS' here"):
+        trained(store, [curve("SPS")])
+    assert store.load(one).epochs == 2
+
+
+def test_a_run_that_diverges_keeps_its_last_good_checkpoint(tmp_path, monkeypatch):
+    store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
+    real = training_setup.optimizer_of
+
+    def broken(row):
+        """From the fourth epoch on nothing is finite."""
+        if row.epoch == 3:
+            torch.nn.init.constant_(made[-1].network.head.weight, torch.nan)
+
+    made = []
+    real = figure3_run.trainer_of
+
+    def remember(*arguments):
+        made.append(real(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(figure3_run, "trainer_of", remember)
+    with pytest.raises(ValueError, match=r"seed 0: the loss was not finite.*checkpoint is .*\.pt"):
+        trained(store, [curve(epochs=20)], told=Told(broken))
+    assert store.load(run).epochs == 2
+    state = torch.load(store.checkpoint(run), weights_only=True)["state"]["trainer"]
+    assert len(state["history"]) == 2
+    assert all(torch.isfinite(value).all() for value in state["network"].values())
+    assert json.loads(run.text())["protocol"] == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_out_of_gpu_memory_says_what_would_fit(tmp_path, monkeypatch):
+    train, test = made_up_images(2048), made_up_images(50, seed=1)
+    both = TrainTest(Images(train.images, train.labels), Images(test.images, test.labels))
+    monkeypatch.setattr(training_setup, "_images", lambda data_set: both)
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(1.5 * 2**30 / total)
+    try:
+        wanted = curve(network="resnet18", batch_size=2048, train_images=2048)
+        said = r"seed 0: out of GPU memory with batches of 2048; (\d+) would fit"
+        with pytest.raises(ValueError, match=said) as refusal:
+            trained(TrainingStore(tmp_path / "runs"), [wanted], How(device="cuda"))
+        fits = int(str(refusal.value).split("; ")[1].split()[0])
+        assert fits in (32, 64, 128, 256, 512, 1024)
+        again = curve(network="resnet18", batch_size=fits, train_images=48, epochs=1)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert again.scale.batch_size == fits
