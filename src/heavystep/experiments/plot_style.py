@@ -10,7 +10,6 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from heavystep.arrays import Array
-from heavystep.experiments.specification import Figure
 from heavystep.files import write_atomically
 
 # Okabe and Ito: distinct for the colour-blind, and in grey by the line styles.
@@ -63,11 +62,9 @@ def thousands(axis: Any, name: str) -> None:
         axis.set_label_text(f"{name} / 1000")
 
 
-def entitle(canvas: Canvas, figure: Figure, shown: str) -> None:
-    """The figure's title with the size of its runs, and what is shown of them."""
-    run = next(curve.run for panel in figure.panels for curve in panel.curves)
-    title = f"{figure.title}: {run.seeds} runs of {run.iterations:,} steps"
-    canvas.suptitle(f"{title}, {shown}" if shown else title, fontsize=8.0)
+def entitle(canvas: Canvas, *parts: str) -> None:
+    """One title above all panels."""
+    canvas.suptitle(", ".join(parts), fontsize=8.0)
 
 
 def say_missing(ax: Any, text: str) -> None:
