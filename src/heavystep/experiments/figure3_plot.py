@@ -31,7 +31,7 @@ NAMES = {
 }
 STEPS = {
     "step": (r"mean step $\gamma_k$", tuple(ADAPTIVE)),
-    "capped": ("steps at the largest allowed [%]", tuple(ADAPTIVE)),
+    "capped": ("steps at the upper limit [%]", tuple(ADAPTIVE)),
     "trials": ("losses a line search", FAMILIES["ALS"]),
 }
 """Columns of the second picture: what an axis says, and the methods on it."""
@@ -56,7 +56,9 @@ def curves_picture(figure: Figure[TrainingRuns], results: TrainedResults) -> Can
             _panel(ax, panel, results)
         else:
             say_missing(ax, panel.missing)
-    entitle(canvas, f"{figure.title}: {sizes_text(results)}", "means with 95% confidence bands")
+    bands = any(len(result.seeds) > 1 for result in results.values())
+    shown = ["means with 95% confidence bands"] if bands else []
+    entitle(canvas, f"{figure.title}: {sizes_text(results)}", *shown)
     legend_below(canvas, named_lines(list(axes.flat)), columns=3)
     return canvas
 
@@ -79,12 +81,12 @@ def _panel(ax: Any, panel: Panel[TrainingRuns], results: TrainedResults) -> None
 
 
 def _accuracy_limits(ax: Any, lines: list[Any]) -> None:
-    """Every curve is seen at its end; the first epochs of the best would leave it no room."""
-    ends = [line[-1] for line in lines if np.isfinite(line[-1])]
+    """Every curve is seen from the middle on; all of it would leave no room for differences."""
     highest = max((np.nanmax(line) for line in lines if np.isfinite(line).any()), default=0.0)
-    if ends and highest > 0.0:
-        margin = 0.06 * max(highest - min(ends), 0.1 * highest)
-        ax.set_ylim(max(min(ends) - margin, 0.0), highest + margin)
+    middles = [line[len(line) // 2] for line in lines if np.isfinite(line[len(line) // 2])]
+    if middles and highest > 0.0:
+        margin = 0.06 * max(highest - min(middles), 0.1 * highest)
+        ax.set_ylim(max(min(middles) - margin, 0.0), highest + margin)
 
 
 def _epochs(ax: Any, epochs: int) -> None:
