@@ -65,6 +65,7 @@ def curves_picture(figure: Figure[TrainingRuns], results: TrainedResults) -> Can
 
 def _panel(ax: Any, panel: Panel[TrainingRuns], results: TrainedResults) -> None:
     share = panel.curves[0].metric == "test_accuracy"
+    ax.set_yscale("linear" if share else "log")
     for curve in panel.curves:
         result = results[curve.run.key()]
         values = result.metrics[curve.metric] * (100.0 if share else 1.0)
@@ -73,7 +74,6 @@ def _panel(ax: Any, panel: Panel[TrainingRuns], results: TrainedResults) -> None
     if share:
         _accuracy_limits(ax, lines)
     else:
-        ax.set_yscale("log")
         # Bands do not count: one that reaches down to 0 would leave no room for the lines.
         log_limits(ax, np.concatenate(lines))
     ax.set_ylabel(panel.ylabel)
@@ -118,12 +118,12 @@ def steps_picture(figure: Figure[TrainingRuns], results: TrainedResults) -> Canv
 
 def _choices(ax: Any, metric: str, shown: dict[str, TrainedCurve]) -> None:
     """Means over seeds, one line a method."""
+    ax.set_yscale("log" if metric == "step" else "linear")
     means = {name: result.metrics[metric].mean(axis=0) for name, result in shown.items()}
     for name, mean in means.items():
         values = {"step": visible(mean), "capped": 100.0 * mean}.get(metric, mean)
         ax.plot(shown[name].k, values, label=name, **STEP_LOOKS[name])
     if metric == "step":
-        ax.set_yscale("log")
         log_limits(ax, np.concatenate([visible(mean) for mean in means.values()]), margin=1.4)
     elif metric == "capped":
         ax.set_ylim(-4.0, 104.0)
