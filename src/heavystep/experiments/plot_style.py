@@ -24,8 +24,8 @@ STYLE: Any = {
 }
 FLOOR = 1e-300
 """What is not above it counts as 0."""
-FEW_DECADES, NARROW = 20.0, 3.0
-"""Spans of an axis below which ticks need more than powers of ten, or no powers at all."""
+FEW_DECADES, ONE_DECADE, NARROW = 200.0, 20.0, 3.0
+"""Spans of an axis below which ticks need more than powers of ten, many more, or no powers."""
 
 
 def styled() -> AbstractContextManager[None]:
@@ -47,7 +47,8 @@ def log_limits(ax: Any, values: Array, margin: float = 1.06) -> None:
     low, high = shown.min() / margin, shown.max() * margin
     ax.set_ylim(low, high)
     if high / low < FEW_DECADES:
-        even, rounded = MaxNLocator(5, steps=[1, 2, 5, 10]), LogLocator(subs=(1.0, 2.0, 3.0, 5.0))
+        subs = (1.0, 2.0, 3.0, 5.0) if high / low < ONE_DECADE else (1.0, 3.0)
+        even, rounded = MaxNLocator(5, steps=[1, 2, 5, 10]), LogLocator(subs=subs)
         ax.yaxis.set_major_locator(even if high / low < NARROW else rounded)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
