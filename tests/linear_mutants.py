@@ -72,7 +72,7 @@ LINEAR_MUTANTS = [
            "        packed = stream.unused_data\n", "        return\n", DATA),
     Mutant("a name without its hash", "data/loading.py",
            "    check_text(CATALOGUE[source], digest, str(path))\n", "", DATA),
-    Mutant("numbers are not compared with their hash", "experiments/store.py",
+    Mutant("numbers are not compared with their hash", "experiments/parquet.py",
            "!= _digest(columns):", "is False:", ("experiments/test_figure1.py",)),
     Mutant("partial fits in centred columns", "linear/estimator.py",
            "            self._forget_centres()\n", "            pass\n", ESTIMATOR),

@@ -58,7 +58,7 @@ LAYERS = {
         "optim",
         "training",
     },
-    "cli": {"__version__", "data", "schedules", "theory", "validation", "experiments"},
+    "cli": {"__version__", "data", "schedules", "theory", "training", "validation", "experiments"},
     "__main__": {"cli"},
     "__init__": {"optim", "theory", "problems", "certificates"},
 }

@@ -111,7 +111,7 @@ THEORY_MUTANTS = [
            "0.5 + CONFIDENCE / 2.0", "CONFIDENCE", ENGINE),
     Mutant("seeds in the order of arrival", "experiments/runner.py",
            "tuple(sorted(parts))", "tuple(parts)", ENGINE),
-    Mutant("any file is the run", "experiments/store.py",
-           "!= run.text().encode():", "is False:", ENGINE),
+    Mutant("any file is the run", "experiments/parquet.py",
+           "!= specification.encode():", "is False:", ENGINE),
     Mutant("smoothness of the cosine", "problems/cosine.py", "3.0 * ", "2.0 * ", THEORY),
 ]  # fmt: skip

@@ -22,8 +22,8 @@ from heavystep.experiments import specification
 from heavystep.experiments.figure1 import BETAS, figure1
 from heavystep.experiments.figure1_claims import figure1_claims, slope
 from heavystep.experiments.figure1_plot import figure1_pictures
+from heavystep.experiments.output_folder import MARK, claim_folder
 from heavystep.experiments.parquet import DamagedError
-from heavystep.experiments.reproduce import MARK, claim_folder
 from heavystep.experiments.runner import complete, joined
 from heavystep.experiments.store import Store
 from heavystep.problems import paper_cosine
@@ -387,7 +387,10 @@ def test_reproduce_writes_everything_and_claims_reads_it(tmp_path):
 
 
 BAD = [
-    (["reproduce", "figure9"], r"figure must be one of 'figure1', 'figure2', got 'figure9'"),
+    (
+        ["reproduce", "figure9"],
+        r"figure must be one of 'figure1', 'figure2', 'figure3', got 'figure9'",
+    ),
     (["reproduce", "figure1", "--seeds", "-3"], r"seeds must be >= 2, got -3"),
     (["reproduce", "figure1", "--iterations", "0"], r"iterations must be >= 1000, got 0"),
     (
@@ -397,7 +400,7 @@ BAD = [
     (["reproduce", "figure1", "--jobs", "0"], r"jobs must be >= 1, got 0"),
     (
         ["reproduce", "figure1", "--max-step", "1"],
-        r"max_step (gamma_max) can be chosen for figure2 only",
+        r"figure1 has no --max-step: it is for figure2 only",
     ),
     (["claims", "--out", "nowhere"], r"nothing to evaluate under nowhere"),
 ]

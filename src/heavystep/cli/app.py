@@ -8,6 +8,7 @@ from heavystep import __version__
 from heavystep.cli.bench import bench
 from heavystep.cli.data import data
 from heavystep.cli.experiments import claims, reproduce
+from heavystep.cli.store import store
 from heavystep.cli.theory import theory
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.add_typer(theory, name="theory")
 app.add_typer(bench, name="bench")
 app.add_typer(data, name="data")
+app.add_typer(store, name="store")
 app.command("reproduce")(reproduce)
 app.command("claims")(claims)
 

@@ -1,58 +1,70 @@
 """``heavystep reproduce`` and ``heavystep claims``."""
 
+import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Column, Table
 
 from heavystep import validation
 from heavystep.cli.errors import told
+from heavystep.cli.options import option, with_options
 from heavystep.cli.output import show
-from heavystep.cli.progress import RunProgress
+from heavystep.cli.progress import progress_of
 
 if TYPE_CHECKING:
     from heavystep.experiments.claim import Claim
     from heavystep.experiments.table import Table as Numbers
 
-MOST_ITERATIONS = 10**10
 Out = Annotated[Path, typer.Option("--out", help="where results are written")]
+FIGURE = inspect.Parameter(
+    "figure",
+    inspect.Parameter.KEYWORD_ONLY,
+    annotation=Annotated[str, typer.Argument(help="figure1, figure2 or figure3")],
+)
+CHOICES = (
+    option("seeds", int | None, None, "runs of each method"),
+    option("iterations", int | None, None, "figure1, figure2: steps a run"),
+    option("epochs", int | None, None, "figure3: epochs a run"),
+    option("datasets", str | None, None, "figure3: cifar10, cifar100 or both, with a comma"),
+    option("max_step", float | None, None, "figure2: one gamma_max, not 1 and 100"),
+    option("jobs", int | None, None, "figure1, figure2: threads; default: all cores"),
+    option("device", str | None, None, "figure3: cpu or cuda; default: the GPU if there is one"),
+    option("tensorboard", Path | None, None, "figure3: where to log for TensorBoard"),
+    option("minutes", float | None, None, "figure3: stop after so long, to go on another time"),
+    option("no_train", bool, False, "figure3: draw and check the runs that are there"),
+    option("force", bool, False, "run again what is there"),
+)
+"""What a figure may leave to choose."""
+COMMON = (
+    option("quick", bool, False, "fewer runs and steps"),
+    option("out", Path, Path("results"), "where results are written"),
+)
+UNFINISHED = 3
+"""Exit status when time ran out."""
 
 
 @told
-def reproduce(
-    figure: Annotated[str, typer.Argument(help="figure1 or figure2")],
-    quick: Annotated[bool, typer.Option("--quick", help="fewer runs and steps")] = False,
-    seeds: Annotated[int | None, typer.Option("--seeds", help="runs of each method")] = None,
-    iterations: Annotated[int | None, typer.Option("--iterations", help="steps a run")] = None,
-    max_step: Annotated[
-        float | None, typer.Option("--max-step", help="figure2: one gamma_max, not 1 and 100")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", help="threads; default: all cores")] = None,
-    force: Annotated[bool, typer.Option("--force", help="run again what is there")] = False,
-    out: Out = Path("results"),
-) -> None:
-    """Run what is missing of a figure, draw it and check the paper's claims about it."""
+def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
     # Numba, matplotlib and pyarrow take seconds to import, and are an extra.
     from heavystep.experiments.figures import FIGURES
-    from heavystep.experiments.reproduce import claim_folder, plan
+    from heavystep.experiments.output_folder import claim_folder
+    from heavystep.experiments.reproduce import plan
     from heavystep.experiments.reproduce import reproduce as run
+    from heavystep.experiments.reproducible import UnfinishedError
 
     validation.choice("figure", figure, FIGURES)
-    sizes = dict(FIGURES[figure].quick if quick else FIGURES[figure].full)
-    for name, value, least in (("seeds", seeds, 2), ("iterations", iterations, 1000)):
-        if value is not None:
-            validation.integer(name, value, least)
-            if value > MOST_ITERATIONS:
-                raise ValueError(f"{name} must be <= {MOST_ITERATIONS:g}, got {value}")
-            sizes[name] = value
-    if jobs is not None:
-        validation.integer("jobs", jobs, 1)
-    wanted = plan(figure, sizes, max_step)
+    chosen = {n: value for n, value in values.items() if value is not None and value is not False}
     out = out.expanduser()
+    wanted = plan(figure, out, quick=quick, chosen=chosen)
     claim_folder(out)
-    with RunProgress() as progress:
-        made = run(wanted, out, progress, jobs=jobs, force=force)
+    try:
+        with progress_of(FIGURES[figure].unit) as progress:
+            made = run(wanted, out, progress)
+    except UnfinishedError as unfinished:
+        typer.echo(str(unfinished), err=True)
+        raise typer.Exit(UNFINISHED) from None
     for table in made.tables:
         _show_table(table)
     if made.claims:
@@ -61,6 +73,15 @@ def reproduce(
         typer.echo(path)
     if made.claims:
         _leave(made.claims)
+
+
+reproduce = with_options(
+    _reproduce,
+    [FIGURE, *CHOICES, *COMMON],
+    "Run what is missing of a figure, draw it and check the paper's claims about it.\n\n"
+    "Status 1: a claim does not hold; 2: something is wrong; 3: --minutes are over, and nothing "
+    "was drawn.",
+)
 
 
 @told

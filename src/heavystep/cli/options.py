@@ -38,7 +38,7 @@ def parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
             continue
         required = parameter.default is inspect.Parameter.empty
         kind: Any = str if name == "rule" else int if name in WHOLE_NUMBERS else float
-        yield _option(name, kind if required else kind | None, parameter.default, texts[name])
+        yield option(name, kind if required else kind | None, parameter.default, texts[name])
 
 
 def schedule_options() -> Iterator[inspect.Parameter]:
@@ -46,10 +46,11 @@ def schedule_options() -> Iterator[inspect.Parameter]:
     names = inspect.signature(Schedules.power_laws).parameters
     for name in names:
         default = SECTION_5.get(name, inspect.Parameter.empty)
-        yield _option(name, float, default, "schedules: a (1 + k / horizon)^-power")
+        yield option(name, float, default, "schedules: a (1 + k / horizon)^-power")
 
 
-def _option(name: str, kind: Any, default: Any, text: str) -> inspect.Parameter:
+def option(name: str, kind: Any, default: Any, text: str) -> inspect.Parameter:
+    """One of a command, ``--name``; False as its default makes a switch of it."""
     flag = "--" + name.replace("_", "-")
     return inspect.Parameter(
         name,
@@ -61,12 +62,12 @@ def _option(name: str, kind: Any, default: Any, text: str) -> inspect.Parameter:
 
 def optional_number(name: str) -> inspect.Parameter:
     """An option that may be left out."""
-    return _option(name, float | None, None, "for the bound that the proof carries")
+    return option(name, float | None, None, "for the bound that the proof carries")
 
 
 def step_counts() -> inspect.Parameter:
     """The option ``--k``."""
-    return _option("k", str, STEPS, "numbers of steps, separated by commas")
+    return option("k", str, STEPS, "numbers of steps, separated by commas")
 
 
 def with_options(

@@ -1,5 +1,8 @@
 """What a long job shows while it runs."""
 
+from collections.abc import Callable
+from typing import Any
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -10,6 +13,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+from heavystep.cli.training_progress import training_progress
 
 
 class _StepsPerSecond(ProgressColumn):
@@ -70,3 +75,12 @@ class RunProgress:
         """A run is complete and kept."""
         self._done += 1
         self._bar.update(self._task, done=self._done)
+
+
+PROGRESS: dict[str, Callable[[], Any]] = {"steps": RunProgress, "epochs": training_progress}
+"""By what the length of a run is counted in."""
+
+
+def progress_of(unit: str) -> Any:
+    """What shows runs whose length is counted in this."""
+    return PROGRESS[unit]()

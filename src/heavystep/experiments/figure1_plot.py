@@ -25,7 +25,7 @@ def figure1_pictures(figure: Figure, results: Results) -> dict[str, Canvas]:
     for ax, panel in zip(axes, figure.panels, strict=True):
         _panel(ax, panel, results)
     _legend(canvas, axes)
-    entitle(canvas, figure, "")
+    entitle(canvas, figure.headline())
     return {figure.name: canvas}
 
 

@@ -8,6 +8,7 @@ from matplotlib.patches import Patch
 
 from heavystep.engine.run import Trajectories
 from heavystep.experiments.appendix_e import FAMILIES
+from heavystep.experiments.appendix_e_plot import STEP_LOOKS
 from heavystep.experiments.figure2 import COLUMNS
 from heavystep.experiments.figure2_table import by_data_set, over_steps
 from heavystep.experiments.plot_style import (
@@ -22,13 +23,6 @@ from heavystep.experiments.plot_style import (
 from heavystep.experiments.runner import Results
 from heavystep.experiments.specification import Figure
 
-# Where lines lie on each other, the wide ones below still show.
-LOOKS: dict[str, dict[str, Any]] = {
-    "SHB-PS": {"color": "#D55E00", "linestyle": "-", "linewidth": 2.2},
-    "SPS": {"color": "#F0C000", "linestyle": "-", "linewidth": 1.0},
-    "SHB-ALS": {"color": "#0072B2", "linestyle": (0, (4, 2)), "linewidth": 1.5},
-    "SLS": {"color": "#000000", "linestyle": (0, (1, 2)), "linewidth": 1.2},
-}
 ADAPTIVE = [name for pair in FAMILIES.values() for name in pair]
 SHARES: dict[str, dict[str, Any]] = {
     r"at $\gamma_{\max}$": {"facecolor": "#606060"},
@@ -57,7 +51,7 @@ def steps_picture(figure: Figure, results: Results) -> Canvas:
         _steps(above, found, first=column == 0)
         _shares(below, found, first=column == 0)
     _one_scale([ax for ax in axes[::2].flat if ax.get_lines()])
-    entitle(canvas, figure, "steps of the adaptive methods")
+    entitle(canvas, figure.headline(), "steps of the adaptive methods")
     named = named_lines(list(axes.flat))
     named |= {name: Patch(**look, **EDGE) for name, look in SHARES.items()}
     legend_below(canvas, named, columns=4)
@@ -68,7 +62,7 @@ def _steps(ax: Any, runs: dict[str, Trajectories], *, first: bool) -> None:
     ax.set_yscale("log")
     for name in ADAPTIVE:
         mean = runs[name].metrics["step"].mean(axis=0)
-        ax.plot(runs[name].k, visible(mean), label=name, **LOOKS[name])
+        ax.plot(runs[name].k, visible(mean), label=name, **STEP_LOOKS[name])
     ax.set_xlim(0, runs[ADAPTIVE[0]].k[-1])
     thousands(ax.xaxis, "iterations")
     ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)

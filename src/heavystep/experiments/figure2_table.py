@@ -1,7 +1,5 @@
 """Figure 2 in numbers: one row for each data set and method."""
 
-import csv
-import io
 import math
 from typing import NamedTuple
 
@@ -9,11 +7,12 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.engine.run import Trajectories
+from heavystep.experiments import layout
 from heavystep.experiments.appendix_e import FAMILIES
 from heavystep.experiments.interval import mean_and_half_width
 from heavystep.experiments.runner import Results
-from heavystep.experiments.specification import Curve, Figure
-from heavystep.experiments.table import Table
+from heavystep.experiments.specification import Figure
+from heavystep.experiments.table import Table, csv_text, markdown_text
 
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -41,17 +40,7 @@ class Row(NamedTuple):
 
 def by_data_set(figure: Figure, results: Results) -> dict[str, dict[str, Trajectories]]:
     """The runs of each data set, by method in the order of the legend."""
-    curves: dict[str, dict[str, Curve]] = {}
-    for panel in figure.panels:
-        for curve in panel.curves:
-            curves.setdefault(str(curve.run.problem.setting), {})[curve.label] = curve
-    return {
-        data_set: {
-            curve.label: results[curve.run.key()]
-            for curve in sorted(found.values(), key=lambda curve: curve.style)
-        }
-        for data_set, found in curves.items()
-    }
+    return layout.by_data_set(figure, results, lambda run: str(run.problem.setting))
 
 
 def over_steps(result: Trajectories, values: Array) -> Array:
@@ -109,22 +98,7 @@ def figure2_table(figure: Figure, results: Results) -> Table:
     """For files all numbers, for the terminal the final losses."""
     rows = rows_of(figure, results)
     title = f"{figure.title}: final loss"
-    return Table(title, _csv(rows), _markdown(rows), _compact(rows), _shares(rows))
-
-
-def _csv(rows: list[Row]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Row._fields)
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _markdown(rows: list[Row]) -> str:
-    titles = [name.replace("_", " ") for name in Row._fields]
-    lines = [titles, ["---", "---", *["---:"] * (len(titles) - 2)]]
-    lines += [[row.data_set, row.method, *(f"{number:.4g}" for number in row[2:])] for row in rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return Table(title, csv_text(rows), markdown_text(rows, texts=2), _compact(rows), _shares(rows))
 
 
 def _shares(rows: list[Row]) -> str:

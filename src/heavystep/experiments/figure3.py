@@ -9,17 +9,76 @@ bound of a loss is 0. On a GPU the network computes in bfloat16 (autocast) and p
 and steps are float32; on a CPU all is float32.
 """
 
+from collections.abc import Mapping, Sequence
+
+from heavystep import validation
+from heavystep.data.cifar import CIFAR
 from heavystep.experiments.appendix_e import (
     ADAPTIVE,
     BETA,
+    FAMILIES,
     FIXED,
     FIXED_STEPS,
     MAX_STEP,
     Adaptive,
 )
-from heavystep.experiments.training_spec import MethodSpec
+from heavystep.experiments.layout import Curve, Figure, Panel
+from heavystep.experiments.training_spec import MethodSpec, Scale, TrainingRuns
 
+QUICK = Scale(network="small", batch_size=64, train_images=512, test_images=256)
+NETWORKS = {"resnet18": "ResNet-18", "small": "a small network"}
+METRICS = {"loss": "training cross-entropy", "test_accuracy": "test accuracy [%]"}
+"""Columns of a family."""
 OPTIMIZERS = {"SHB-PS": "SHBPolyak", "SPS": "SPS", "SHB-ALS": "SHBArmijo", "SLS": "SLS"}
+
+
+def figure3(
+    *,
+    seeds: int = 3,
+    epochs: int | Mapping[str, int] = 200,
+    data_sets: Sequence[str] = tuple(CIFAR),
+    scale: Scale = Scale(),  # noqa: B008
+) -> Figure[TrainingRuns]:
+    """A row for each data set: loss and accuracy of the PS family, then of the ALS family.
+
+    Args:
+        seeds: runs of each method.
+        epochs: of each run; or by data set.
+        data_sets: 'cifar10', 'cifar100'.
+        scale: what is trained; only the default is the paper's.
+
+    Raises:
+        ValueError: there is no such data set.
+    """
+    for name in data_sets:
+        validation.choice("data set", name, CIFAR)
+    panels: list[Panel[TrainingRuns]] = []
+    for name in data_sets:
+        length = epochs if isinstance(epochs, int) else epochs[name]
+        runs = {
+            method.name: TrainingRuns(name, method, scale, seeds, length)
+            for method in methods().values()
+        }
+        panels += [_panel(runs, name, family, metric) for family in FAMILIES for metric in METRICS]
+    return Figure("figure3", _title(data_sets, scale), tuple(panels))
+
+
+def _title(data_sets: Sequence[str], scale: Scale) -> str:
+    names = " and ".join(CIFAR[name].title for name in data_sets)
+    part = "" if scale == Scale() else f" ({scale.train_images:,} images)"
+    return f"{NETWORKS.get(scale.network, scale.network)} on {names}{part}"
+
+
+def _panel(
+    runs: dict[str, TrainingRuns], data_set: str, family: str, metric: str
+) -> Panel[TrainingRuns]:
+    curves = tuple(
+        Curve(name, runs[name], metric, style=list(runs).index(name))
+        for name in (*FAMILIES[family], *FIXED)
+    )
+    title = f"{CIFAR[data_set].title}, {family} family"
+    missing = f"no runs on\n{CIFAR[data_set].title}"
+    return Panel(f"{data_set}.{family}.{metric}", title, METRICS[metric], curves, missing)
 
 
 def methods() -> dict[str, MethodSpec]:

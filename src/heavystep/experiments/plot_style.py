@@ -10,7 +10,6 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from heavystep.arrays import Array
-from heavystep.experiments.specification import Figure
 from heavystep.files import write_atomically
 
 # Okabe and Ito: distinct for the colour-blind, and in grey by the line styles.
@@ -25,8 +24,8 @@ STYLE: Any = {
 }
 FLOOR = 1e-300
 """What is not above it counts as 0."""
-FEW_DECADES, NARROW = 20.0, 3.0
-"""Spans of an axis below which ticks need more than powers of ten, or no powers at all."""
+FEW_DECADES, ONE_DECADE, NARROW = 200.0, 20.0, 3.0
+"""Spans of an axis below which ticks need more than powers of ten, many more, or no powers."""
 
 
 def styled() -> AbstractContextManager[None]:
@@ -48,7 +47,8 @@ def log_limits(ax: Any, values: Array, margin: float = 1.06) -> None:
     low, high = shown.min() / margin, shown.max() * margin
     ax.set_ylim(low, high)
     if high / low < FEW_DECADES:
-        even, rounded = MaxNLocator(5, steps=[1, 2, 5, 10]), LogLocator(subs=(1.0, 2.0, 3.0, 5.0))
+        subs = (1.0, 2.0, 3.0, 5.0) if high / low < ONE_DECADE else (1.0, 3.0)
+        even, rounded = MaxNLocator(5, steps=[1, 2, 5, 10]), LogLocator(subs=subs)
         ax.yaxis.set_major_locator(even if high / low < NARROW else rounded)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
@@ -63,11 +63,9 @@ def thousands(axis: Any, name: str) -> None:
         axis.set_label_text(f"{name} / 1000")
 
 
-def entitle(canvas: Canvas, figure: Figure, shown: str) -> None:
-    """The figure's title with the size of its runs, and what is shown of them."""
-    run = next(curve.run for panel in figure.panels for curve in panel.curves)
-    title = f"{figure.title}: {run.seeds} runs of {run.iterations:,} steps"
-    canvas.suptitle(f"{title}, {shown}" if shown else title, fontsize=8.0)
+def entitle(canvas: Canvas, *parts: str) -> None:
+    """One title above all panels."""
+    canvas.suptitle(", ".join(parts), fontsize=8.0)
 
 
 def say_missing(ax: Any, text: str) -> None:

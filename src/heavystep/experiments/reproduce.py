@@ -1,25 +1,19 @@
-"""From a figure's name to its files: runs, picture, claims."""
+"""From a figure's name to its files: runs, pictures, tables, claims."""
 
 import json
-import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from heavystep.experiments.claim import Claim
-from heavystep.experiments.figures import FIGURES, Reproducible
+from heavystep.experiments.figures import FIGURES
+from heavystep.experiments.layout import Figure
+from heavystep.experiments.output_folder import runs_folder
 from heavystep.experiments.plot_style import save, styled
-from heavystep.experiments.runner import Progress, Results, complete, kept
-from heavystep.experiments.specification import Figure, RunSpec
-from heavystep.experiments.store import Store
+from heavystep.experiments.reproducible import Chosen, Reproducible
 from heavystep.experiments.table import Table
-from heavystep.files import TEMPORARY, write_atomically
-
-MARK = ".heavystep"
-"""A file that says that a folder is ours."""
-ORPHANED = 3600.0
-"""Seconds after which a temporary file has no owner."""
+from heavystep.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -36,39 +30,54 @@ class Plan:
     """A figure with its companions, and their runs by key."""
 
     name: str
-    figures: list[Figure]
-    runs: dict[str, RunSpec]
+    figures: list[Figure[Any]]
+    runs: dict[str, Any]
+    chosen: Chosen
 
 
-def plan(name: str, sizes: dict[str, int], max_step: float | None = None) -> Plan:
+def plan(name: str, out: Path, *, quick: bool, chosen: Chosen) -> Plan:
     """What a figure needs; reads its data, so that a fault of theirs is told before all else.
 
     Args:
         name: one of :data:`FIGURES`.
-        sizes: of the runs.
-        max_step: where it can be chosen; None: the paper's and the companion's.
+        out: the output folder, in which nothing is written.
+        quick: fewer runs and steps.
+        chosen: among what the figure leaves to choose.
 
     Raises:
-        ValueError: data are not here or damaged, or an argument is out of range.
+        ValueError: data are not here or damaged, or a choice is out of range or not the figure's.
     """
-    figures = FIGURES[name].figures(sizes, max_step)
+    known = FIGURES[name]
+    for choice in chosen:
+        if choice not in known.choices():
+            others = [other for other, each in FIGURES.items() if choice in each.choices()]
+            option = "--" + choice.replace("_", "-")
+            raise ValueError(f"{name} has no {option}: it is for {' and '.join(others)} only")
+    figures = known.figures(quick=quick, chosen=chosen, folder=runs_folder(out, name))
     runs = {key: run for figure in figures for key, run in figure.runs().items()}
-    return Plan(name, figures, runs)
+    return Plan(name, figures, runs, chosen)
 
 
-def reproduce(
-    wanted: Plan, out: Path, progress: Progress, *, jobs: int | None, force: bool
-) -> Reproduction:
-    """Run what is missing of a figure, draw it and evaluate its claims."""
+def reproduce(wanted: Plan, out: Path, progress: Any) -> Reproduction:
+    """Run what is missing of a figure, draw it and evaluate its claims.
+
+    Args:
+        wanted: the figure.
+        out: the output folder.
+        progress: what the runs of its kind report to.
+
+    Raises:
+        UnfinishedError: time ran out before all runs were complete; nothing is drawn.
+    """
     name, known = wanted.name, FIGURES[wanted.name]
     if wanted.figures[0].note:
         progress.note(wanted.figures[0].note)
-    store = Store(out / name / "runs")
-    results = complete(wanted.runs, store, progress, jobs=jobs, force=force)
+    folder = runs_folder(out, name)
+    results = known.complete(wanted.runs, folder, progress, wanted.chosen)
     claims: list[Claim] = []
     tables: list[Table] = []
     paths: list[Path] = []
-    for figure in wanted.figures:
+    for figure in (each.only(results) for each in wanted.figures):
         paths += _pictures(known, figure, results, out)
         if known.table is not None:
             tables.append(known.table(figure, results))
@@ -79,7 +88,9 @@ def reproduce(
     return Reproduction(claims, tables, paths)
 
 
-def _pictures(known: Reproducible, figure: Figure, results: Results, out: Path) -> list[Path]:
+def _pictures(
+    known: Reproducible, figure: Figure[Any], results: dict[str, Any], out: Path
+) -> list[Path]:
     with styled():
         return [
             path
@@ -94,65 +105,17 @@ def _save_claims(claims: list[Claim], path: Path) -> Path:
     return path
 
 
-def claim_folder(out: Path) -> None:
-    """Make the output folder ours, or refuse one that holds something else or is not writable."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if (
-            not all(path.name.startswith(MARK) for path in out.iterdir())
-            and not (out / MARK).exists()
-        ):
-            raise ValueError(f"{out} holds other files: give an empty or new folder with --out")
-        write_atomically(out / MARK, lambda part: part.write_text("made by heavystep reproduce\n"))
-        _sweep(out)
-    except OSError as error:
-        reason = error.strerror or os.strerror(error.errno or 0)
-        raise ValueError(f"cannot write to {out}: {reason}") from None
-
-
-def _sweep(out: Path) -> None:
-    """Remove what a killed process left half-written, long enough ago that none writes it now."""
-    for path in out.rglob(".*"):
-        ours = TEMPORARY.fullmatch(path.name) and path.is_file()
-        if ours and time.time() - path.stat().st_mtime > ORPHANED:
-            path.unlink(missing_ok=True)
-
-
 def evaluate_claims(out: Path, note: Callable[[str], None]) -> list[Claim]:
     """The claims of every figure under ``out``, evaluated anew on its stored runs.
 
-    Where runs of several sizes are there, those with the most steps count.
-
     Raises:
-        ValueError: no figure's runs are complete, for the present mathematics.
+        ValueError: no figure's runs suffice, for the present mathematics.
     """
-    claims: list[Claim] = []
-    for name in FIGURES:
-        store = Store(out / name / "runs")
-        for sizes in sorted(store.sizes(), key=lambda size: -size["seeds"] * size["iterations"]):
-            found = _evaluated(name, sizes, store, note)
-            if found:
-                claims += [replace(claim, id=f"{name}.{claim.id}") for claim in found]
-                break
+    claims = [
+        replace(claim, id=f"{name}.{claim.id}")
+        for name, known in FIGURES.items()
+        for claim in known.evaluated(name, runs_folder(out, name), note)
+    ]
     if not claims:
         raise ValueError(f"nothing to evaluate under {out}: run heavystep reproduce first")
     return claims
-
-
-def _evaluated(
-    name: str, sizes: dict[str, int], store: Store, note: Callable[[str], None]
-) -> list[Claim]:
-    """The claims of one figure; none, and a note, if runs or the data are missing."""
-    size = f"{name}: {sizes['seeds']} runs of {sizes['iterations']:,} steps"
-    try:
-        paper, *_ = FIGURES[name].figures(sizes)
-        runs = paper.runs()
-    except ValueError as error:
-        note(f"{size} cannot be evaluated: {error}")
-        return []
-    results = kept(runs, store, note)
-    if len(results) < len(runs):
-        note(f"{size}: only {len(results)} of {len(runs)} methods and problems are there")
-        return []
-    note(f"{size}; {paper.note}" if paper.note else size)
-    return FIGURES[name].claims(paper, results)

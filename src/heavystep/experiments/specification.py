@@ -1,4 +1,4 @@
-"""An experiment as data: problems, runs, curves and panels; nothing here computes."""
+"""An experiment as data: problems, and runs of the engine on them; nothing here computes."""
 
 import hashlib
 import json
@@ -11,6 +11,7 @@ import numpy as np
 from heavystep.arrays import Array
 from heavystep.engine.method import Method
 from heavystep.engine.run import Problem, log_grid
+from heavystep.experiments import layout
 from heavystep.experiments.libsvm import fingerprint, logistic_on
 from heavystep.files import hash_sources
 from heavystep.problems import FiniteSum, SparseLogistic, paper_cosine, paper_least_squares
@@ -84,48 +85,15 @@ class RunSpec:
         """The name under which the run is stored."""
         return hashlib.sha256(self.text().encode()).hexdigest()[:24]
 
-
-@dataclass(frozen=True)
-class Curve:
-    """One line of a panel."""
-
-    label: str
-    run: RunSpec
-    metric: str
-    """One of :func:`heavystep.engine.run.metric_names`."""
-    diminishing: bool = False
-    """Drawn as the largest of all runs, because its theorem holds almost surely."""
-    style: int = 0
-    """Colour and line style, the same for one method in every panel."""
+    def size(self) -> str:
+        """How many runs of which length."""
+        return f"{self.seeds} runs of {self.iterations:,} steps"
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One set of axes."""
-
-    id: str
-    title: str
-    ylabel: str
-    curves: tuple[Curve, ...]
-    missing: str = ""
-    """What an empty panel says in place of curves."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure of the paper, or a companion of one."""
-
-    name: str
-    title: str
-    panels: tuple[Panel, ...]
-    companion: bool = False
-    """Beyond the paper, which claims nothing of it."""
-    note: str = ""
-    """What its user should know: data that are not here."""
-
-    def runs(self) -> dict[str, RunSpec]:
-        """All runs by key, each once."""
-        return {curve.run.key(): curve.run for panel in self.panels for curve in panel.curves}
+Curve = layout.Curve[RunSpec]
+Panel = layout.Panel[RunSpec]
+Figure = layout.Figure[RunSpec]
+"""Of engine runs."""
 
 
 def describe(run: RunSpec) -> str:

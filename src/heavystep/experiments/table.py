@@ -1,7 +1,11 @@
 """A figure in numbers."""
 
+import csv
+import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from heavystep.files import write_atomically
 
@@ -25,3 +29,25 @@ class Table:
             paths.append(path.with_name(f"{path.name}.{ending}"))
             write_atomically(paths[-1], lambda part: part.write_text(text))  # noqa: B023
         return paths
+
+
+def csv_text(rows: Sequence[NamedTuple]) -> str:
+    """One line a row, under the names of its fields."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(rows[0]._fields)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def markdown_text(rows: Sequence[NamedTuple], texts: int) -> str:
+    """The same for readers.
+
+    Args:
+        rows: one or more.
+        texts: how many fields come before the numbers.
+    """
+    titles = [name.replace("_", " ") for name in rows[0]._fields]
+    lines = [titles, ["---"] * texts + ["---:"] * (len(titles) - texts)]
+    lines += [[*row[:texts], *(f"{number:.4g}" for number in row[texts:])] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -85,6 +85,19 @@ class TrainingRuns:
         text = json.dumps([self.epochs, *(run.key() for run in self.each())])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
+    def size(self) -> str:
+        """How many runs of which length."""
+        return f"{counted(self.seeds, 'run')} of {counted(self.epochs, 'epoch')}"
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "run"), counted(1200, "epoch")
+    ('1 run', '1,200 epochs')
+    """
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
 
 def parsed(text: str) -> TrainingSpec:
     """The run whose :meth:`TrainingSpec.text` this is.

@@ -1,0 +1,67 @@
+"""``heavystep store``: which training runs are there, and runs of several machines in one place."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from heavystep.cli.errors import told
+from heavystep.cli.output import show
+
+store = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The runs on disk.")
+Out = Annotated[Path, typer.Option("--out", help="an output folder of heavystep reproduce")]
+
+
+@store.callback()
+def root() -> None:
+    """The runs on disk: which are there, and bringing those of several machines together."""
+
+
+@store.command("list")
+@told
+def list_(out: Out = Path("results")) -> None:
+    """Every training run with its epochs and the devices they were made on."""
+    from heavystep.experiments.output_folder import runs_folder
+    from heavystep.experiments.training_results import survey
+    from heavystep.experiments.training_store import TrainingStore
+
+    runs = TrainingStore(runs_folder(out.expanduser(), "figure3"))
+    columns = ("data set", "method", "seed", "network", "images", "epochs")
+    table = Table(*columns, "to go on with", Column("made on", overflow="fold"))
+    found = sorted(
+        survey(runs, lambda text: typer.echo(text, err=True)),
+        key=lambda each: (each[0].scale.train_images, each[0].describe()),
+    )
+    for run, stored in found:
+        made = "; ".join(
+            dict.fromkeys(f"{each.device}, {each.precision}" for each in stored.stretches)
+        )
+        checkpoint = "checkpoint" if runs.checkpoint(run).exists() else "-"
+        size = (run.scale.network, f"{run.scale.train_images:,}", str(stored.epochs))
+        table.add_row(run.data_set, run.method.name, str(run.seed), *size, checkpoint, made)
+    show(table if found else f"no training runs under {out}")
+
+
+@store.command()
+@told
+def merge(
+    sources: Annotated[list[Path], typer.Argument(help="output folders, of other machines")],
+    out: Out = Path("results"),
+) -> None:
+    """Bring runs of other output folders to this one; status 1 if one of them is damaged.
+
+    Of a training run that is in several folders the longest stays, with its checkpoint.
+    """
+    from heavystep.experiments.training_merge import merge as bring
+
+    merged = bring(
+        [source.expanduser() for source in sources],
+        out.expanduser(),
+        lambda text: typer.echo(text, err=True),
+    )
+    for source, count in merged.items():
+        damaged = f", {count.damaged} damaged" if count.damaged else ""
+        typer.echo(f"{source}: {count.copied} copied, {count.left_alone} left alone{damaged}")
+    if any(count.damaged for count in merged.values()):
+        raise typer.Exit(1)

@@ -1,0 +1,48 @@
+"""Figure 3 from the runs that are there, as far as they go."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from heavystep.experiments.figure3 import methods
+from heavystep.experiments.training_spec import Scale, TrainingSpec
+from heavystep.experiments.training_store import Stored
+
+
+class Extent(NamedTuple):
+    """What there is on one data set at one scale."""
+
+    data_set: str
+    scale: Scale
+    seeds: int
+    """The largest seed that is there, plus 1."""
+    epochs: int
+    """As far as every method goes of which there is something."""
+    methods: frozenset[str]
+
+    @property
+    def images(self) -> int:
+        """That one run is trained on: by them extents compare."""
+        return self.epochs * self.scale.train_images
+
+
+def extents(found: Iterable[tuple[TrainingSpec, Stored]]) -> Iterator[Extent]:
+    """One for each data set and scale.
+
+    A seed that has not gone as far as others of its method does not shorten the others. Runs with
+    other options than the figure's methods do not count.
+
+    Args:
+        found: runs with what there is of them.
+    """
+    groups: dict[tuple[str, Scale], list[tuple[TrainingSpec, Stored]]] = {}
+    known = methods().values()
+    for run, stored in found:
+        if run.method not in known or not stored.epochs:
+            continue
+        groups.setdefault((run.data_set, run.scale), []).append((run, stored))
+    for (data_set, scale), runs in groups.items():
+        reach: dict[str, int] = {}
+        for run, stored in runs:
+            reach[run.method.name] = max(reach.get(run.method.name, 0), stored.epochs)
+        seeds = 1 + max(run.seed for run, _ in runs)
+        yield Extent(data_set, scale, seeds, min(reach.values()), frozenset(reach))

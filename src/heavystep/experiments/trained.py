@@ -1,0 +1,138 @@
+"""Figures whose runs are trained, epoch by epoch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from heavystep import validation
+from heavystep.data.cifar import CIFAR
+from heavystep.experiments.claim import Claim
+from heavystep.experiments.figure3_run import How, TrainingProgress, train_missing
+from heavystep.experiments.figure3_stored import extents
+from heavystep.experiments.layout import Figure
+from heavystep.experiments.reproducible import Chosen, Reproducible, UnfinishedError
+from heavystep.experiments.training_results import (
+    TrainedResults,
+    curves,
+    missing,
+    sizes_text,
+    survey,
+)
+from heavystep.experiments.training_spec import Scale, TrainingRuns, counted
+from heavystep.experiments.training_store import TrainingStore
+
+DEVICES = ("cpu", "cuda")
+HOW = ("device", "tensorboard", "minutes", "force")
+"""Choices that have a meaning only where something is trained."""
+
+
+def quietly(text: str) -> None:
+    """Say nothing: whoever draws the runs says what is wrong with them."""
+
+
+@dataclass(frozen=True)
+class TrainedFigure(Reproducible):
+    """Runs that grow: one of 200 epochs begins with the one of 30.
+
+    When time runs out nothing is drawn: what was drawn before stays, and ``no_train`` draws what
+    is there.
+    """
+
+    unit: ClassVar[str] = "epochs"
+    least: ClassVar[dict[str, int]] = {"seeds": 1, "epochs": 1}
+
+    def choices(self) -> tuple[str, ...]:
+        """Sizes, data sets, whether to train and how."""
+        return (*self.least, "datasets", *HOW, "no_train")
+
+    def figures(self, *, quick: bool, chosen: Chosen, folder: Path) -> list[Figure[TrainingRuns]]:
+        """One figure; without training and a number of epochs, as far as the runs go."""
+        sizes = self.sizes(quick=quick, chosen=chosen)
+        sizes["data_sets"] = _data_sets(chosen)
+        _check(chosen)
+        if not chosen.get("no_train"):
+            return [self.make(**sizes)]
+        store = TrainingStore(folder)
+        if "epochs" not in chosen:
+            scale = sizes.get("scale", Scale())
+            sizes["epochs"] = dict.fromkeys(sizes["data_sets"], sizes["epochs"]) | {
+                extent.data_set: extent.epochs
+                for extent in extents(survey(store, quietly))
+                if extent.scale == scale
+            }
+        figure: Figure[TrainingRuns] = self.make(**sizes)
+        if not curves(figure.runs(), store, quietly):
+            raise ValueError(_nothing(figure, store))
+        return [figure]
+
+    def complete(
+        self,
+        runs: dict[str, TrainingRuns],
+        folder: Path,
+        progress: TrainingProgress,
+        chosen: Chosen,
+    ) -> TrainedResults:
+        """All of these runs, or those that are there."""
+        store = TrainingStore(folder)
+        if not chosen.get("no_train"):
+            how = How(**{name: chosen[name] for name in HOW if name in chosen})
+            if not train_missing(runs.values(), store, progress, how):
+                lacking, epochs = missing(runs.values(), store)
+                raise UnfinishedError(
+                    f"time is up: {counted(epochs, 'epoch')} of {counted(lacking, 'run')} "
+                    "are missing; the same command goes on there, --no-train draws what is there"
+                )
+        return curves(runs, store, progress.note)
+
+    def evaluated(self, name: str, folder: Path, note: Callable[[str], None]) -> list[Claim]:
+        """For each data set, the scale with the most images of which all methods are there."""
+        store, claims, done = TrainingStore(folder), [], set()
+        for extent in sorted(extents(survey(store, note)), key=lambda each: -each.images):
+            if extent.data_set in done:
+                continue
+            figure: Figure[TrainingRuns] = self.make(
+                seeds=extent.seeds,
+                epochs=extent.epochs,
+                data_sets=(extent.data_set,),
+                scale=extent.scale,
+            )
+            results = curves(figure.runs(), store, note)
+            found = self.claims(figure.only(results), results)
+            note(f"{name}: {figure.title}, {sizes_text(results)}")
+            if not found:
+                note(f"{name}: only {len(results)} of {len(figure.runs())} methods are there")
+                continue
+            done.add(extent.data_set)
+            claims += found
+        return claims
+
+
+def _data_sets(chosen: Chosen) -> tuple[str, ...]:
+    names = [name.strip() for name in chosen.get("datasets", ",".join(CIFAR)).split(",")]
+    for name in names:
+        validation.choice("datasets", name, CIFAR)
+    return tuple(dict.fromkeys(names))
+
+
+def _check(chosen: Chosen) -> None:
+    if "device" in chosen:
+        validation.choice("device", chosen["device"], DEVICES)
+    if "minutes" in chosen:
+        validation.real("minutes", chosen["minutes"], validation.POSITIVE)
+    idle = [name for name in HOW if name in chosen] if chosen.get("no_train") else []
+    if idle:
+        raise ValueError(f"--no-train leaves nothing to do for --{idle[0]}")
+
+
+def _nothing(figure: Figure[TrainingRuns], store: TrainingStore) -> str:
+    """Why there is nothing to draw."""
+    runs = list(figure.runs().values())
+    found = [
+        stored.epochs
+        for run, stored in survey(store, quietly)
+        if run.scale == runs[0].scale and run.data_set in {each.data_set for each in runs}
+    ]
+    if not found:
+        return f"no runs to draw in {store.folder}: leave out --no-train to train them"
+    return f"no run reaches epoch {runs[0].epochs}, the longest has {counted(max(found), 'epoch')}"
