@@ -25,13 +25,13 @@ def images(monkeypatch):
     """A few made-up images in place of CIFAR."""
     train, test = made_up_images(200), made_up_images(50, seed=1)
     both = TrainTest(Images(train.images, train.labels), Images(test.images, test.labels))
-    monkeypatch.setattr(training_setup, "_images", lambda data_set: both)
+    monkeypatch.setattr(training_setup, "images_of", lambda data_set: both)
     return both
 
 
 @pytest.fixture(autouse=True)
-def few_epochs_between_checkpoints(monkeypatch):
-    monkeypatch.setattr(figure3_run, "CHECKPOINT_EVERY", 2)
+def every_epoch_writes_a_checkpoint(monkeypatch):
+    monkeypatch.setattr(figure3_run, "CHECKPOINT_SECONDS", 0.0)
 
 
 class Told:
@@ -167,7 +167,6 @@ def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
 
 def test_a_run_that_diverges_keeps_its_last_good_checkpoint(tmp_path, monkeypatch):
     store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
-    real = training_setup.optimizer_of
 
     def broken(row):
         """From the fourth epoch on nothing is finite."""
@@ -184,9 +183,9 @@ def test_a_run_that_diverges_keeps_its_last_good_checkpoint(tmp_path, monkeypatc
     monkeypatch.setattr(figure3_run, "trainer_of", remember)
     with pytest.raises(ValueError, match=r"seed 0: the loss was not finite.*checkpoint is .*\.pt"):
         trained(store, [curve(epochs=20)], told=Told(broken))
-    assert store.load(run).epochs == 2
+    assert store.load(run).epochs == 3
     state = torch.load(store.checkpoint(run), weights_only=True)["state"]["trainer"]
-    assert len(state["history"]) == 2
+    assert len(state["history"]) == 3
     assert all(torch.isfinite(value).all() for value in state["network"].values())
     assert json.loads(run.text())["protocol"] == 1
 
@@ -196,7 +195,7 @@ def test_a_run_that_diverges_keeps_its_last_good_checkpoint(tmp_path, monkeypatc
 def test_out_of_gpu_memory_says_what_would_fit(tmp_path, monkeypatch):
     train, test = made_up_images(2048), made_up_images(50, seed=1)
     both = TrainTest(Images(train.images, train.labels), Images(test.images, test.labels))
-    monkeypatch.setattr(training_setup, "_images", lambda data_set: both)
+    monkeypatch.setattr(training_setup, "images_of", lambda data_set: both)
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(1.5 * 2**30 / total)

@@ -239,7 +239,7 @@ def test_waits_for_the_gpu(name):
                 trials += int(run.opt.info.trials)
         finally:
             torch.cuda.set_sync_debug_mode("default")
-    waits = [w for w in caught if "synchroniz" in str(w.message)]
+    waits = [w for w in caught if "called a synchronizing" in str(w.message)]
     assert len(waits) == (trials if isinstance(run.opt, SHBArmijo) else 0)
 
 

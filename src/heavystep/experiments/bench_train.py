@@ -12,13 +12,15 @@ from torch.optim import SGD, Optimizer
 from heavystep.experiments.appendix_e import FIXED
 from heavystep.experiments.figure3 import methods
 from heavystep.experiments.timing import interleaved
-from heavystep.experiments.training_setup import optimizer_of
+from heavystep.experiments.training_setup import chosen_kernels, optimizer_of
 from heavystep.optim import SHBArmijo
 from heavystep.training.history import EpochRow
 from heavystep.training.memory import free
 from heavystep.training.resnet import NETWORKS
 from heavystep.training.trainer import Labelled, Trainer
 
+Make = Callable[[nn.Module, int], Optimizer]
+"""An optimizer from a network and its number of steps an epoch."""
 CLASSES = 10
 BASELINE = "SGD(fused)"
 SETTLED = 10
@@ -60,7 +62,7 @@ class Cost:
     """Losses evaluated in the line search, a step."""
 
 
-def optimizers(device: torch.device) -> dict[str, Callable[[nn.Module, int], Optimizer]]:
+def optimizers(device: torch.device) -> dict[str, Make]:
     """From a network and its steps an epoch, by name; the methods are Figure 3's."""
     known = methods()
     chosen = {"SHB": FIXED[2], "SHBPolyak": "SHB-PS", "SHBArmijo": "SHB-ALS"}
@@ -97,7 +99,7 @@ class _Bench:
         self._train = made_up_images(size.steps * size.batch_size)
         self._test = made_up_images(size.test_images, seed=1)
 
-    def trainer(self, make: Callable[[nn.Module, int], Optimizer], plain: bool = False) -> Trainer:
+    def trainer(self, make: Make, plain: bool = False) -> Trainer:
         """One that is warm; ``plain`` without graphs."""
         torch.manual_seed(0)
         trainer = Trainer(
@@ -143,7 +145,7 @@ class _Bench:
                     trainer.take_step()
             finally:
                 torch.cuda.set_sync_debug_mode("default")
-        return sum("synchroniz" in str(each.message) for each in caught) / SETTLED
+        return sum("called a synchronizing" in str(each.message) for each in caught) / SETTLED
 
     def peak(self, restart: bool = False) -> int:
         """Most bytes in use since the last restart; 0 on a CPU."""
@@ -158,7 +160,12 @@ class _Bench:
 
 def training_costs(size: Size, device: torch.device) -> list[Cost]:
     """Every optimizer's, the baseline first."""
-    bench, known = _Bench(size, device), optimizers(device)
+    with chosen_kernels():
+        return _costs(_Bench(size, device), size, optimizers(device))
+
+
+def _costs(bench: _Bench, size: Size, known: dict[str, Make]) -> list[Cost]:
+    bench.trainer(known[BASELINE])  # lets cuDNN try its kernels, which takes memory once
     trainers, peaks = {}, {}
     for name, make in known.items():
         before = bench.peak(restart=True)

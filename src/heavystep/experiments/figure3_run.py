@@ -2,8 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +13,7 @@ from heavystep.experiments.parquet import DamagedError
 from heavystep.experiments.tensorboard import Log
 from heavystep.experiments.training_setup import (
     advice,
+    chosen_kernels,
     device_name,
     the_device,
     trainer_of,
@@ -26,8 +26,8 @@ from heavystep.training.history import EpochRow
 from heavystep.training.stopping import stopping
 from heavystep.training.trainer import DivergedError, Trainer
 
-CHECKPOINT_EVERY = 10
-"""Epochs."""
+CHECKPOINT_SECONDS = 30.0
+"""An epoch that ends so long after the last checkpoint writes one: a few epochs on a fast GPU."""
 
 
 class TrainingProgress(Protocol):
@@ -85,7 +85,7 @@ def train_missing(
     begun = sum(0 if how.force else _begun(run, store) for run, _ in missing)
     total = sum(epochs for _, epochs in missing)
     progress.start(len(wanted), len(wanted) - len(missing), total - begun)
-    with stopping(how.minutes) as stop, _chosen_kernels():
+    with stopping(how.minutes) as stop, chosen_kernels():
         for run, epochs in missing:
             progress.begin(run.describe())
             one = _OneRun(run, store, progress, how, device)
@@ -97,17 +97,6 @@ def train_missing(
     if stop.signal is not None:
         raise KeyboardInterrupt
     return False
-
-
-@contextmanager
-def _chosen_kernels() -> Iterator[None]:
-    """Let cuDNN try its algorithms: shapes never change."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
 
 
 def _epochs(run: TrainingSpec, store: TrainingStore) -> int:
@@ -136,7 +125,7 @@ class _OneRun:
     ) -> None:
         self._run, self._store, self._progress, self._how = run, store, progress, how
         self._device = device
-        self._begin = time.perf_counter()
+        self._begin = self._kept = time.perf_counter()
 
     def train(self, epochs: int, stop: Callable[[], bool]) -> bool:
         """Go on to an epoch; False if stopped before. In both cases there is a checkpoint."""
@@ -159,10 +148,11 @@ class _OneRun:
                 if row is None:
                     self._keep(trainer, before)
                     return False
+                since = time.perf_counter() - self._kept
+                if since >= CHECKPOINT_SECONDS or row.epoch == epochs:
+                    self._keep(trainer, before)
                 log.add(row)
                 self._progress.epoch(row, trainer.images_per_epoch)
-                if row.epoch % CHECKPOINT_EVERY == 0 or row.epoch == epochs:
-                    self._keep(trainer, before)
         finally:
             log.close()
         return True
@@ -184,6 +174,7 @@ class _OneRun:
         """Write checkpoint and epochs, unless the last step had no finite loss."""
         if trainer.meter.in_a_streak():
             return
+        self._kept = time.perf_counter()
         stretches = before
         last, first = len(trainer.history), before[-1].last + 1 if before else 1
         if last >= first:

@@ -1,6 +1,6 @@
 """Figures whose runs are trained, epoch by epoch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -19,6 +19,7 @@ from heavystep.experiments.training_results import (
     sizes_text,
     survey,
 )
+from heavystep.experiments.training_setup import images_of
 from heavystep.experiments.training_spec import Scale, TrainingRuns, counted
 from heavystep.experiments.training_store import TrainingStore
 
@@ -51,9 +52,11 @@ class TrainedFigure(Reproducible):
         sizes = self.sizes(quick=quick, chosen=chosen)
         sizes["data_sets"] = _data_sets(chosen)
         _check(chosen)
-        if not chosen.get("no_train"):
-            return [self.make(**sizes)]
         store = TrainingStore(folder)
+        if not chosen.get("no_train"):
+            wanted: Figure[TrainingRuns] = self.make(**sizes)
+            _read_data(wanted.runs().values(), store, force=bool(chosen.get("force")))
+            return [wanted]
         if "epochs" not in chosen:
             scale = sizes.get("scale", Scale())
             sizes["epochs"] = dict.fromkeys(sizes["data_sets"], sizes["epochs"]) | {
@@ -113,6 +116,13 @@ def _data_sets(chosen: Chosen) -> tuple[str, ...]:
     for name in names:
         validation.choice("datasets", name, CIFAR)
     return tuple(dict.fromkeys(names))
+
+
+def _read_data(runs: Iterable[TrainingRuns], store: TrainingStore, *, force: bool) -> None:
+    """Tell now what is wrong with the images of the runs that will be trained."""
+    for run in runs:
+        if force or missing([run], store)[0]:
+            images_of(run.data_set)
 
 
 def _check(chosen: Chosen) -> None:

@@ -9,6 +9,7 @@ is different:
   trial and one for the update. The host reads one small tensor a trial, and decides.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -66,7 +67,6 @@ class CapturedStep:
         self._optimizer = optimizer
         self._step = step_of(optimizer, closure, prepare, report)
         self._warmup = warmup
-        self._side: Any = None
         self._calls = 0
         self._recorded_with: object = None
         optimizer.register_load_state_dict_post_hook(lambda _: self.forget())
@@ -99,12 +99,11 @@ class CapturedStep:
 
     def _warm_up(self) -> Any:
         """A step as it is, on a stream of its own as recording asks for."""
-        current = torch.cuda.current_stream()
-        self._side = self._side or torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        self._side.wait_stream(current)
-        with torch.cuda.stream(self._side):
+        current, side = torch.cuda.current_stream(), _side_stream()
+        side.wait_stream(current)
+        with torch.cuda.stream(side):
             loss = self._step.take()
-        current.wait_stream(self._side)
+        current.wait_stream(side)
         return loss
 
     def _record(self) -> None:
@@ -115,6 +114,12 @@ class CapturedStep:
             with torch.cuda.graph(graph, pool=pool):
                 part.action()
             part.graph = graph
+
+
+@cache
+def _side_stream() -> Any:
+    # One for all: libraries keep work space for every stream that they have seen.
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
 
 def _device(optimizer: Optimizer) -> torch.device:

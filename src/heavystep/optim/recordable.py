@@ -148,6 +148,7 @@ class Searched:
         return optimizer._decision(test, search)
 
     def _evaluated(self) -> None:
+        self._sample = None  # the last gradients: their memory is wanted for the new ones
         self._prepare()
         put_back(self._before, self._buffers)
         loss = _evaluated(self._optimizer, self._closure)

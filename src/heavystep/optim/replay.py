@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from heavystep.optim.vectors import indices_by_dtype
+
 
 class RandomStreams:
     """The random-number generators of the CPU and of each accelerator that may be in use."""
@@ -81,5 +83,6 @@ class Replay:
 
 def put_back(tensors: list[Tensor], values: list[Tensor]) -> None:
     """Give tensors, of which there may be none, their former values."""
-    if tensors:
-        torch._foreach_copy_(tensors, values)
+    # A list of mixed formats, as BatchNorm's buffers are, would be copied one by one.
+    for indices in indices_by_dtype(tensors):
+        torch._foreach_copy_([tensors[i] for i in indices], [values[i] for i in indices])

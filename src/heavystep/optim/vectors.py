@@ -47,10 +47,11 @@ def squared_norm(tensors: list[Tensor], dtype: torch.dtype, foreach: bool) -> Te
 
 
 def _by_dtype(tensors: list[Tensor]) -> list[list[Tensor]]:
-    return [[tensors[i] for i in indices] for indices in _indices_by_dtype(tensors)]
+    return [[tensors[i] for i in indices] for indices in indices_by_dtype(tensors)]
 
 
-def _indices_by_dtype(tensors: list[Tensor]) -> list[list[int]]:
+def indices_by_dtype(tensors: list[Tensor]) -> list[list[int]]:
+    """Places of the tensors of each format: kernels for many tensors ask for one."""
     dtypes = {tensor.dtype: None for tensor in tensors}
     if len(dtypes) == 1:
         return [list(range(len(tensors)))]
@@ -96,7 +97,7 @@ def heavy_ball(
         _one_by_one(params, grads, displacements, update)
         return
     moving = displacements or grads
-    for indices in _indices_by_dtype(params):
+    for indices in indices_by_dtype(params):
         fused: list[int] = []
         others: list[int] = []
         has_kernel = _has_fused_kernel(params[indices[0]])

@@ -1,5 +1,6 @@
 """Sums over the steps of an epoch, kept where steps are chosen: nothing waits for the device."""
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -32,20 +33,36 @@ class Meter:
 
     def add(self, info: StepInfo) -> None:
         """Add one step."""
-        device = self._sums.device
+        if isinstance(info.accepted, Tensor):
+            self._add_on_device(info)
+        else:
+            self._add_numbers(info)
+
+    def _add_on_device(self, info: StepInfo) -> None:
+        accepted = info.accepted.to(torch.float64)
         # One by one: a tensor of all would have to be copied from the host.
-        loss, step, capped, trials, accepted = (
-            torch.full((), float(value), dtype=torch.float64, device=device)
-            if not isinstance(value, Tensor)
-            else value.to(torch.float64)
-            for value in (info.loss, info.step, info.capped, info.trials, info.accepted)
+        taken = torch.stack(
+            [
+                value.to(torch.float64)
+                if isinstance(value, Tensor)
+                else torch.full_like(accepted, float(value))
+                for value in (info.loss, info.step, info.capped, info.trials, 1.0)
+            ]
         )
-        taken = torch.stack((loss, step, capped, trials, accepted))
         # A refused step may hold NaN, which no product removes.
-        self._sums[:5].add_(torch.where(accepted == 1.0, taken, 0.0))
+        self._sums[:5].add_(torch.where(info.accepted, taken, 0.0))
         self._sums[5].add_(1.0 - accepted)
-        self._streak[0].add_(1.0).mul_(torch.isfinite(loss).logical_not())
+        self._streak[0].add_(1.0).mul_(torch.isfinite(info.loss).logical_not())
         self._streak[1].copy_(torch.maximum(self._streak[0], self._streak[1]))
+
+    def _add_numbers(self, info: StepInfo) -> None:
+        """The same with few calls: the GPU waits meanwhile."""
+        taken = [info.loss, info.step, info.capped, info.trials, 1.0, 0.0]
+        refused = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+        self._sums += torch.tensor(taken if info.accepted else refused, dtype=torch.float64)
+        now, longest = self._streak.tolist()
+        now = 0.0 if math.isfinite(info.loss) else now + 1.0
+        self._streak = torch.tensor([now, max(now, longest)], dtype=torch.float64)
 
     def in_a_streak(self) -> bool:
         """Whether the loss of the last step was not finite; waits for the device."""

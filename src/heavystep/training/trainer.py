@@ -14,7 +14,7 @@ from heavystep.arrays import Array
 from heavystep.optim import CapturedStep, SHBArmijo, StepInfo
 from heavystep.optim.replay import RandomStreams
 from heavystep.training.history import EpochRow, History
-from heavystep.training.images import DeviceImages, colours, epoch_plan
+from heavystep.training.images import Colours, DeviceImages, colours, epoch_plan
 from heavystep.training.meter import Meter
 
 BAD_STEPS = 10
@@ -55,6 +55,7 @@ class Trainer:
         batch_size: of a step.
         seed: of crops, flips and the order.
         device: where it all happens.
+        scale: by which images are normalised; default: the colours of the training images.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Trainer:
         batch_size: int,
         seed: int,
         device: torch.device,
+        scale: Colours | None = None,
     ) -> None:
         if not 1 <= batch_size <= len(train.labels):
             least = f"in 1..{len(train.labels)}, the number of training images"
@@ -74,7 +76,7 @@ class Trainer:
         self._gpu, self._seed, self.device = device.type == "cuda", seed, device
         layout = torch.channels_last if self._gpu else torch.contiguous_format
         self.network = network.to(device, memory_format=layout)  # type: ignore[call-overload]
-        scale = colours(train.images)
+        scale = scale or colours(train.images)
         self._train = DeviceImages(train.images, train.labels, scale, batch_size, device)
         self._test = DeviceImages(test.images, test.labels, scale, TEST_BATCH, device)
         self.optimizer: Any = optimizer(self.network, self._train.batches)
@@ -116,9 +118,11 @@ class Trainer:
     def report(self) -> None:
         """Add the last step to the sums of the epoch; of torch's optimizers, what can be known."""
         info = getattr(self.optimizer, "info", None)
-        lr = self.optimizer.param_groups[0]["lr"]
-        known = StepInfo(lr, lr, self._last_loss, None, 0, accepted=True, capped=False)
-        self.meter.add(info or known)
+        if info is None:
+            lr, loss = self.optimizer.param_groups[0]["lr"], self._last_loss
+            taken = torch.isfinite(loss)
+            info = StepInfo(lr, lr, loss, None, 0, accepted=taken, capped=False)
+        self.meter.add(info)
 
     def _logits(self, inputs: Tensor) -> Tensor:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._gpu):
