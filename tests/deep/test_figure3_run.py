@@ -147,6 +147,16 @@ def test_a_signal_leaves_a_checkpoint_and_the_run_goes_on(name, number, tmp_path
     assert numbers(store.load(run).history) == numbers(other.load(run).history)
 
 
+def test_epochs_that_a_kill_kept_from_being_written(tmp_path):
+    store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
+    trained(store, [curve()])
+    expected = store.load(run)
+    store.path(run).unlink()
+    _, told = trained(store, [curve()])
+    assert not told.rows
+    assert store.load(run) == expected
+
+
 def test_the_time_runs_out_and_the_next_call_goes_on(tmp_path):
     store = TrainingStore(tmp_path / "runs")
     done, _ = trained(store, [curve()], replace(ON_CPU, minutes=1e-6))

@@ -1,10 +1,14 @@
 """One line on stderr and status 2 in place of a traceback, for what a user can mend."""
 
 import functools
+import signal
 from collections.abc import Callable
 from typing import Any
 
 import typer
+
+EXTRAS = {"scipy": "figures,linear", "sklearn": "figures,linear", "tensorboard": "tensorboard"}
+"""Where a module that is missing comes from; all others from 'figures'."""
 
 
 def told(command: Callable[..., None]) -> Callable[..., None]:
@@ -17,13 +21,14 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
         except (ValueError, TypeError) as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(2) from None
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             typer.echo(
                 "stopped; what is complete is kept, the same command goes on there", err=True
             )
-            raise typer.Exit(130) from None
+            number = stop.args[0] if stop.args else signal.SIGINT
+            raise typer.Exit(128 + number) from None
         except ModuleNotFoundError as missing:
-            extras = "figures,linear" if missing.name in ("scipy", "sklearn") else "figures"
+            extras = EXTRAS.get(missing.name or "", "figures")
             need = f"this command needs {missing.name}: pip install 'heavystep[{extras}]'"
             typer.echo(need, err=True)
             raise typer.Exit(2) from None

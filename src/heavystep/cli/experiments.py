@@ -71,7 +71,9 @@ def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
         _show(made.claims)
     for path in made.paths:
         typer.echo(path)
-    if made.claims:
+    if made.claims and made.reduced:
+        typer.echo("at this size the claims show how they are measured, not whether they hold")
+    elif made.claims:
         _leave(made.claims)
 
 

@@ -92,7 +92,7 @@ def _accuracy_limits(ax: Any, lines: list[Any]) -> None:
 def _epochs(ax: Any, epochs: int) -> None:
     """Whole epochs, from the first one."""
     ax.set_xlim(1 if epochs > 1 else 0, epochs)
-    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
     ax.set_xlabel("epoch")
     ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)
 

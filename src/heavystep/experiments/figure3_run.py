@@ -76,7 +76,7 @@ def train_missing(
 
     Raises:
         ValueError: data are not here or damaged, or a run cannot go on.
-        KeyboardInterrupt: a signal came.
+        KeyboardInterrupt: a signal came, which it holds.
     """
     device = the_device(how.device)
     wanted = [(run, curve.epochs) for curve in curves for run in curve.each()]
@@ -95,7 +95,7 @@ def train_missing(
         else:
             return True
     if stop.signal is not None:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(int(stop.signal))
     return False
 
 
@@ -168,7 +168,9 @@ class _OneRun:
         if state is None:
             return ()
         trainer.load_state_dict(state["trainer"])
-        return tuple(Stretch(**each) for each in state["stretches"])
+        stretches = tuple(Stretch(**each) for each in state["stretches"])
+        self._save_epochs(trainer, stretches)  # which a kill may have kept from being written
+        return stretches
 
     def _keep(self, trainer: Trainer, before: tuple[Stretch, ...]) -> None:
         """Write checkpoint and epochs, unless the last step had no finite loss."""
@@ -188,5 +190,9 @@ class _OneRun:
             "stretches": [asdict(stretch) for stretch in stretches],
         }
         checkpoint.save(self._store.checkpoint(self._run), self._identity(trainer), state)
-        if self._how.force or last > _epochs(self._run, self._store):
+        self._save_epochs(trainer, stretches)
+
+    def _save_epochs(self, trainer: Trainer, stretches: tuple[Stretch, ...]) -> None:
+        """Keep the epochs, unless there are more already."""
+        if self._how.force or len(trainer.history) > _epochs(self._run, self._store):
             self._store.save(self._run, Stored(trainer.history, stretches))

@@ -56,6 +56,8 @@ class Figure(Generic[AnyRun]):
     """Beyond the paper, which claims nothing of it."""
     note: str = ""
     """What its user should know: data that are not here."""
+    reduced: bool = False
+    """So small that the paper's claims are measured but need not hold."""
 
     def runs(self) -> dict[str, AnyRun]:
         """All runs by key, each once."""

@@ -107,9 +107,13 @@ def _training(path: Path, target: Path, note: Callable[[str], None]) -> bool:
         note(f"{target.parent}: {damage}; it is replaced")
         present = None
     if present is not None and present.epochs >= stored.epochs:
-        if present.epochs == stored.epochs and not _same(present, stored):
+        if present.epochs > stored.epochs:
+            return False
+        if not _same(present, stored):
             note(f"{run.describe()}: {path} has other numbers; those in {store.folder} stay")
-        return False
+            return False
+        if store.checkpoint(run).exists() or not source.checkpoint(run).exists():
+            return False
     # The checkpoint first: stopped in between, the shorter history is found again the next time.
     _checkpoint(run, source, store)
     store.save(run, stored)

@@ -1,7 +1,6 @@
 """Training runs on disk: one Parquet file each with a row for every epoch done so far."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +9,7 @@ import numpy as np
 
 from heavystep.experiments import parquet
 from heavystep.experiments.parquet import DamagedError
-from heavystep.experiments.training_spec import TrainingSpec, parsed
+from heavystep.experiments.training_spec import TrainingSpec
 from heavystep.training.history import EpochRow, History
 
 STRETCHES = "stretches"
@@ -90,11 +89,3 @@ class TrainingStore:
         except (KeyError, TypeError, ValueError):
             raise DamagedError(f"{path.name} does not say where it was made") from None
         return Stored(history, stretches)
-
-    def runs(self) -> Iterator[TrainingSpec]:
-        """Every run of which there is something; files of another kind are passed over."""
-        for path in sorted(self.folder.glob(f"*{parquet.ENDING}")):
-            try:
-                yield parsed(parquet.specification(path) or "")
-            except ValueError:
-                continue
