@@ -44,6 +44,7 @@ LAYERS = {
     "optim": {"arrays", "rules", "schedules", "validation", "records", "documentation"},
     "training": {"arrays", "files", "optim", "rules", "validation"},
     "experiments": {
+        "__version__",
         "arrays",
         "data",
         "files",

@@ -39,6 +39,16 @@ def test_what_is_missing_is_copied_with_its_checkpoint(folders):
     assert merged(source, out) == ((0, 1, 0), [])
 
 
+def test_a_run_that_is_there_gets_the_checkpoint_that_it_lacks(folders):
+    source, out = folders
+    save(source, spec(), rows(5, loss=0.25), checkpoint=b"network")
+    save(out, spec(), rows(5, loss=0.25))
+    mark(out)
+    assert merged(source, out) == ((1, 0, 0), [])
+    assert store_of(out).checkpoint(spec()).read_bytes() == b"network"
+    assert merged(source, out) == ((0, 1, 0), [])
+
+
 def test_the_longer_history_wins_whichever_side_it_is_on(folders):
     source, out = folders
     grown, shorter = spec(seed=0), spec(seed=1)
