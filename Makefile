@@ -3,7 +3,7 @@
 # make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), two minutes
 # make demo        train one network with every method
 # make bench       step cost against torch.optim.SGD, the engine's against numpy, scipy and torch,
-#                  and logistic regression against scikit-learn's solvers
+#                  logistic regression against scikit-learn's solvers, training against SGD
 # make theory      measure the slack of every theorem and write docs/theory.md
 # make mutants     break the mathematics on purpose and see that a test notices
 
@@ -40,6 +40,7 @@ bench: $(SETUP)
 	$(BIN)/python benchmarks/step_cost.py
 	$(BIN)/heavystep bench engine
 	$(BIN)/heavystep bench linear
+	$(BIN)/heavystep bench train
 
 theory: $(SETUP)
 	$(BIN)/python benchmarks/slack.py

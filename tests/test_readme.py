@@ -23,9 +23,10 @@ def test_python_blocks_run_one_after_another(capsys):
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
         outputs.append(capsys.readouterr().out)
-    polyak, armijo, logistic, promise, torch_run, section_5 = outputs
+    polyak, armijo, captured, logistic, promise, torch_run, section_5 = outputs
     assert float(re.match(r"loss (\S+), last step", polyak).group(1)) < 0.1
     assert int(armijo.split()[0]) >= 0
+    assert float(re.match(r"loss (\S+)$", captured).group(1)) < 0.5
     assert float(re.match(r"accuracy (\S+), loss", logistic).group(1)) > 0.83
     assert re.match(
         r"F\(mean iterate\) - F\* <= 7\.55 in expectation; gamma_max < 3\.14e-05", promise
