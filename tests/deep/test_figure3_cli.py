@@ -111,6 +111,7 @@ def test_a_device_that_is_not_here(folder, tmp_path):
         told = heavystep(*arguments, "cuda")
         assert told.exit_code == 2
         assert told.stderr == "device is 'cuda', but torch sees no GPU here\n"
+    assert not (tmp_path / "out").exists()
 
 
 def wait_for(condition, process, seconds=60.0):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from dataclasses import replace
 
@@ -104,6 +105,10 @@ def test_trains_what_is_missing_and_only_that(tmp_path):
     done, told = trained(store, curves)
     assert done
     assert told.lines == [("start", 4, 4, 0)]
+    shorter = [curve("SHB-PS", seeds=2, epochs=3)]
+    done, told = trained(store, shorter, replace(ON_CPU, force=True, minutes=0.0))
+    assert not done
+    assert store.load(curves[0].each()[0]).epochs == 5
     done, told = trained(store, curves[:1], replace(ON_CPU, force=True))
     assert told.lines[0] == ("start", 2, 0, 10)
     assert [numbers(store.load(run).history) for run in curves[0].each()] == seeds
@@ -191,8 +196,14 @@ def test_a_run_that_diverges_keeps_its_last_good_checkpoint(tmp_path, monkeypatc
         return made[-1]
 
     monkeypatch.setattr(figure3_run, "trainer_of", remember)
-    with pytest.raises(ValueError, match=r"seed 0: the loss was not finite.*checkpoint is .*\.pt"):
-        trained(store, [curve(epochs=20)], told=Told(broken))
+    told = Told(broken)
+    with pytest.raises(ValueError, match=r"^1 of 2 runs diverged: cifar10 SHB-PS seed 0$"):
+        trained(store, [curve(epochs=9), curve("SPS", epochs=2)], told=told)
+    (note,) = [text for kind, *text in told.lines if kind == "note"]
+    said = "seed 0: the loss was not finite for 1\\d steps in a row, in epoch \\d+; the last good"
+    assert re.search(said, note[0])
+    assert str(store.checkpoint(run)) in note[0]
+    assert store.load(curve("SPS").each()[0]).epochs == 2
     assert store.load(run).epochs == 3
     state = torch.load(store.checkpoint(run), weights_only=True)["state"]["trainer"]
     assert len(state["history"]) == 3

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from heavystep import SHB, SLS, SPS, CapturedStep, SHBArmijo, SHBPolyak
+from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, SHBArmijo, SHBPolyak
 from training import flat, loss_of, make_batches, make_net
 
 DEVICES = [
@@ -199,6 +199,30 @@ def test_a_closure_that_raises_at_a_trial_leaves_no_trace(name):
         CapturedStep(run.opt, closure)()
     assert torch.equal(flat(run.net), before)
     assert all(map(torch.equal, run.net.buffers(), buffers))
+
+
+@every_maker
+def test_schedulers_work_as_ever(name):
+    """Any warning, such as one about the order of calls, is an error here."""
+    plain, other = (Run(MAKERS[name], "cpu") for _ in range(2))
+    schedulers = [torch.optim.lr_scheduler.StepLR(run.opt, 3, gamma=0.5) for run in (plain, other)]
+    step = other.captured()
+    for batch in make_batches(8, dtype=torch.float64):
+        for run in (plain, other):
+            run.load(batch)
+        plain_step(plain.opt, plain.net, plain.batch)
+        step()
+        for scheduler in schedulers:
+            scheduler.step()
+    torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
+def test_hooks_are_refused(name):
+    run = Run(MAKERS[name], "cpu")
+    Recorder(run.opt)
+    with pytest.raises(ValueError, match=r"does not call the hooks of its optimizer"):
+        run.captured()()
 
 
 @pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])

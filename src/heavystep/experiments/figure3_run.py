@@ -72,10 +72,11 @@ def train_missing(
     """Train every run that is not there to its last epoch; False if time ran out before.
 
     Seed by seed, so that all methods can be compared as soon as possible. At SIGTERM, SIGINT or
-    the end of its time a run leaves a checkpoint, and the next call goes on there.
+    the end of its time a run leaves a checkpoint, and the next call goes on there. A run that
+    diverges does not keep the others from being trained.
 
     Raises:
-        ValueError: data are not here or damaged, or a run cannot go on.
+        ValueError: data are not here or damaged, or a run diverged or cannot go on.
         KeyboardInterrupt: a signal came, which it holds.
     """
     device = the_device(how.device)
@@ -85,18 +86,24 @@ def train_missing(
     begun = sum(0 if how.force else _begun(run, store) for run, _ in missing)
     total = sum(epochs for _, epochs in missing)
     progress.start(len(wanted), len(wanted) - len(missing), total - begun)
+    diverged, complete = [], True
     with stopping(how.minutes) as stop, chosen_kernels():
         for run, epochs in missing:
             progress.begin(run.describe())
-            one = _OneRun(run, store, progress, how, device)
-            if not one.train(epochs, stop):
+            try:
+                complete = _OneRun(run, epochs, store, progress, how, device).train(stop)
+            except DivergedError as error:
+                progress.note(str(error))
+                diverged.append(run.describe())
+                continue
+            if not complete:
                 break
             progress.finish()
-        else:
-            return True
-    if stop.signal is not None:
+    if stop.signal is not None and not complete:
         raise KeyboardInterrupt(int(stop.signal))
-    return False
+    if diverged and complete:
+        raise ValueError(f"{len(diverged)} of {len(wanted)} runs diverged: {', '.join(diverged)}")
+    return complete
 
 
 def _epochs(run: TrainingSpec, store: TrainingStore) -> int:
@@ -118,38 +125,44 @@ class _OneRun:
     def __init__(
         self,
         run: TrainingSpec,
+        epochs: int,
         store: TrainingStore,
         progress: TrainingProgress,
         how: How,
         device: torch.device,
     ) -> None:
         self._run, self._store, self._progress, self._how = run, store, progress, how
-        self._device = device
+        self._epochs, self._device = epochs, device
         self._begin = self._kept = time.perf_counter()
 
-    def train(self, epochs: int, stop: Callable[[], bool]) -> bool:
-        """Go on to an epoch; False if stopped before. In both cases there is a checkpoint."""
+    def train(self, stop: Callable[[], bool]) -> bool:
+        """Go on to the last epoch; False if stopped before. In both cases there is a checkpoint.
+
+        Raises:
+            DivergedError: the message says where the last good checkpoint is.
+            ValueError: the batches do not fit, or the checkpoint is not this run's.
+        """
         try:
-            return self._trained(trainer_of(self._run, self._device), epochs, stop)
+            return self._trained(trainer_of(self._run, self._device), stop)
         except DivergedError as error:
             kept = self._store.checkpoint(self._run)
             left = f"the last good checkpoint is {kept}" if kept.exists() else "no checkpoint yet"
-            raise ValueError(f"{self._run.describe()}: {error}; {left}") from None
+            raise DivergedError(f"{self._run.describe()}: {error}; {left}") from None
         except torch.OutOfMemoryError:
             pass  # its traceback holds the tensors; ask for advice when they are gone
         raise ValueError(advice(self._run, self._device))
 
-    def _trained(self, trainer: Trainer, epochs: int, stop: Callable[[], bool]) -> bool:
+    def _trained(self, trainer: Trainer, stop: Callable[[], bool]) -> bool:
         before = self._resumed(trainer)
         log = Log(self._how.tensorboard, self._run.describe().replace(" ", "_"))
         try:
-            while len(trainer.history) < epochs:
+            while len(trainer.history) < self._epochs:
                 row = trainer.epoch(stop, self._progress.advance)
                 if row is None:
                     self._keep(trainer, before)
                     return False
                 since = time.perf_counter() - self._kept
-                if since >= CHECKPOINT_SECONDS or row.epoch == epochs:
+                if since >= CHECKPOINT_SECONDS or row.epoch == self._epochs:
                     self._keep(trainer, before)
                 log.add(row)
                 self._progress.epoch(row, trainer.images_per_epoch)
@@ -193,6 +206,8 @@ class _OneRun:
         self._save_epochs(trainer, stretches)
 
     def _save_epochs(self, trainer: Trainer, stretches: tuple[Stretch, ...]) -> None:
-        """Keep the epochs, unless there are more already."""
-        if self._how.force or len(trainer.history) > _epochs(self._run, self._store):
+        """Keep the epochs, unless there are more already; a forced run replaces them at its end."""
+        epochs = len(trainer.history)
+        again = self._how.force and epochs >= self._epochs
+        if again or epochs > _epochs(self._run, self._store):
             self._store.save(self._run, Stored(trainer.history, stretches))

@@ -19,11 +19,10 @@ from heavystep.experiments.training_results import (
     sizes_text,
     survey,
 )
-from heavystep.experiments.training_setup import images_of
+from heavystep.experiments.training_setup import images_of, the_device
 from heavystep.experiments.training_spec import Scale, TrainingRuns, counted
 from heavystep.experiments.training_store import TrainingStore
 
-DEVICES = ("cpu", "cuda")
 HOW = ("device", "tensorboard", "minutes", "force")
 """Choices that have a meaning only where something is trained."""
 
@@ -126,8 +125,7 @@ def _read_data(runs: Iterable[TrainingRuns], store: TrainingStore, *, force: boo
 
 
 def _check(chosen: Chosen) -> None:
-    if "device" in chosen:
-        validation.choice("device", chosen["device"], DEVICES)
+    the_device(chosen.get("device"))
     if "minutes" in chosen:
         validation.real("minutes", chosen["minutes"], validation.POSITIVE)
     idle = [name for name in HOW if name in chosen] if chosen.get("no_train") else []

@@ -18,6 +18,7 @@ from heavystep.training.memory import fitting_batch
 from heavystep.training.resnet import NETWORKS
 from heavystep.training.trainer import Labelled, Trainer
 
+DEVICES = ("cpu", "cuda")
 LOSS_EPS = 2.0**-12
 """Of losses from bfloat16 activations, batches of 256: moving the parameters of a ResNet-18 by 1e-4
 of themselves changes the loss by 3e-4 (relative, one standard deviation; 3e-5 in float32). The line
@@ -80,7 +81,8 @@ def the_device(name: str | None) -> torch.device:
     Raises:
         ValueError: there is no such device.
     """
-    validation.choice("device", name, (None, "cpu", "cuda"))
+    if name is not None:
+        validation.choice("device", name, DEVICES)
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("device is 'cuda', but torch sees no GPU here")
     return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))

@@ -34,7 +34,8 @@ class CapturedStep:
     They read and write the tensors that they were recorded with: copy each batch into the same
     memory. The memory of a model or an optimizer may not be exchanged either; loading a state and
     changing an option (a learning rate, say) are noticed and recorded anew, which takes about as
-    long as a few steps. A learning rate that changes at every step should be a tensor.
+    long as a few steps. A learning rate that changes at every step should be a tensor. Hooks of the
+    optimizer, such as a :class:`~heavystep.Recorder`'s, would not be called, and are refused.
 
     Args:
         optimizer: of this package, or one of torch that can be captured, such as ``SGD``.
@@ -78,6 +79,7 @@ class CapturedStep:
             The loss before the step, detached: a tensor that the next call overwrites, or a number
             if the optimizer is a line search.
         """
+        self._refuse_hooks()
         if _device(self._optimizer).type != "cuda":
             return self._step.take()
         options = _options(self._optimizer)
@@ -96,6 +98,14 @@ class CapturedStep:
         for part in self._step.parts:
             part.graph = None
         self._recorded_with, self._calls = None, 0
+
+    def _refuse_hooks(self) -> None:
+        optimizer = self._optimizer
+        if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+            raise ValueError(
+                "a CapturedStep does not call the hooks of its optimizer (those of a Recorder, "
+                "say): remove them, or call the optimizer yourself"
+            )
 
     def _warm_up(self) -> Any:
         """A step as it is, on a stream of its own as recording asks for."""

@@ -110,6 +110,7 @@ class Searched:
         """Take the step, whatever number of trials it needs."""
         optimizer, before = self._optimizer, self._streams.state()
         optimizer._check_groups()
+        optimizer._opt_called = True  # type: ignore[attr-defined]  # what schedulers look at
         self._evaluate()
         after = self._streams.state()
         try:

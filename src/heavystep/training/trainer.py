@@ -20,7 +20,7 @@ from heavystep.training.meter import Meter
 BAD_STEPS = 10
 """Steps in a row without a finite loss after which a run is given up."""
 LOOK_EVERY = 50
-"""Steps after which the host looks whether that happened: often enough, and it costs nothing."""
+"""Steps after which the host looks whether that happened; it waits for the GPU then."""
 TEST_BATCH = 1000
 
 

@@ -1,0 +1,76 @@
+"""``heavystep bench train``: every optimizer in the same loop, on any machine."""
+
+import re
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from heavystep.cli.app import app
+from heavystep.experiments import bench_train
+from heavystep.experiments.bench_train import (
+    BASELINE,
+    Size,
+    made_up_images,
+    optimizers,
+    size_of,
+    training_costs,
+)
+from heavystep.training.resnet import NETWORKS
+
+TINY = Size("small", 8, 3, 20, rounds=1)
+
+
+def test_costs_of_all_optimizers_on_a_cpu():
+    costs = training_costs(TINY, torch.device("cpu"))
+    assert [cost.what for cost in costs] == [BASELINE, "SHB", "SHBPolyak", "SHBArmijo"]
+    for cost in costs:
+        assert min(cost.step, cost.eager, cost.epoch) > 0.0
+        assert cost.memory == cost.waits == 0
+    assert [cost.trials >= 1.0 for cost in costs] == [False, False, False, True]
+
+
+def test_the_optimizers_are_figure_3s():
+    made = {
+        name: make(NETWORKS["small"](10), 195)
+        for name, make in optimizers(torch.device("cpu")).items()
+    }
+    assert made["SHBPolyak"].param_groups[0]["c"] == 1.0
+    assert made["SHBArmijo"].param_groups[0]["c"] == 0.1
+    for name in ("SHBPolyak", "SHBArmijo"):
+        assert made[name].param_groups[0]["steps_per_epoch"] == 195
+        assert type(made[name]).__name__ == name
+    assert made["SHB"].param_groups[0]["lr"] == 0.01
+    assert made[BASELINE].param_groups[0]["fused"]
+
+
+def test_the_table(monkeypatch):
+    monkeypatch.setattr(bench_train, "SMALL", TINY)
+    result = CliRunner().invoke(app, ["bench", "train", "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    rows = re.findall(r"│ (SGD\(fused\)|SHB\w*) +│ +[\d.]+ +│ +([\d.]+)", result.stdout)
+    assert [name for name, _ in rows] == [BASELINE, "SHB", "SHBPolyak", "SHBArmijo"]
+    assert rows[0][1] == "1.000"
+
+
+def test_made_up_images_can_be_learnt_and_fit_a_byte():
+    images = made_up_images(500)
+    assert images.images.dtype == "uint8"
+    assert images.images.shape == (500, 3, 32, 32)
+    means = [images.images[images.labels == label].mean(axis=0) for label in range(10)]
+    spread = images.images[images.labels == 0].std(axis=0).mean()
+    assert abs(means[0] - means[1]).mean() > 0.3 * spread
+
+
+def test_bytes_of_parameters_and_buffers():
+    net = torch.nn.BatchNorm1d(4)
+    assert size_of(net) == 4 * (4 + 4 + 4 + 4) + 8
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_costs_on_a_gpu():
+    costs = {cost.what: cost for cost in training_costs(TINY, torch.device("cuda"))}
+    assert costs["SHBPolyak"].waits == 0.0
+    assert costs["SHBArmijo"].waits >= 1.0
+    assert all(cost.memory > 0 for cost in costs.values())
