@@ -389,7 +389,7 @@ def test_reproduce_writes_everything_and_claims_reads_it(tmp_path, monkeypatch):
     shown = invoke("claims", "--out", out)
     assert shown.exit_code == 0
     assert "figure3.cifar100.PS.earlier" in shown.stdout
-    assert "CIFAR-100 (512 images), 1 run of 20 epochs" in shown.stderr
+    assert "CIFAR-100 (384 images), 1 run of 20 epochs" in shown.stderr
 
 
 def test_when_time_is_up_nothing_is_drawn(tmp_path, monkeypatch):
@@ -425,7 +425,7 @@ def test_without_training_what_is_there_is_drawn(tmp_path, no_pictures):
     assert sizes["cifar100", "SLS"] == ("1", "4")
     assert "not whether they hold" in result.stdout
     shown = invoke("claims", "--out", out)
-    assert "figure3: a small network on CIFAR-10 (512 images), 1 to 2 runs of 20" in shown.stderr
+    assert "figure3: a small network on CIFAR-10 (384 images), 1 to 2 runs of 20" in shown.stderr
     assert "figure3: only 1 of 8 methods are there" in shown.stderr
     too_long = invoke("reproduce", "figure3", "--quick", "--no-train", "--epochs", 21, "--out", out)
     assert too_long.exit_code == 2
@@ -439,7 +439,7 @@ def test_claims_prefer_the_larger_scale(tmp_path):
     result = invoke("claims", "--out", tmp_path)
     assert result.exit_code == 1
     assert "5,000 images" in result.stderr
-    assert "512 images" not in result.stderr
+    assert "384 images" not in result.stderr
     assert "these do not: figure3.cifar10.PS.earlier" in result.stderr
 
 

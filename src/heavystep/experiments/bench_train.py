@@ -12,7 +12,7 @@ from torch.optim import SGD, Optimizer
 from heavystep.experiments.appendix_e import FIXED
 from heavystep.experiments.figure3 import methods
 from heavystep.experiments.timing import interleaved
-from heavystep.experiments.training_setup import chosen_kernels, optimizer_of
+from heavystep.experiments.training_setup import chosen_kernels, optimizer_of, threads_for
 from heavystep.optim import SHBArmijo
 from heavystep.training.history import EpochRow
 from heavystep.training.memory import free
@@ -160,7 +160,7 @@ class _Bench:
 
 def training_costs(size: Size, device: torch.device) -> list[Cost]:
     """Every optimizer's, the baseline first."""
-    with chosen_kernels():
+    with chosen_kernels(), threads_for(size.network):
         return _costs(_Bench(size, device), size, optimizers(device))
 
 

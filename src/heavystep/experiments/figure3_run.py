@@ -16,6 +16,7 @@ from heavystep.experiments.training_setup import (
     chosen_kernels,
     device_name,
     the_device,
+    threads_for,
     trainer_of,
     versions,
 )
@@ -91,7 +92,8 @@ def train_missing(
         for run, epochs in missing:
             progress.begin(run.describe())
             try:
-                complete = _OneRun(run, epochs, store, progress, how, device).train(stop)
+                with threads_for(run.scale.network):
+                    complete = _OneRun(run, epochs, store, progress, how, device).train(stop)
             except DivergedError as error:
                 progress.note(str(error))
                 diverged.append(run.describe())

@@ -99,6 +99,21 @@ def chosen_kernels() -> Iterator[None]:
         torch.backends.cudnn.benchmark = before
 
 
+@contextmanager
+def threads_for(network: str) -> Iterator[None]:
+    """One for the small network, whose threads would wait for each other more than they help.
+
+    On a busy machine, much more; and its numbers are the same on any number of cores.
+    """
+    before = torch.get_num_threads()
+    if network == "small":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def device_name(device: torch.device) -> str:
     """What a person calls it."""
     if device.type == "cuda":
