@@ -59,7 +59,16 @@ LAYERS = {
         "optim",
         "training",
     },
-    "cli": {"__version__", "data", "schedules", "theory", "training", "validation", "experiments"},
+    "cli": {
+        "__version__",
+        "optim",
+        "data",
+        "schedules",
+        "theory",
+        "training",
+        "validation",
+        "experiments",
+    },
     "__main__": {"cli"},
     "__init__": {"optim", "theory", "problems", "certificates"},
 }

@@ -8,6 +8,7 @@ from heavystep import __version__
 from heavystep.cli.bench import bench
 from heavystep.cli.data import data
 from heavystep.cli.experiments import claims, reproduce
+from heavystep.cli.methods import methods
 from heavystep.cli.store import store
 from heavystep.cli.theory import theory
 
@@ -24,6 +25,7 @@ app.add_typer(data, name="data")
 app.add_typer(store, name="store")
 app.command("reproduce")(reproduce)
 app.command("claims")(claims)
+app.command("methods")(methods)
 
 
 def _version(asked: bool) -> None:
