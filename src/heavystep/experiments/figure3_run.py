@@ -176,6 +176,8 @@ class _OneRun:
         """Write checkpoint and epochs, unless the last step had no finite loss."""
         if trainer.meter.in_a_streak():
             return
+        if self._how.force and not trainer.history:
+            return  # nothing yet that could replace what is there
         self._kept = time.perf_counter()
         stretches = before
         last, first = len(trainer.history), before[-1].last + 1 if before else 1

@@ -165,6 +165,7 @@ class Searched:
         foreach = self._optimizer._foreach
         heavy_ball(sample.params, sample.grads, None, along_gradient, foreach)
         put_back(self._buffers, self._before)
+        torch.clear_autocast_cache()  # an outer autocast keeps casts at another point
         loss = checked_loss(self._closure(), "the closure's return value")
         loss = loss + self._optimizer._decay_term(sample.groups, self._trial.dtype)
         losses = [
