@@ -181,6 +181,48 @@ def test_prepare_and_report_belong_to_the_step(name, device):
     assert float(total) == pytest.approx(steps)
 
 
+@every_device
+@pytest.mark.parametrize("name", SEARCHES)
+def test_trials_see_the_buffers_that_the_first_evaluation_saw(name, device):
+    """The loss depends on a buffer that every evaluation changes."""
+
+    def make(net):
+        net.register_buffer("factor", next(net.parameters()).new_ones(()))
+        return MAKERS[name](net)
+
+    def loss(run):
+        run.net.factor.add_(0.05)
+        return run.net.factor.clone() * loss_of(run.net, run.batch)
+
+    plain, other = (Run(make, device) for _ in range(2))
+    step = CapturedStep(other.opt, lambda: loss(other))
+    for count, batch in enumerate(make_batches(8, dtype=torch.float64), 1):
+        plain.load(batch)
+        other.load(batch)
+        expected = float(plain.opt.step(lambda: loss(plain)))
+        assert step() == pytest.approx(expected, rel=1e-9)
+        assert other.numbers() == pytest.approx(plain.numbers(), rel=1e-9)
+        assert float(other.net.factor) == pytest.approx(1.0 + 0.05 * count)
+
+
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo long search"])
+def test_an_autocast_around_the_steps(name):
+    """Its casts of the parameters are those of other points."""
+    results = []
+    for captured in (False, True):
+        run = Run(MAKERS[name], "cpu", dtype=torch.float32)
+        closure = lambda: loss_of(run.net, run.batch)  # noqa: E731
+        step = CapturedStep(run.opt, closure) if captured else lambda: run.opt.step(closure)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = []
+            for batch in make_batches(6):
+                run.load(batch)
+                found.append((float(step()), *run.numbers()))
+        results.append(found)
+    for expected, found in zip(*results, strict=True):
+        assert found == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_closure_that_raises_at_a_trial_leaves_no_trace(name):
     run = Run(MAKERS[name], "cpu")
