@@ -240,6 +240,29 @@ def test_a_checkpoint_of_another_precision_is_refused(tmp_path, monkeypatch):
         trained(store, [curve()])
 
 
+def test_a_complete_run_is_kept_though_its_last_step_is_bad(tmp_path, monkeypatch):
+    store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
+    real = figure3_run.trainer_of
+
+    def bad_at_the_end(*arguments):
+        made = real(*arguments)
+
+        def loss():
+            return made.loss() * (torch.nan if (len(made.history), made._done) == (2, 2) else 1.0)
+
+        made.step._step._closure = loss
+        return made
+
+    monkeypatch.setattr(figure3_run, "trainer_of", bad_at_the_end)
+    trained(store, [curve(epochs=3)])
+    history = store.load(run).history
+    assert [row.refused for row in history] == [0, 0, 1]
+    state = torch.load(store.checkpoint(run), weights_only=True)["state"]["trainer"]
+    assert len(state["history"]) == 2
+    _, told = trained(store, [curve(epochs=3)])
+    assert not told.rows
+
+
 def test_a_run_that_diverges_keeps_its_last_good_checkpoint(tmp_path, monkeypatch):
     store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
 

@@ -223,22 +223,50 @@ def test_an_autocast_around_the_steps(name):
         assert found == pytest.approx(expected, rel=1e-5)
 
 
+@every_device
+@pytest.mark.parametrize("name", ["SHBPolyak", *SEARCHES])
+def test_a_random_preparation_comes_before_the_random_numbers_of_the_loss(name, device):
+    plain, other = (Run(MAKERS[name], device, dropout=0.4) for _ in range(2))
+    source = torch.zeros_like(plain.batch[0])
+
+    def noisy(run):
+        run.batch[0].copy_(source + 0.1 * torch.randn_like(source))
+
+    step = other.captured(prepare=lambda: noisy(other))
+    for seed, (x, y) in enumerate(make_batches(8, dtype=torch.float64)):
+        source.copy_(x)
+        for run in (plain, other):
+            run.batch[1].copy_(y)
+        torch.manual_seed(seed)
+        noisy(plain)
+        expected = float(plain_step(plain.opt, plain.net, plain.batch))
+        after = torch.get_rng_state()
+        torch.manual_seed(seed)
+        assert float(step()) == pytest.approx(expected, rel=1e-9)
+        assert torch.equal(torch.get_rng_state(), after)
+        assert other.numbers() == pytest.approx(plain.numbers(), rel=1e-9)
+    torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_closure_that_raises_at_a_trial_leaves_no_trace(name):
-    run = Run(MAKERS[name], "cpu")
-    calls = 0
+@pytest.mark.parametrize("early", [False, True])
+def test_a_closure_that_raises_at_a_trial_leaves_no_trace(name, early):
+    run = Run(MAKERS[name], "cpu", dropout=0.4)
+    streams = []
 
     def closure():
-        nonlocal calls
-        calls += 1
-        loss = loss_of(run.net, run.batch)
-        if calls == 2:
+        if early and streams:
             raise RuntimeError("no more")
+        loss = loss_of(run.net, run.batch)
+        if streams:
+            raise RuntimeError("no more")
+        streams.append(torch.get_rng_state())
         return loss
 
     before, buffers = flat(run.net).clone(), [b.clone() for b in run.net.buffers()]
     with pytest.raises(RuntimeError, match="no more"):
         CapturedStep(run.opt, closure)()
+    assert torch.equal(torch.get_rng_state(), *streams)
     assert torch.equal(flat(run.net), before)
     assert all(map(torch.equal, run.net.buffers(), buffers))
 

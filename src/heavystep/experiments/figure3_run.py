@@ -128,7 +128,7 @@ class _OneRun:
         self._begin = self._kept = time.perf_counter()
 
     def train(self, epochs: int, stop: Callable[[], bool]) -> bool:
-        """Go on to an epoch; False if stopped before. In both cases there is a checkpoint."""
+        """Go on to an epoch; False if stopped before. Both leave a checkpoint, see :meth:`_keep`."""
         try:
             return self._trained(trainer_of(self._run, self._device), epochs, stop)
         except DivergedError as error:
@@ -148,9 +148,9 @@ class _OneRun:
                 if row is None:
                     self._keep(trainer, before)
                     return False
-                since = time.perf_counter() - self._kept
-                if since >= CHECKPOINT_SECONDS or row.epoch == epochs:
-                    self._keep(trainer, before)
+                since, complete = time.perf_counter() - self._kept, row.epoch == epochs
+                if since >= CHECKPOINT_SECONDS or complete:
+                    self._keep(trainer, before, complete)
                 log.add(row)
                 self._progress.epoch(row, trainer.images_per_epoch)
         finally:
@@ -172,9 +172,13 @@ class _OneRun:
         self._save_epochs(trainer, stretches)  # which a kill may have kept from being written
         return stretches
 
-    def _keep(self, trainer: Trainer, before: tuple[Stretch, ...]) -> None:
-        """Write checkpoint and epochs, unless the last step had no finite loss."""
-        if trainer.meter.in_a_streak():
+    def _keep(self, trainer: Trainer, before: tuple[Stretch, ...], complete: bool = False) -> None:
+        """Write checkpoint and epochs; if the last step had no finite loss, only a complete run's.
+
+        Then without a checkpoint: one that goes on is to go on from before these steps.
+        """
+        bad = trainer.meter.in_a_streak()
+        if bad and not complete:
             return
         if self._how.force and not trainer.history:
             return  # nothing yet that could replace what is there
@@ -191,7 +195,8 @@ class _OneRun:
             "trainer": trainer.state_dict(),
             "stretches": [asdict(stretch) for stretch in stretches],
         }
-        checkpoint.save(self._store.checkpoint(self._run), self._identity(trainer), state)
+        if not bad:
+            checkpoint.save(self._store.checkpoint(self._run), self._identity(trainer), state)
         self._save_epochs(trainer, stretches)
 
     def _save_epochs(self, trainer: Trainer, stretches: tuple[Stretch, ...]) -> None:

@@ -5,8 +5,8 @@ ask for them than a GPU to run them. The optimizers are the same ones; only who 
 is different:
 
 - all but the line search: forward, backward and step are one graph, and nothing waits for the GPU;
-- the line search: one graph for forward and backward with the first trial's point, one for a
-  trial and one for the update. The host reads one small tensor a trial, and decides.
+- the line search: one graph for what goes before, one for forward and backward, one for a trial
+  and one for the update. The host reads one small tensor a trial, and decides.
 """
 
 from functools import cache
@@ -18,11 +18,7 @@ from torch.optim import Optimizer
 
 from heavystep import validation
 from heavystep.optim.closure import Closure
-from heavystep.optim.recordable import Action, step_of
-
-
-def _nothing() -> None:
-    pass
+from heavystep.optim.recordable import Action, nothing, step_of
 
 
 class CapturedStep:
@@ -59,8 +55,8 @@ class CapturedStep:
         optimizer: Optimizer,
         closure: Closure,
         *,
-        prepare: Action = _nothing,
-        report: Action = _nothing,
+        prepare: Action = nothing,
+        report: Action = nothing,
         warmup: int = 3,
     ) -> None:
         validation.integer("warmup", warmup, least=1)

@@ -19,6 +19,10 @@ Action = Callable[[], object]
 """Work on tensors that stay in place, to be done again and again."""
 
 
+def nothing() -> None:
+    """No work."""
+
+
 class Part:
     """Work that is done as it is, or replayed once there is a graph of it."""
 
@@ -89,7 +93,7 @@ class Searched:
         self, optimizer: SHBArmijo, closure: Closure, prepare: Action, report: Action
     ) -> None:
         self._optimizer, self._closure = optimizer, closure
-        self._prepare, self._report = prepare, report
+        self._report = report
         dtype, device = optimizer._scalar_format()
         self._trial, self._step = (torch.zeros((), dtype=dtype, device=device) for _ in range(2))
         self._yes = torch.ones((), dtype=torch.bool, device=device)
@@ -97,9 +101,13 @@ class Searched:
         self._before = [buffer.detach().clone() for buffer in self._buffers]
         self._after = [buffer.detach().clone() for buffer in self._buffers]
         self._streams = RandomStreams(device)
+        # Apart from the evaluation, so that trials can begin with the random numbers of that.
+        self._prepare = Part(prepare)
         self._evaluate, self._try = Part(self._evaluated), Part(self._tried)
         self._update = Part(self._updated)
         self.parts: tuple[Part, ...] = (self._evaluate, self._try, self._update)
+        if prepare is not nothing:  # of which there is no graph
+            self.parts = (self._prepare, *self.parts)
         self._sample: Any = None
         self._origin: list[Tensor] = []
         self._numbers: Any = None
@@ -108,8 +116,10 @@ class Searched:
 
     def take(self) -> float:
         """Take the step, whatever number of trials it needs."""
-        optimizer, before = self._optimizer, self._streams.state()
+        optimizer = self._optimizer
         optimizer._check_groups()
+        self._prepare()
+        before = self._streams.state()
         self._evaluate()
         after = self._streams.state()
         try:
@@ -149,7 +159,6 @@ class Searched:
 
     def _evaluated(self) -> None:
         self._sample = None  # the last gradients: their memory is wanted for the new ones
-        self._prepare()
         put_back(self._before, self._buffers)
         loss = _evaluated(self._optimizer, self._closure)
         put_back(self._after, self._buffers)
