@@ -128,7 +128,7 @@ class _OneRun:
         self._begin = self._kept = time.perf_counter()
 
     def train(self, epochs: int, stop: Callable[[], bool]) -> bool:
-        """Go on to an epoch; False if stopped before. Both leave a checkpoint, see :meth:`_keep`."""
+        """Go on to an epoch; False if stopped before. Both leave a checkpoint (:meth:`_keep`)."""
         try:
             return self._trained(trainer_of(self._run, self._device), epochs, stop)
         except DivergedError as error:
