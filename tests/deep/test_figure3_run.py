@@ -130,6 +130,11 @@ def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
     _, told = trained(store, [curve(epochs=7)], replace(ON_CPU, minutes=0.0))
     assert told.lines[0] == ("start", 1, 0, 7)
     assert store.load(run).epochs == 6
+    stop = Told(lambda row: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(KeyboardInterrupt):
+        trained(store, [curve(epochs=7)], told=stop)
+    assert [row.epoch for row in stop.rows] == [1]
+    assert store.load(run).epochs == 6
 
 
 def test_a_forced_run_that_has_no_epoch_yet_replaces_nothing(tmp_path):

@@ -456,6 +456,8 @@ def test_without_training_what_is_there_is_drawn(tmp_path, no_pictures):
     out = tmp_path / "results"
     fill(out, ("cifar10",), seeds=2, scale=QUICK)
     save(out, spec("cifar10", "SPS", 1, QUICK), rows(EPOCHS - 1))
+    save(out, spec("cifar10", "SHB-ALS", 1, QUICK), rows(EPOCHS + 3))
+    save(out, spec("cifar10", "SLS", 0, TINY), rows(3))  # of another figure
     save(out, spec("cifar100", "SLS", 0, QUICK), rows(4))
     (out / ".heavystep").write_text("")
     result = invoke("reproduce", "figure3", "--quick", "--no-train", "--out", out)
@@ -470,9 +472,9 @@ def test_without_training_what_is_there_is_drawn(tmp_path, no_pictures):
     shown = invoke("claims", "--out", out)
     assert "figure3: a small network on CIFAR-10 (512 images), 1 to 2 runs of 20" in shown.stderr
     assert "figure3: only 1 of 8 methods are there" in shown.stderr
-    too_long = invoke("reproduce", "figure3", "--quick", "--no-train", "--epochs", 21, "--out", out)
+    too_long = invoke("reproduce", "figure3", "--quick", "--no-train", "--epochs", 24, "--out", out)
     assert too_long.exit_code == 2
-    assert too_long.stderr.strip() == "no run reaches epoch 21, the longest has 20 epochs"
+    assert too_long.stderr.strip() == "no run reaches epoch 24, the longest has 23 epochs"
 
 
 def test_images_are_read_for_what_will_be_trained(tmp_path, monkeypatch, no_pictures):
