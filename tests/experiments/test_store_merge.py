@@ -1,5 +1,7 @@
 """Runs of several machines in one folder: the longer wins, nothing whole is lost."""
 
+import shutil
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -159,13 +161,15 @@ def test_a_source_without_its_mark_is_known_by_its_runs(folders):
     assert merged(source, out)[0] == (1, 0, 0)
 
 
-def test_stopped_between_checkpoint_and_history_it_does_the_rest_later(folders, monkeypatch):
+@pytest.mark.parametrize("at", ["checkpoint", "history"])
+def test_stopped_between_checkpoint_and_history_it_does_the_rest_later(at, folders, monkeypatch):
     source, out = folders
+    interrupted = {"checkpoint": (shutil, "copyfile"), "history": (histories.TrainingStore, "save")}
     save(source, spec(), rows(7), checkpoint=b"at 7")
     save(out, spec(), rows(5), checkpoint=b"at 5")
     mark(out)
     with monkeypatch.context() as patch:
-        patch.setattr(histories.TrainingStore, "save", interrupt)
+        patch.setattr(*interrupted[at], interrupt)
         with pytest.raises(KeyboardInterrupt):
             merge([source], out, print)
     assert epochs(out, spec()) == 5
