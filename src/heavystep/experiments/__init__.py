@@ -1,0 +1,1 @@
+"""The figures: what is run, how it is kept, drawn, tabled and checked."""
