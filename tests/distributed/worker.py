@@ -1,0 +1,81 @@
+"""Trains a small network on its share of each batch; run by torchrun, one process a rank."""
+
+import os
+import sys
+
+import torch
+from torch import distributed, nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import heavystep
+from training import loss_of, make_batches, make_net
+
+STEPS = 8
+OPTIONS = {
+    "SHB": {"lr": 0.05},
+    "SHBPolyak": {"steps_per_epoch": 5},
+    "SPS": {"c": 0.6, "steps_per_epoch": 5},
+    "SHBArmijo": {"steps_per_epoch": 2, "max_step": 6.0},
+    "SHBArmijo objective": {"max_step": 6.0, "weight_decay": 0.1, "decay": "objective"},
+    "SLS": {"max_step": 6.0, "lower_bound": 0.0},
+}
+WRAPPERS = ("ddp", "fsdp", "hsdp")
+
+
+def make(name, params):
+    return getattr(heavystep, name.split()[0])(params, **OPTIONS[name])
+
+
+def whole(net):
+    """All parameters, wherever they are."""
+    return torch.cat(
+        [getattr(p, "full_tensor", lambda p=p: p)().detach().reshape(-1) for p in net.parameters()]
+    )
+
+
+def train(net, opt, batches):
+    """Steps and numbers of trials."""
+    taken = []
+    for batch in batches:
+        opt.step(lambda: loss_of(net, batch))
+        taken.append((float(opt.info.step), float(opt.info.loss), int(opt.info.trials)))
+    return taken
+
+
+def share(batch, rank, ranks):
+    """The part of a batch that a rank sees; all of the same size."""
+    return tuple(part.chunk(ranks)[rank] for part in batch)
+
+
+def wrapped(net, how):
+    if how == "ddp":
+        return DistributedDataParallel(net)
+    ranks = distributed.get_world_size()
+    shape, names = (
+        ((2, ranks // 2), ("copies", "shards")) if how == "hsdp" else ((ranks,), ("shards",))
+    )
+    mesh = distributed.device_mesh.init_device_mesh("cpu", shape, mesh_dim_names=names)
+    for layer in net:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    return fully_shard(net, mesh=mesh)
+
+
+def main(how, dtype, out):
+    distributed.init_process_group("gloo")
+    rank, ranks = distributed.get_rank(), distributed.get_world_size()
+    found = {}
+    for name in OPTIONS:
+        net = wrapped(make_net(dtype=getattr(torch, dtype)), how)
+        opt = make(name, net.parameters())
+        batches = [share(b, rank, ranks) for b in make_batches(STEPS, dtype=getattr(torch, dtype))]
+        taken = train(net, opt, batches)
+        found[name] = {"taken": taken, "parameters": whole(net)}
+    torch.save(found, os.path.join(out, f"{rank}.pt"))
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(*sys.argv[1:])
