@@ -20,7 +20,6 @@ OPTIONS = {
     "SHBArmijo objective": {"max_step": 6.0, "weight_decay": 0.1, "decay": "objective"},
     "SLS": {"max_step": 6.0, "lower_bound": 0.0},
 }
-WRAPPERS = ("ddp", "fsdp", "hsdp")
 
 
 def make(name, params):
@@ -52,26 +51,74 @@ def wrapped(net, how):
     if how == "ddp":
         return DistributedDataParallel(net)
     ranks = distributed.get_world_size()
-    shape, names = (
-        ((2, ranks // 2), ("copies", "shards")) if how == "hsdp" else ((ranks,), ("shards",))
-    )
+    shape, names = (ranks,), ("shards",)
+    if how == "hsdp":
+        shape, names = (2, ranks // 2), ("copies", "shards")
     mesh = distributed.device_mesh.init_device_mesh("cpu", shape, mesh_dim_names=names)
-    for layer in net:
-        if isinstance(layer, nn.Linear):
-            fully_shard(layer, mesh=mesh)
+    if how != "fsdp root":  # where the root holds all parameters itself
+        for layer in net:
+            if isinstance(layer, nn.Linear):
+                fully_shard(layer, mesh=mesh)
     return fully_shard(net, mesh=mesh)
+
+
+def trained(how, dtype, rank, ranks):
+    found = {}
+    for name in OPTIONS:
+        net = wrapped(make_net(dtype=dtype), how)
+        opt = make(name, net.parameters())
+        batches = [share(batch, rank, ranks) for batch in make_batches(STEPS, dtype=dtype)]
+        taken = train(net, opt, batches)
+        found[name] = {"taken": taken, "parameters": whole(net)}
+    return found
+
+
+def bad(dtype, rank, ranks):
+    """NaN inputs on one rank only, then an empty batch on the other one only."""
+    found = {}
+    for name in OPTIONS:
+        net = wrapped(make_net(dtype=dtype), "ddp")
+        opt = make(name, net.parameters())
+        accepted = []
+        for k, batch in enumerate(make_batches(5, dtype=dtype)):
+            x, y = share(batch, rank, ranks)
+            if (k, rank) == (1, 1):
+                x = x * torch.nan
+            if (k, rank) == (3, 0):
+                x, y = x[:0], y[:0]
+            opt.step(lambda: loss_of(net, (x, y)))
+            accepted.append(bool(opt.info.accepted))
+        found[name] = {"accepted": accepted, "parameters": whole(net)}
+    return found
+
+
+def messages(dtype, rank, ranks):
+    """Shapes of what the optimizer adds up at each step."""
+    found, sent, real = {}, [], distributed.all_reduce
+
+    def noted(tensor, *arguments, **options):
+        sent.append(tuple(tensor.shape))
+        return real(tensor, *arguments, **options)
+
+    distributed.all_reduce = noted
+    for name in ("SHBPolyak", "SHBArmijo"):
+        net = wrapped(make_net(dtype=dtype), "ddp")
+        opt, found[name] = make(name, net.parameters()), []
+        for batch in make_batches(3, dtype=dtype):
+            sent.clear()
+            opt.step(lambda: loss_of(net, share(batch, rank, ranks)))
+            found[name].append((list(sent), int(opt.info.trials)))
+    return found
 
 
 def main(how, dtype, out):
     distributed.init_process_group("gloo")
-    rank, ranks = distributed.get_rank(), distributed.get_world_size()
-    found = {}
-    for name in OPTIONS:
-        net = wrapped(make_net(dtype=getattr(torch, dtype)), how)
-        opt = make(name, net.parameters())
-        batches = [share(b, rank, ranks) for b in make_batches(STEPS, dtype=getattr(torch, dtype))]
-        taken = train(net, opt, batches)
-        found[name] = {"taken": taken, "parameters": whole(net)}
+    rank, ranks, dtype = distributed.get_rank(), distributed.get_world_size(), getattr(torch, dtype)
+    special = {"bad": bad, "messages": messages}
+    if how in special:
+        found = special[how](dtype, rank, ranks)
+    else:
+        found = trained(how, dtype, rank, ranks)
     torch.save(found, os.path.join(out, f"{rank}.pt"))
     distributed.destroy_process_group()
 
