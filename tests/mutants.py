@@ -17,6 +17,7 @@ from rich.console import Console
 from linear_mutants import LINEAR_MUTANTS
 from mutant import Mutant
 from theory_mutants import THEORY_MUTANTS
+from training_mutants import TRAINING_MUTANTS
 
 ROOT = Path(__file__).parent.parent
 TIMEOUT = 600
@@ -77,7 +78,7 @@ MUTANTS = [
     Mutant("do not rewind the random stream", "optim/replay.py",
            "        self._restore(self._before)", "        pass"),
     Mutant("do not restore the buffers", "optim/replay.py",
-           "        if self._buffers:", "        if False:"),
+           "        put_back(self._buffers, snapshot.buffers)\n", ""),
     Mutant("keep the buffers of a refused batch", "optim/armijo.py",
            "            trials.forget_batch()\n", ""),
     Mutant("keep casts of other parameter values", "optim/trials.py",
@@ -143,7 +144,7 @@ def first_failure(mutant: Mutant, folder: Path) -> str | None:
 def main() -> None:
     """Try every mutant and print who noticed."""
     console, missed = Console(soft_wrap=True), 0
-    everyone = MUTANTS + THEORY_MUTANTS + LINEAR_MUTANTS
+    everyone = MUTANTS + THEORY_MUTANTS + LINEAR_MUTANTS + TRAINING_MUTANTS
     chosen = [m for m in everyone if all(word in f"{m.name} {m.file}" for word in sys.argv[1:])]
     for mutant in chosen:
         with console.status(mutant.name), tempfile.TemporaryDirectory() as folder:

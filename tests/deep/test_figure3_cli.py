@@ -173,4 +173,4 @@ def test_quickly_on_the_published_images(tmp_path, monkeypatch):
     forget_images()
     assert made.exit_code == 0, made.output
     assert "32/32 runs" in made.stderr
-    assert QUICK.train_images == 384
+    assert QUICK.train_images == 256

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,8 +15,12 @@ from heavystep.experiments import figure3_run, training_setup
 from heavystep.experiments.bench_train import made_up_images
 from heavystep.experiments.figure3 import methods
 from heavystep.experiments.figure3_run import How, train_missing
+from heavystep.experiments.training_setup import trainer_of
 from heavystep.experiments.training_spec import Scale, TrainingRuns
 from heavystep.experiments.training_store import TrainingStore
+from heavystep.training import stopping
+from heavystep.training.images import colours
+from heavystep.training.trainer import Trainer
 
 SCALE = Scale("small", 16, 48, 20)
 ON_CPU = How(device="cpu")
@@ -70,11 +75,6 @@ def numbers(history):
     return [row[:-1] for row in history]
 
 
-@pytest.fixture(scope="module")
-def uninterrupted():
-    return {}
-
-
 def trained(store, curves, how=ON_CPU, told=None):
     told = told or Told()
     return train_missing(curves, store, told, how), told
@@ -111,6 +111,7 @@ def test_trains_what_is_missing_and_only_that(tmp_path):
     assert store.load(curves[0].each()[0]).epochs == 5
     done, told = trained(store, curves[:1], replace(ON_CPU, force=True))
     assert told.lines[0] == ("start", 2, 0, 10)
+    assert len(told.rows) == 10
     assert [numbers(store.load(run).history) for run in curves[0].each()] == seeds
 
 
@@ -129,6 +130,62 @@ def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
     _, told = trained(store, [curve(epochs=7)], replace(ON_CPU, minutes=0.0))
     assert told.lines[0] == ("start", 1, 0, 7)
     assert store.load(run).epochs == 6
+    stop = Told(lambda row: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(KeyboardInterrupt):
+        trained(store, [curve(epochs=7)], told=stop)
+    assert [row.epoch for row in stop.rows] == [1]
+    assert store.load(run).epochs == 6
+
+
+def test_a_forced_run_that_has_no_epoch_yet_replaces_nothing(tmp_path):
+    store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
+    trained(store, [curve(epochs=2)])
+    before = store.load(run), store.checkpoint(run).read_bytes()
+    done, _ = trained(store, [curve(epochs=2)], replace(ON_CPU, force=True, minutes=0.0))
+    assert not done
+    assert (store.load(run), store.checkpoint(run).read_bytes()) == before
+
+
+def test_a_complete_run_is_kept_however_short(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure3_run, "CHECKPOINT_SECONDS", 1e9)
+    store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
+    trained(store, [curve(epochs=2)])
+    assert store.load(run).epochs == 2
+    assert store.checkpoint(run).exists()
+
+
+def test_the_seed_decides_network_and_order(images):
+    runs = curve(seeds=2).each()
+    trainers = [trainer_of(run, torch.device("cpu")) for run in (*runs, runs[0])]
+    for each in trainers:
+        each.begin_epoch()
+    networks = [each.network.head.weight for each in trainers]
+    plans = [each._train._plan for each in trainers]
+    for of_seed in (networks, plans):
+        assert torch.equal(of_seed[0], of_seed[2])
+        assert not torch.equal(of_seed[0], of_seed[1])
+    assert (trainers[0]._train.count, trainers[0]._test.count) == (48, 20)
+    scale = colours(images.train.images[:48])
+    for part in (trainers[0]._train, trainers[0]._test):
+        assert part._mean.tolist() == pytest.approx(scale.mean)
+        assert part._deviation.tolist() == pytest.approx(scale.deviation)
+
+
+def test_a_second_signal_does_not_wait():
+    with pytest.raises(KeyboardInterrupt), stopping.stopping() as wish:  # noqa: PT012
+        signal.raise_signal(signal.SIGTERM)
+        assert wish()
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_minutes_have_sixty_seconds(monkeypatch):
+    now = SimpleNamespace(seconds=10.0)
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: now.seconds))
+    with stopping.stopping(2.0) as wish:
+        now.seconds = 129.0
+        assert not wish()
+        now.seconds = 131.0
+        assert wish()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -180,6 +237,37 @@ def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
     assert store.load(one).epochs == 2
 
 
+def test_a_checkpoint_of_another_precision_is_refused(tmp_path, monkeypatch):
+    store = TrainingStore(tmp_path / "runs")
+    trained(store, [curve(epochs=1)])
+    monkeypatch.setattr(Trainer, "precision", "bfloat16 autocast")
+    with pytest.raises(ValueError, match="precision is 'float32' there, 'bfloat16 autocast' here"):
+        trained(store, [curve()])
+
+
+def test_a_complete_run_is_kept_though_its_last_step_is_bad(tmp_path, monkeypatch):
+    store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
+    real = figure3_run.trainer_of
+
+    def bad_at_the_end(*arguments):
+        made = real(*arguments)
+
+        def loss():
+            return made.loss() * (torch.nan if (len(made.history), made._done) == (2, 2) else 1.0)
+
+        made.step._step._closure = loss
+        return made
+
+    monkeypatch.setattr(figure3_run, "trainer_of", bad_at_the_end)
+    trained(store, [curve(epochs=3)])
+    history = store.load(run).history
+    assert [row.refused for row in history] == [0, 0, 1]
+    state = torch.load(store.checkpoint(run), weights_only=True)["state"]["trainer"]
+    assert len(state["history"]) == 2
+    _, told = trained(store, [curve(epochs=3)])
+    assert not told.rows
+
+
 def test_a_run_that_diverges_keeps_its_last_good_checkpoint(tmp_path, monkeypatch):
     store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
 
@@ -227,7 +315,10 @@ def test_out_of_gpu_memory_says_what_would_fit(tmp_path, monkeypatch):
             trained(TrainingStore(tmp_path / "runs"), [wanted], How(device="cuda"))
         fits = int(str(refusal.value).split("; ")[1].split()[0])
         assert fits in (32, 64, 128, 256, 512, 1024)
-        again = curve(network="resnet18", batch_size=fits, train_images=48, epochs=1)
+        smaller = replace(wanted.scale, batch_size=fits)
+        run = replace(wanted.each()[0], scale=smaller)
+        again = training_setup.trainer_of(run, torch.device("cuda"))
+        for _ in range(5):
+            again.take_step()
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    assert again.scale.batch_size == fits

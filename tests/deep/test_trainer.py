@@ -2,6 +2,7 @@
 
 import copy
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,16 +10,17 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from heavystep import SHBArmijo
+from heavystep import SHBArmijo, StepInfo
 from heavystep.experiments.bench_train import made_up_images, plain_step
 from heavystep.experiments.figure3 import methods
 from heavystep.experiments.training_setup import optimizer_of
 from heavystep.training import checkpoint
+from heavystep.training import trainer as training_loop
 from heavystep.training.history import EpochRow
 from heavystep.training.images import PADDING, DeviceImages, colours, epoch_plan
 from heavystep.training.memory import fitting_batch
 from heavystep.training.meter import Meter
-from heavystep.training.resnet import NETWORKS
+from heavystep.training.resnet import NETWORKS, Block
 from heavystep.training.trainer import BAD_STEPS, DivergedError, Trainer
 
 CPU = torch.device("cpu")
@@ -136,6 +138,13 @@ def test_is_the_literal_loop(name):
 def test_the_searches_above_search(name):
     run = trainer(name)
     assert max(run.epoch().trials for _ in range(3)) > 1.0
+    assert run.network.norm.num_batches_tracked == 3 * STEPS  # trials are not batches
+
+
+@every_method
+def test_resets_know_how_many_steps_an_epoch_has(name):
+    options = trainer(name).optimizer.param_groups[0]
+    assert options.get("steps_per_epoch") == (None if name.startswith("SHB 0") else STEPS)
 
 
 @every_method
@@ -173,7 +182,7 @@ def test_plans_are_permutations_with_every_crop_and_flip():
     assert {*plan[3]} == {0, 1}
     assert 0.45 < plan[3].mean() < 0.55
     assert np.array_equal(plan, epoch_plan(5000, 1, 2))
-    for other in (epoch_plan(5000, 1, 3), epoch_plan(5000, 2, 2)):
+    for other in (epoch_plan(5000, *of) for of in ((1, 3), (2, 2), (2, 1))):
         assert all((mine != theirs).any() for mine, theirs in zip(plan, other, strict=True))
 
 
@@ -200,6 +209,15 @@ def test_all_test_images_count():
     assert torch.cat([targets for _, targets in parts]).tolist() == TEST.labels.tolist()
 
 
+def test_an_evaluation_leaves_no_trace():
+    run = trainer("SHB-PS")
+    run.epoch()
+    before = copy.deepcopy(run.network.state_dict())
+    assert run.evaluate() == run.evaluate()
+    assert run.network.training
+    assert all(map(torch.equal, before.values(), run.network.state_dict().values()))
+
+
 def test_colours_are_those_of_the_pixels():
     found = colours(TRAIN.images)
     pixels = TRAIN.images.transpose(1, 0, 2, 3).reshape(3, -1).astype(float)
@@ -221,17 +239,38 @@ def test_resnet18_is_the_usual_one_for_small_images():
     assert shapes[-1][1:] == (4, 4)
 
 
+@pytest.mark.parametrize(("inputs", "stride"), [(6, 1), (4, 1), (6, 2)])
+def test_a_block_is_its_formula(inputs, stride):
+    torch.manual_seed(1)
+    block, x = Block(inputs, 6, stride).eval(), torch.randn(2, inputs, 8, 8)
+
+    def layer(part, x, stride=1):
+        weight = part[0].weight
+        y = nn.functional.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
+        return y / (1.0 + 1e-5) ** 0.5  # as BatchNorm begins
+
+    inner = layer(block.first, x, stride).clamp(min=0.0)
+    same = inputs == 6 and stride == 1
+    outer = layer(block.second, inner) + (x if same else layer(block.shortcut, x, stride))
+    torch.testing.assert_close(block(x), outer.clamp(min=0.0), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_begin_as_he_et_al_do():
+    net = NETWORKS["resnet18"](10)
+    weight = net.stages[2].first[0].weight  # 64 to 128 colours
+    assert weight.std().item() == pytest.approx((2.0 / (128 * 9)) ** 0.5, rel=0.02)
+
+
 def break_down(run, first, last):
     """Make the losses of some steps NaN."""
-    real, taken = run.loss, 0
+    real = run.loss
 
     def loss():
         value = real()
-        taken_now = run._done + STEPS * len(run.history)
-        return value * torch.nan if first <= taken_now < last else value
+        taken = run._done + STEPS * len(run.history)
+        return value * torch.nan if first <= taken < last else value
 
     run.step._step._closure = loss
-    return taken
 
 
 @pytest.mark.parametrize("name", ["SHB-PS", "SHB-ALS", "SHB 0.01"])
@@ -244,13 +283,45 @@ def test_gives_up_after_ten_bad_steps_in_a_row(name):
     run = trainer(name)
     break_down(run, 5, 5 + BAD_STEPS)
     before = [run.epoch() for _ in range(3)]
-    parameters = copy.deepcopy(run.network.state_dict())
+    parameters = [value.detach().clone() for value in run.network.parameters()]
     with pytest.raises(DivergedError, match=r"not finite for 10 steps in a row, in epoch 4"):
         run.epoch()
     assert len(run.history) == len(before)
-    for name, value in run.network.named_parameters():
-        assert torch.isfinite(value).all(), name
-    assert parameters
+    # The last of the ten is followed by a good step, before anybody looks.
+    assert all(torch.isfinite(value).all() for value in run.network.parameters())
+    assert not all(map(torch.equal, run.network.parameters(), parameters))
+
+
+def test_bad_steps_are_seen_amid_an_epoch(monkeypatch):
+    monkeypatch.setattr(training_loop, "LOOK_EVERY", 5)
+    run = trainer("SHB-PS", train=made_up_images(14 * BATCH))
+    break_down(run, 0, BAD_STEPS)
+    with pytest.raises(DivergedError):
+        run.epoch()
+    assert run._done == BAD_STEPS
+
+
+def outcome(loss, accepted, device):
+    """Of a step, as the optimizers report it from the device or from the host."""
+    step, number = (0.5 if accepted else 0.0), torch.tensor if device else lambda value: value
+    return StepInfo(
+        number(step), number(step), number(loss), None, 3, number(accepted), number(False)
+    )
+
+
+@pytest.mark.parametrize("device", [True, False])
+def test_meter_tells_refused_from_bad(device):
+    meter, nan = Meter(CPU), float("nan")
+    steps = [(1.0, True), (nan, False), (nan, False), (9.0, False), (nan, False), (5.0, True)]
+    streaks = [0, 1, 2, 2, 2, 2]
+    for (loss, accepted), longest in zip(steps, streaks, strict=True):
+        meter.add(outcome(loss, accepted, device))
+        assert meter.longest_streak() == longest
+        assert meter.in_a_streak() == np.isnan(loss)
+    assert meter.means() == (3.0, 0.5, 0.0, 3.0, 4)
+    for _ in range(3):
+        meter.add(outcome(2.0, False, device))  # a search that fails has a finite loss
+    assert meter.longest_streak() == 2
 
 
 def test_meter_adds_up_what_was_taken():
@@ -270,14 +341,34 @@ def test_meter_adds_up_what_was_taken():
 
 def test_meters_state_goes_along():
     meter, other = Meter(CPU), Meter(CPU)
-    run = trainer("SHB-PS")
-    run.begin_epoch()
-    run.take_step()
-    meter.add(run.optimizer.info)
+    steps = [outcome(1.0, True, True), *2 * [outcome(float("nan"), False, True)]]
+    for step in steps:
+        meter.add(step)
     other.load_state_dict(meter.state_dict())
-    meter.add(run.optimizer.info)
-    other.add(run.optimizer.info)
+    for each in (meter, other):
+        each.add(steps[-1])
+        each.add(steps[0])
     assert meter.means() == other.means()
+    assert meter.longest_streak() == other.longest_streak() == 3
+
+
+def test_the_time_of_an_epoch_is_that_of_its_parts(monkeypatch):
+    """Up to a stop and after the checkpoint; what is in between does not count."""
+    now = SimpleNamespace(seconds=0.0)
+    clock = SimpleNamespace(perf_counter=lambda: now.seconds)
+    monkeypatch.setattr(training_loop, "time", clock)
+
+    def second(share):
+        now.seconds += 1.0
+
+    run, rest = trainer("SHB-PS"), trainer("SHB-PS")
+    assert run.epoch(lambda: now.seconds == 1.0, second) is None
+    now.seconds = 50.0
+    assert run.epoch(lambda: now.seconds == 51.0, second) is None
+    now.seconds = 100.0
+    rest.load_state_dict(run.state_dict())
+    assert rest.epoch(advance=second).seconds == STEPS
+    assert rest.epoch(advance=second).seconds == STEPS
 
 
 @pytest.mark.parametrize("batch_size", [0, 71])
@@ -300,6 +391,15 @@ def test_checkpoints_of_another_configuration_are_refused(tmp_path):
         checkpoint.load(path, OTHER)
 
 
+def test_checkpoints_of_another_version_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "run.pt"
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "FORMAT", checkpoint.FORMAT + 1)
+        checkpoint.save(path, RUN, {"a": 1})
+    with pytest.raises(ValueError, match="checkpoint of another version: remove it"):
+        checkpoint.load(path, RUN)
+
+
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "zeroed", "pickle"])
 def test_damaged_checkpoints_are_refused(damage, tmp_path):
     path = tmp_path / "run.pt"
@@ -316,6 +416,17 @@ def test_damaged_checkpoints_are_refused(damage, tmp_path):
         }[damage]
         path.write_bytes(changed)
     with pytest.raises(ValueError, match=r"is no whole checkpoint: remove it to begin again"):
+        checkpoint.load(path, RUN)
+
+
+def test_one_changed_bit_is_noticed(tmp_path):
+    path = tmp_path / "run.pt"
+    state = {"a": torch.arange(5000.0), "b": [1, 2.5, None], "c": torch.ones((), dtype=torch.int64)}
+    checkpoint.save(path, RUN, state)
+    content = path.read_bytes()
+    at = content.index(torch.tensor([1234.0, 1235.0]).numpy().tobytes())
+    path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+    with pytest.raises(ValueError, match=r"is (damaged|no whole checkpoint): remove it"):
         checkpoint.load(path, RUN)
 
 

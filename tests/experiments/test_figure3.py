@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,14 +13,15 @@ from heavystep.cli import training_progress
 from heavystep.cli.app import app
 from heavystep.experiments import reproduce, trained
 from heavystep.experiments.appendix_e import FIXED, METHODS
-from heavystep.experiments.figure3 import PAPER, QUICK, figure3
+from heavystep.experiments.figure3 import PAPER, QUICK, figure3, methods
 from heavystep.experiments.figure3_claims import figure3_claims
 from heavystep.experiments.figure3_plot import figure3_pictures
-from heavystep.experiments.figure3_table import Row, figure3_table
+from heavystep.experiments.figure3_table import Row, figure3_table, final
 from heavystep.experiments.interval import mean_and_half_width
+from heavystep.experiments.parquet import DamagedError
 from heavystep.experiments.plot_style import styled
-from heavystep.experiments.training_results import curves
-from heavystep.experiments.training_spec import Scale
+from heavystep.experiments.training_results import curves, missing
+from heavystep.experiments.training_spec import Scale, parsed
 from heavystep.experiments.training_store import Stored, Stretch
 from heavystep.training.history import EpochRow
 from histories import EPOCHS, TINY, rows, save, spec, store_of
@@ -91,11 +91,41 @@ def test_the_figure_is_appendix_es():
         figure3(data_sets=("x",))
 
 
+def test_methods_have_the_constants_of_appendix_e():
+    search = {"c": 0.1, "decrease_factor": 0.9, "growth": 2.0, "lower_bound": 0.0, "max_step": 1.0}
+    expected = {
+        "SHB-PS": ("SHBPolyak", {"c": 1.0, "growth": 4.0, "max_step": 1.0, "momentum": 0.9}),
+        "SPS": ("SPS", {"c": 0.1, "growth": 4.0, "max_step": 1.0}),
+        "SHB-ALS": ("SHBArmijo", {**search, "momentum": 0.9}),
+        "SLS": ("SLS", search),
+    }
+    for step in ("0.0001", "0.001", "0.01", "0.1"):
+        expected[f"SHB {step}"] = ("SHB", {"lr": float(step), "momentum": 0.9})
+    found = {name: (spec.optimizer, dict(spec.options)) for name, spec in methods().items()}
+    assert found == expected
+
+
+def test_a_run_is_known_by_its_text():
+    run = spec("cifar100", "SLS", 2)
+    assert parsed(run.text()) == run
+    with pytest.raises(ValueError, match="of another protocol than 1"):
+        parsed(run.text().replace('"protocol": 1', '"protocol": 2'))
+    with pytest.raises(ValueError, match="not the specification of a training run"):
+        parsed("{}")
+
+
+def test_a_history_with_a_gap_is_damaged(tmp_path):
+    save(tmp_path, spec(), [row for row in rows(5) if row.epoch != 3])
+    with pytest.raises(DamagedError, match="does not have all epochs"):
+        store_of(tmp_path).load(spec())
+
+
 def test_runs_are_the_same_to_any_epoch():
     short, long = figure3(seeds=1, epochs=3), figure3(seeds=3, epochs=200)
     for one, other in zip(short.runs().values(), long.runs().values(), strict=True):
         assert one.each()[0].key() == other.each()[0].key()
-    assert not set(short.runs()) & set(long.runs())
+    for other in (short, figure3(seeds=3, epochs=3)):
+        assert not set(other.runs()) & set(long.runs())
     assert not set(long.runs()) & set(figure3(scale=QUICK).runs())
 
 
@@ -114,6 +144,8 @@ def test_a_curve_has_the_seeds_that_reach_its_last_epoch(tmp_path):
     assert set(curve.metrics) == set(EpochRow._fields) - {"epoch"}
     assert len(notes) == 1
     assert path.name in notes[0]
+    alike = [run for run in runs.values() if run.method.name == "SHB-PS"]
+    assert missing(alike, store_of(tmp_path)) == (2, 15 + 20)
 
 
 def test_one_seed_has_no_half_width():
@@ -151,18 +183,22 @@ def test_claims_can_fail(claim, made, tmp_path):
     assert {name for name, holds in after.items() if not holds} == {f"cifar100.{claim}"}
 
 
-LIMITS = {
-    "PS.faster": ({"SHB-PS": {"loss": np.where(K > 2, 0.1, 5.0)}}, True),  # 18 of 20 epochs
-    "ALS.comparable": ({"SHB-ALS": {"test_accuracy": accuracy(0.5) + 0.016}}, False),
-    "SHB-ALS.fixed": ({FIXED[0]: {"loss": ideal("SHB-ALS")["loss"]}}, True),  # as low is enough
-    "ALS.lower_without": ({"SLS": {"loss": ideal("SHB-ALS")["loss"]}}, False),
-    "PS.earlier": ({"SHB-PS": {"test_accuracy": accuracy(0.4)}}, False),  # no later is not earlier
-}
+LIMITS = [
+    ("PS.faster", {"SHB-PS": {"loss": np.where(K > 2, 0.1, 5.0)}}, True),  # 18 of 20 epochs
+    ("PS.faster", {"SHB-PS": {"loss": np.where(K > 3, 0.1, 5.0)}}, False),  # 17
+    ("ALS.comparable", {"SHB-ALS": {"test_accuracy": accuracy(0.5) + 0.014}}, True),
+    ("ALS.comparable", {"SHB-ALS": {"test_accuracy": accuracy(0.5) + 0.016}}, False),
+    ("SHB-ALS.fixed", {FIXED[0]: {"loss": ideal("SHB-ALS")["loss"]}}, True),  # as low is enough
+    ("SHB-PS.fixed", {FIXED[0]: {"loss": np.nan * K}}, True),  # one that diverged is no rival
+    ("ALS.lower_without", {"SLS": {"loss": ideal("SHB-ALS")["loss"]}}, False),
+    ("PS.earlier", {"SHB-PS": {"test_accuracy": accuracy(0.4)}}, False),  # no later is not earlier
+    # Earlier at 95%, later at 98%.
+    ("PS.earlier", {"SHB-PS": {"test_accuracy": np.where(K < EPOCHS, 0.87, 0.9)}}, True),
+]
 
 
-@pytest.mark.parametrize("claim", LIMITS)
-def test_claims_at_their_limits(claim, tmp_path):
-    other, holds = LIMITS[claim]
+@pytest.mark.parametrize(("claim", "other", "holds"), LIMITS)
+def test_claims_at_their_limits(claim, other, holds, tmp_path):
     fill(tmp_path, ("cifar10",), **other)
     assert verdicts(tmp_path)[f"cifar10.{claim}"] == holds
 
@@ -201,6 +237,12 @@ def test_nan_holds_nothing(tmp_path):
     with styled():
         for canvas in figure3_pictures(figure, results).values():
             canvas.draw_without_rendering()
+
+
+@pytest.mark.parametrize(("epochs", "last"), [(1, 1), (9, 1), (19, 1), (20, 2), (200, 20)])
+def test_final_numbers_are_those_of_the_last_tenth(epochs, last):
+    values = np.arange(2.0 * epochs).reshape(2, epochs) ** 2
+    np.testing.assert_allclose(final(values), values[:, epochs - last :].mean(axis=1))
 
 
 def test_the_table_is_plain_arithmetic(tmp_path):
@@ -375,10 +417,13 @@ def test_reproduce_writes_everything_and_claims_reads_it(tmp_path, monkeypatch):
     out = tmp_path / "results"
     trainer = train()
     monkeypatch.setattr(trained, "train_missing", trainer)
-    how = ["--device", "cpu", "--minutes", "5", "--tensorboard", tmp_path / "log", "--force"]
+    both = invoke("reproduce", "figure3", *ARGUMENTS, "--force", "--minutes", 5, "--out", out)
+    assert both.exit_code == 2
+    assert both.stderr.startswith("--force and --minutes exclude each other")
+    how = ["--device", "cpu", "--tensorboard", tmp_path / "log", "--force"]
     result = invoke("reproduce", "figure3", *ARGUMENTS, *how, "--out", out)
     assert result.exit_code == 0, result.output
-    assert (trainer.how.device, trainer.how.minutes, trainer.how.force) == ("cpu", 5.0, True)
+    assert (trainer.how.device, trainer.how.minutes, trainer.how.force) == ("cpu", None, True)
     assert trainer.how.tensorboard == tmp_path / "log"
     pictures = {
         f"{name}.{kind}" for name in ("figure3", "figure3_steps") for kind in ("png", "pdf")
@@ -389,7 +434,7 @@ def test_reproduce_writes_everything_and_claims_reads_it(tmp_path, monkeypatch):
     shown = invoke("claims", "--out", out)
     assert shown.exit_code == 0
     assert "figure3.cifar100.PS.earlier" in shown.stdout
-    assert "CIFAR-100 (384 images), 1 run of 20 epochs" in shown.stderr
+    assert "CIFAR-100 (256 images), 1 run of 20 epochs" in shown.stderr
 
 
 def test_when_time_is_up_nothing_is_drawn(tmp_path, monkeypatch):
@@ -413,6 +458,8 @@ def test_without_training_what_is_there_is_drawn(tmp_path, no_pictures):
     out = tmp_path / "results"
     fill(out, ("cifar10",), seeds=2, scale=QUICK)
     save(out, spec("cifar10", "SPS", 1, QUICK), rows(EPOCHS - 1))
+    save(out, spec("cifar10", "SHB-ALS", 1, QUICK), rows(EPOCHS + 3))
+    save(out, spec("cifar10", "SLS", 0, TINY), rows(3))  # of another figure
     save(out, spec("cifar100", "SLS", 0, QUICK), rows(4))
     (out / ".heavystep").write_text("")
     result = invoke("reproduce", "figure3", "--quick", "--no-train", "--out", out)
@@ -425,21 +472,46 @@ def test_without_training_what_is_there_is_drawn(tmp_path, no_pictures):
     assert sizes["cifar100", "SLS"] == ("1", "4")
     assert "not whether they hold" in result.stdout
     shown = invoke("claims", "--out", out)
-    assert "figure3: a small network on CIFAR-10 (384 images), 1 to 2 runs of 20" in shown.stderr
+    assert "figure3: a small network on CIFAR-10 (256 images), 1 to 2 runs of 20" in shown.stderr
     assert "figure3: only 1 of 8 methods are there" in shown.stderr
-    too_long = invoke("reproduce", "figure3", "--quick", "--no-train", "--epochs", 21, "--out", out)
+    too_long = invoke("reproduce", "figure3", "--quick", "--no-train", "--epochs", 24, "--out", out)
     assert too_long.exit_code == 2
-    assert too_long.stderr.strip() == "no run reaches epoch 21, the longest has 20 epochs"
+    assert too_long.stderr.strip() == "no run reaches epoch 24, the longest has 23 epochs"
+
+
+def test_images_are_read_for_what_will_be_trained(tmp_path, monkeypatch, no_pictures):
+    asked = []
+    monkeypatch.setattr(trained, "images_of", asked.append)
+    monkeypatch.setattr(trained, "train_missing", train())
+    fill(tmp_path, ("cifar100",), seeds=1, scale=QUICK)
+    command = ["reproduce", "figure3", *ARGUMENTS, "--out", claimed(tmp_path)]
+    assert invoke(*command).exit_code == 0
+    assert asked == []
+    assert invoke(*command, "--force").exit_code == 0
+    assert set(asked) == {"cifar100"}
+
+
+def test_a_short_method_is_named_where_it_shortens_the_others(tmp_path, no_pictures):
+    fill(tmp_path, ("cifar10",), seeds=1, scale=QUICK)
+    store_of(tmp_path).path(spec("cifar10", "SLS", 0, QUICK)).unlink()
+    save(tmp_path, spec("cifar10", "SLS", 0, QUICK), rows(2))
+    limit = f"cifar10: only the first 2 epochs of up to {EPOCHS}, because there are no more of SLS"
+    assert limit in invoke("claims", "--out", tmp_path).stderr
+    drawn = invoke("reproduce", "figure3", "--quick", "--no-train", "--out", claimed(tmp_path))
+    assert limit in drawn.stderr
 
 
 def test_claims_prefer_the_larger_scale(tmp_path):
     fill(tmp_path, ("cifar10",), seeds=1, scale=QUICK)
-    larger = replace(QUICK, train_images=5000)
-    fill(tmp_path, ("cifar10",), seeds=1, scale=larger, **BROKEN["PS.earlier"])
+    small = invoke("claims", "--out", tmp_path)
+    assert small.exit_code == 0
+    assert "not whether they hold" in small.stdout
+    assert "256 images" in small.stderr
+    fill(tmp_path, ("cifar10",), seeds=1, scale=PAPER, **BROKEN["PS.earlier"])
     result = invoke("claims", "--out", tmp_path)
     assert result.exit_code == 1
-    assert "5,000 images" in result.stderr
-    assert "384 images" not in result.stderr
+    assert "figure3: ResNet-18 on CIFAR-10, 1 run of" in result.stderr
+    assert "256 images" not in result.stderr
     assert "these do not: figure3.cifar10.PS.earlier" in result.stderr
 
 

@@ -1,5 +1,7 @@
 """Runs of several machines in one folder: the longer wins, nothing whole is lost."""
 
+import shutil
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -67,14 +69,27 @@ def mark(out):
     (out / MARK).write_text("")
 
 
-def test_a_checkpoint_of_another_history_does_not_stay(folders):
+def test_a_shorter_checkpoint_stays_where_no_longer_one_comes(folders):
     source, out = folders
     save(source, spec(), rows(7))
     save(out, spec(), rows(5), checkpoint=b"at 5")
     mark(out)
     merged(source, out)
     assert epochs(out, spec()) == 7
-    assert not store_of(out).checkpoint(spec()).exists()
+    assert store_of(out).checkpoint(spec()).read_bytes() == b"at 5"
+
+
+def test_a_checkpoint_of_the_first_epoch_goes_along(folders):
+    source, out = folders
+    path = store_of(source).checkpoint(spec())
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"amid epoch 1")
+    assert merged(source, out) == ((1, 0, 0), [])
+    assert store_of(out).checkpoint(spec()).read_bytes() == b"amid epoch 1"
+    assert merged(source, out) == ((0, 0, 0), [])
+    store_of(out).checkpoint(spec()).unlink()
+    save(out, spec(), rows(3))
+    assert merged(source, out) == ((0, 0, 0), [])
 
 
 def test_a_tie_of_different_numbers_stays_and_is_told(folders):
@@ -159,13 +174,15 @@ def test_a_source_without_its_mark_is_known_by_its_runs(folders):
     assert merged(source, out)[0] == (1, 0, 0)
 
 
-def test_stopped_between_checkpoint_and_history_it_does_the_rest_later(folders, monkeypatch):
+@pytest.mark.parametrize("at", ["checkpoint", "history"])
+def test_stopped_between_checkpoint_and_history_it_does_the_rest_later(at, folders, monkeypatch):
     source, out = folders
+    interrupted = {"checkpoint": (shutil, "copyfile"), "history": (histories.TrainingStore, "save")}
     save(source, spec(), rows(7), checkpoint=b"at 7")
     save(out, spec(), rows(5), checkpoint=b"at 5")
     mark(out)
     with monkeypatch.context() as patch:
-        patch.setattr(histories.TrainingStore, "save", interrupt)
+        patch.setattr(*interrupted[at], interrupt)
         with pytest.raises(KeyboardInterrupt):
             merge([source], out, print)
     assert epochs(out, spec()) == 5

@@ -181,22 +181,92 @@ def test_prepare_and_report_belong_to_the_step(name, device):
     assert float(total) == pytest.approx(steps)
 
 
+@every_device
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_closure_that_raises_at_a_trial_leaves_no_trace(name):
-    run = Run(MAKERS[name], "cpu")
-    calls = 0
+def test_trials_see_the_buffers_that_the_first_evaluation_saw(name, device):
+    """The loss depends on a buffer that every evaluation changes."""
+
+    def make(net):
+        net.register_buffer("factor", next(net.parameters()).new_ones(()))
+        return MAKERS[name](net)
+
+    def loss(run):
+        run.net.factor.add_(0.05)
+        return run.net.factor.clone() * loss_of(run.net, run.batch)
+
+    plain, other = (Run(make, device) for _ in range(2))
+    step = CapturedStep(other.opt, lambda: loss(other))
+    for count, batch in enumerate(make_batches(8, dtype=torch.float64), 1):
+        plain.load(batch)
+        other.load(batch)
+        expected = float(plain.opt.step(lambda: loss(plain)))
+        assert step() == pytest.approx(expected, rel=1e-9)
+        assert other.numbers() == pytest.approx(plain.numbers(), rel=1e-9)
+        assert float(other.net.factor) == pytest.approx(1.0 + 0.05 * count)
+
+
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo long search"])
+def test_an_autocast_around_the_steps(name):
+    """Its casts of the parameters are those of other points."""
+    results = []
+    for captured in (False, True):
+        run = Run(MAKERS[name], "cpu", dtype=torch.float32)
+        closure = lambda: loss_of(run.net, run.batch)  # noqa: E731
+        step = CapturedStep(run.opt, closure) if captured else lambda: run.opt.step(closure)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = []
+            for batch in make_batches(6):
+                run.load(batch)
+                found.append((float(step()), *run.numbers()))
+        results.append(found)
+    for expected, found in zip(*results, strict=True):
+        assert found == pytest.approx(expected, rel=1e-5)
+
+
+@every_device
+@pytest.mark.parametrize("name", ["SHBPolyak", *SEARCHES])
+def test_a_random_preparation_comes_before_the_random_numbers_of_the_loss(name, device):
+    plain, other = (Run(MAKERS[name], device, dropout=0.4) for _ in range(2))
+    source = torch.zeros_like(plain.batch[0])
+
+    def noisy(run):
+        run.batch[0].copy_(source + 0.1 * torch.randn_like(source))
+
+    step = other.captured(prepare=lambda: noisy(other))
+    for seed, (x, y) in enumerate(make_batches(8, dtype=torch.float64)):
+        source.copy_(x)
+        for run in (plain, other):
+            run.batch[1].copy_(y)
+        torch.manual_seed(seed)
+        noisy(plain)
+        expected = float(plain_step(plain.opt, plain.net, plain.batch))
+        after = torch.get_rng_state()
+        torch.manual_seed(seed)
+        assert float(step()) == pytest.approx(expected, rel=1e-9)
+        assert torch.equal(torch.get_rng_state(), after)
+        assert other.numbers() == pytest.approx(plain.numbers(), rel=1e-9)
+    torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("early", [False, True])
+def test_a_closure_that_raises_at_a_trial_leaves_no_trace(name, early):
+    run = Run(MAKERS[name], "cpu", dropout=0.4)
+    streams = []
 
     def closure():
-        nonlocal calls
-        calls += 1
-        loss = loss_of(run.net, run.batch)
-        if calls == 2:
+        if early and streams:
             raise RuntimeError("no more")
+        loss = loss_of(run.net, run.batch)
+        if streams:
+            raise RuntimeError("no more")
+        streams.append(torch.get_rng_state())
         return loss
 
     before, buffers = flat(run.net).clone(), [b.clone() for b in run.net.buffers()]
     with pytest.raises(RuntimeError, match="no more"):
         CapturedStep(run.opt, closure)()
+    assert torch.equal(torch.get_rng_state(), *streams)
     assert torch.equal(flat(run.net), before)
     assert all(map(torch.equal, run.net.buffers(), buffers))
 
@@ -267,9 +337,52 @@ def test_waits_for_the_gpu(name):
     assert len(waits) == (trials if isinstance(run.opt, SHBArmijo) else 0)
 
 
+@every_device
+@pytest.mark.parametrize("place", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
+def test_a_learning_rate_may_be_a_tensor(name, place, device):
+    """On the CPU it is a number to a graph, and its change has to be noticed."""
+    if device == "cpu" and place == "cuda":
+        pytest.skip("the parameters are on the CPU")
+    plain, other = (Run(MAKERS[name], device) for _ in range(2))
+    for run in (plain, other):
+        run.opt.param_groups[0]["lr"] = torch.tensor(1.0, dtype=torch.float64, device=place)
+    step = other.captured()
+    for k, batch in enumerate(make_batches(14, dtype=torch.float64)):
+        for run in (plain, other):
+            run.load(batch)
+            run.opt.param_groups[0]["lr"].fill_(1.0 / (1 + k // 5))
+        plain_step(plain.opt, plain.net, plain.batch)
+        step()
+        torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
+@every_device
+def test_momentum_survives_a_warm_up_of_refused_batches(device):
+    plain, other = (Run(MAKERS["SHBArmijo"], device) for _ in range(2))
+    step = other.captured(warmup=2)
+    for k, (x, y) in enumerate(make_batches(8, dtype=torch.float64)):
+        for run in (plain, other):
+            run.load((x * torch.nan if k < 2 else x, y))
+        plain_step(plain.opt, plain.net, plain.batch)
+        step()
+        torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
+def test_displacements_are_made_before_recording():
+    run = Run(MAKERS["SHBArmijo"], "cpu")
+    step = run.captured()
+    run.load([torch.full_like(run.batch[0], torch.nan), run.batch[1]])
+    step()
+    assert not run.opt.state
+    step._step.settle()
+    assert len(run.opt.state) == len(list(run.net.parameters()))
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 def test_autocast_inside_the_closure():
+    torch.manual_seed(0)
     nets = [nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3)).cuda() for _ in range(2)]
     nets[1].load_state_dict(nets[0].state_dict())
     x, y = torch.randn(32, 64, device="cuda"), torch.randint(3, (32,), device="cuda")

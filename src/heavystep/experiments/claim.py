@@ -14,6 +14,8 @@ class Claim:
     text: str
     holds: bool
     measured: dict[str, float]
+    judged: bool = True
+    """False where the runs are so small that it need not hold."""
 
     def as_json(self) -> dict[str, Any]:
         """For ``claims.json``."""

@@ -26,7 +26,7 @@ from heavystep.experiments.layout import Curve, Figure, Panel
 from heavystep.experiments.training_spec import MethodSpec, Scale, TrainingRuns
 
 PAPER = Scale()
-QUICK = Scale(network="small", batch_size=64, train_images=384, test_images=200)
+QUICK = Scale(network="small", batch_size=64, train_images=256, test_images=128)
 NETWORKS = {"resnet18": "ResNet-18", "small": "a small network"}
 METRICS = {"loss": "training cross-entropy", "test_accuracy": "test accuracy [%]"}
 """Columns of a family."""

@@ -138,7 +138,7 @@ class _OneRun:
         self._begin = self._kept = time.perf_counter()
 
     def train(self, stop: Callable[[], bool]) -> bool:
-        """Go on to the last epoch; False if stopped before. In both cases there is a checkpoint.
+        """Go on to the last epoch; False if stopped before. Both leave a checkpoint, see _keep.
 
         Raises:
             DivergedError: the message says where the last good checkpoint is.
@@ -163,9 +163,9 @@ class _OneRun:
                 if row is None:
                     self._keep(trainer, before)
                     return False
-                since = time.perf_counter() - self._kept
-                if since >= CHECKPOINT_SECONDS or row.epoch == self._epochs:
-                    self._keep(trainer, before)
+                since, complete = time.perf_counter() - self._kept, row.epoch == self._epochs
+                if since >= CHECKPOINT_SECONDS or complete:
+                    self._keep(trainer, before, complete)
                 log.add(row)
                 self._progress.epoch(row, trainer.images_per_epoch)
         finally:
@@ -187,9 +187,14 @@ class _OneRun:
         self._save_epochs(trainer, stretches)  # which a kill may have kept from being written
         return stretches
 
-    def _keep(self, trainer: Trainer, before: tuple[Stretch, ...]) -> None:
-        """Write checkpoint and epochs, unless the last step had no finite loss."""
-        if trainer.meter.in_a_streak():
+    def _keep(self, trainer: Trainer, before: tuple[Stretch, ...], complete: bool = False) -> None:
+        """Write checkpoint and epochs, but of a forced run nothing before its end.
+
+        After a step without a finite loss there is no checkpoint, since a run is to go on from
+        before such steps, and epochs are written only if all are there.
+        """
+        bad = trainer.meter.in_a_streak()
+        if (bad or self._how.force) and not complete:
             return
         self._kept = time.perf_counter()
         stretches = before
@@ -204,12 +209,11 @@ class _OneRun:
             "trainer": trainer.state_dict(),
             "stretches": [asdict(stretch) for stretch in stretches],
         }
-        checkpoint.save(self._store.checkpoint(self._run), self._identity(trainer), state)
+        if not bad:
+            checkpoint.save(self._store.checkpoint(self._run), self._identity(trainer), state)
         self._save_epochs(trainer, stretches)
 
     def _save_epochs(self, trainer: Trainer, stretches: tuple[Stretch, ...]) -> None:
-        """Keep the epochs, unless there are more already; a forced run replaces them at its end."""
-        epochs = len(trainer.history)
-        again = self._how.force and epochs >= self._epochs
-        if again or epochs > _epochs(self._run, self._store):
+        """Keep the epochs, unless there are more already; those of a forced run in any case."""
+        if self._how.force or len(trainer.history) > _epochs(self._run, self._store):
             self._store.save(self._run, Stored(trainer.history, stretches))

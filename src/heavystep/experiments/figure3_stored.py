@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from heavystep.experiments.figure3 import methods
-from heavystep.experiments.training_spec import Scale, TrainingSpec
+from heavystep.experiments.training_spec import Scale, TrainingSpec, counted
 from heavystep.experiments.training_store import Stored
 
 
@@ -18,6 +18,20 @@ class Extent(NamedTuple):
     epochs: int
     """As far as every method goes of which there is something."""
     methods: frozenset[str]
+    shortest: tuple[str, ...]
+    """Methods that go no further than that, if others do."""
+    longest: int
+    """How far one goes."""
+
+    def limit(self) -> str:
+        """What keeps the others from being shown as far as they go; empty if nothing does."""
+        if not self.shortest:
+            return ""
+        names = ", ".join(self.shortest)
+        return (
+            f"{self.data_set}: only the first {counted(self.epochs, 'epoch')} of up to "
+            f"{self.longest}, because there are no more of {names}"
+        )
 
     @property
     def images(self) -> int:
@@ -45,4 +59,6 @@ def extents(found: Iterable[tuple[TrainingSpec, Stored]]) -> Iterator[Extent]:
         for run, stored in runs:
             reach[run.method.name] = max(reach.get(run.method.name, 0), stored.epochs)
         seeds = 1 + max(run.seed for run, _ in runs)
-        yield Extent(data_set, scale, seeds, min(reach.values()), frozenset(reach))
+        least, most = min(reach.values()), max(reach.values())
+        shortest = tuple(name for name, epochs in reach.items() if epochs == least < most)
+        yield Extent(data_set, scale, seeds, least, frozenset(reach), shortest, most)

@@ -23,8 +23,6 @@ class Reproduction:
     claims: list[Claim]
     tables: list[Table]
     paths: list[Path]
-    reduced: bool
-    """Whether it is so small that no claim need hold."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def reproduce(wanted: Plan, out: Path, progress: Any) -> Reproduction:
         if not figure.companion:
             claims = known.claims(figure, results)
             paths.append(_save_claims(claims, out / name / "claims.json"))
-    return Reproduction(claims, tables, paths, wanted.figures[0].reduced)
+    return Reproduction(claims, tables, paths)
 
 
 def _pictures(

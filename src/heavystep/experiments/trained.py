@@ -1,7 +1,7 @@
 """Figures whose runs are trained, epoch by epoch."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -51,19 +51,20 @@ class TrainedFigure(Reproducible):
         sizes = self.sizes(quick=quick, chosen=chosen)
         sizes["data_sets"] = _data_sets(chosen)
         _check(chosen)
-        store = TrainingStore(folder)
+        store, limits = TrainingStore(folder), list[str]()
         if not chosen.get("no_train"):
             wanted: Figure[TrainingRuns] = self.make(**sizes)
             _read_data(wanted.runs().values(), store, force=bool(chosen.get("force")))
             return [wanted]
         if "epochs" not in chosen:
             scale = sizes.get("scale", Scale())
+            here = [each for each in extents(survey(store, quietly)) if each.scale == scale]
+            limits = [each.limit() for each in here if each.data_set in sizes["data_sets"]]
             sizes["epochs"] = dict.fromkeys(sizes["data_sets"], sizes["epochs"]) | {
-                extent.data_set: extent.epochs
-                for extent in extents(survey(store, quietly))
-                if extent.scale == scale
+                each.data_set: each.epochs for each in here
             }
         figure: Figure[TrainingRuns] = self.make(**sizes)
+        figure = replace(figure, note="; ".join(filter(None, limits)))
         if not curves(figure.runs(), store, quietly):
             raise ValueError(_nothing(figure, store))
         return [figure]
@@ -102,6 +103,8 @@ class TrainedFigure(Reproducible):
             results = curves(figure.runs(), store, note)
             found = self.claims(figure.only(results), results)
             note(f"{name}: {figure.title}, {sizes_text(results)}")
+            if limit := extent.limit():
+                note(f"{name}: {limit}")
             if not found:
                 note(f"{name}: only {len(results)} of {len(figure.runs())} methods are there")
                 continue
@@ -128,6 +131,8 @@ def _check(chosen: Chosen) -> None:
     the_device(chosen.get("device"))
     if "minutes" in chosen:
         validation.real("minutes", chosen["minutes"], validation.POSITIVE)
+    if chosen.get("force") and "minutes" in chosen:
+        raise ValueError("--force and --minutes exclude each other: a forced run begins anew")
     idle = [name for name in HOW if name in chosen] if chosen.get("no_train") else []
     if idle:
         raise ValueError(f"--no-train leaves nothing to do for --{idle[0]}")

@@ -64,7 +64,19 @@ def _merge(source: Path, out: Path, note: Callable[[str], None]) -> Merged:
             continue
         merged.copied += copied
         merged.left_alone += not copied
+    for path in sorted(source.glob("*/checkpoints/*.pt")):
+        merged.copied += _first_epoch(path, out / path.relative_to(source))
     return merged
+
+
+def _first_epoch(path: Path, target: Path) -> bool:
+    """Copy the checkpoint of a run that was stopped in its first epoch, where there is none."""
+    runs = [runs_folder(each.parents[2], each.parents[1].name) for each in (path, target)]
+    begun = any((folder / f"{path.stem}{parquet.ENDING}").exists() for folder in runs)
+    if begun or target.exists():
+        return False
+    write_atomically(target, lambda part: shutil.copyfile(path, part))
+    return True
 
 
 def _grows(path: Path) -> bool:
@@ -121,12 +133,10 @@ def _training(path: Path, target: Path, note: Callable[[str], None]) -> bool:
 
 
 def _checkpoint(run: TrainingSpec, source: TrainingStore, store: TrainingStore) -> None:
-    """The one that belongs to the run; without one, none: the old one is another run's."""
+    """The one that belongs to the run; without one the older stays, which has its own history."""
     path, target = source.checkpoint(run), store.checkpoint(run)
     if path.exists():
         write_atomically(target, lambda part: shutil.copyfile(path, part))
-    else:
-        target.unlink(missing_ok=True)
 
 
 def _same(one: Stored, other: Stored) -> bool:

@@ -5,10 +5,11 @@ ask for them than a GPU to run them. The optimizers are the same ones; only who 
 is different:
 
 - all but the line search: forward, backward and step are one graph, and nothing waits for the GPU;
-- the line search: one graph for forward and backward with the first trial's point, one for a
-  trial and one for the update. The host reads one small tensor a trial, and decides.
+- the line search: one graph for what goes before, one for forward and backward, one for a trial
+  and one for the update. The host reads one small tensor a trial, and decides.
 """
 
+import operator
 from functools import cache
 from typing import Any
 
@@ -19,11 +20,7 @@ from torch.optim import Optimizer
 from heavystep import validation
 from heavystep.optim.base import HeavyBall
 from heavystep.optim.closure import Closure
-from heavystep.optim.recordable import Action, step_of
-
-
-def _nothing() -> None:
-    pass
+from heavystep.optim.recordable import Action, nothing, step_of
 
 
 class CapturedStep:
@@ -35,8 +32,10 @@ class CapturedStep:
     They read and write the tensors that they were recorded with: copy each batch into the same
     memory. The memory of a model or an optimizer may not be exchanged either; loading a state and
     changing an option (a learning rate, say) are noticed and recorded anew, which takes about as
-    long as a few steps. A learning rate that changes at every step should be a tensor. Hooks of the
-    optimizer, such as a :class:`~heavystep.Recorder`'s, would not be called, and are refused.
+    long as a few steps. A learning rate that changes at every step should be a tensor on the GPU.
+    What else a forward depends on, such as ``train()`` and ``eval()``, must stay as it was recorded
+    (or call :meth:`forget`). Hooks of the optimizer, such as a :class:`~heavystep.Recorder`'s,
+    would not be called, and are refused.
 
     Args:
         optimizer: of this package, or one of torch that can be captured, such as ``SGD``.
@@ -61,8 +60,8 @@ class CapturedStep:
         optimizer: Optimizer,
         closure: Closure,
         *,
-        prepare: Action = _nothing,
-        report: Action = _nothing,
+        prepare: Action = nothing,
+        report: Action = nothing,
         warmup: int = 3,
     ) -> None:
         validation.integer("warmup", warmup, least=1)
@@ -70,7 +69,7 @@ class CapturedStep:
         self._step = step_of(optimizer, closure, prepare, report)
         self._warmup = warmup
         self._calls = 0
-        self._recorded_with: object = None
+        self._recorded_with: _Constants | None = None
         optimizer.register_load_state_dict_post_hook(lambda _: self.forget())
 
     def __call__(self) -> Any:
@@ -86,17 +85,22 @@ class CapturedStep:
                 "a CapturedStep is for one process, and there are several: call the optimizer's "
                 "step, or give it a process_group of this process alone"
             )
-        if _device(self._optimizer).type != "cuda":
+        device = _device(self._optimizer)
+        if device.type != "cuda":
             return self._step.take()
-        options = _options(self._optimizer)
-        if self._recorded_with is not None and self._recorded_with != options:
+        with torch.cuda.device(device):
+            return self._take_on(device)
+
+    def _take_on(self, device: torch.device) -> Any:
+        recorded = self._recorded_with
+        if recorded is not None and not recorded.equals(_Constants(self._optimizer)):
             self.forget()
         if self._calls < self._warmup:
             self._calls += 1
-            return self._warm_up()
+            return self._warm_up(device)
         if self._recorded_with is None:
             self._record()
-            self._recorded_with = _options(self._optimizer)
+            self._recorded_with = _Constants(self._optimizer)
         return self._step.take()
 
     def forget(self) -> None:
@@ -113,9 +117,9 @@ class CapturedStep:
                 "say): remove them, or call the optimizer yourself"
             )
 
-    def _warm_up(self) -> Any:
+    def _warm_up(self, device: torch.device) -> Any:
         """A step as it is, on a stream of its own as recording asks for."""
-        current, side = torch.cuda.current_stream(), _side_stream()
+        current, side = torch.cuda.current_stream(), _side_stream(device)
         side.wait_stream(current)
         with torch.cuda.stream(side):
             loss = self._step.take()
@@ -123,6 +127,7 @@ class CapturedStep:
         return loss
 
     def _record(self) -> None:
+        self._step.settle()
         # One pool: what a part leaves for the next stays alive, all else is shared.
         pool = torch.cuda.graph_pool_handle()
         for part in self._step.parts:
@@ -133,9 +138,9 @@ class CapturedStep:
 
 
 @cache
-def _side_stream() -> Any:
-    # One for all: libraries keep work space for every stream that they have seen.
-    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
+def _side_stream(device: torch.device) -> Any:
+    # One for all steps: libraries keep work space for every stream that they have seen.
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def _device(optimizer: Optimizer) -> torch.device:
@@ -143,13 +148,25 @@ def _device(optimizer: Optimizer) -> torch.device:
     return device
 
 
-def _options(optimizer: Optimizer) -> list[Any]:
-    """What a recorded step has as constants; a tensor is read anew and has to stay in place."""
-    constants: list[Any] = [optimizer.param_groups[0]["params"][0].data_ptr()]
-    for group in optimizer.param_groups:
-        for name, value in group.items():
-            if isinstance(value, Tensor):
-                constants.append(id(value))
-            elif name not in ("params", "last_step"):  # the second is a line search's memory
-                constants.append(value)
-    return constants
+class _Constants:
+    """What a recorded step cannot see changing: numbers, and where tensors are.
+
+    A tensor on the GPU is read anew at each step and has to stay in place. One on the CPU is a
+    number to a graph.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._numbers: list[Any] = [optimizer.param_groups[0]["params"][0].data_ptr()]
+        self._tensors: list[Tensor] = []
+        for group in optimizer.param_groups:
+            for name, value in group.items():
+                if isinstance(value, Tensor) and value.is_cuda:
+                    self._tensors.append(value)
+                elif name not in ("params", "last_step"):  # the second is a line search's memory
+                    self._numbers.append(value.item() if isinstance(value, Tensor) else value)
+
+    def equals(self, other: "_Constants") -> bool:
+        """Whether what was recorded with one is right with the other."""
+        same = len(self._tensors) == len(other._tensors)
+        same = same and all(map(operator.is_, self._tensors, other._tensors))
+        return same and self._numbers == other._numbers

@@ -20,6 +20,10 @@ Action = Callable[[], object]
 """Work on tensors that stay in place, to be done again and again."""
 
 
+def nothing() -> None:
+    """No work."""
+
+
 class Part:
     """Work that is done as it is, or replayed once there is a graph of it."""
 
@@ -42,6 +46,9 @@ class Step(Protocol):
 
     def take(self) -> Any:
         """Take it, and return the loss before it."""
+
+    def settle(self) -> None:
+        """Make what must not be made while recording, because each replay would make it again."""
 
 
 def step_of(optimizer: Optimizer, closure: Closure, prepare: Action, report: Action) -> Step:
@@ -68,6 +75,9 @@ class Whole:
         self._train()
         return self._loss
 
+    def settle(self) -> None:
+        """Nothing is left to make: a step has been taken, if only to be refused on the device."""
+
     def _once(self) -> None:
         self._prepare()
         loss = _evaluated(self._optimizer, self._closure)
@@ -90,7 +100,7 @@ class Searched:
         self, optimizer: SHBArmijo, closure: Closure, prepare: Action, report: Action
     ) -> None:
         self._optimizer, self._closure = optimizer, closure
-        self._prepare, self._report = prepare, report
+        self._report = report
         dtype, device = optimizer._scalar_format()
         self._trial, self._step = (torch.zeros((), dtype=dtype, device=device) for _ in range(2))
         self._yes = torch.ones((), dtype=torch.bool, device=device)
@@ -98,9 +108,13 @@ class Searched:
         self._before = [buffer.detach().clone() for buffer in self._buffers]
         self._after = [buffer.detach().clone() for buffer in self._buffers]
         self._streams = RandomStreams(device)
+        # Apart from the evaluation, so that trials can begin with the random numbers of that.
+        self._prepare = Part(prepare)
         self._evaluate, self._try = Part(self._evaluated), Part(self._tried)
         self._update = Part(self._updated)
         self.parts: tuple[Part, ...] = (self._evaluate, self._try, self._update)
+        if prepare is not nothing:  # of which there is no graph
+            self.parts = (self._prepare, *self.parts)
         self._sample: Any = None
         self._origin: list[Tensor] = []
         self._numbers: Any = None
@@ -109,9 +123,11 @@ class Searched:
 
     def take(self) -> float:
         """Take the step, whatever number of trials it needs."""
-        optimizer, before = self._optimizer, self._streams.state()
+        optimizer = self._optimizer
         optimizer._check_groups()
         optimizer._opt_called = True  # type: ignore[attr-defined]  # what schedulers look at
+        self._prepare()
+        before = self._streams.state()
         self._evaluate()
         after = self._streams.state()
         try:
@@ -129,6 +145,11 @@ class Searched:
         optimizer._report(decision)
         self._report()
         return self._returned
+
+    def settle(self) -> None:
+        """Displacements, which are not there if the host refused every batch so far."""
+        for active in self._sample.groups:
+            self._optimizer._displacements(active)
 
     def _searched(self, sample: Sample, streams: list[Tensor]) -> Decision:
         def read(trial: float) -> list[float]:
@@ -151,7 +172,6 @@ class Searched:
 
     def _evaluated(self) -> None:
         self._sample = None  # the last gradients: their memory is wanted for the new ones
-        self._prepare()
         put_back(self._before, self._buffers)
         loss = _evaluated(self._optimizer, self._closure)
         put_back(self._after, self._buffers)
@@ -167,6 +187,7 @@ class Searched:
         foreach = self._optimizer._foreach
         heavy_ball(sample.params, sample.grads, None, along_gradient, foreach)
         put_back(self._buffers, self._before)
+        torch.clear_autocast_cache()  # an outer autocast keeps casts at another point
         loss = checked_loss(self._closure(), "the closure's return value")
         dtype, device = self._trial.dtype, self._trial.device
         loss = self._optimizer._loss_share(loss, sample.groups, dtype, device)

@@ -1,11 +1,13 @@
 """Checkpoints: written whole or not at all, and refused by any other run."""
 
+import hashlib
 import json
 import pickle
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from heavystep.files import write_atomically
 
@@ -20,7 +22,8 @@ def save(path: Path, run: str, state: dict[str, Any]) -> None:
         run: JSON of everything that decides how the run goes on.
         state: of tensors, numbers, texts, lists and dicts.
     """
-    content = {"format": FORMAT, "run": run, "state": state}
+    state = _on_cpu(state)
+    content = {"format": FORMAT, "run": run, "state": state, "sha256": _digest(state)}
     write_atomically(path, lambda part: torch.save(content, part))
 
 
@@ -41,7 +44,7 @@ def load(path: Path, run: str) -> dict[str, Any] | None:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
         found, state = str(content["run"]), dict(content["state"])
-        known = content["format"] == FORMAT
+        known, whole = content["format"] == FORMAT, content["sha256"] == _digest(state)
     except (
         OSError,
         RuntimeError,
@@ -52,6 +55,8 @@ def load(path: Path, run: str) -> dict[str, Any] | None:
         pickle.PickleError,
     ):
         raise ValueError(f"{path} is no whole checkpoint: remove it to begin again") from None
+    if not whole:
+        raise ValueError(f"{path} is damaged: remove it to begin again")
     if not known:
         raise ValueError(f"{path} is a checkpoint of another version: remove it to begin again")
     if found != run:
@@ -59,6 +64,40 @@ def load(path: Path, run: str) -> dict[str, Any] | None:
             f"{path} is a checkpoint of another configuration: {_differences(found, run)}"
         )
     return state
+
+
+def _on_cpu(value: Any) -> Any:
+    """The same with all tensors on the CPU."""
+    if isinstance(value, Tensor):
+        return value.detach().cpu()
+    if isinstance(value, dict):
+        return {name: _on_cpu(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_on_cpu(inner) for inner in value]
+    return value
+
+
+def _digest(value: Any) -> str:
+    """Hash of everything in a state: torch does not notice a bit that has changed."""
+    digest = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if isinstance(value, Tensor):
+            digest.update(f"{value.dtype}{tuple(value.shape)}".encode())
+            digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        elif isinstance(value, dict):
+            for name, inner in value.items():
+                digest.update(f"{name!r}:".encode())
+                add(inner)
+        elif isinstance(value, (list, tuple)):
+            digest.update(f"[{len(value)}".encode())
+            for inner in value:
+                add(inner)
+        else:
+            digest.update(repr(value).encode())
+
+    add(value)
+    return digest.hexdigest()
 
 
 def _differences(found: str, wanted: str) -> str:

@@ -12,7 +12,6 @@ from torch.optim import Optimizer
 
 from heavystep.arrays import Array
 from heavystep.optim import CapturedStep, SHBArmijo, StepInfo
-from heavystep.optim.replay import RandomStreams
 from heavystep.training.history import EpochRow, History
 from heavystep.training.images import Colours, DeviceImages, colours, epoch_plan
 from heavystep.training.meter import Meter
@@ -201,12 +200,17 @@ class Trainer:
         loss, accuracy = (sums / self._test.count).tolist()
         return loss, accuracy
 
+    def _streams(self) -> dict[str, Tensor]:
+        """Random streams: the CPU's and this GPU's, not those of others that may be here."""
+        gpu = {"gpu": torch.cuda.get_rng_state(self.device)} if self._gpu else {}
+        return {"cpu": torch.get_rng_state(), **gpu}
+
     def state_dict(self) -> dict[str, Any]:
         """All that a run needs to go on as if it had never stopped."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "streams": RandomStreams(self.device).state(),
+            "streams": self._streams(),
             "meter": self.meter.state_dict(),
             "history": [list(row) for row in self.history],
             "done": self._done,
@@ -217,7 +221,9 @@ class Trainer:
         """Go on from what :meth:`state_dict` returned."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
-        RandomStreams(self.device).restore([stream.cpu() for stream in state["streams"]])
+        torch.set_rng_state(state["streams"]["cpu"])
+        if self._gpu:
+            torch.cuda.set_rng_state(state["streams"]["gpu"], self.device)
         self.meter.load_state_dict(state["meter"])
         self.history = [EpochRow(*row) for row in state["history"]]
         self._done, self._seconds = state["done"], state["seconds"]
