@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 
 import torch
 from torch import distributed, nn
@@ -114,12 +115,10 @@ def messages(dtype, rank, ranks):
 def main(how, dtype, out):
     distributed.init_process_group("gloo")
     rank, ranks, dtype = distributed.get_rank(), distributed.get_world_size(), getattr(torch, dtype)
-    special = {"bad": bad, "messages": messages}
-    if how in special:
-        found = special[how](dtype, rank, ranks)
-    else:
-        found = trained(how, dtype, rank, ranks)
-    torch.save(found, os.path.join(out, f"{rank}.pt"))
+    jobs = {"bad": bad, "messages": messages}
+    job = jobs.get(how, partial(trained, how))
+    torch.save(job(dtype, rank, ranks), os.path.join(out, f"{rank}.pt"))
+    distributed.barrier()  # a rank that leaves early closes connections that others still use
     distributed.destroy_process_group()
 
 
