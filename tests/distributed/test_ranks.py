@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 import heavystep
-from training import loss_of, make_batches, make_net
+from training import flat, loss_of, make_batches, make_net
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -87,6 +88,37 @@ def test_messages_of_a_step(tmp_path):
         for messages, trials in rank["SHBArmijo"]:
             assert messages == [(2,)] + [(1,)] * trials
             assert trials > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo", "SLS"])
+def test_checkpoints_for_another_number_of_ranks(name, tmp_path):
+    """2 -> 1 -> 4."""
+    taken = []
+    for ranks in (2, 1, 4):
+        found = torchrun(ranks, f"stretch {name}", "float64", tmp_path)
+        taken += found[0]["taken"]
+    assert found[0]["done"] == worker.STEPS
+    net = make_net(dtype=torch.float64)
+    opt = worker.make(name, net.parameters())
+    expected = worker.train(net, opt, make_batches(worker.STEPS, dtype=torch.float64))
+    torch.testing.assert_close(found[0]["parameters"], worker.whole(net), rtol=0.0, atol=1e-12)
+    assert [trials for *_, trials in taken] == [trials for *_, trials in expected]
+
+
+@pytest.mark.parametrize("name", [*worker.OPTIONS])
+def test_state_is_made_when_a_checkpoint_asks_for_it(name):
+    net = make_net()
+    opt = worker.make(name, net.parameters())
+    state = get_optimizer_state_dict(net, opt)
+    before = flat(net).clone()
+    assert torch.equal(flat(net), before)
+    momentum = opt.param_groups[0]["momentum"]
+    assert len(state["state"]) == (len(list(net.parameters())) if momentum else 0)
+    if "loss" not in name and name != "SHB":
+        opt.step(lambda: loss_of(net, make_batches(1)[0]))
+        with pytest.raises(ValueError, match="needs the loss"):
+            opt.step()
 
 
 def test_one_process_sends_nothing(monkeypatch):

@@ -6,6 +6,13 @@ from functools import partial
 
 import torch
 from torch import distributed, nn
+from torch.distributed import checkpoint
+from torch.distributed.checkpoint.state_dict import (
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -112,10 +119,32 @@ def messages(dtype, rank, ranks):
     return found
 
 
+def stretch(name, dtype, rank, ranks, out):
+    """Go on from the checkpoint, if there is one, to the next stop."""
+    folder = os.path.join(out, "checkpoint")
+    net = wrapped(make_net(dtype=dtype), "fsdp root")
+    opt = make(name, net.parameters())
+    begin = 0
+    if os.path.exists(folder):
+        state = {"net": get_model_state_dict(net), "opt": get_optimizer_state_dict(net, opt)}
+        state["done"] = 0
+        checkpoint.load(state, checkpoint_id=folder)
+        set_model_state_dict(net, state["net"])
+        set_optimizer_state_dict(net, opt, state["opt"])
+        begin = state["done"]
+    end = min(begin + 3, STEPS)
+    batches = [share(batch, rank, ranks) for batch in make_batches(STEPS, dtype=dtype)]
+    taken = train(net, opt, batches[begin:end])
+    state = {"net": get_model_state_dict(net), "opt": get_optimizer_state_dict(net, opt)}
+    checkpoint.save({**state, "done": end}, checkpoint_id=folder)
+    return {"taken": taken, "parameters": whole(net), "done": end}
+
+
 def main(how, dtype, out):
     distributed.init_process_group("gloo")
     rank, ranks, dtype = distributed.get_rank(), distributed.get_world_size(), getattr(torch, dtype)
     jobs = {"bad": bad, "messages": messages}
+    jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in OPTIONS}
     job = jobs.get(how, partial(trained, how))
     torch.save(job(dtype, rank, ranks), os.path.join(out, f"{rank}.pt"))
     distributed.barrier()  # a rank that leaves early closes connections that others still use

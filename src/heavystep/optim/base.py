@@ -60,6 +60,9 @@ class HeavyBall(CheckedGroups):
         Returns:
             The loss, detached.
         """
+        if closure is None and loss is None and self._only_wants_state():
+            self._make_state()
+            return None
         self._one_source(closure, loss)
         self._check_groups()
         returned, sample = self._evaluate(closure, loss)
@@ -80,6 +83,18 @@ class HeavyBall(CheckedGroups):
             returned = None if loss is None else checked_loss(loss, "loss")
             returned = returned.detach() if isinstance(returned, Tensor) else returned
         return returned, self._sample(returned)
+
+    def _only_wants_state(self) -> bool:
+        """Whether a step of length 0 is asked for before the first one.
+
+        torch.distributed.checkpoint does so, without a loss, to find out what state there is.
+        """
+        return not self.state and all(float(group["lr"]) == 0.0 for group in self.param_groups)
+
+    def _make_state(self) -> None:
+        """The state that a step finds or makes."""
+        for group in self.param_groups:
+            self._displacements(self._active(group))
 
     def _one_source(self, closure: Closure | None, loss: Any) -> None:
         if closure is None and loss is None:

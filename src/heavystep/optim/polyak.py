@@ -99,6 +99,11 @@ class SHBPolyak(AdaptiveHeavyBall):
         capped = accepted & (step == cap)
         return Decision(step, accepted, capped, sample.loss, sample.grad_sqnorm)
 
+    def _make_state(self) -> None:
+        super()._make_state()
+        dtype, device = self._scalar_format()
+        self._last_step(torch.zeros((), dtype=dtype, device=device))
+
     def _last_step(self, like: Tensor) -> Tensor:
         last_step = self._options["last_step"]
         if not isinstance(last_step, Tensor):
