@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 
 from heavystep.experiments.parquet import DamagedError
-from heavystep.experiments.tensorboard import Log
+from heavystep.experiments.tensorboard_log import Log
 from heavystep.experiments.training_setup import (
     advice,
     chosen_kernels,
