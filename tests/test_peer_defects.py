@@ -34,7 +34,7 @@ CHANGED = {
 }
 """For each argument a value that must show in the run."""
 
-NO_EFFECT_ON_STEPS = {"params", "foreach", "buffers"}
+NO_EFFECT_ON_STEPS = {"params", "foreach", "buffers", "process_group"}
 
 
 def trajectory(case, **options):

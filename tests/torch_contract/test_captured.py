@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, SHBArmijo, SHBPolyak
+from heavystep.optim.ranks import Ranks
 from training import flat, loss_of, make_batches, make_net
 
 DEVICES = [
@@ -285,6 +286,14 @@ def test_schedulers_work_as_ever(name):
         for scheduler in schedulers:
             scheduler.step()
     torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
+def test_several_processes_are_refused(name, monkeypatch):
+    run = Run(MAKERS[name], "cpu")
+    monkeypatch.setattr(Ranks, "count", 2)
+    with pytest.raises(ValueError, match=r"for one process, and there are several"):
+        run.captured()()
 
 
 @pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])

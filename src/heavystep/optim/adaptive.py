@@ -28,12 +28,12 @@ class AdaptiveHeavyBall(HeavyBall):
     }
     _optional: ClassVar[frozenset[str]] = frozenset({"steps_per_epoch"})
 
-    def __init__(self, params: ParamsT, defaults: Group) -> None:
+    def __init__(self, params: ParamsT, defaults: Group, process_group: Any = None) -> None:
         if defaults["steps_per_epoch"] == "auto":
             practical = defaults["scaling"] == "practical"
             defaults["steps_per_epoch"] = PRACTICAL_STEPS_PER_EPOCH if practical else None
         defaults["last_step"] = FIRST_STEP
-        super().__init__(params, defaults)
+        super().__init__(params, defaults, process_group)
 
     def _check_options(self, options: Group) -> None:
         super()._check_options(options)

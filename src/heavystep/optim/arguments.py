@@ -33,6 +33,8 @@ _TEXTS = {
     "tolerance of four times that. None takes the coarsest format in sight: parameters, loss and "
     "an autocast around ``step``. An autocast inside the closure cannot be seen: give 2**-8 for "
     "bfloat16.",
+    "process_group": "the processes that train one model together: their losses are averaged and "
+    "all take the same step. None: all of torch.distributed, if it is initialised.",
     "foreach": "multi-tensor kernels (None or True), or one tensor after another (False).",
 }
 

@@ -12,10 +12,9 @@ from torch.optim.optimizer import ParamsT
 from heavystep import validation
 from heavystep.optim.adaptive import AdaptiveHeavyBall, Auto
 from heavystep.optim.arguments import documented
-from heavystep.optim.base import Decision, Sample
 from heavystep.optim.closure import Closure
 from heavystep.optim.options import Group
-from heavystep.optim.torch_primitives import as_scalar
+from heavystep.optim.sample import Decision, Sample
 from heavystep.optim.trials import ParameterCopies, TrialPoints
 from heavystep.rules import (
     ArmijoSearch,
@@ -32,7 +31,7 @@ Buffers = Iterable[Tensor] | Callable[[], Iterable[Tensor]]
 @documented(
     "params", "lr", "momentum", "c", "max_step", "decrease_factor", "lower_bound", "scaling",
     "steps_per_epoch", "growth", "max_trials", "weight_decay", "decay", "buffers", "loss_eps",
-    "foreach",
+    "foreach", "process_group",
     c="sufficient decrease constant c, in (0, 1).",
     lower_bound="a lower bound l of the sampled loss, or None. With one (0 for cross-entropy), "
     "trials that cannot succeed are not evaluated; the accepted step is the same to the bit. "
@@ -96,6 +95,7 @@ class SHBArmijo(AdaptiveHeavyBall):
         buffers: Buffers | None = None,
         loss_eps: float | None = None,
         foreach: bool | None = None,
+        process_group: Any = None,
     ) -> None:
         self._buffers = checked_buffers(buffers)
         self._copies = ParameterCopies()
@@ -117,6 +117,7 @@ class SHBArmijo(AdaptiveHeavyBall):
                 "loss_eps": loss_eps,
                 "foreach": foreach,
             },
+            process_group,
         )
 
     def _one_source(self, closure: Closure | None, loss: Any) -> None:
@@ -201,8 +202,11 @@ class SHBArmijo(AdaptiveHeavyBall):
 
     def _trial_loss(self, sample: Sample, trials: TrialPoints, trial: float) -> float:
         dtype, device = sample.grad_sqnorm.dtype, sample.grad_sqnorm.device
-        loss = trials.loss_at(trial, lambda: self._decay_term(sample.groups, dtype))
-        return as_scalar(loss, dtype, device).item()
+        share = trials.loss_at(
+            trial, lambda loss: self._loss_share(loss, sample.groups, dtype, device)
+        )
+        (loss,) = self._ranks.total(share)
+        return loss.item()
 
     def _warn_if_failed(self, test: ArmijoTest, search: ArmijoSearch) -> None:
         if search.trials:

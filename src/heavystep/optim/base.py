@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,54 +11,11 @@ from torch.optim.optimizer import ParamsT
 from heavystep.optim.closure import Closure, checked_loss, evaluate_with_gradients
 from heavystep.optim.info import StepInfo
 from heavystep.optim.options import CheckedGroups, Group, plain_numbers
+from heavystep.optim.ranks import Ranks, local, whole
+from heavystep.optim.sample import Active, Decision, Sample
 from heavystep.optim.torch_primitives import as_scalar
-from heavystep.optim.trials import TrialPoints
-from heavystep.optim.vectors import Update, heavy_ball, squared_norm, state_dtype
+from heavystep.optim.vectors import Update, heavy_ball, state_dtype
 from heavystep.rules import where
-
-
-class Active(NamedTuple):
-    """A parameter group reduced to the parameters that have a gradient."""
-
-    group: Group
-    params: list[Tensor]
-    grads: list[Tensor]
-
-
-class Sample(NamedTuple):
-    """Loss and gradient of one batch, as the rule sees them."""
-
-    groups: list[Active]
-    loss: Tensor | None
-    grad_sqnorm: Tensor
-    loss_dtype: torch.dtype
-    """The format in which the loss was handed over."""
-    trials: TrialPoints | None = None
-    """Where the loss can be evaluated again, for rules that search."""
-
-    @property
-    def params(self) -> list[Tensor]:
-        """All parameters that have a gradient."""
-        return [param for active in self.groups for param in active.params]
-
-    @property
-    def grads(self) -> list[Tensor]:
-        """Their gradients, in the same order."""
-        return [grad for active in self.groups for grad in active.grads]
-
-
-class Decision(NamedTuple):
-    """What a rule decided and on what: 0-dim tensors, or numbers where the host decided.
-
-    The fields are those of :class:`StepInfo`; ``base_step`` counts only if accepted.
-    """
-
-    base_step: Any
-    accepted: Any
-    capped: Any
-    loss: Any
-    grad_sqnorm: Any
-    trials: int = 0
 
 
 class HeavyBall(CheckedGroups):
@@ -72,8 +29,9 @@ class HeavyBall(CheckedGroups):
     :math:`\gamma_k`; everything else is here.
     """
 
-    def __init__(self, params: ParamsT, defaults: Group) -> None:
+    def __init__(self, params: ParamsT, defaults: Group, process_group: Any = None) -> None:
         defaults = plain_numbers(defaults)
+        self._ranks = Ranks(process_group)
         self._check_options(defaults)
         # In a dict, because a compiled step cannot set an attribute of its optimizer.
         self._outcome: dict[str, Any] = {}
@@ -102,6 +60,9 @@ class HeavyBall(CheckedGroups):
         Returns:
             The loss, detached.
         """
+        if closure is None and loss is None and self._only_wants_state():
+            self._make_state()
+            return None
         self._one_source(closure, loss)
         self._check_groups()
         returned, sample = self._evaluate(closure, loss)
@@ -122,6 +83,18 @@ class HeavyBall(CheckedGroups):
             returned = None if loss is None else checked_loss(loss, "loss")
             returned = returned.detach() if isinstance(returned, Tensor) else returned
         return returned, self._sample(returned)
+
+    def _only_wants_state(self) -> bool:
+        """Whether a step of length 0 is asked for before the first one.
+
+        torch.distributed.checkpoint does so, without a loss, to find out what state there is.
+        """
+        return not self.state and all(float(group["lr"]) == 0.0 for group in self.param_groups)
+
+    def _make_state(self) -> None:
+        """The state that a step finds or makes."""
+        for group in self.param_groups:
+            self._displacements(self._active(group))
 
     def _one_source(self, closure: Closure | None, loss: Any) -> None:
         if closure is None and loss is None:
@@ -144,9 +117,15 @@ class HeavyBall(CheckedGroups):
 
     def _sample(self, loss: Any) -> Sample:
         groups = [self._active(group) for group in self.param_groups]
-        grads = [grad for active in groups for grad in active.grads]
         dtype, device = self._scalar_format()
-        value = None if loss is None else as_scalar(loss, dtype, device)
+        grads = [grad for active in groups for grad in active.grads]
+        sqnorm = as_scalar(self._ranks.sqnorm_share(grads, dtype, self._foreach), dtype, device)
+        value = None
+        if loss is None:
+            (sqnorm,) = self._ranks.total(sqnorm)
+        else:
+            share = self._loss_share(loss, groups, dtype, device)
+            value, sqnorm = self._ranks.total(share, sqnorm)
         if not grads:
             warnings.warn(
                 "no parameter has a gradient and nothing was updated: was backward() called, "
@@ -154,12 +133,16 @@ class HeavyBall(CheckedGroups):
                 RuntimeWarning,
                 stacklevel=6,  # the line that calls step()
             )
-            return Sample(groups, value, torch.zeros((), dtype=dtype, device=device), dtype)
-        if value is not None:
-            value = value + self._decay_term(groups, dtype)
         has_format = isinstance(loss, Tensor) and loss.is_floating_point()
-        loss_dtype = loss.dtype if has_format else dtype
-        return Sample(groups, value, squared_norm(grads, dtype, self._foreach), loss_dtype)
+        loss_dtype = loss.dtype if has_format and grads else dtype
+        return Sample(groups, value, sqnorm, loss_dtype)
+
+    def _loss_share(
+        self, loss: Any, groups: list[Active], dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
+        """What this process adds to the objective: its part of the mean loss and of the decay."""
+        share = self._ranks.share(as_scalar(whole(loss), dtype, device))
+        return share + self._decay_term(groups, dtype)
 
     def _active(self, group: Group) -> Active:
         """Parameters with a gradient; weight decay in the objective is part of it."""
@@ -181,15 +164,13 @@ class HeavyBall(CheckedGroups):
         return Active(group, params, grads)
 
     def _decay_term(self, groups: list[Active], dtype: torch.dtype) -> Tensor | float:
-        """The part (lambda/2) ||theta||^2 of the objective, at the present parameters."""
-        terms = [
-            0.5 * active.group["weight_decay"] * squared_norm(active.params, dtype, self._foreach)
-            for active in groups
-            if active.params
-            and active.group["decay"] == "objective"
-            and active.group["weight_decay"]
-        ]
-        return torch.stack(terms).sum() if terms else 0.0
+        """This process's part of (lambda/2) ||theta||^2, at the present parameters."""
+        total: Tensor | float = 0.0
+        for group, params, _ in groups:
+            if params and group["decay"] == "objective" and group["weight_decay"]:
+                sqnorm = self._ranks.sqnorm_share(params, dtype, self._foreach)
+                total = total + 0.5 * group["weight_decay"] * sqnorm
+        return total
 
     def _apply(self, sample: Sample, decision: Decision) -> None:
         accepted = decision.accepted
@@ -211,7 +192,8 @@ class HeavyBall(CheckedGroups):
             shrink=1.0 - step * group["weight_decay"] if decoupled else None,
             accepted=accepted,
         )
-        heavy_ball(active.params, active.grads, self._displacements(active), update, self._foreach)
+        displacements = self._displacements(active)
+        heavy_ball(active.places, active.slopes, displacements, update, self._foreach)
 
     def _report(self, decision: Decision) -> None:
         base_step, grad_sqnorm = decision.base_step, decision.grad_sqnorm
@@ -237,7 +219,7 @@ class HeavyBall(CheckedGroups):
                 else:  # the model was moved
                     displacement = displacement.to(param.device, dtype)
                 state["displacement"] = displacement
-            displacements.append(displacement)
+            displacements.append(local(displacement))
         return displacements
 
     @property
@@ -252,7 +234,8 @@ class HeavyBall(CheckedGroups):
         return torch.float64 if wide else torch.float32, device
 
     def __getstate__(self) -> Group:
-        return {**super().__getstate__(), "_outcome": self._outcome}
+        # A process group cannot leave its process.
+        return {**super().__getstate__(), "_outcome": self._outcome, "_ranks": Ranks()}
 
     def __setstate__(self, state: Group) -> None:
         super().__setstate__(state)

@@ -1,5 +1,7 @@
 """The momentum-free methods that the paper compares with."""
 
+from typing import Any
+
 from torch.optim.optimizer import ParamsT
 
 from heavystep.optim.adaptive import Auto
@@ -16,6 +18,7 @@ _RESET = (
 @documented(
     "params", "lr", "c", "max_step", "lower_bound", "steps_per_epoch", "growth", "weight_decay",
     "decay", "foreach",
+    "process_group",
     c="divisor c of the Polyak ratio, > 0.",
     steps_per_epoch=_RESET,
 )  # fmt: skip
@@ -40,6 +43,7 @@ class SPS(SHBPolyak):
         weight_decay: float = 0.0,
         decay: str = "decoupled",
         foreach: bool | None = None,
+        process_group: Any = None,
     ) -> None:
         super().__init__(
             params,
@@ -54,12 +58,14 @@ class SPS(SHBPolyak):
             weight_decay=weight_decay,
             decay=decay,
             foreach=foreach,
+            process_group=process_group,
         )
 
 
 @documented(
     "params", "lr", "c", "max_step", "decrease_factor", "lower_bound", "steps_per_epoch",
     "growth", "max_trials", "weight_decay", "decay", "buffers", "loss_eps", "foreach",
+    "process_group",
     c="sufficient decrease constant c, in (0, 1).",
     lower_bound="a lower bound l of the sampled loss, or None; see :class:`SHBArmijo`.",
     steps_per_epoch=_RESET,
@@ -91,6 +97,7 @@ class SLS(SHBArmijo):
         buffers: Buffers | None = None,
         loss_eps: float | None = None,
         foreach: bool | None = None,
+        process_group: Any = None,
     ) -> None:
         super().__init__(
             params,
@@ -109,4 +116,5 @@ class SLS(SHBArmijo):
             buffers=buffers,
             loss_eps=loss_eps,
             foreach=foreach,
+            process_group=process_group,
         )

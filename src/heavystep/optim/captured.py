@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from heavystep import validation
+from heavystep.optim.base import HeavyBall
 from heavystep.optim.closure import Closure
 from heavystep.optim.recordable import Action, nothing, step_of
 
@@ -79,6 +80,11 @@ class CapturedStep:
             if the optimizer is a line search.
         """
         self._refuse_hooks()
+        if isinstance(self._optimizer, HeavyBall) and self._optimizer._ranks.count > 1:
+            raise ValueError(
+                "a CapturedStep is for one process, and there are several: call the optimizer's "
+                "step, or give it a process_group of this process alone"
+            )
         device = _device(self._optimizer)
         if device.type != "cuda":
             return self._step.take()

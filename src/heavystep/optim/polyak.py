@@ -8,13 +8,14 @@ from torch.optim.optimizer import ParamsT
 
 from heavystep.optim.adaptive import AdaptiveHeavyBall, Auto
 from heavystep.optim.arguments import documented
-from heavystep.optim.base import Decision, Sample
+from heavystep.optim.sample import Decision, Sample
 from heavystep.rules import batch_is_finite, polyak_step, remember_step
 
 
 @documented(
     "params", "lr", "momentum", "c", "max_step", "lower_bound", "scaling", "steps_per_epoch",
     "growth", "weight_decay", "decay", "foreach",
+    "process_group",
     c="divisor c of the Polyak ratio, > 0.",
 )  # fmt: skip
 class SHBPolyak(AdaptiveHeavyBall):
@@ -62,6 +63,7 @@ class SHBPolyak(AdaptiveHeavyBall):
         weight_decay: float = 0.0,
         decay: str = "decoupled",
         foreach: bool | None = None,
+        process_group: Any = None,
     ) -> None:
         super().__init__(
             params,
@@ -78,6 +80,7 @@ class SHBPolyak(AdaptiveHeavyBall):
                 "decay": decay,
                 "foreach": foreach,
             },
+            process_group,
         )
 
     def _decide(self, sample: Sample, lower_bound: Any) -> Decision:
@@ -95,6 +98,11 @@ class SHBPolyak(AdaptiveHeavyBall):
         last_step.copy_(remember_step(last_step, step, accepted))
         capped = accepted & (step == cap)
         return Decision(step, accepted, capped, sample.loss, sample.grad_sqnorm)
+
+    def _make_state(self) -> None:
+        super()._make_state()
+        dtype, device = self._scalar_format()
+        self._last_step(torch.zeros((), dtype=dtype, device=device))
 
     def _last_step(self, like: Tensor) -> Tensor:
         last_step = self._options["last_step"]

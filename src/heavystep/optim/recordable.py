@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from heavystep.optim.armijo import SHBArmijo
-from heavystep.optim.base import Decision, HeavyBall, Sample
+from heavystep.optim.base import HeavyBall
 from heavystep.optim.closure import Closure, checked_loss
 from heavystep.optim.replay import RandomStreams, put_back
+from heavystep.optim.sample import Decision, Sample
 from heavystep.optim.torch_primitives import as_scalar
 from heavystep.optim.vectors import Update, heavy_ball
 from heavystep.rules import armijo_start
@@ -188,11 +189,10 @@ class Searched:
         put_back(self._buffers, self._before)
         torch.clear_autocast_cache()  # an outer autocast keeps casts at another point
         loss = checked_loss(self._closure(), "the closure's return value")
-        loss = loss + self._optimizer._decay_term(sample.groups, self._trial.dtype)
-        losses = [
-            as_scalar(each, self._trial.dtype, self._trial.device) for each in (loss, self._loss)
-        ]
-        self._numbers = torch.stack((losses[0], sample.loss, sample.grad_sqnorm, losses[1]))
+        dtype, device = self._trial.dtype, self._trial.device
+        loss = self._optimizer._loss_share(loss, sample.groups, dtype, device)
+        returned = as_scalar(self._loss, dtype, device)
+        self._numbers = torch.stack((loss, sample.loss, sample.grad_sqnorm, returned))
 
     @torch.no_grad()
     def _updated(self) -> None:

@@ -6,13 +6,15 @@ from typing import Any, ClassVar
 from torch.optim.optimizer import ParamsT
 
 from heavystep.optim.arguments import documented
-from heavystep.optim.base import Decision, HeavyBall, Sample
+from heavystep.optim.base import HeavyBall
 from heavystep.optim.closure import Closure
+from heavystep.optim.sample import Decision, Sample
 from heavystep.rules import batch_is_finite
 
 
 @documented(
     "params", "lr", "momentum", "weight_decay", "decay", "foreach",
+    "process_group",
     lr="the step gamma itself, >= 0; this is the number that the other optimizers choose.",
 )  # fmt: skip
 class SHB(HeavyBall):
@@ -47,6 +49,7 @@ class SHB(HeavyBall):
         *,
         decay: str = "decoupled",
         foreach: bool | None = None,
+        process_group: Any = None,
     ) -> None:
         super().__init__(
             params,
@@ -57,6 +60,7 @@ class SHB(HeavyBall):
                 "decay": decay,
                 "foreach": foreach,
             },
+            process_group,
         )
 
     def _one_source(self, closure: Closure | None, loss: Any) -> None:

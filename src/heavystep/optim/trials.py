@@ -8,27 +8,30 @@ import torch
 from torch import Tensor
 
 from heavystep.optim.closure import Closure, checked_loss
-from heavystep.optim.replay import Replay
+from heavystep.optim.ranks import forget_gathered
+from heavystep.optim.replay import Replay, put_back
 
 
 class ParameterCopies:
     """Memory for one copy of each parameter, kept from step to step."""
 
     def __init__(self) -> None:
-        self._copies: dict[Tensor, Tensor] = {}
+        self._copies: list[Tensor] = []
 
     def of(self, params: list[Tensor]) -> list[Tensor]:
         """Copies of the parameters as they are now."""
-        copies = [self._memory(param) for param in params]
-        torch._foreach_copy_(copies, params)
-        return copies
+        fitting = len(self._copies) == len(params) and all(map(_alike, self._copies, params))
+        if not fitting:
+            self._copies = [torch.empty_like(param) for param in params]
+        put_back(self._copies, params)
+        return self._copies
 
-    def _memory(self, param: Tensor) -> Tensor:
-        copy = self._copies.get(param)
-        same = copy is not None and (copy.device, copy.dtype) == (param.device, param.dtype)
-        if copy is None or not same or copy.shape != param.shape:
-            copy = self._copies[param] = torch.empty_like(param)
-        return copy
+
+def _alike(copy: Tensor, param: Tensor) -> bool:
+    """Whether one tensor can hold the other, in the same order in memory."""
+    return (copy.device, copy.dtype, copy.shape, copy.stride()) == (
+        param.device, param.dtype, param.shape, param.stride()
+    )  # fmt: skip
 
 
 class TrialPoints:
@@ -79,8 +82,8 @@ class TrialPoints:
             param.grad = None
         return self
 
-    def loss_at(self, trial: float, penalty: Callable[[], Any]) -> Any:
-        """The closure's loss at theta_k - trial * g_k, plus ``penalty()`` there."""
+    def loss_at(self, trial: float, objective: Callable[[Any], Tensor]) -> Tensor:
+        """The objective of the closure's loss at theta_k - trial * g_k, taken there."""
         if self._moved:  # from the copy, so that nothing drifts from trial to trial
             torch._foreach_copy_(self._params, self._origin)
         self._moved = True
@@ -88,9 +91,12 @@ class TrialPoints:
         self._replay.rewind()
         # A cast cached by an outer autocast is one of other parameter values.
         torch.clear_autocast_cache()
-        with torch.set_grad_enabled(self._calls_backward):
-            loss = checked_loss(self._closure(), "the closure's return value")
-        return loss + penalty()
+        try:
+            with torch.set_grad_enabled(self._calls_backward):
+                loss = checked_loss(self._closure(), "the closure's return value")
+        finally:
+            forget_gathered(self._owned)
+        return objective(loss)
 
     def __exit__(
         self,

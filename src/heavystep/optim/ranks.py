@@ -1,0 +1,105 @@
+"""Several processes that train one model: what they add up, and what each of them holds.
+
+Every process must take the same step. The loss is therefore the mean over processes, as gradients
+are under data parallelism, and the squared norm a sum over what each process holds of a gradient.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+from heavystep.optim.vectors import squared_norm
+
+
+class Ranks:
+    """The processes of a group; without torch.distributed there is one.
+
+    Args:
+        group: of torch.distributed; None: all processes.
+    """
+
+    def __init__(self, group: Any = None) -> None:
+        self._group = group
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        if not (distributed.is_available() and distributed.is_initialized()):
+            return 1
+        return distributed.get_world_size(self._group)
+
+    def total(self, *parts: Tensor) -> list[Tensor]:
+        """The sum over processes of each 0-dim tensor: one message, and none if there is one."""
+        if self.count == 1:
+            return list(parts)
+        together = torch.stack(parts)
+        distributed.all_reduce(together, group=self._group)
+        return list(together.unbind())
+
+    def share(self, loss: Tensor) -> Tensor:
+        """The part of a process in the mean loss."""
+        count = self.count
+        return loss if count == 1 else loss / count
+
+    def sqnorm_share(
+        self, tensors: Iterable[Tensor], dtype: torch.dtype, foreach: bool
+    ) -> Tensor | float:
+        """The part of a process in the squared norm: their sum over processes is the norm.
+
+        Elements that several processes hold count once.
+        """
+        count, held = self.count, dict[float, list[Tensor]]()
+        for tensor in tensors:
+            held.setdefault(count / shards(tensor), []).append(local(tensor))
+        total: Tensor | float = 0.0
+        for copies, some in held.items():
+            part = squared_norm(some, dtype, foreach)
+            total = total + (part if copies == 1.0 else part / copies)
+        return total
+
+
+def shards(tensor: Tensor) -> int:
+    """Into how many parts, held by different processes, a tensor is cut."""
+    placements: Any = getattr(tensor, "placements", None)
+    if placements is None:
+        return 1
+    mesh: Any = getattr(tensor, "device_mesh", None)
+    return math.prod(mesh.size(d) for d, where in enumerate(placements) if where.is_shard())
+
+
+def local(tensor: Tensor) -> Tensor:
+    """What this process holds of a tensor: of a DTensor its shard, else the tensor itself."""
+    shard: Any = getattr(tensor, "to_local", None)
+    return tensor if shard is None else shard()
+
+
+def forget_gathered(params: Iterable[Tensor]) -> None:
+    """Let go of parameters that FSDP gathered for a forward without a backward.
+
+    It keeps those of a root module for a backward to come, and would use them in the next
+    forward, although the shards have moved since.
+    """
+    sharded = {param for param in params if hasattr(param, "to_local")}
+    if not sharded:
+        return
+    from torch.distributed._composable_state import _module_state_mapping
+    from torch.distributed.fsdp import FSDPModule
+
+    for module in list(_module_state_mapping):
+        if isinstance(module, FSDPModule) and sharded.intersection(_parameters(module)):
+            module.reshard()
+
+
+def _parameters(module: Any) -> set[Tensor]:
+    """The sharded parameters of the group that a module gathers."""
+    group: Any = module._get_fsdp_state()._fsdp_param_group
+    return set() if group is None else {each.sharded_param for each in group.fsdp_params}
+
+
+def whole(loss: Any) -> Any:
+    """A loss as a plain tensor, should it be a DTensor."""
+    full: Any = getattr(loss, "full_tensor", None)
+    return loss if full is None else full()

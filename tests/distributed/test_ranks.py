@@ -1,0 +1,132 @@
+"""Several real processes take the steps of one that has the whole batch, and all the same ones."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+import heavystep
+from training import flat, loss_of, make_batches, make_net
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import worker  # noqa: E402
+
+TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
+CASES = [
+    ("ddp", "float64", 2),
+    ("ddp", "float32", 2),
+    ("fsdp", "float64", 2),
+    ("fsdp", "float32", 2),
+    ("fsdp root", "float64", 2),
+    pytest.param(("hsdp", "float64", 4), marks=pytest.mark.slow),
+    pytest.param(("ddp", "float64", 4), marks=pytest.mark.slow),
+    pytest.param(("fsdp", "float64", 4), marks=pytest.mark.slow),
+]
+
+
+def torchrun(ranks, *arguments, script=HERE / "worker.py"):
+    """What each rank saved."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path]),
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(ranks), str(script), *map(str, arguments)]
+    run = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    folder = Path(arguments[-1])
+    return [torch.load(folder / f"{rank}.pt") for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_ranks_are_one_process_with_the_whole_batch(case, tmp_path):
+    how, dtype, ranks = case
+    found = torchrun(ranks, how, dtype, tmp_path)
+    for name in worker.OPTIONS:
+        net = make_net(dtype=getattr(torch, dtype))
+        opt = worker.make(name, net.parameters())
+        batches = make_batches(worker.STEPS, dtype=getattr(torch, dtype))
+        taken = worker.train(net, opt, batches)
+        first = found[0][name]
+        torch.testing.assert_close(
+            first["parameters"], worker.whole(net), rtol=0.0, atol=TOLERANCE[dtype]
+        )
+        assert [trials for *_, trials in first["taken"]] == [trials for *_, trials in taken]
+        for other in found[1:]:  # to the bit
+            assert torch.equal(other[name]["parameters"], first["parameters"])
+            assert other[name]["taken"] == first["taken"]
+
+
+def test_the_searches_above_search():
+    net = make_net(dtype=torch.float64)
+    opt = worker.make("SHBArmijo", net.parameters())
+    taken = worker.train(net, opt, make_batches(worker.STEPS, dtype=torch.float64))
+    assert max(trials for *_, trials in taken) > 5
+
+
+def test_bad_batches_of_one_rank_are_refused_by_all(tmp_path):
+    found = torchrun(2, "bad", "float64", tmp_path)
+    for name in worker.OPTIONS:
+        accepted = [rank[name]["accepted"] for rank in found]
+        assert accepted[0] == accepted[1] == [True, False, True, False, True]
+        assert torch.equal(found[0][name]["parameters"], found[1][name]["parameters"])
+        assert torch.isfinite(found[0][name]["parameters"]).all()
+
+
+def test_messages_of_a_step(tmp_path):
+    found = torchrun(2, "messages", "float64", tmp_path)
+    for rank in found:
+        assert rank["SHBPolyak"] == [([(2,)], 0)] * 3
+        for messages, trials in rank["SHBArmijo"]:
+            assert messages == [(2,)] + [(1,)] * trials
+            assert trials > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo", "SLS"])
+def test_checkpoints_for_another_number_of_ranks(name, tmp_path):
+    """2 -> 1 -> 4."""
+    taken = []
+    for ranks in (2, 1, 4):
+        found = torchrun(ranks, f"stretch {name}", "float64", tmp_path)
+        taken += found[0]["taken"]
+    assert found[0]["done"] == worker.STEPS
+    net = make_net(dtype=torch.float64)
+    opt = worker.make(name, net.parameters())
+    expected = worker.train(net, opt, make_batches(worker.STEPS, dtype=torch.float64))
+    torch.testing.assert_close(found[0]["parameters"], worker.whole(net), rtol=0.0, atol=1e-12)
+    assert [trials for *_, trials in taken] == [trials for *_, trials in expected]
+
+
+@pytest.mark.parametrize("name", [*worker.OPTIONS])
+def test_state_is_made_when_a_checkpoint_asks_for_it(name):
+    net = make_net()
+    opt = worker.make(name, net.parameters())
+    state = get_optimizer_state_dict(net, opt)
+    before = flat(net).clone()
+    assert torch.equal(flat(net), before)
+    momentum = opt.param_groups[0]["momentum"]
+    assert len(state["state"]) == (len(list(net.parameters())) if momentum else 0)
+    if "loss" not in name and name != "SHB":
+        opt.step(lambda: loss_of(net, make_batches(1)[0]))
+        with pytest.raises(ValueError, match="needs the loss"):
+            opt.step()
+
+
+def test_one_process_sends_nothing(monkeypatch):
+    def refuse(*arguments, **options):
+        raise AssertionError("a message")
+
+    monkeypatch.setattr(torch.distributed, "all_reduce", refuse)
+    net = make_net()
+    opt = heavystep.SHBArmijo(net.parameters())
+    opt.step(lambda: loss_of(net, make_batches(1)[0]))
+    assert opt.info.accepted

@@ -1,0 +1,156 @@
+"""Trains a small network on its share of each batch; run by torchrun, one process a rank."""
+
+import os
+import sys
+from functools import partial
+
+import torch
+from torch import distributed, nn
+from torch.distributed import checkpoint
+from torch.distributed.checkpoint.state_dict import (
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import heavystep
+from training import loss_of, make_batches, make_net
+
+STEPS = 8
+OPTIONS = {
+    "SHB": {"lr": 0.05},
+    "SHBPolyak": {"steps_per_epoch": 5},
+    "SPS": {"c": 0.6, "steps_per_epoch": 5},
+    "SHBArmijo": {"steps_per_epoch": 2, "max_step": 6.0},
+    "SHBArmijo objective": {"max_step": 6.0, "weight_decay": 0.1, "decay": "objective"},
+    "SLS": {"max_step": 6.0, "lower_bound": 0.0},
+}
+
+
+def make(name, params):
+    return getattr(heavystep, name.split()[0])(params, **OPTIONS[name])
+
+
+def whole(net):
+    """All parameters, wherever they are."""
+    return torch.cat(
+        [getattr(p, "full_tensor", lambda p=p: p)().detach().reshape(-1) for p in net.parameters()]
+    )
+
+
+def train(net, opt, batches):
+    """Steps and numbers of trials."""
+    taken = []
+    for batch in batches:
+        opt.step(lambda: loss_of(net, batch))
+        taken.append((float(opt.info.step), float(opt.info.loss), int(opt.info.trials)))
+    return taken
+
+
+def share(batch, rank, ranks):
+    """The part of a batch that a rank sees; all of the same size."""
+    return tuple(part.chunk(ranks)[rank] for part in batch)
+
+
+def wrapped(net, how):
+    if how == "ddp":
+        return DistributedDataParallel(net)
+    ranks = distributed.get_world_size()
+    shape, names = (ranks,), ("shards",)
+    if how == "hsdp":
+        shape, names = (2, ranks // 2), ("copies", "shards")
+    mesh = distributed.device_mesh.init_device_mesh("cpu", shape, mesh_dim_names=names)
+    if how != "fsdp root":  # where the root holds all parameters itself
+        for layer in net:
+            if isinstance(layer, nn.Linear):
+                fully_shard(layer, mesh=mesh)
+    return fully_shard(net, mesh=mesh)
+
+
+def trained(how, dtype, rank, ranks):
+    found = {}
+    for name in OPTIONS:
+        net = wrapped(make_net(dtype=dtype), how)
+        opt = make(name, net.parameters())
+        batches = [share(batch, rank, ranks) for batch in make_batches(STEPS, dtype=dtype)]
+        taken = train(net, opt, batches)
+        found[name] = {"taken": taken, "parameters": whole(net)}
+    return found
+
+
+def bad(dtype, rank, ranks):
+    """NaN inputs on one rank only, then an empty batch on the other one only."""
+    found = {}
+    for name in OPTIONS:
+        net = wrapped(make_net(dtype=dtype), "ddp")
+        opt = make(name, net.parameters())
+        accepted = []
+        for k, batch in enumerate(make_batches(5, dtype=dtype)):
+            x, y = share(batch, rank, ranks)
+            if (k, rank) == (1, 1):
+                x = x * torch.nan
+            if (k, rank) == (3, 0):
+                x, y = x[:0], y[:0]
+            opt.step(lambda: loss_of(net, (x, y)))
+            accepted.append(bool(opt.info.accepted))
+        found[name] = {"accepted": accepted, "parameters": whole(net)}
+    return found
+
+
+def messages(dtype, rank, ranks):
+    """Shapes of what the optimizer adds up at each step."""
+    found, sent, real = {}, [], distributed.all_reduce
+
+    def noted(tensor, *arguments, **options):
+        sent.append(tuple(tensor.shape))
+        return real(tensor, *arguments, **options)
+
+    distributed.all_reduce = noted
+    for name in ("SHBPolyak", "SHBArmijo"):
+        net = wrapped(make_net(dtype=dtype), "ddp")
+        opt, found[name] = make(name, net.parameters()), []
+        for batch in make_batches(3, dtype=dtype):
+            sent.clear()
+            opt.step(lambda: loss_of(net, share(batch, rank, ranks)))
+            found[name].append((list(sent), int(opt.info.trials)))
+    return found
+
+
+def stretch(name, dtype, rank, ranks, out):
+    """Go on from the checkpoint, if there is one, to the next stop."""
+    folder = os.path.join(out, "checkpoint")
+    net = wrapped(make_net(dtype=dtype), "fsdp root")
+    opt = make(name, net.parameters())
+    begin = 0
+    if os.path.exists(folder):
+        state = {"net": get_model_state_dict(net), "opt": get_optimizer_state_dict(net, opt)}
+        state["done"] = 0
+        checkpoint.load(state, checkpoint_id=folder)
+        set_model_state_dict(net, state["net"])
+        set_optimizer_state_dict(net, opt, state["opt"])
+        begin = state["done"]
+    end = min(begin + 3, STEPS)
+    batches = [share(batch, rank, ranks) for batch in make_batches(STEPS, dtype=dtype)]
+    taken = train(net, opt, batches[begin:end])
+    state = {"net": get_model_state_dict(net), "opt": get_optimizer_state_dict(net, opt)}
+    checkpoint.save({**state, "done": end}, checkpoint_id=folder)
+    return {"taken": taken, "parameters": whole(net), "done": end}
+
+
+def main(how, dtype, out):
+    distributed.init_process_group("gloo")
+    rank, ranks, dtype = distributed.get_rank(), distributed.get_world_size(), getattr(torch, dtype)
+    jobs = {"bad": bad, "messages": messages}
+    jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in OPTIONS}
+    job = jobs.get(how, partial(trained, how))
+    torch.save(job(dtype, rank, ranks), os.path.join(out, f"{rank}.pt"))
+    distributed.barrier()  # a rank that leaves early closes connections that others still use
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(*sys.argv[1:])
