@@ -51,7 +51,8 @@ class Ranks:
 
         Elements that several processes hold count once.
         """
-        count, held = self.count, dict[float, list[Tensor]]()
+        held: dict[float, list[Tensor]] = {}
+        count = self.count
         for tensor in tensors:
             held.setdefault(count / shards(tensor), []).append(local(tensor))
         total: Tensor | float = 0.0
