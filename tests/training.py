@@ -2,8 +2,20 @@
 
 import copy
 
+import pytest
 import torch
 from torch import nn
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[
+            pytest.mark.gpu,
+            pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"),
+        ],
+    ),
+]
 
 
 def make_net(seed=0, dtype=torch.float32, dropout=0.0, norm=False):

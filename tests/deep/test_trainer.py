@@ -22,21 +22,12 @@ from heavystep.training.memory import fitting_batch
 from heavystep.training.meter import Meter
 from heavystep.training.resnet import NETWORKS, Block
 from heavystep.training.trainer import BAD_STEPS, DivergedError, Trainer
+from training import DEVICES
 
 CPU = torch.device("cpu")
 METHODS = methods()
 TRAIN, TEST = made_up_images(70), made_up_images(26, seed=1)
 BATCH, STEPS = 16, 4
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[
-            pytest.mark.gpu,
-            pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"),
-        ],
-    ),
-]
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 every_method = pytest.mark.parametrize("name", METHODS)
 

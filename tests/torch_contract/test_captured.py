@@ -6,18 +6,8 @@ from torch import nn
 
 from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, SHBArmijo, SHBPolyak
 from heavystep.optim.ranks import Ranks
-from training import flat, loss_of, make_batches, make_net
+from training import DEVICES, flat, loss_of, make_batches, make_net
 
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[
-            pytest.mark.gpu,
-            pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"),
-        ],
-    ),
-]
 MAKERS = {
     "SGD": lambda net: torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9),
     "SHB": lambda net: SHB(net.parameters(), lr=0.05, weight_decay=0.1),

@@ -7,7 +7,10 @@ from typing import Any
 
 import typer
 
-EXTRAS = {"scipy": "figures,linear", "sklearn": "figures,linear", "tensorboard": "tensorboard"}
+EXTRAS = {
+    **dict.fromkeys(("scipy", "sklearn", "threadpoolctl"), "figures,linear"),
+    "tensorboard": "tensorboard",
+}
 """Where a module that is missing comes from; all others from 'figures'."""
 
 

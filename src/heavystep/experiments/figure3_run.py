@@ -205,11 +205,11 @@ class _OneRun:
                 Stretch(first, last, device_name(self._device), trainer.precision, versions(),
                         round(seconds, 3)),
             )  # fmt: skip
-        state = {
-            "trainer": trainer.state_dict(),
-            "stretches": [asdict(stretch) for stretch in stretches],
-        }
         if not bad:
+            state = {
+                "trainer": trainer.state_dict(),
+                "stretches": [asdict(stretch) for stretch in stretches],
+            }
             checkpoint.save(self._store.checkpoint(self._run), self._identity(trainer), state)
         self._save_epochs(trainer, stretches)
 
