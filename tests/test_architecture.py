@@ -92,6 +92,7 @@ OUTSIDE = {
         "threadpoolctl",
         "matplotlib",
         "pyarrow",
+        "ray",
     },
     "cli": {"typer", "rich", "numpy"},
 }
