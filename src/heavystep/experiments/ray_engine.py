@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import socket
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ IN_ADVANCE = 2
 """Tasks handed out for each core, so that no core waits for the driver."""
 WAIT = 2.0
 """Seconds after which to look whether the cluster has grown."""
+PATIENCE = 10.0
+"""Seconds to wait for an answer of the cluster."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -71,9 +74,10 @@ def _connected(address: str | None) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     options: dict[str, Any] = {"include_dashboard": False} if found == "local" else {}
     try:
+        _knock(found)
         ray.init(found, log_to_driver=False, logging_level=logging.ERROR, **options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).partition(". ")[0]
         raise ValueError(
             f"cannot reach a Ray cluster at {found} ({reason}): start one with 'ray start --head', "
             "or leave out --address for one on this machine"
@@ -82,6 +86,13 @@ def _connected(address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """See whether anybody answers at host:port, for which Ray itself takes minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
 
 
 def sources() -> str:
