@@ -1,5 +1,6 @@
 """Runs what is missing of a sweep and keeps it."""
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Protocol
@@ -31,10 +32,38 @@ class Progress(engines.Progress, Protocol):
         """A run is complete and kept."""
 
 
+class Logged:
+    """Tells the log what the user should know, and how far the sweep is at level INFO."""
+
+    def __init__(self) -> None:
+        self._log = logging.getLogger("heavystep")
+        self._runs = self._done = 0
+
+    def start(self, runs: int, kept: int, steps: int) -> None:
+        """How much there is to do."""
+        self._runs, self._done = runs, kept
+
+    def note(self, text: str) -> None:
+        """A warning."""
+        self._log.warning(text)
+
+    def begin(self, run: str) -> None:
+        """For those who want to know."""
+        self._log.debug("%s begins", run)
+
+    def advance(self, amount: float) -> None:
+        """Too much for a log."""
+
+    def finish(self) -> None:
+        """How far it is."""
+        self._done += 1
+        self._log.info("%d of %d runs", self._done, self._runs)
+
+
 def complete(
     runs: Mapping[str, RunSpec],
     store: Store,
-    progress: Progress,
+    progress: Progress | None = None,
     *,
     engine: Engine | None = None,
     force: bool = False,
@@ -47,13 +76,14 @@ def complete(
     Args:
         runs: by key.
         store: where they are kept.
-        progress: told what happens.
+        progress: told what happens; None: the log "heavystep" is.
         engine: who does the jobs; None: threads of this process.
         force: run again what is there.
 
     Raises:
         FailedRunsError: when all others are complete.
     """
+    progress = progress or Logged()
     results = {} if force else kept(runs, store, progress.note)
     missing = {key: run for key, run in runs.items() if key not in results}
     steps = sum(run.seeds * run.iterations for run in missing.values())
