@@ -74,6 +74,10 @@ def threads(data, advance):
     return pools, os.environ["NUMBA_NUM_THREADS"]
 
 
+def data_folder(data, advance):
+    return os.environ.get("HEAVYSTEP_DATA")
+
+
 def train_tiny_there(data, *arguments, counts, advance):
     """Train on tiny data sets in place of the published ones."""
     CIFAR["cifar10"], _ = tiny_cifar.sized("cifar10", counts)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import ray_jobs
 from typer.testing import CliRunner
 
+import ray_jobs
 import tiny_cifar
 from heavystep.cli.app import app
 from heavystep.data.cifar import CIFAR
@@ -125,6 +125,11 @@ class TestJobs:
         assert pools
         assert set(pools.values()) == {1}
         assert numba == "1"
+
+    def test_workers_look_for_data_where_we_do(self, monkeypatch):
+        monkeypatch.setenv("HEAVYSTEP_DATA", "/a/folder/that/all/see")
+        ((_, folder, _),) = outcomes([Job("", ray_jobs.data_folder, (), 1)])
+        assert folder == "/a/folder/that/all/see"
 
     def test_a_worker_that_dies_is_replaced(self, tmp_path):
         told = Told()
