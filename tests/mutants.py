@@ -152,8 +152,8 @@ def first_failure(mutant: Mutant, folder: Path) -> str | None:
         return f"no end after {TIMEOUT} s"
     if run.returncode not in (0, 1):
         raise SystemExit(f"{mutant.name}: pytest did not run\n{run.stdout}\n{run.stderr}")
-    failed = [line for line in run.stdout.splitlines() if line.startswith("FAILED")]
-    return failed[0].removeprefix("FAILED ").split(" - ")[0].split("tests/")[-1] if failed else None
+    seen = [line for line in run.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return seen[0].partition(" ")[2].split(" - ")[0].split("tests/")[-1] if seen else None
 
 
 def main() -> None:

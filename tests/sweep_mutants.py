@@ -29,8 +29,6 @@ SWEEP_MUTANTS = [
            "self._most or IN_ADVANCE", "IN_ADVANCE", RAY),
     Mutant("another program's connection closed", "experiments/ray_engine.py",
            "        yield\n        return\n", "        yield\n        ray.shutdown()\n        return\n", RAY),
-    Mutant("minutes of waiting for a wrong address", "experiments/ray_engine.py",
-           "        _knock(found)\n", "", ENGINES),
     Mutant("a job that fails stops the others", "experiments/engines.py",
            "outcome = Outcome(place, failure=traceback.format_exc())", "raise", ENGINES),
     Mutant("a stopped engine goes through all jobs", "experiments/engines.py",

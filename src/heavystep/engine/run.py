@@ -104,8 +104,7 @@ def trajectories(
         wanted = (len(seeds), iterations, batch_size)
         if indices.shape != wanted:
             raise ValueError(f"indices must have shape {wanted}, got {indices.shape}")
-    if not COMPILES:
-        raise ValueError("trajectories are compiled by numba: unset NUMBA_DISABLE_JIT")
+    check_compiler()
     runs = [Run(problem, method, seed, grid) for seed in seeds]
     empty = np.empty((0, batch_size), dtype=np.int64)
 
@@ -127,6 +126,16 @@ def trajectories(
     stacked = np.stack([run.out for run in runs])
     columns = {name: stacked[:, :, column] for column, name in enumerate(metric_names(problem))}
     return Trajectories(grid, tuple(seeds), columns)
+
+
+def check_compiler() -> None:
+    """See that there is one.
+
+    Raises:
+        ValueError: it was switched off.
+    """
+    if not COMPILES:
+        raise ValueError("trajectories are compiled by numba: unset NUMBA_DISABLE_JIT")
 
 
 def metric_names(problem: Problem) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from heavystep.engine.run import Problem, Trajectories, trajectories
+from heavystep.engine.run import Problem, Trajectories, check_compiler, trajectories
 from heavystep.experiments import engines
 from heavystep.experiments.engines import Advance, Engine, Job, LocalEngine
 from heavystep.experiments.parquet import DamagedError
@@ -94,6 +94,7 @@ def complete(
     jobs = [_job(missing[key], seed) for key, seed in places]
     if not jobs:
         return results
+    check_compiler()  # once, since all jobs would say the same
     with closing((engine or LocalEngine()).outcomes(jobs, progress)) as outcomes:
         for place, value, failure in outcomes:
             key, seed = places[place]
