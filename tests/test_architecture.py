@@ -42,6 +42,7 @@ LAYERS = {
     "linear": {"arrays", "sparse", "validation", "problems", "engine", "data"},
     "certificates": {"arrays", "rules", "schedules", "validation", "theory", "problems", "records"},
     "optim": {"arrays", "rules", "schedules", "validation", "records", "documentation"},
+    "integrations": {"optim"},
     "training": {"arrays", "files", "optim", "rules", "validation"},
     "experiments": {
         "__version__",
@@ -82,6 +83,7 @@ OUTSIDE = {
     "problems": {"numpy"},
     "certificates": {"numpy"},
     "optim": {"torch", "numpy"},
+    "integrations": {"torch"},
     "training": {"torch", "numpy"},
     "engine": {"llvmlite", "numba", "numpy"},
     "experiments": {
@@ -94,6 +96,12 @@ OUTSIDE = {
         "pyarrow",
     },
     "cli": {"typer", "rich", "numpy"},
+}
+# A framework is imported in its own module, where one adapter may build on another.
+FRAMEWORKS = {
+    "integrations/lightning.py": {"lightning"},
+    "integrations/accelerate.py": {"accelerate"},
+    "integrations/transformers.py": {"transformers"},
 }
 
 
@@ -121,16 +129,18 @@ def imported_names(path):
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_imports_point_down(path):
     layer = layer_of(path)
+    outside = OUTSIDE.get(layer, set()) | FRAMEWORKS.get(path.relative_to(SOURCE).as_posix(), set())
     for name in imported_names(path):
         top, *rest = name.split(".")
         if top == "heavystep":
             assert rest[0] in LAYERS[layer] | {layer}, f"{layer} imports {name}"
         elif top not in sys.stdlib_module_names:
-            assert top in OUTSIDE.get(layer, set()), f"{layer} imports {name}"
+            assert top in outside, f"{layer} imports {name}"
 
 
 def test_import_needs_torch_and_numpy_only():
     extras = ["numba", "sklearn", "scipy", "matplotlib", "rich", "typer", "pyarrow", "ray", "jax"]
+    extras += ["lightning", "accelerate", "transformers"]
     code = f"import sys, heavystep; print([m for m in {extras} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
