@@ -43,7 +43,7 @@ def prepared(found, net, make, batches, **options):
 
 
 def fp16():
-    return torch.autocast("cpu", torch.float16)
+    return torch.autocast("cpu", torch.float16, cache_enabled=False)
 
 
 def train(found, model, opt, batches, clip=None, context=nullcontext):
