@@ -1,11 +1,14 @@
 """Hugging Face Trainer trains as the literal loop does, and what cannot be right is refused."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
 from by_hand import by_hand
 from heavystep import SHB, SLS, SPS, SHBArmijo, SHBPolyak
+from processes import torchrun
 from training import flat, loss_of, make_batches, make_net
 
 transformers = pytest.importorskip("transformers")
@@ -100,25 +103,45 @@ def sentences(count=12):
     ]
 
 
-def test_a_language_model_counts_tokens_over_all_micro_batches(tmp_path):
-    model, other = language_model(), language_model()
-    found = trainer(tmp_path, model, sentences(), SHBPolyak, gradient_accumulation_steps=3)
-    found.train()
-    opt = SHBPolyak(other.parameters())
-    for window in [found.seen[k : k + 3] for k in range(0, len(found.seen), 3)]:
+def by_tokens(model, opt, windows):
+    """One step a window: the mean over all its tokens, whoever saw them."""
+    for window in windows:
         targets = [batch["labels"][:, 1:].flatten() for batch in window]
         count = sum((target != -100).sum() for target in targets)
         opt.zero_grad()
         loss = sum(
             nn.functional.cross_entropy(
-                other(batch["input_ids"]).logits[:, :-1].flatten(0, 1), target, reduction="sum"
+                model(batch["input_ids"]).logits[:, :-1].flatten(0, 1), target, reduction="sum"
             )
             for batch, target in zip(window, targets, strict=True)
         )
         (loss / count).backward()
         opt.step(loss=loss / count)
+    return flat(model)
+
+
+def windows_of(seen):
+    return [seen[k : k + 3] for k in range(0, len(seen), 3)]
+
+
+def test_a_language_model_counts_tokens_over_all_micro_batches(tmp_path):
+    model, other = language_model(), language_model()
+    found = trainer(tmp_path, model, sentences(), SHBPolyak, gradient_accumulation_steps=3)
+    found.train()
+    expected = by_tokens(other, SHBPolyak(other.parameters()), windows_of(found.seen))
     # The model computes its loss in float32.
-    torch.testing.assert_close(flat(model), flat(other), rtol=0.0, atol=1e-5)
+    torch.testing.assert_close(flat(model), expected, rtol=0.0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_language_model_counts_tokens_over_all_ranks(tmp_path):
+    script = Path(__file__).parent / "framework_worker.py"
+    found = torchrun(script, 2, "transformers", tmp_path)
+    assert torch.equal(found[0]["parameters"], found[1]["parameters"])
+    pairs = zip(*(windows_of(rank["seen"]) for rank in found), strict=True)
+    model = language_model()
+    expected = by_tokens(model, SHBPolyak(model.parameters()), [a + b for a, b in pairs])
+    torch.testing.assert_close(found[0]["parameters"], expected, rtol=0.0, atol=1e-5)
 
 
 def test_trainers_groups_and_schedule(tmp_path):
