@@ -224,6 +224,31 @@ def test_every_argument_is_documented_once(cls):
     assert documented == list(inspect.signature(cls).parameters)
 
 
+def arguments_of(node):
+    """Names in a signature, that of ``__init__`` for a class."""
+    if isinstance(node, ast.ClassDef):
+        node = next(n for n in node.body if getattr(n, "name", "") == "__init__")
+    spec = node.args
+    stars = [star for star in (spec.vararg, spec.kwarg) if star is not None]
+    names = [a.arg for a in (*spec.args, *spec.kwonlyargs, *stars)]
+    return [name for name in names if name != "self"]
+
+
+@pytest.mark.parametrize("path", sorted(FRAMEWORKS))
+def test_adapters_document_their_arguments(path):
+    """Read, not imported: a framework may be missing."""
+    found = 0
+    for node in ast.walk(ast.parse((SOURCE / path).read_text())):
+        is_definition = isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        doc = (ast.get_docstring(node) or "") if is_definition else ""
+        if "Args:" in doc:
+            section = doc.split("Args:")[1].split("Returns:")[0]
+            documented = re.findall(r"^    (\w+): \S", section, flags=re.MULTILINE)
+            assert documented == arguments_of(node), node.name
+            found += 1
+    assert found
+
+
 def test_default_of_the_smooth_reset():
     import torch
 

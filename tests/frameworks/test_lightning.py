@@ -90,12 +90,13 @@ def fp16():
 
 
 @every_optimizer
-def test_fit_is_the_literal_loop(case):
+@pytest.mark.parametrize("callbacks", [None, []], ids=["", "without the callback"])
+def test_fit_is_the_literal_loop(case, callbacks):
     batches, net = make_batches(6, dtype=torch.float64), make_net(dtype=torch.float64)
     opt = case.make(net.parameters())
     for _ in range(2):
         by_hand(net, opt, batches, closure=case.needs_closure)
-    _, found = fit(Module(case.make), batches, epochs=2)
+    _, found = fit(Module(case.make), batches, epochs=2, callbacks=callbacks)
     torch.testing.assert_close(found, flat(net), rtol=0.0, atol=1e-12)
 
 
@@ -237,6 +238,11 @@ def test_strategies_that_hide_gradients_are_refused(strategy, monkeypatch):
     found.strategy._optimizers = [SHBPolyak(make_net().parameters())]
     with pytest.raises(ValueError, match=f"{strategy} keeps shards that heavystep cannot see"):
         HandOverLoss().on_train_start(found, None)
+
+
+def test_two_callbacks_are_refused():
+    with pytest.raises(ValueError, match="one HandOverLoss is enough"):
+        fit(Module(SHBPolyak), make_batches(1), callbacks=[HandOverLoss(), HandOverLoss(log=True)])
 
 
 def test_accumulation_without_the_callback_is_not_silent():

@@ -221,6 +221,47 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path):
     assert torch.equal(flat(resumed), flat(model))
 
 
+class Interrupted(Noting):
+    """Stops once, at the fifth micro-batch, before or while it works on it."""
+
+    between, error = True, KeyboardInterrupt("stop")
+
+    def training_step(self, model, inputs, *args):
+        if self.between and len(self.__dict__.get("seen", [])) == 4:
+            self.seen.append(None)
+            raise self.error
+        return super().training_step(model, inputs, *args)
+
+    def compute_loss(self, *args, **kwargs):
+        if not self.between and len(self.seen) == 5:
+            raise self.error
+        return super().compute_loss(*args, **kwargs)
+
+
+class OutOfMemory(Interrupted):
+    """Trainer then begins anew by itself, with smaller batches."""
+
+    between, error = False, RuntimeError("CUDA out of memory.")
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"), [(Interrupted, {}), (OutOfMemory, {"auto_find_batch_size": True})]
+)
+def test_an_interrupted_run_leaves_no_losses_behind(cls, options, tmp_path):
+    model, net = Classifier(), make_net(dtype=torch.float64)
+    options = {"gradient_accumulation_steps": 3, "num_train_epochs": 1} | options
+    found = trainer(tmp_path, model, examples(), SHBPolyak, cls=cls, **options)
+    if cls.between:
+        with pytest.raises(KeyboardInterrupt):
+            found.train()
+    found.train()
+    done, again = found.seen[:3], found.seen[5:]
+    opt = SHBPolyak(net.parameters())
+    for batches in (done, again):
+        by_hand(net, opt, [(batch["x"], batch["labels"]) for batch in batches], micro_batches=3)
+    torch.testing.assert_close(flat(model.net), flat(net), rtol=0.0, atol=1e-12)
+
+
 def test_bfloat16(tmp_path):
     model, (whole,) = Classifier().float(), make_batches(1, size=32)
     data = [{"x": x, "labels": y} for x, y in zip(*whole, strict=True)]

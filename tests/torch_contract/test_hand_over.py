@@ -13,7 +13,7 @@ from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 from cases import OPTIMIZERS
 from heavystep import SHB, SHBPolyak
-from training import DEVICES, flat, loss_of, make_batches, make_net, take_step
+from training import flat, loss_of, make_batches, make_net, take_step
 
 without_closure = pytest.mark.parametrize(
     "case", [case for case in OPTIMIZERS if not case.needs_closure], ids=lambda case: case.id
@@ -280,25 +280,6 @@ def test_a_checkpoint_does_not_hold_losses():
     assert opt.step() is not None
     opt.zero_grad()
     get_optimizer_state_dict(net, opt)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_nothing_waits_for_the_device(device):
-    net = make_net().to(device)
-    opt = SHBPolyak(net.parameters())
-    batches = [(x.to(device), y.to(device)) for x, y in make_batches(4)]
-    accumulate(opt, net, batches[:2])
-    opt.step()  # state is made
-    opt.zero_grad()
-    if device == "cuda":
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        accumulate(opt, net, batches[2:])
-        opt.step()
-    finally:
-        if device == "cuda":
-            torch.cuda.set_sync_debug_mode("default")
-    assert opt.info.loss.device.type == device
 
 
 @pytest.mark.slow

@@ -32,10 +32,13 @@ class HandOverLoss(Callback):
         """Refuse strategies that hide gradients, and tell line searches about bfloat16."""
         if not any(map(heavy_ball, trainer.optimizers)):
             return
+        callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
+        if sum(isinstance(callback, HandOverLoss) for callback in callbacks) > 1:
+            raise ValueError("one HandOverLoss is enough: with two, losses would count twice")
         if isinstance(trainer.strategy, (DeepSpeedStrategy, FSDPStrategy)):
             raise ValueError(
                 f"{type(trainer.strategy).__name__} keeps shards that heavystep cannot see: use "
-                'strategy="ddp", or ModelParallelStrategy with fully_shard'
+                'strategy="ddp"'
             )
         for search in filter(None, map(line_search, trainer.optimizers)):
             if trainer.precision == "bf16-mixed":

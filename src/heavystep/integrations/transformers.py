@@ -26,12 +26,25 @@ class HandOverTrainer(Trainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._step_was_due = False
+        self._begins_anew = True
         chosen, _ = self.optimizer_cls_and_kwargs or (None, None)
         if isinstance(chosen, type) and issubclass(chosen, SHBArmijo):
             raise _no_line_search(chosen)
         if line_search(self.optimizer) is not None:
             raise _no_line_search(type(self.optimizer))
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train, as ``Trainer`` does.
+
+        Args:
+            args: those of ``Trainer.train``.
+            kwargs: those of ``Trainer.train``.
+
+        Returns:
+            What ``Trainer.train`` returns.
+        """
+        self._begins_anew = True
+        return super().train(*args, **kwargs)
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
@@ -48,12 +61,14 @@ class HandOverTrainer(Trainer):
             The loss.
         """
         inner = heavy_ball(self.optimizer)
-        if inner is not None and self._step_was_due:
-            # Trainer zeroes the gradients of the model, also if the step was skipped.
+        if inner is not None and self._begins_anew:
+            # Trainer zeroes the gradients of the model alone; there may be losses of a step that
+            # a GradScaler skipped, or of a run that was interrupted.
             inner.zero_grad()
+        self._begins_anew = True  # if this micro-batch fails
         loss: Tensor = super().training_step(model, inputs, *args, **kwargs)
         hand_over(self.accelerator, self.optimizer, loss)
-        self._step_was_due = self.accelerator.sync_gradients
+        self._begins_anew = self.accelerator.sync_gradients
         return loss
 
 

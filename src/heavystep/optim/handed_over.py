@@ -4,8 +4,6 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from heavystep.optim.ranks import shards
-
 
 class HandedOver:
     """The sum of the losses whose gradients add up in ``p.grad``.
@@ -35,8 +33,8 @@ class HandedOver:
 
     def refuse_if_lost(self, params: Iterable[Tensor]) -> None:
         """Refuse to add to losses whose gradients are no longer there."""
-        # FSDP keeps gradients to itself until micro-batches are complete.
-        if self and all(param.grad is None and shards(param) == 1 for param in params):
+        # Of a DTensor FSDP keeps the gradient to itself until micro-batches are complete.
+        if self and all(p.grad is None and not hasattr(p, "to_local") for p in params):
             raise ValueError(
                 "a loss was handed over before, and its gradients are gone: hand over what "
                 "backward() is called on, once, and zero gradients with the optimizer's zero_grad()"
