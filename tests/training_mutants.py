@@ -289,6 +289,8 @@ FRAMEWORK_MUTANTS = [
            '"_handed_over": HandedOver()}', '"_handed_over": self._handed_over}', HAND_OVER),
     Mutant("a closure's loss for all that were handed over", "optim/closure.py",
            "if handed_over and not leaves_backward:", "if False:", HAND_OVER),
+    Mutant("a closure that does not hand over", "optim/closure.py",
+           "if fired and handed_over.sum is before:", "if False:", HAND_OVER),
     Mutant("a handed-over loss for fresh gradients", "optim/closure.py",
            "        handed_over.drop()\n", "", HAND_OVER),
     Mutant("a loss of the last micro-batch goes unnoticed", "optim/closure.py",

@@ -205,6 +205,27 @@ def test_a_closure_may_hand_over_what_it_adds(case):
     torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=0.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("zero", [True, False])
+def test_a_closure_must_hand_over_too_if_others_did(zero):
+    """Neither the sum nor what it returns would be the loss of the gradients."""
+    first, last = make_batches(2)
+    net = make_net()
+    opt = SHBPolyak(net.parameters())
+    accumulate(opt, net, [first])
+    before = flat(net)
+
+    def closure():
+        if zero:
+            net.zero_grad()
+        loss = loss_of(net, last)
+        loss.backward()
+        return loss
+
+    with pytest.raises(ValueError, match=r"not the one of which the closure took the gradient"):
+        opt.step(closure)
+    assert torch.equal(flat(net), before)
+
+
 def test_a_closure_may_do_nothing_after_a_hand_over():
     """Lightning's manual optimization calls step() with one that returns None."""
     net, batch = make_net(), make_batches(1)[0]

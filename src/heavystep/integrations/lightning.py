@@ -20,9 +20,8 @@ class HandOverLoss(Callback):
     ``hand_over(loss)`` of the optimizer yourself.
 
     Args:
-        log: whether to log ``step``, ``loss``, ``grad_sqnorm``, ``trials``, ``accepted`` and
-            ``capped`` of the last step, as ``heavystep/step`` and so on. Values that
-            ``training_step`` logs are those of the last trial if the optimizer is a line search.
+        log: whether to log the fields of ``info``, as ``heavystep/step``, ``heavystep/loss`` and so
+            on. What ``training_step`` logs is of the last trial if the optimizer is a line search.
     """
 
     def __init__(self, log: bool = False) -> None:
@@ -83,14 +82,16 @@ class HandOverLoss(Callback):
         batch_idx: int,
     ) -> None:
         """Log what the last step did."""
+        if not self._log:
+            return
         optimizers = [heavy_ball(optimizer) for optimizer in trainer.optimizers]
         outcomes = [inner.info for inner in optimizers if inner is not None]
-        for index, info in enumerate(outcomes if self._log else []):
-            if info is None:
-                continue
+        for index, info in enumerate(outcomes):
             prefix = f"heavystep{index}" if len(outcomes) > 1 else "heavystep"
-            numbers = {name: value for name, value in vars(info).items() if value is not None}
-            pl_module.log_dict({f"{prefix}/{name}": _number(numbers[name]) for name in numbers})
+            fields = {} if info is None else vars(info)
+            for name, value in fields.items():
+                if value is not None:
+                    pl_module.log(f"{prefix}/{name}", _number(value))
 
 
 def _scaler(trainer: Trainer) -> Any:

@@ -114,11 +114,17 @@ def evaluate_with_gradients(
     gradients that it adds to, count instead of the one it returns. If it does not, ``backward()``
     is called here on fresh gradients: those that a caller forgot to zero belong to another batch.
     """
+    before = handed_over.sum
     with torch.enable_grad(), GradientWatch(params) as watch:
         returned = closure()
         fired = watch.fired()
         leaves_backward = isinstance(returned, Tensor) and returned.requires_grad and not fired
         if handed_over and not leaves_backward:
+            if fired and handed_over.sum is before:
+                raise ValueError(
+                    "a loss was handed over before, but not the one of which the closure took the "
+                    "gradient: call zero_grad() of the optimizer in it, or hand_over(loss)"
+                )
             return Evaluated(handed_over.take(), fired)
         loss = checked_loss(returned, "the closure's return value")
         if not leaves_backward:

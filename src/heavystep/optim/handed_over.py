@@ -19,6 +19,11 @@ class HandedOver:
     def __bool__(self) -> bool:
         return bool(self._sum)
 
+    @property
+    def sum(self) -> Tensor | None:
+        """The sum so far, another tensor after each addition; None if there is nothing."""
+        return self._sum[0] if self._sum else None
+
     def add(self, loss: Tensor) -> None:
         """Add a 0-dim tensor, which may be changed in place afterwards."""
         self._sum[:] = [self._sum[0] + loss] if self._sum else [loss.clone()]
