@@ -10,7 +10,7 @@ MERGE = ("experiments/test_store_merge.py",)
 HAND_OVER = ("torch_contract/test_hand_over.py",)
 LIGHTNING = ("frameworks/test_lightning.py",)
 ACCELERATE = ("frameworks/test_accelerate.py",)
-HUGGING_FACE = ("frameworks/test_trainer.py",)
+HUGGING_FACE = ("frameworks/test_transformers.py",)
 
 STEP_MUTANTS = [
     Mutant("a trial from the last trial's point", "optim/recordable.py",

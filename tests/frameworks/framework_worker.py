@@ -81,11 +81,11 @@ def accelerate(run, rank, ranks):
 
 
 def transformers(out, rank, ranks):
-    import test_trainer
+    import test_transformers
 
-    model = test_trainer.language_model()
-    found = test_trainer.trainer(
-        out, model, test_trainer.sentences(24), SHBPolyak, gradient_accumulation_steps=3
+    model = test_transformers.language_model()
+    found = test_transformers.trainer(
+        out, model, test_transformers.sentences(24), SHBPolyak, gradient_accumulation_steps=3
     )
     assert found.args.average_tokens_across_devices
     found.train()
