@@ -94,6 +94,7 @@ OUTSIDE = {
         "threadpoolctl",
         "matplotlib",
         "pyarrow",
+        "ray",
     },
     "cli": {"typer", "rich", "numpy"},
 }

@@ -53,7 +53,7 @@ COMMANDS = re.findall(r"^heavystep (\S.*?)(?:\s+#.*)?$", README, flags=re.MULTIL
 
 
 def test_commands_run_one_after_another(tmp_path):
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 8
     for command in COMMANDS:
         check_command(command, tmp_path)
 

@@ -190,7 +190,7 @@ FIGURE_MUTANTS = [
     Mutant("a forced run replaces what is there before its end", "experiments/figure3_run.py",
            "if (bad or self._how.force) and not complete:", "if bad and not complete:", RUN),
     Mutant("force forgotten", "experiments/figure3_run.py",
-           "if how.force or _epochs(run, store) < epochs", "if _epochs(run, store) < epochs", RUN),
+           "if force or _epochs(run, store) < epochs", "if _epochs(run, store) < epochs", RUN),
     Mutant("a longer history replaced", "experiments/figure3_run.py",
            "len(trainer.history) > _epochs(self._run, self._store)", "trainer.history", RUN),
     Mutant("method by method", "experiments/figure3_run.py",

@@ -19,12 +19,13 @@ from heavystep.cli.app import app
 from heavystep.engine.run import Trajectories, log_grid
 from heavystep.engine.watch import THEORY_METRICS as METRICS
 from heavystep.experiments import specification
+from heavystep.experiments.engines import LocalEngine
 from heavystep.experiments.figure1 import BETAS, figure1
 from heavystep.experiments.figure1_claims import figure1_claims, slope
 from heavystep.experiments.figure1_plot import figure1_pictures
 from heavystep.experiments.output_folder import MARK, claim_folder
 from heavystep.experiments.parquet import DamagedError
-from heavystep.experiments.runner import complete, joined
+from heavystep.experiments.runner import FailedRunsError, complete, joined
 from heavystep.experiments.store import Store
 from heavystep.problems import paper_cosine
 
@@ -57,7 +58,7 @@ class Quiet:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     figure, store = figure1(**SMALL), Store(tmp_path_factory.mktemp("runs"))
-    return figure, store, complete(figure.runs(), store, Quiet(), jobs=2, force=False)
+    return figure, store, complete(figure.runs(), store, Quiet(), engine=LocalEngine(2))
 
 
 def test_the_figure_is_section_5s():
@@ -92,7 +93,7 @@ def test_keys_depend_on_everything(monkeypatch):
 def test_what_is_there_is_not_run_again(made):
     figure, store, results = made
     progress = Quiet()
-    again = complete(figure.runs(), store, progress, jobs=1, force=False)
+    again = complete(figure.runs(), store, progress, engine=LocalEngine(1))
     assert progress.started == (28, 28, 0)
     assert progress.begun == []
     for key, result in results.items():
@@ -105,19 +106,21 @@ def test_what_is_there_is_not_run_again(made):
 def test_threads_change_nothing(made, tmp_path):
     figure, store, _ = made
     some = dict(list(figure.runs().items())[:3])
-    complete(some, Store(tmp_path), Quiet(), jobs=1, force=False)
+    complete(some, Store(tmp_path), Quiet(), engine=LocalEngine(1))
     for run in some.values():
         assert Store(tmp_path).path(run).read_bytes() == store.path(run).read_bytes()
 
 
-def test_a_run_that_fails_stops_the_others(made, tmp_path):
+def test_a_run_that_fails_is_reported_and_the_others_are_made(made, tmp_path):
     figure, _, _ = made
     first, *others = figure.runs().values()
     wild = replace(first, method=replace(first.method, rule="fixed", gamma_max=1e200))
-    runs = {run.key(): run for run in (wild, *others)}
-    with pytest.raises(ValueError, match="loss or gradient not finite"):
-        complete(runs, Store(tmp_path), Quiet(), jobs=2, force=False)
-    assert len(list(tmp_path.iterdir())) < len(others)
+    runs, progress = {run.key(): run for run in (wild, *others)}, Quiet()
+    with pytest.raises(FailedRunsError, match=r"1 of 28 runs .* loss or gradient not finite"):
+        complete(runs, Store(tmp_path), progress, engine=LocalEngine(2))
+    assert len(list(tmp_path.iterdir())) == len(others)
+    (report,) = progress.notes  # of both its seeds
+    assert "Traceback" in report
 
 
 def test_seeds_are_joined_in_their_order(made):
@@ -145,7 +148,7 @@ class Impatient(Quiet):
 def test_stopped_it_keeps_what_is_complete(made, tmp_path):
     figure, _, _ = made
     with pytest.raises(KeyboardInterrupt):
-        complete(figure.runs(), Store(tmp_path), Impatient(), jobs=2, force=False)
+        complete(figure.runs(), Store(tmp_path), Impatient(), engine=LocalEngine(2))
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -184,7 +187,7 @@ def test_a_damaged_file_is_found_reported_and_run_again(made, tmp_path, damage):
     with pytest.raises(DamagedError, match=copy.path(victim).name):
         copy.load(victim)
     progress = Quiet()
-    complete(figure.runs(), copy, progress, jobs=2, force=False)
+    complete(figure.runs(), copy, progress, engine=LocalEngine(2))
     assert len(progress.notes) == 1
     assert "run again" in progress.notes[0]
     assert progress.finished == 1
@@ -236,8 +239,8 @@ def test_force_runs_everything_again(made, tmp_path):
     figure, _, results = made
     progress = Quiet()
     small = replace(figure, panels=figure.panels[2:3])
-    complete(small.runs(), Store(tmp_path), Quiet(), jobs=2, force=False)
-    again = complete(small.runs(), Store(tmp_path), progress, jobs=2, force=True)
+    complete(small.runs(), Store(tmp_path), Quiet(), engine=LocalEngine(2))
+    again = complete(small.runs(), Store(tmp_path), progress, engine=LocalEngine(2), force=True)
     assert progress.finished == 2
     key = next(iter(small.runs()))
     np.testing.assert_array_equal(again[key].metrics["gap_last"], results[key].metrics["gap_last"])

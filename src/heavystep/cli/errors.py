@@ -10,6 +10,7 @@ import typer
 EXTRAS = {
     **dict.fromkeys(("scipy", "sklearn", "threadpoolctl"), "figures,linear"),
     "tensorboard": "tensorboard",
+    "ray": "ray",
 }
 """Where a module that is missing comes from; all others from 'figures'."""
 

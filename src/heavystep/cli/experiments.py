@@ -29,7 +29,15 @@ CHOICES = (
     option("epochs", int | None, None, "figure3: epochs a run"),
     option("datasets", str | None, None, "figure3: cifar10, cifar100 or both, with a comma"),
     option("max_step", float | None, None, "figure2: one gamma_max, not 1 and 100"),
-    option("jobs", int | None, None, "figure1, figure2: threads; default: all cores"),
+    option("engine", str | None, None, "local (default) or ray: who does the runs"),
+    option(
+        "address",
+        str | None,
+        None,
+        "ray: of the cluster, 'auto' for the one that runs here; "
+        "default: one is started on this machine",
+    ),
+    option("jobs", int | None, None, "figure1, figure2: how many at a time; default: all cores"),
     option("device", str | None, None, "figure3: cpu or cuda; default: the GPU if there is one"),
     option("tensorboard", Path | None, None, "figure3: where to log for TensorBoard"),
     option("minutes", float | None, None, "figure3: stop after so long, to go on another time"),

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -31,7 +31,17 @@ CHECKPOINT_SECONDS = 30.0
 """An epoch that ends so long after the last checkpoint writes one: a few epochs on a fast GPU."""
 
 
-class TrainingProgress(Protocol):
+class RunProgress(Protocol):
+    """What a run tells while it is trained."""
+
+    def advance(self, share: float) -> None:
+        """A part of an epoch was done since the last call."""
+
+    def epoch(self, row: EpochRow, images: int) -> None:
+        """An epoch of so many images is complete."""
+
+
+class TrainingProgress(RunProgress, Protocol):
     """What training tells while it runs."""
 
     def start(self, runs: int, kept: int, epochs: int) -> None:
@@ -42,12 +52,6 @@ class TrainingProgress(Protocol):
 
     def begin(self, run: str) -> None:
         """A run begins, or goes on."""
-
-    def advance(self, share: float) -> None:
-        """A part of an epoch was done since the last call."""
-
-    def epoch(self, row: EpochRow, images: int) -> None:
-        """An epoch of so many images is complete."""
 
     def finish(self) -> None:
         """A run is complete and kept."""
@@ -81,19 +85,15 @@ def train_missing(
         KeyboardInterrupt: a signal came, which it holds.
     """
     device = the_device(how.device)
-    wanted = [(run, curve.epochs) for curve in curves for run in curve.each()]
-    wanted.sort(key=lambda pair: (pair[0].data_set, pair[0].seed))
-    missing = [(run, epochs) for run, epochs in wanted if how.force or _epochs(run, store) < epochs]
-    begun = sum(0 if how.force else _begun(run, store) for run, _ in missing)
-    total = sum(epochs for _, epochs in missing)
-    progress.start(len(wanted), len(wanted) - len(missing), total - begun)
+    wanted, missing = wanted_and_missing(curves, store, force=how.force)
+    left = sum(each.epochs_left for each in missing)
+    progress.start(wanted, wanted - len(missing), left)
     diverged, complete = [], True
-    with stopping(how.minutes) as stop, chosen_kernels():
-        for run, epochs in missing:
+    with stopping(how.minutes) as stop:
+        for run, epochs, _ in missing:
             progress.begin(run.describe())
             try:
-                with threads_for(run.scale.network):
-                    complete = _OneRun(run, epochs, store, progress, how, device).train(stop)
+                complete = train_one(run, epochs, store, progress, how, device, stop)
             except DivergedError as error:
                 progress.note(str(error))
                 diverged.append(run.describe())
@@ -104,8 +104,48 @@ def train_missing(
     if stop.signal is not None and not complete:
         raise KeyboardInterrupt(int(stop.signal))
     if diverged and complete:
-        raise ValueError(f"{len(diverged)} of {len(wanted)} runs diverged: {', '.join(diverged)}")
+        raise ValueError(f"{len(diverged)} of {wanted} runs diverged: {', '.join(diverged)}")
     return complete
+
+
+class Missing(NamedTuple):
+    """A run that is not there to its last epoch."""
+
+    run: TrainingSpec
+    epochs: int
+    epochs_left: int
+
+
+def wanted_and_missing(
+    curves: Iterable[TrainingRuns], store: TrainingStore, *, force: bool
+) -> tuple[int, list[Missing]]:
+    """How many runs there are, and those that have to be trained, seed by seed."""
+    wanted = [(run, curve.epochs) for curve in curves for run in curve.each()]
+    wanted.sort(key=lambda pair: (pair[0].data_set, pair[0].seed))
+    return len(wanted), [
+        Missing(run, epochs, epochs - (0 if force else _begun(run, store)))
+        for run, epochs in wanted
+        if force or _epochs(run, store) < epochs
+    ]
+
+
+def train_one(
+    run: TrainingSpec,
+    epochs: int,
+    store: TrainingStore,
+    progress: RunProgress,
+    how: How,
+    device: torch.device,
+    stop: Callable[[], bool],
+) -> bool:
+    """Train a run to its last epoch, from its checkpoint if there is one; False if stopped.
+
+    Raises:
+        DivergedError: the message says where the last good checkpoint is.
+        ValueError: the batches do not fit, or the checkpoint is not this run's.
+    """
+    with chosen_kernels(), threads_for(run.scale.network):
+        return _OneRun(run, epochs, store, progress, how, device).train(stop)
 
 
 def _epochs(run: TrainingSpec, store: TrainingStore) -> int:
@@ -129,7 +169,7 @@ class _OneRun:
         run: TrainingSpec,
         epochs: int,
         store: TrainingStore,
-        progress: TrainingProgress,
+        progress: RunProgress,
         how: How,
         device: torch.device,
     ) -> None:

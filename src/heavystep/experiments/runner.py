@@ -1,15 +1,15 @@
-"""Runs what is missing of a figure and keeps it."""
+"""Runs what is missing of a sweep and keeps it."""
 
-import os
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Protocol
 
 import numpy as np
 
-from heavystep.engine.run import Trajectories, trajectories
+from heavystep.engine.run import Problem, Trajectories, trajectories
+from heavystep.experiments import engines
+from heavystep.experiments.engines import Advance, Engine, Job, LocalEngine
 from heavystep.experiments.parquet import DamagedError
 from heavystep.experiments.specification import RunSpec, describe
 from heavystep.experiments.store import Store
@@ -18,81 +18,120 @@ Results = dict[str, Trajectories]
 """Runs by key."""
 
 
-class Progress(Protocol):
+class FailedRunsError(ValueError):
+    """Some runs failed; all others are complete and kept."""
+
+
+class Progress(engines.Progress, Protocol):
     """What a runner tells, from any thread; see :mod:`heavystep.cli.progress`."""
 
     def start(self, runs: int, kept: int, steps: int) -> None:
         """How much there is to do: runs, those already complete, steps of the others."""
 
-    def note(self, text: str) -> None:
-        """Something that the user should know."""
-
-    def begin(self, run: str) -> None:
-        """A run begins."""
-
-    def advance(self, steps: int) -> None:
-        """Steps were taken."""
-
     def finish(self) -> None:
         """A run is complete and kept."""
 
 
+class Logged:
+    """Tells the log what the user should know, and how far the sweep is at level INFO."""
+
+    def __init__(self) -> None:
+        self._log = logging.getLogger("heavystep")
+        self._runs = self._done = 0
+
+    def start(self, runs: int, kept: int, steps: int) -> None:
+        """How much there is to do."""
+        self._runs, self._done = runs, kept
+
+    def note(self, text: str) -> None:
+        """A warning."""
+        self._log.warning(text)
+
+    def begin(self, run: str) -> None:
+        """For those who want to know."""
+        self._log.debug("%s begins", run)
+
+    def advance(self, amount: float) -> None:
+        """Too much for a log."""
+
+    def finish(self) -> None:
+        """How far it is."""
+        self._done += 1
+        self._log.info("%d of %d runs", self._done, self._runs)
+
+
 def complete(
-    runs: dict[str, RunSpec], store: Store, progress: Progress, *, jobs: int | None, force: bool
+    runs: Mapping[str, RunSpec],
+    store: Store,
+    progress: Progress | None = None,
+    *,
+    engine: Engine | None = None,
+    force: bool = False,
 ) -> Results:
     """All of these runs: those kept are read, the others run and kept as they become complete.
 
-    Each seed is a job of its own, so that no thread waits for the last seeds of a run. Stopped at
+    Each seed is a job of its own, so that nobody waits for the last seeds of a run. Stopped at
     any moment, it loses at most the runs in flight; called again it goes on there.
+
+    Args:
+        runs: by key.
+        store: where they are kept.
+        progress: told what happens; None: the log "heavystep" is.
+        engine: who does the jobs; None: threads of this process.
+        force: run again what is there.
+
+    Raises:
+        FailedRunsError: when all others are complete.
     """
+    progress = progress or Logged()
     results = {} if force else kept(runs, store, progress.note)
     missing = {key: run for key, run in runs.items() if key not in results}
     steps = sum(run.seeds * run.iterations for run in missing.values())
     progress.start(len(runs), len(results), steps)
+    places = [(key, seed) for key, run in missing.items() for seed in range(run.seeds)]
     parts: dict[str, dict[int, Trajectories]] = {key: {} for key in missing}
-    with _threads(jobs) as (pool, stopped):
-        futures = {
-            pool.submit(_one_seed, run, seed, progress, stopped): (key, seed)
-            for key, run in missing.items()
-            for seed in range(run.seeds)
-        }
-        for future in as_completed(futures):
-            key, seed = futures[future]
-            parts[key][seed] = future.result()
+    failed: dict[str, str] = {}
+    jobs = [_job(missing[key], seed) for key, seed in places]
+    if not jobs:
+        return results
+    with closing((engine or LocalEngine()).outcomes(jobs, progress)) as outcomes:
+        for place, value, failure in outcomes:
+            key, seed = places[place]
+            if failure:
+                if key not in failed:  # its other seeds will fail alike
+                    progress.note(f"{describe(missing[key])}, seed {seed} failed\n{failure}")
+                failed[key] = failure.strip().splitlines()[-1]
+                continue
+            parts[key][seed] = value
             if len(parts[key]) == missing[key].seeds:
                 results[key] = joined(parts.pop(key))
                 store.save(missing[key], results[key])
                 progress.finish()
+    if failed:
+        raise FailedRunsError(_failures(failed, missing, len(runs)))
     return results
 
 
-@contextmanager
-def _threads(jobs: int | None) -> Iterator[tuple[ThreadPoolExecutor, threading.Event]]:
-    """A pool, and what tells its jobs that nobody waits for them any more."""
-    pool, stopped = ThreadPoolExecutor(jobs or os.cpu_count()), threading.Event()
-    try:
-        yield pool, stopped
-    finally:
-        stopped.set()
-        pool.shutdown(cancel_futures=True)
+def _failures(failed: dict[str, str], runs: Mapping[str, RunSpec], count: int) -> str:
+    names = "; ".join(f"{describe(runs[key])} ({reason})" for key, reason in failed.items())
+    return f"{len(failed)} of {count} runs failed, what is complete is kept: {names}"
 
 
-class _StoppedError(Exception):
-    """Ends a job; nobody waits for its result."""
+def _job(run: RunSpec, seed: int) -> Job:
+    return Job(describe(run), one_seed, (run, seed), run.iterations, run.problem)
 
 
-def _one_seed(
-    run: RunSpec, seed: int, progress: Progress, stopped: threading.Event
-) -> Trajectories:
-    def advance(steps: int) -> None:
-        if stopped.is_set():
-            raise _StoppedError
-        progress.advance(steps)
+def one_seed(problem: Problem, run: RunSpec, seed: int, advance: Advance) -> Trajectories:
+    """A run from one seed.
 
-    if seed == 0:
-        progress.begin(describe(run))
+    Args:
+        problem: that of the run.
+        run: all there is to know.
+        seed: which of its seeds.
+        advance: told of steps that were taken.
+    """
     return trajectories(
-        run.problem.build(),
+        problem,
         run.method,
         seeds=[seed],
         iterations=run.iterations,
@@ -113,7 +152,7 @@ def joined(parts: dict[int, Trajectories]) -> Trajectories:
     return Trajectories(parts[seeds[0]].k, seeds, metrics)
 
 
-def kept(runs: dict[str, RunSpec], store: Store, note: Callable[[str], None]) -> Results:
+def kept(runs: Mapping[str, RunSpec], store: Store, note: Callable[[str], None]) -> Results:
     """The runs that are there and whole; a damaged one is noted and left out."""
     results = {}
     for key, run in runs.items():

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from heavystep import validation
+from heavystep.experiments import chosen_engine
+from heavystep.experiments.chosen_engine import engine_of
 from heavystep.experiments.claim import Claim
 from heavystep.experiments.reproducible import Chosen, Reproducible
 from heavystep.experiments.runner import Progress, Results, complete, kept
@@ -24,14 +25,14 @@ class SimulatedFigure(Reproducible):
     least: ClassVar[dict[str, int]] = {"seeds": 2, "iterations": 1000}
 
     def choices(self) -> tuple[str, ...]:
-        """Sizes and threads, and the largest step where there is a choice."""
-        return (*self.least, "jobs", "force", *(["max_step"] if self.max_steps else []))
+        """Sizes and engine, and the largest step where there is a choice."""
+        more = ["max_step"] if self.max_steps else []
+        return (*self.least, *chosen_engine.CHOICES, "force", *more)
 
     def figures(self, *, quick: bool, chosen: Chosen, folder: Path) -> list[Figure]:
         """The paper's figure and its companions, or the one for a given largest step."""
         sizes = self.sizes(quick=quick, chosen=chosen)
-        if "jobs" in chosen:
-            validation.integer("jobs", chosen["jobs"], 1)
+        engine_of(chosen)
         if not self.max_steps:
             return [self.make(**sizes)]
         steps = [chosen["max_step"]] if "max_step" in chosen else self.max_steps
@@ -41,8 +42,8 @@ class SimulatedFigure(Reproducible):
         self, runs: dict[str, RunSpec], folder: Path, progress: Progress, chosen: Chosen
     ) -> Results:
         """All of these runs."""
-        jobs, force = chosen.get("jobs"), chosen.get("force", False)
-        return complete(runs, Store(folder), progress, jobs=jobs, force=force)
+        engine, force = engine_of(chosen), bool(chosen.get("force"))
+        return complete(runs, Store(folder), progress, engine=engine, force=force)
 
     def evaluated(self, name: str, folder: Path, note: Callable[[str], None]) -> list[Claim]:
         """Where runs of several sizes are there, those with the most steps count."""

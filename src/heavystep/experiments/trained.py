@@ -7,9 +7,12 @@ from typing import ClassVar
 
 from heavystep import validation
 from heavystep.data.cifar import CIFAR
+from heavystep.experiments.chosen_engine import engine_of
 from heavystep.experiments.claim import Claim
+from heavystep.experiments.engines import Engine
 from heavystep.experiments.figure3_run import How, TrainingProgress, train_missing
 from heavystep.experiments.figure3_stored import extents
+from heavystep.experiments.figure3_sweep import gpus_of, train_on
 from heavystep.experiments.layout import Figure
 from heavystep.experiments.reproducible import Chosen, Reproducible, UnfinishedError
 from heavystep.experiments.training_results import (
@@ -19,12 +22,14 @@ from heavystep.experiments.training_results import (
     sizes_text,
     survey,
 )
-from heavystep.experiments.training_setup import images_of, the_device
+from heavystep.experiments.training_setup import DEVICES, images_of, the_device
 from heavystep.experiments.training_spec import Scale, TrainingRuns, counted
 from heavystep.experiments.training_store import TrainingStore
 
 HOW = ("device", "tensorboard", "minutes", "force")
-"""Choices that have a meaning only where something is trained."""
+"""Choices that do not decide the numbers."""
+WHERE = ("engine", "address")
+"""Choices of who trains."""
 
 
 def quietly(text: str) -> None:
@@ -44,7 +49,7 @@ class TrainedFigure(Reproducible):
 
     def choices(self) -> tuple[str, ...]:
         """Sizes, data sets, whether to train and how."""
-        return (*self.least, "datasets", *HOW, "no_train")
+        return (*self.least, "datasets", *HOW, *WHERE, "no_train")
 
     def figures(self, *, quick: bool, chosen: Chosen, folder: Path) -> list[Figure[TrainingRuns]]:
         """One figure; without training and a number of epochs, as far as the runs go."""
@@ -80,7 +85,9 @@ class TrainedFigure(Reproducible):
         store = TrainingStore(folder)
         if not chosen.get("no_train"):
             how = How(**{name: chosen[name] for name in HOW if name in chosen})
-            if not train_missing(runs.values(), store, progress, how):
+            if chosen.get("engine") == "ray":
+                train_on(_engine(chosen), runs.values(), store, progress, how)
+            elif not train_missing(runs.values(), store, progress, how):
                 lacking, epochs = missing(runs.values(), store)
                 raise UnfinishedError(
                     f"time is up: {counted(epochs, 'epoch')} of {counted(lacking, 'run')} "
@@ -127,13 +134,23 @@ def _read_data(runs: Iterable[TrainingRuns], store: TrainingStore, *, force: boo
             images_of(run.data_set)
 
 
+def _engine(chosen: Chosen) -> Engine:
+    return engine_of(chosen, gpus_of(chosen.get("device")))
+
+
 def _check(chosen: Chosen) -> None:
-    the_device(chosen.get("device"))
+    _engine(chosen)
+    if chosen.get("engine") != "ray":
+        the_device(chosen.get("device"))
+    elif "minutes" in chosen:
+        raise ValueError("--minutes is not for --engine ray: stopped, a sweep goes on where it was")
+    elif "device" in chosen:  # which this machine need not have
+        validation.choice("device", chosen["device"], DEVICES)
     if "minutes" in chosen:
         validation.real("minutes", chosen["minutes"], validation.POSITIVE)
     if chosen.get("force") and "minutes" in chosen:
         raise ValueError("--force and --minutes exclude each other: a forced run begins anew")
-    idle = [name for name in HOW if name in chosen] if chosen.get("no_train") else []
+    idle = [n for n in (*HOW, *WHERE) if n in chosen] if chosen.get("no_train") else []
     if idle:
         raise ValueError(f"--no-train leaves nothing to do for --{idle[0]}")
 

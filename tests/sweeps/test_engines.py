@@ -1,0 +1,141 @@
+"""Engines in this process, and what the commands say about engines."""
+
+from contextlib import closing
+
+import pytest
+from typer.testing import CliRunner
+
+from heavystep.cli.app import app
+from heavystep.data.cifar import Images, TrainTest
+from heavystep.experiments import training_setup
+from heavystep.experiments.bench_train import made_up_images
+from heavystep.experiments.engines import Job, LocalEngine, Outcome
+from heavystep.experiments.figure3 import methods
+from heavystep.experiments.figure3_run import How, train_missing
+from heavystep.experiments.figure3_sweep import train_on
+from heavystep.experiments.output_folder import claim_folder, runs_folder
+from heavystep.experiments.training_spec import Scale, TrainingRuns
+from heavystep.experiments.training_store import TrainingStore
+
+
+class Told:
+    def __init__(self):
+        self.notes, self.begun, self.amount, self.finished = [], [], 0.0, 0
+
+    def start(self, runs, kept, epochs):
+        self.started = (runs, kept, epochs)
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def begin(self, run):
+        self.begun.append(run)
+
+    def advance(self, amount):
+        self.amount += amount
+
+    def epoch(self, row, images):
+        pass
+
+    def finish(self):
+        self.finished += 1
+
+
+class Seven:
+    def build(self):
+        return 7
+
+
+def add(data, number, advance):
+    advance(2)
+    if number == 2:
+        raise ArithmeticError("no such number")
+    return data + number
+
+
+def test_a_job_that_fails_does_not_stop_the_others():
+    told = Told()
+    jobs = [Job(f"job {k}", add, (k,), 2, Seven()) for k in range(4)]
+    first, second, failed, last = sorted(LocalEngine(2).outcomes(jobs, told))
+    assert [first, second, last] == [Outcome(0, 7), Outcome(1, 8), Outcome(3, 10)]
+    assert failed.failure.endswith("ArithmeticError: no such number\n")
+    assert "in add" in failed.failure
+    assert told.amount == 8
+    assert sorted(told.begun) == [f"job {k}" for k in range(4)]
+
+
+def test_closed_it_begins_nothing_more():
+    told = Told()
+    jobs = [Job(f"job {k}", add, (0,), 2, Seven()) for k in range(1000)]
+    with closing(LocalEngine(1).outcomes(jobs, told)) as outcomes:
+        next(outcomes)
+    assert len(told.begun) < 1000
+
+
+@pytest.fixture
+def images(monkeypatch):
+    """A few made-up images in place of CIFAR."""
+    train, test = made_up_images(200), made_up_images(50, seed=1)
+    both = TrainTest(Images(train.images, train.labels), Images(test.images, test.labels))
+    monkeypatch.setattr(training_setup, "images_of", lambda data_set: both)
+
+
+def curves(epochs):
+    scale = Scale("small", 16, 48, 20)
+    kinds = [methods()[name] for name in ("SHB-PS", "SLS")]
+    return [TrainingRuns("cifar10", method, scale, 2, epochs) for method in kinds]
+
+
+def store_in(out):
+    claim_folder(out)
+    return TrainingStore(runs_folder(out, "figure3"))
+
+
+@pytest.mark.usefixtures("images")
+def test_training_jobs_are_the_training_loop(tmp_path):
+    here, there, told = store_in(tmp_path / "here"), store_in(tmp_path / "there"), Told()
+    train_missing(curves(3), here, Told(), How("cpu"))
+    train_missing(curves(1), there, Told(), How("cpu"))  # to go on from
+    train_on(LocalEngine(1), curves(3), there, told, How("cpu"))
+    for curve in curves(3):
+        for run in curve.each():
+            rows = [[row[:-1] for row in store.load(run).history] for store in (here, there)]
+            assert rows[0] == rows[1]
+            assert len(rows[0]) == 3
+    assert told.started == (4, 0, 8)
+    assert told.finished == 4
+    assert told.amount == pytest.approx(8.0)
+    again = Told()
+    train_on(LocalEngine(1), curves(3), there, again, How("cpu"))
+    assert again.started == (4, 4, 0)
+
+
+@pytest.mark.usefixtures("images")
+def test_a_folder_that_a_node_does_not_see(tmp_path):
+    told = Told()
+    store = TrainingStore(runs_folder(tmp_path / "elsewhere", "figure3"))
+    with pytest.raises(ValueError, match="4 of 4 runs failed: cifar10 SHB-PS seed 0, "):
+        train_on(LocalEngine(1), curves(1), store, told, How("cpu"))
+    assert all("must be a path that all nodes see" in note for note in told.notes)
+
+
+MISTAKES = [
+    (["figure1", "--engine", "spark"], "engine must be one of 'local', 'ray', got 'spark'"),
+    (["figure1", "--address", "auto"], "--address is the address of a Ray cluster"),
+    (["figure2", "--engine", "ray", "--jobs", "0"], "jobs must be >= 1, got 0"),
+    (["figure3", "--engine", "ray", "--minutes", "1"], "--minutes is not for --engine ray"),
+    (["figure3", "--engine", "ray", "--device", "tpu"], "device must be one of"),
+    (["figure3", "--no-train", "--engine", "ray"], "leaves nothing to do for --engine"),
+    (["figure1", "--quick", "--engine", "ray", "--address", "127.0.0.1:1"],
+     "cannot reach a Ray cluster at 127.0.0.1:1 ([Errno 111] Connection refused)"),
+    (["figure1", "--quick", "--engine", "ray", "--address", "nonsense"],
+     "cannot reach a Ray cluster at nonsense (Invalid address"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "line"), MISTAKES)
+def test_mistakes_get_one_line(arguments, line, tmp_path):
+    pytest.importorskip("ray")
+    result = CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(tmp_path)])
+    assert result.exit_code == 2, result.output
+    assert line in result.output.replace("\n", " "), result.output
