@@ -42,6 +42,7 @@ LAYERS = {
     "linear": {"arrays", "sparse", "validation", "problems", "engine", "data"},
     "certificates": {"arrays", "rules", "schedules", "validation", "theory", "problems", "records"},
     "optim": {"arrays", "rules", "schedules", "validation", "records", "documentation"},
+    "integrations": {"optim"},
     "training": {"arrays", "files", "optim", "rules", "validation"},
     "experiments": {
         "__version__",
@@ -82,6 +83,7 @@ OUTSIDE = {
     "problems": {"numpy"},
     "certificates": {"numpy"},
     "optim": {"torch", "numpy"},
+    "integrations": {"torch"},
     "training": {"torch", "numpy"},
     "engine": {"llvmlite", "numba", "numpy"},
     "experiments": {
@@ -95,6 +97,12 @@ OUTSIDE = {
         "ray",
     },
     "cli": {"typer", "rich", "numpy"},
+}
+# A framework is imported in its own module, where one adapter may build on another.
+FRAMEWORKS = {
+    "integrations/lightning.py": {"lightning"},
+    "integrations/accelerate.py": {"accelerate"},
+    "integrations/transformers.py": {"transformers"},
 }
 
 
@@ -122,16 +130,18 @@ def imported_names(path):
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_imports_point_down(path):
     layer = layer_of(path)
+    outside = OUTSIDE.get(layer, set()) | FRAMEWORKS.get(path.relative_to(SOURCE).as_posix(), set())
     for name in imported_names(path):
         top, *rest = name.split(".")
         if top == "heavystep":
             assert rest[0] in LAYERS[layer] | {layer}, f"{layer} imports {name}"
         elif top not in sys.stdlib_module_names:
-            assert top in OUTSIDE.get(layer, set()), f"{layer} imports {name}"
+            assert top in outside, f"{layer} imports {name}"
 
 
 def test_import_needs_torch_and_numpy_only():
     extras = ["numba", "sklearn", "scipy", "matplotlib", "rich", "typer", "pyarrow", "ray", "jax"]
+    extras += ["lightning", "accelerate", "transformers"]
     code = f"import sys, heavystep; print([m for m in {extras} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
@@ -213,6 +223,31 @@ def test_every_argument_is_documented_once(cls):
     section = inspect.getdoc(cls).split("Args:")[1].split("Raises:")[0]
     documented = re.findall(r"^    (\w+): \S", section, flags=re.MULTILINE)
     assert documented == list(inspect.signature(cls).parameters)
+
+
+def arguments_of(node):
+    """Names in a signature, that of ``__init__`` for a class."""
+    if isinstance(node, ast.ClassDef):
+        node = next(n for n in node.body if getattr(n, "name", "") == "__init__")
+    spec = node.args
+    stars = [star for star in (spec.vararg, spec.kwarg) if star is not None]
+    names = [a.arg for a in (*spec.args, *spec.kwonlyargs, *stars)]
+    return [name for name in names if name != "self"]
+
+
+@pytest.mark.parametrize("path", sorted(FRAMEWORKS))
+def test_adapters_document_their_arguments(path):
+    """Read, not imported: a framework may be missing."""
+    found = 0
+    for node in ast.walk(ast.parse((SOURCE / path).read_text())):
+        is_definition = isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        doc = (ast.get_docstring(node) or "") if is_definition else ""
+        if "Args:" in doc:
+            section = doc.split("Args:")[1].split("Returns:")[0]
+            documented = re.findall(r"^    (\w+): \S", section, flags=re.MULTILINE)
+            assert documented == arguments_of(node), node.name
+            found += 1
+    assert found
 
 
 def test_default_of_the_smooth_reset():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from datasets import TINY
+from data_sets import TINY
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.cifar import CIFAR
 

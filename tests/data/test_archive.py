@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tiny_cifar
-from datasets import TINY_TEXT, files_under
+from data_sets import TINY_TEXT, files_under
 from heavystep.cli.app import app
 from heavystep.data import archive, catalogue, cifar
 from heavystep.data.archive import fetch

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from datasets import assert_same, files_under
+from data_sets import assert_same, files_under
 from heavystep import files
 from heavystep.data import cache, load, read_libsvm
 from heavystep.data.cache import load_file, load_identified, pack, unpack

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-import datasets
-from datasets import TINY, TINY_TEXT
+import data_sets
+from data_sets import TINY, TINY_TEXT
 from heavystep.data import binary_labels, load
 from heavystep.data.catalogue import CATALOGUE, data_set
 from heavystep.data.compressed import text_digest
@@ -41,7 +41,7 @@ def test_the_catalogue_is_the_papers():
 
 @pytest.mark.parametrize("name", HERE)
 def test_a_real_file_holds_what_the_catalogue_says(name, monkeypatch, home):
-    path = datasets.require(monkeypatch, name)[name]
+    path = data_sets.require(monkeypatch, name)[name]
     entry = data_set(name)
     assert text_digest(path) == (entry.text_bytes, entry.text_sha256)
     rows, labels = load(name)
@@ -55,7 +55,7 @@ def test_a_real_file_holds_what_the_catalogue_says(name, monkeypatch, home):
 
 @pytest.mark.parametrize("name", HERE)
 def test_scikit_learn_reads_the_same_numbers(name, monkeypatch, home):
-    path = datasets.require(monkeypatch, name)[name]
+    path = data_sets.require(monkeypatch, name)[name]
     matrix, labels = load_svmlight_file(str(path), zero_based=False)
     data = load(name)
     np.testing.assert_array_equal(data.labels, labels)
@@ -66,7 +66,7 @@ def test_scikit_learn_reads_the_same_numbers(name, monkeypatch, home):
 
 
 def test_empty_rows_of_w8a(monkeypatch, home):
-    datasets.require(monkeypatch, "w8a")
+    data_sets.require(monkeypatch, "w8a")
     assert np.count_nonzero(np.diff(load("w8a").rows.indptr) == 0) == 4203
 
 

@@ -6,7 +6,7 @@ from io import BufferedReader
 import numpy as np
 import pytest
 
-import datasets
+import data_sets
 import tiny_cifar
 from heavystep.data import cifar, load_cifar
 from heavystep.data.cifar import CIFAR, folder_of, missing_text, present
@@ -226,7 +226,7 @@ def test_an_unknown_name_is_refused(name):
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
     """The data folder with the published files."""
-    return datasets.published_images(tmp_path_factory.mktemp("images"))
+    return data_sets.published_images(tmp_path_factory.mktemp("images"))
 
 
 # The first labels and the mean of each colour are those that others report.

@@ -6,7 +6,7 @@ import socket
 import pytest
 from typer.testing import CliRunner
 
-from datasets import TINY, TINY_TEXT, files_under
+from data_sets import TINY, TINY_TEXT, files_under
 from heavystep.cli.app import app
 from heavystep.data import catalogue, web
 from heavystep.data.catalogue import CATALOGUE

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datasets import assert_same, bits
+from data_sets import assert_same, bits
 from heavystep.data import Labelled, binary_labels, libsvm, read_libsvm
 from heavystep.data.compressed import text_blocks
 from heavystep.data.libsvm import fast_rows, parse, slow_rows

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tiny_cifar
-from datasets import files_under, published_images
+from data_sets import files_under, published_images
 from heavystep.cli.app import app
 from heavystep.data.cifar import CIFAR
 from heavystep.experiments import training_setup

@@ -9,7 +9,7 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import normalize
 
 import linear_reference
-from datasets import require
+from data_sets import require
 from heavystep.engine.run import Run
 from heavystep.engine.streams import index_stream
 from heavystep.experiments.figure2 import BATCH, methods

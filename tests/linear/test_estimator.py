@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import datasets
+import data_sets
 from heavystep.engine.logistic import mean_square_length
 from heavystep.linear import SHBLogisticRegression, load_libsvm, solver
 from heavystep.linear.columns import Columns
@@ -516,7 +516,7 @@ def test_the_result_of_a_pass_is_the_weighted_mean_of_its_iterates(monkeypatch):
 
 
 def test_a_libsvm_file_in_three_lines(monkeypatch):
-    datasets.require(monkeypatch, "mushrooms")
+    data_sets.require(monkeypatch, "mushrooms")
     X, y = load_libsvm("mushrooms")
     model = SHBLogisticRegression(random_state=0).fit(X, y)
     assert model.classes_.tolist() == [1.0, 2.0]

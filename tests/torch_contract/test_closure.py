@@ -298,6 +298,8 @@ def test_misuse_of_step(case, mistake):
     call, error, message = MISUSE[mistake]
     if mistake == "nothing" and not case.adaptive:
         pytest.skip("a fixed step needs no loss")
+    if mistake == "nothing" and case.needs_closure:
+        error, message = TypeError, r"needs step\(closure\); SHBPolyak works with"
     before = snapshot(net)
     with pytest.raises(error, match=message):
         call(opt)
@@ -310,7 +312,8 @@ def test_a_vector_loss_is_refused():
         opt.step(loss=torch.ones(2, 1))
 
 
-def test_armijo_needs_a_closure():
+@pytest.mark.parametrize("call", ["step", "hand_over"])
+def test_armijo_needs_a_closure(call):
     opt = SHBArmijo(make_net().parameters())
     with pytest.raises(TypeError, match=r"needs step\(closure\); SHBPolyak works with"):
-        opt.step(loss=torch.tensor(1.0))
+        getattr(opt, call)(loss=torch.tensor(1.0))

@@ -51,6 +51,22 @@ def test_step_reads_nothing_on_the_host(name, monkeypatch):
     assert opt.info.accepted
 
 
+@every_maker
+def test_handing_over_reads_nothing_on_the_host(name):
+    net, batches = make_net(), make_batches(6)
+    opt = MAKERS[name](net.parameters())
+    for k, batch in enumerate(batches):
+        loss = loss_of(net, batch) / 2
+        with NoHostRead():
+            opt.hand_over(loss)
+        loss.backward()
+        if k % 2:
+            with NoHostRead():
+                opt.step()
+            opt.zero_grad()
+    assert opt.info.accepted
+
+
 def test_the_guard_above_sees_a_line_search():
     net, batch = make_net(), make_batches(1)[0]
     opt = SHBArmijo(net.parameters())

@@ -120,12 +120,23 @@ class SHBArmijo(AdaptiveHeavyBall):
             process_group,
         )
 
+    def hand_over(self, loss: Any) -> None:
+        """Refused: one loss is not enough for a line search.
+
+        Args:
+            loss: any.
+        """
+        raise self._needs_closure()
+
+    def _needs_closure(self) -> TypeError:
+        return TypeError(
+            f"{type(self).__name__} evaluates the loss at trial points and needs "
+            "step(closure); SHBPolyak works with step(loss=loss) and hand_over(loss)"
+        )
+
     def _one_source(self, closure: Closure | None, loss: Any) -> None:
-        if closure is None and loss is not None:
-            raise TypeError(
-                f"{type(self).__name__} evaluates the loss at trial points and needs "
-                "step(closure); SHBPolyak works with step(loss=loss)"
-            )
+        if closure is None:
+            raise self._needs_closure()
         super()._one_source(closure, loss)
 
     def _evaluate(self, closure: Closure | None, loss: Any) -> tuple[Any, Sample]:

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -10,15 +10,16 @@ from torch.optim.optimizer import ParamsT
 
 from heavystep.optim.closure import Closure, checked_loss, evaluate_with_gradients
 from heavystep.optim.info import StepInfo
-from heavystep.optim.options import CheckedGroups, Group, plain_numbers
+from heavystep.optim.options import Group, plain_numbers
 from heavystep.optim.ranks import Ranks, local, whole
 from heavystep.optim.sample import Active, Decision, Sample
+from heavystep.optim.takes_losses import TakesLosses
 from heavystep.optim.torch_primitives import as_scalar
 from heavystep.optim.vectors import Update, heavy_ball, state_dtype
 from heavystep.rules import where
 
 
-class HeavyBall(CheckedGroups):
+class HeavyBall(TakesLosses):
     r"""Stochastic heavy ball, one step size for the whole parameter vector.
 
     .. math:: \theta_{k+1} = \theta_k - \gamma_k g_k + \beta_k (\theta_k - \theta_{k-1}),
@@ -28,6 +29,9 @@ class HeavyBall(CheckedGroups):
     not the buffer of ``torch.optim.SGD`` once the step varies. A subclass chooses
     :math:`\gamma_k`; everything else is here.
     """
+
+    _uses_loss: ClassVar[bool] = True
+    """Whether the step depends on the loss."""
 
     def __init__(self, params: ParamsT, defaults: Group, process_group: Any = None) -> None:
         defaults = plain_numbers(defaults)
@@ -54,7 +58,7 @@ class HeavyBall(CheckedGroups):
                 that the gradients in ``p.grad`` belong to it.
             loss: the loss whose gradients are in ``p.grad``, instead of a closure. Unscaled
                 if a GradScaler is used, and the mean over micro-batches if gradients were
-                accumulated as a mean.
+                accumulated as a mean. Without either, what was given to :meth:`hand_over`.
             lower_bound: lower bound of this batch's loss, instead of the optimizer's.
 
         Returns:
@@ -79,6 +83,8 @@ class HeavyBall(CheckedGroups):
         """Loss and gradient of the batch, from the arguments of ``step``."""
         if closure is not None:
             returned, _ = self._call(closure)
+        elif self._handed_over:
+            returned = self._handed_over.take()
         else:
             returned = None if loss is None else checked_loss(loss, "loss")
             returned = returned.detach() if isinstance(returned, Tensor) else returned
@@ -89,7 +95,9 @@ class HeavyBall(CheckedGroups):
 
         torch.distributed.checkpoint does so, without a loss, to find out what state there is.
         """
-        return not self.state and all(float(group["lr"]) == 0.0 for group in self.param_groups)
+        if self._handed_over or self.state:
+            return False
+        return all(float(group["lr"]) == 0.0 for group in self.param_groups)
 
     def _make_state(self) -> None:
         """The state that a step finds or makes."""
@@ -97,11 +105,14 @@ class HeavyBall(CheckedGroups):
             self._displacements(self._active(group))
 
     def _one_source(self, closure: Closure | None, loss: Any) -> None:
-        if closure is None and loss is None:
+        if closure is None and loss is None and not self._handed_over:
             raise ValueError(
                 f"{type(self).__name__}.step() needs the loss: call step(loss=loss) after "
-                "loss.backward(), or step(closure)"
+                "loss.backward(), or step(closure), or where a framework calls step(), "
+                "hand_over(loss) before (see heavystep.integrations)"
             )
+        if loss is not None and self._handed_over:
+            raise ValueError("step() takes loss= or what was handed over, not both")
         if closure is not None and loss is not None:
             raise ValueError("step() takes a closure or loss=, not both")
         if closure is not None and not callable(closure):
@@ -113,7 +124,15 @@ class HeavyBall(CheckedGroups):
         """The closure's loss, with its gradient in ``p.grad``; and whether it called backward."""
         # An autocast around the training loop keeps casts of the parameters before the last step.
         torch.clear_autocast_cache()
-        return evaluate_with_gradients(closure, self._all_params)
+        found = evaluate_with_gradients(closure, self._all_params, self._handed_over)
+        if found.part_only and self._uses_loss:
+            warnings.warn(
+                "the closure added to gradients that were there, and returned a loss that may not "
+                "belong to all of them: call zero_grad() in it, or hand_over() every loss",
+                RuntimeWarning,
+                stacklevel=6,  # the line that calls step()
+            )
+        return found.loss, found.calls_backward
 
     def _sample(self, loss: Any) -> Sample:
         groups = [self._active(group) for group in self.param_groups]
@@ -225,13 +244,6 @@ class HeavyBall(CheckedGroups):
     @property
     def _foreach(self) -> bool:
         return self.param_groups[0]["foreach"] is not False
-
-    def _scalar_format(self) -> tuple[torch.dtype, torch.device]:
-        """Format and place of losses, norms and steps."""
-        params = self._all_params
-        wide = any(param.dtype == torch.float64 for param in params)
-        device = params[0].device if params else torch.device("cpu")
-        return torch.float64 if wide else torch.float32, device
 
     def __getstate__(self) -> Group:
         # A process group cannot leave its process.

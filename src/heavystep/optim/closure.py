@@ -2,10 +2,12 @@
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from heavystep.optim.handed_over import HandedOver
 
 Closure = Callable[[], Any]
 
@@ -27,6 +29,8 @@ class GradientWatch:
             for param in params
         ]
         self._accumulated = False
+        self.added = False
+        """Whether gradients were added to those that were there, as far as one can tell."""
         self._handle: Any = None
         askable = (
             index
@@ -47,6 +51,9 @@ class GradientWatch:
             self._handle.remove()
 
     def _note(self, param: Tensor) -> None:
+        if not self._accumulated and self._witness is not None:
+            # Zeroing in place would have been a second change; clipping comes later.
+            self.added = self._changes(self._witness) == 1
         self._accumulated = True
 
     def _changes(self, index: int) -> int | None:
@@ -87,20 +94,44 @@ def checked_loss(loss: Any, source: str) -> Any:
     return loss
 
 
-def evaluate_with_gradients(closure: Closure, params: Sequence[Tensor]) -> tuple[Any, bool]:
-    """Call ``closure`` and see to it that ``p.grad`` belongs to the loss it returns.
+class Evaluated(NamedTuple):
+    """What a closure did."""
 
-    Returns the loss and whether the closure itself calls ``backward()``. If it does not,
-    it is called here on fresh gradients: those that a caller forgot to zero belong to
-    another batch.
+    loss: Any
+    """The loss whose gradients are in ``p.grad``, detached."""
+    calls_backward: bool
+    """Whether the closure itself calls ``backward()``."""
+    part_only: bool = False
+    """Whether the loss is that of the last part of an accumulated gradient, or seems to be."""
+
+
+def evaluate_with_gradients(
+    closure: Closure, params: Sequence[Tensor], handed_over: HandedOver
+) -> Evaluated:
+    """Call ``closure`` and see to it that ``p.grad`` belongs to the loss.
+
+    If the closure calls ``backward()``, losses that were handed over in it or before, for the
+    gradients that it adds to, count instead of the one it returns. If it does not, ``backward()``
+    is called here on fresh gradients: those that a caller forgot to zero belong to another batch.
     """
+    before = handed_over.sum
     with torch.enable_grad(), GradientWatch(params) as watch:
-        loss = checked_loss(closure(), "the closure's return value")
-        if not isinstance(loss, Tensor) or not loss.requires_grad:
-            return loss, watch.fired()
-        if watch.fired():
-            return loss.detach(), True
+        returned = closure()
+        fired = watch.fired()
+        leaves_backward = isinstance(returned, Tensor) and returned.requires_grad and not fired
+        if handed_over and not leaves_backward:
+            if fired and handed_over.sum is before:
+                raise ValueError(
+                    "a loss was handed over before, but not the one of which the closure took the "
+                    "gradient: call zero_grad() of the optimizer in it, or hand_over(loss)"
+                )
+            return Evaluated(handed_over.take(), fired)
+        loss = checked_loss(returned, "the closure's return value")
+        if not leaves_backward:
+            loss = loss.detach() if isinstance(loss, Tensor) else loss
+            return Evaluated(loss, fired, watch.added)
+        handed_over.drop()
         for param in params:
             param.grad = None
-        loss.backward()  # type: ignore[no-untyped-call]
-    return loss.detach(), False
+        loss.backward()
+    return Evaluated(loss.detach(), False)

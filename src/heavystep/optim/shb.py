@@ -38,6 +38,7 @@ class SHB(HeavyBall):
     tensor([1., 2.])
     """
 
+    _uses_loss: ClassVar[bool] = False
     _symbols: ClassVar[Mapping[str, str]] = {**HeavyBall._symbols, "lr": "gamma"}
 
     def __init__(

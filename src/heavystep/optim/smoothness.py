@@ -12,6 +12,7 @@ from torch import Tensor
 from heavystep import validation
 from heavystep.optim.armijo import Buffers, checked_buffers
 from heavystep.optim.closure import Closure, evaluate_with_gradients
+from heavystep.optim.handed_over import HandedOver
 from heavystep.optim.replay import Replay
 from heavystep.optim.vectors import squared_norm
 
@@ -163,7 +164,7 @@ class _Neighbourhood:
         self._replay.rewind()
         # A cast cached by an outer autocast is one of other parameter values.
         torch.clear_autocast_cache()
-        evaluate_with_gradients(self._closure, self._params)
+        evaluate_with_gradients(self._closure, self._params, HandedOver())
         if all(param.grad is None for param in self._params):
             raise ValueError(
                 "the closure gave no gradient: it must return a loss that depends on params, or "

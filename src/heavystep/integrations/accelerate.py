@@ -1,0 +1,88 @@
+"""Hugging Face Accelerate: ``backward`` hands the loss over, ``step`` is for closures."""
+
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedType
+from torch import Tensor
+
+from heavystep.integrations.wrapped import heavy_ball, line_search, tolerate_rounding
+from heavystep.optim.closure import Closure
+
+
+def backward(accelerator: Accelerator, optimizer: Any, loss: Tensor, **kwargs: Any) -> None:
+    """``accelerator.backward(loss)``, with the loss handed over to the optimizer.
+
+    Call ``optimizer.step()`` and ``optimizer.zero_grad()`` as usual, within ``accumulate`` and with
+    any ``mixed_precision``. An optimizer that is not of this package takes its gradients alone.
+
+    Args:
+        accelerator: the one that prepared the optimizer.
+        optimizer: as ``accelerator.prepare`` returned it, or as it was before.
+        loss: of the micro-batch, neither scaled nor divided.
+        kwargs: for ``accelerator.backward``.
+    """
+    hand_over(accelerator, optimizer, loss)
+    accelerator.backward(loss, **kwargs)
+
+
+def hand_over(accelerator: Accelerator, optimizer: Any, loss: Tensor) -> None:
+    """Hand over a loss that ``accelerator.backward`` is called on elsewhere.
+
+    Args:
+        accelerator: the one that prepared the optimizer.
+        optimizer: as ``accelerator.prepare`` returned it, or as it was before.
+        loss: what ``accelerator.backward`` gets.
+    """
+    inner = heavy_ball(optimizer)
+    if inner is None:
+        return
+    _refuse_hidden_gradients(accelerator)
+    # accelerator.backward divides it by the same number.
+    inner.hand_over(loss.detach() / accelerator.gradient_accumulation_steps)
+
+
+def step(accelerator: Accelerator, optimizer: Any, closure: Closure) -> Any:
+    """``optimizer.step(closure)``, for line searches; leave ``backward()`` to the optimizer.
+
+    Accelerate passes over closures while gradients accumulate and hands them to a GradScaler that
+    takes none; both are refused here.
+
+    Args:
+        accelerator: the one that prepared the optimizer.
+        optimizer: of this package, as ``accelerator.prepare`` returned it.
+        closure: returns the loss of the batch.
+
+    Returns:
+        The loss that the rule saw, before the step.
+    """
+    inner, search = heavy_ball(optimizer), line_search(optimizer)
+    if inner is None:
+        raise TypeError(f"step is for optimizers of heavystep, got {type(optimizer).__name__}")
+    _refuse_hidden_gradients(accelerator)
+    name, micro_batches = type(inner).__name__, accelerator.gradient_accumulation_steps
+    if micro_batches > 1:
+        raise ValueError(
+            f"{name} with a closure needs gradient_accumulation_steps=1, got {micro_batches}: the "
+            "closure would see the last micro-batch alone; use SHBPolyak and backward()"
+        )
+    if accelerator.scaler is not None:
+        raise ValueError(
+            f"{name} with a closure does not go with a GradScaler: use mixed_precision='bf16', or "
+            "SHBPolyak and backward()"
+        )
+    if search is not None and accelerator.mixed_precision == "bf16":
+        tolerate_rounding(search, torch.bfloat16)
+    optimizer.step(closure)
+    return None if inner.info is None else inner.info.loss
+
+
+def _refuse_hidden_gradients(accelerator: Accelerator) -> None:
+    kind = accelerator.distributed_type
+    first_fsdp = kind == DistributedType.FSDP and not getattr(accelerator, "is_fsdp2", False)
+    if first_fsdp or kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
+        raise ValueError(
+            f"{kind.value} keeps shards that heavystep cannot see: use data parallelism, or FSDP "
+            "with fsdp_version=2"
+        )

@@ -1,0 +1,112 @@
+"""Lightning: a callback that hands the loss over and refuses what cannot be right."""
+
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.strategies import DeepSpeedStrategy, FSDPStrategy
+from torch import Tensor
+
+from heavystep.integrations.wrapped import heavy_ball, line_search, tolerate_rounding
+
+
+class HandOverLoss(Callback):
+    """Gives each optimizer of this package the loss that belongs to its gradients.
+
+    Lightning adds up the gradients of micro-batches, and calls ``step()`` without a closure where a
+    GradScaler is at work (``precision="16-mixed"``); with this callback both come out right. A line
+    search gets its closure from Lightning: here it is told about the rounding of ``"bf16-mixed"``,
+    and refused together with gradient accumulation or a GradScaler. In manual optimization call
+    ``hand_over(loss)`` of the optimizer yourself.
+
+    Args:
+        log: whether to log the fields of ``info``, as ``heavystep/step``, ``heavystep/loss`` and so
+            on. What ``training_step`` logs is of the last trial if the optimizer is a line search.
+    """
+
+    def __init__(self, log: bool = False) -> None:
+        self._log = log
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Refuse strategies that hide gradients, and tell line searches about bfloat16."""
+        if not any(map(heavy_ball, trainer.optimizers)):
+            return
+        callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
+        if sum(isinstance(callback, HandOverLoss) for callback in callbacks) > 1:
+            raise ValueError("one HandOverLoss is enough: with two, losses would count twice")
+        if isinstance(trainer.strategy, (DeepSpeedStrategy, FSDPStrategy)):
+            raise ValueError(
+                f"{type(trainer.strategy).__name__} keeps shards that heavystep cannot see: use "
+                'strategy="ddp"'
+            )
+        for search in filter(None, map(line_search, trainer.optimizers)):
+            if trainer.precision == "bf16-mixed":
+                tolerate_rounding(search, torch.bfloat16)
+
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Refuse a line search where it would see one micro-batch, or no closure."""
+        search = next(filter(None, map(line_search, trainer.optimizers)), None)
+        if search is None:
+            return
+        name, micro_batches = type(search).__name__, trainer.accumulate_grad_batches
+        if micro_batches > 1:
+            raise ValueError(
+                f"{name} needs accumulate_grad_batches=1, got {micro_batches}: trial losses would "
+                "be those of the last micro-batch; use SHBPolyak, or larger batches"
+            )
+        if _scaler(trainer) is not None:
+            raise ValueError(
+                f"{name} needs a closure, which a GradScaler does not take: use "
+                'precision="bf16-mixed", or SHBPolyak'
+            )
+
+    def on_before_backward(
+        self, trainer: Trainer, pl_module: LightningModule, loss: Tensor
+    ) -> None:
+        """Hand over what ``backward()`` is about to be called on."""
+        if not pl_module.automatic_optimization:  # only the user knows whose loss it is
+            return
+        for optimizer in trainer.optimizers:
+            inner = heavy_ball(optimizer)
+            if inner is not None and line_search(inner) is None:
+                inner.hand_over(_unscaled(trainer, loss.detach()))
+
+    def on_train_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        """Log what the last step did."""
+        if not self._log:
+            return
+        optimizers = [heavy_ball(optimizer) for optimizer in trainer.optimizers]
+        outcomes = [inner.info for inner in optimizers if inner is not None]
+        for index, info in enumerate(outcomes):
+            prefix = f"heavystep{index}" if len(outcomes) > 1 else "heavystep"
+            fields = {} if info is None else vars(info)
+            for name, value in fields.items():
+                if value is not None:
+                    pl_module.log(f"{prefix}/{name}", _number(value))
+
+
+def _scaler(trainer: Trainer) -> Any:
+    return getattr(trainer.precision_plugin, "scaler", None)
+
+
+def _unscaled(trainer: Trainer, loss: Tensor) -> Tensor:
+    """The loss before a GradScaler multiplied it, which Lightning does first."""
+    scaler = _scaler(trainer)
+    if scaler is None:
+        return loss
+    # The factor as a tensor: reading it as a number would wait for the device.
+    factor: Tensor = scaler.scale(torch.ones_like(loss))
+    return loss / factor
+
+
+def _number(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) else float(value)
