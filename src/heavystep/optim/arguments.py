@@ -31,7 +31,7 @@ _TEXTS = {
     "change once a step, however many trials are made, and not at all if the batch is refused.",
     "loss_eps": "relative rounding error of the loss, in [0, 1); trial losses are compared with a "
     "tolerance of four times that. None takes the coarsest format in sight: parameters, loss and "
-    "an autocast around ``step``. An autocast inside the closure cannot be seen: give 2**-8 for "
+    "an autocast around ``step``. An autocast inside the closure cannot be seen: give 2**-7 for "
     "bfloat16.",
     "process_group": "the processes that train one model together: their losses are averaged and "
     "all take the same step. None: all of torch.distributed, if it is initialised.",
