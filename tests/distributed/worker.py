@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -140,13 +141,12 @@ def stretch(name, dtype, rank, ranks, out):
     return {"taken": taken, "parameters": whole(net), "done": end}
 
 
-def main(how, dtype, out):
+@contextmanager
+def processes():
+    """A group of processes that do the work within, each on one thread, and leave."""
+    torch.set_num_threads(1)
     distributed.init_process_group("gloo")
-    rank, ranks, dtype = distributed.get_rank(), distributed.get_world_size(), getattr(torch, dtype)
-    jobs = {"bad": bad, "messages": messages}
-    jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in OPTIONS}
-    job = jobs.get(how, partial(trained, how))
-    torch.save(job(dtype, rank, ranks), os.path.join(out, f"{rank}.pt"))
+    yield
     distributed.barrier()  # a rank that leaves early closes connections that others still use
     distributed.destroy_process_group()
     # Gloo's threads may still be releasing tensors, for which they want the interpreter: one that
@@ -154,6 +154,14 @@ def main(how, dtype, out):
     os._exit(0)
 
 
+def main(how, dtype, out):
+    rank, ranks, dtype = distributed.get_rank(), distributed.get_world_size(), getattr(torch, dtype)
+    jobs = {"bad": bad, "messages": messages}
+    jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in OPTIONS}
+    job = jobs.get(how, partial(trained, how))
+    torch.save(job(dtype, rank, ranks), os.path.join(out, f"{rank}.pt"))
+
+
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    main(*sys.argv[1:])
+    with processes():
+        main(*sys.argv[1:])
