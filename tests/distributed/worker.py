@@ -56,14 +56,14 @@ def share(batch, rank, ranks):
     return tuple(part.chunk(ranks)[rank] for part in batch)
 
 
-def wrapped(net, how):
+def wrapped(net, how, device="cpu"):
     if how == "ddp":
         return DistributedDataParallel(net)
     ranks = distributed.get_world_size()
     shape, names = (ranks,), ("shards",)
     if how == "hsdp":
         shape, names = (2, ranks // 2), ("copies", "shards")
-    mesh = distributed.device_mesh.init_device_mesh("cpu", shape, mesh_dim_names=names)
+    mesh = distributed.device_mesh.init_device_mesh(device, shape, mesh_dim_names=names)
     if how != "fsdp root":  # where the root holds all parameters itself
         for layer in net:
             if isinstance(layer, nn.Linear):
@@ -101,15 +101,21 @@ def bad(dtype, rank, ranks):
     return found
 
 
-def messages(dtype, rank, ranks):
-    """Shapes of what the optimizer adds up at each step."""
-    found, sent, real = {}, [], distributed.all_reduce
+def noted_messages():
+    """A list to which the shapes of what optimizers add up are appended from now on."""
+    sent, real = [], distributed.all_reduce
 
     def noted(tensor, *arguments, **options):
         sent.append(tuple(tensor.shape))
         return real(tensor, *arguments, **options)
 
     distributed.all_reduce = noted
+    return sent
+
+
+def messages(dtype, rank, ranks):
+    """Shapes of what the optimizer adds up at each step."""
+    found, sent = {}, noted_messages()
     for name in ("SHBPolyak", "SHBArmijo"):
         net = wrapped(make_net(dtype=dtype), "ddp")
         opt, found[name] = make(name, net.parameters()), []
@@ -142,10 +148,10 @@ def stretch(name, dtype, rank, ranks, out):
 
 
 @contextmanager
-def processes():
+def processes(backend="gloo"):
     """A group of processes that do the work within, each on one thread, and leave."""
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo")
+    distributed.init_process_group(backend)
     yield
     distributed.barrier()  # a rank that leaves early closes connections that others still use
     distributed.destroy_process_group()
