@@ -103,7 +103,8 @@ def summary() -> str:
         f"{shares[1]:.2%} of one of {long.step * 1e3:.0f} ms. `SHBArmijo` adds one message and one "
         "forward a trial. The forwards are what costs, from the first rank on: to end at the same "
         f"time it must need {saved[1]:.0%} to {saved[0]:.0%} fewer steps than `SHBPolyak`. "
-        "Messages matter where steps are very short, the network is slow or ranks wait for each other.\n"
+        "Messages matter where steps are very short, the network is slow or ranks wait for each "
+        "other.\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Changes of recordable steps, training and Figure 3 that some test must notice."""
+"""Changes of recordable steps, training, Figure 3 and many ranks that some test must notice."""
 
 from mutant import Mutant
 
@@ -7,6 +7,8 @@ TRAINER = ("deep/test_trainer.py",)
 RUN = ("deep/test_figure3_run.py",)
 FIGURE = ("experiments/test_figure3.py",)
 MERGE = ("experiments/test_store_merge.py",)
+SCALING = ("experiments/test_scaling.py",)
+BENCH = ("experiments/test_bench_distributed.py",)
 
 STEP_MUTANTS = [
     Mutant("a trial from the last trial's point", "optim/recordable.py",
@@ -270,4 +272,23 @@ FIGURE_MUTANTS = [
            "TIMING, axis=1", "0, axis=1", MERGE),
 ]  # fmt: skip
 
-TRAINING_MUTANTS = STEP_MUTANTS + LOOP_MUTANTS + FIGURE_MUTANTS
+SCALING_MUTANTS = [
+    Mutant("a tree without its last level", "experiments/scaling.py",
+           "return 2 * math.ceil(", "return 2 * math.floor(", SCALING),
+    Mutant("one rank sends itself its gradients", "experiments/scaling.py",
+           "rounds = 2 * (ranks - 1) / ranks", "rounds = 2", SCALING),
+    Mutant("gradients travel after the backward", "experiments/scaling.py",
+           " - BACKWARD * workload.step\n", "\n", SCALING),
+    Mutant("a trial without its message", "experiments/scaling.py",
+           "trial = workload.trial + message(ranks, network)", "trial = workload.trial", SCALING),
+    Mutant("more ranks than allowed", "experiments/scaling.py",
+           "doublings = math.floor(", "doublings = math.ceil(", SCALING),
+    Mutant("all evaluations are trials", "experiments/bench_distributed.py",
+           "contestant.evaluations - contestant.steps", "contestant.evaluations", BENCH),
+    Mutant("elements for bytes", "experiments/bench_distributed.py",
+           "sent.numel() * sent.element_size()", "sent.numel()", BENCH),
+    Mutant("gradients among the optimizer's messages", "experiments/bench_distributed.py",
+           "= real(mean, async_op=True)", "= distributed.all_reduce(mean, async_op=True)", BENCH),
+]  # fmt: skip
+
+TRAINING_MUTANTS = STEP_MUTANTS + LOOP_MUTANTS + FIGURE_MUTANTS + SCALING_MUTANTS
