@@ -156,7 +156,8 @@ def processes(backend="gloo"):
     distributed.barrier()  # a rank that leaves early closes connections that others still use
     distributed.destroy_process_group()
     # Gloo's threads may still be releasing tensors, for which they want the interpreter: one that
-    # is being torn down ends them, and with them the process (SIGABRT, once in twenty).
+    # is being torn down ends them, and with them the process (SIGABRT, once in twenty). A group
+    # that nobody keeps takes its threads along (examples/train_ddp.py); FSDP's meshes keep theirs.
     os._exit(0)
 
 

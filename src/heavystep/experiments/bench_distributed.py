@@ -8,7 +8,8 @@ communication hook. Nothing that is counted is timed.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -84,7 +85,7 @@ class RanksCost:
     """Seconds of an all-reduce of two numbers, which the optimizers leave out on one rank."""
     forward: float
     """Seconds of a forward without gradients, as a trial makes it."""
-    steps: list[StepCost] = field(default_factory=list)
+    steps: list[StepCost]
 
 
 class Contestant:
@@ -165,14 +166,11 @@ def measured(size: Size, device: torch.device, where: str) -> RanksCost:
     known = optimizers(device)
     latency = message_seconds(size.latencies, device)
     contestants = {name: Contestant(make, size, device) for name, make in known.items()}
-    jobs: dict[str, Callable[[], object]] = {
-        name: lambda each=each: each.take(size.batches)  # type: ignore[misc]
-        for name, each in contestants.items()
-    }
-    first = next(iter(contestants.values()))
-    jobs[FORWARD] = lambda: first.forwards(size.batches)
     for each in contestants.values():
         each.take(SETTLED)
+    baseline = next(iter(contestants.values()))
+    jobs = {name: partial(each.take, size.batches) for name, each in contestants.items()}
+    jobs[FORWARD] = partial(baseline.forwards, size.batches)
     times = in_turns({name: _together(job) for name, job in jobs.items()}, size.turns)
     seconds = {name: median(some) / size.batches for name, some in times.items()}
     steps = [
@@ -193,7 +191,7 @@ def _together(job: Callable[[], object]) -> Callable[[], Callable[[], object]]:
 
 def message_seconds(count: int, device: torch.device) -> float:
     """The median time of an all-reduce of two numbers."""
-    numbers = torch.ones(2, device=device)
+    numbers = torch.zeros(2, device=device)
 
     def message() -> None:
         distributed.all_reduce(numbers)
