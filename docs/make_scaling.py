@@ -180,8 +180,8 @@ def check(costs) -> str:
                 f"{added * 1e3:.2f} | {seen * 1e3:.2f} | {rest * 1e3:.2f} |"
             )
     lines.append(
-        "\nOn two ranks m(p) is the measured latency by construction, on four the model is low: they "
-        "share two cores. Within a step it is a lower bound everywhere, because a message there "
+        "\nOn two ranks m(p) is the measured latency by construction, on four the model is low: "
+        "they share two cores. Within a step it is a lower bound everywhere: a message there "
         "also waits until the other rank has come as far. On a busy machine with fewer free cores "
         "than ranks that is most of the cost (last column). With a core or a GPU for each rank "
         "there is less to wait for, but not nothing: whoever knows the wait w of an all-reduce "
