@@ -3,7 +3,9 @@
 # make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), two minutes
 # make demo        train one network with every method
 # make bench       step cost against torch.optim.SGD, the engine's against numpy, scipy and torch,
-#                  logistic regression against scikit-learn's solvers, training against SGD
+#                  logistic regression against scikit-learn's solvers, training against SGD, on
+#                  one process and on two
+# make scaling     measure steps on 1, 2 and 4 processes and write docs/scaling.md
 # make theory      measure the slack of every theorem and write docs/theory.md
 # make mutants     break the mathematics on purpose and see that a test notices
 
@@ -11,7 +13,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/installed
 
-.PHONY: setup test test-slow reproduce demo bench theory mutants clean
+.PHONY: setup test test-slow reproduce demo bench scaling theory mutants clean
 
 setup: $(SETUP)
 
@@ -41,6 +43,11 @@ bench: $(SETUP)
 	$(BIN)/heavystep bench engine
 	$(BIN)/heavystep bench linear
 	$(BIN)/heavystep bench train
+	$(BIN)/heavystep bench distributed
+
+scaling: $(SETUP)
+	$(BIN)/heavystep bench distributed --ranks 1 --ranks 2 --ranks 4 --save docs/scaling.json
+	$(BIN)/python docs/make_scaling.py
 
 theory: $(SETUP)
 	$(BIN)/python benchmarks/slack.py

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from framework_mutants import FRAMEWORK_MUTANTS
 from linear_mutants import LINEAR_MUTANTS
 from mutant import Mutant
+from scaling_mutants import SCALING_MUTANTS
 from sweep_mutants import SWEEP_MUTANTS
 from theory_mutants import THEORY_MUTANTS
 from training_mutants import TRAINING_MUTANTS
@@ -159,7 +161,8 @@ def first_failure(mutant: Mutant, folder: Path) -> str | None:
 def main() -> None:
     """Try every mutant and print who noticed."""
     console, missed = Console(soft_wrap=True), 0
-    everyone = MUTANTS + THEORY_MUTANTS + LINEAR_MUTANTS + TRAINING_MUTANTS + SWEEP_MUTANTS
+    everyone = MUTANTS + THEORY_MUTANTS + LINEAR_MUTANTS + TRAINING_MUTANTS
+    everyone += FRAMEWORK_MUTANTS + SCALING_MUTANTS + SWEEP_MUTANTS
     chosen = [m for m in everyone if all(word in f"{m.name} {m.file}" for word in sys.argv[1:])]
     for mutant in chosen:
         with console.status(mutant.name), tempfile.TemporaryDirectory() as folder:

@@ -1,21 +1,14 @@
 """Several real processes take the steps of one that has the whole batch, and all the same ones."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 import heavystep
-from processes import torchrun
+import worker
+from launch import found_by
 from training import flat, loss_of, make_batches, make_net
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-import worker  # noqa: E402
-
-SCRIPT = HERE / "worker.py"
 TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
 CASES = [
     ("ddp", "float64", 2),
@@ -32,7 +25,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_ranks_are_one_process_with_the_whole_batch(case, tmp_path):
     how, dtype, ranks = case
-    found = torchrun(SCRIPT, ranks, how, dtype, tmp_path)
+    found = found_by(ranks, worker.__file__, how, dtype, tmp_path)
     for name in worker.OPTIONS:
         net = make_net(dtype=getattr(torch, dtype))
         opt = worker.make(name, net.parameters())
@@ -56,7 +49,7 @@ def test_the_searches_above_search():
 
 
 def test_bad_batches_of_one_rank_are_refused_by_all(tmp_path):
-    found = torchrun(SCRIPT, 2, "bad", "float64", tmp_path)
+    found = found_by(2, worker.__file__, "bad", "float64", tmp_path)
     for name in worker.OPTIONS:
         accepted = [rank[name]["accepted"] for rank in found]
         assert accepted[0] == accepted[1] == [True, False, True, False, True]
@@ -65,7 +58,7 @@ def test_bad_batches_of_one_rank_are_refused_by_all(tmp_path):
 
 
 def test_messages_of_a_step(tmp_path):
-    found = torchrun(SCRIPT, 2, "messages", "float64", tmp_path)
+    found = found_by(2, worker.__file__, "messages", "float64", tmp_path)
     for rank in found:
         assert rank["SHBPolyak"] == [([(2,)], 0)] * 3
         for messages, trials in rank["SHBArmijo"]:
@@ -79,7 +72,7 @@ def test_checkpoints_for_another_number_of_ranks(name, tmp_path):
     """2 -> 1 -> 4."""
     taken = []
     for ranks in (2, 1, 4):
-        found = torchrun(SCRIPT, ranks, f"stretch {name}", "float64", tmp_path)
+        found = found_by(ranks, worker.__file__, f"stretch {name}", "float64", tmp_path)
         taken += found[0]["taken"]
     assert found[0]["done"] == worker.STEPS
     net = make_net(dtype=torch.float64)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -55,14 +56,14 @@ def share(batch, rank, ranks):
     return tuple(part.chunk(ranks)[rank] for part in batch)
 
 
-def wrapped(net, how):
+def wrapped(net, how, device="cpu"):
     if how == "ddp":
         return DistributedDataParallel(net)
     ranks = distributed.get_world_size()
     shape, names = (ranks,), ("shards",)
     if how == "hsdp":
         shape, names = (2, ranks // 2), ("copies", "shards")
-    mesh = distributed.device_mesh.init_device_mesh("cpu", shape, mesh_dim_names=names)
+    mesh = distributed.device_mesh.init_device_mesh(device, shape, mesh_dim_names=names)
     if how != "fsdp root":  # where the root holds all parameters itself
         for layer in net:
             if isinstance(layer, nn.Linear):
@@ -100,15 +101,21 @@ def bad(dtype, rank, ranks):
     return found
 
 
-def messages(dtype, rank, ranks):
-    """Shapes of what the optimizer adds up at each step."""
-    found, sent, real = {}, [], distributed.all_reduce
+def noted_messages():
+    """A list to which the shapes of what optimizers add up are appended from now on."""
+    sent, real = [], distributed.all_reduce
 
     def noted(tensor, *arguments, **options):
         sent.append(tuple(tensor.shape))
         return real(tensor, *arguments, **options)
 
     distributed.all_reduce = noted
+    return sent
+
+
+def messages(dtype, rank, ranks):
+    """Shapes of what the optimizer adds up at each step."""
+    found, sent = {}, noted_messages()
     for name in ("SHBPolyak", "SHBArmijo"):
         net = wrapped(make_net(dtype=dtype), "ddp")
         opt, found[name] = make(name, net.parameters()), []
@@ -140,20 +147,28 @@ def stretch(name, dtype, rank, ranks, out):
     return {"taken": taken, "parameters": whole(net), "done": end}
 
 
+@contextmanager
+def processes(backend="gloo"):
+    """A group of processes that do the work within, each on one thread, and leave."""
+    torch.set_num_threads(1)
+    distributed.init_process_group(backend)
+    yield
+    distributed.barrier()  # a rank that leaves early closes connections that others still use
+    distributed.destroy_process_group()
+    # Gloo's threads may still be releasing tensors, for which they want the interpreter: one that
+    # is being torn down ends them, and with them the process (SIGABRT, once in twenty). A group
+    # that nobody keeps takes its threads along (examples/train_ddp.py); FSDP's meshes keep theirs.
+    os._exit(0)
+
+
 def main(how, dtype, out):
-    distributed.init_process_group("gloo")
     rank, ranks, dtype = distributed.get_rank(), distributed.get_world_size(), getattr(torch, dtype)
     jobs = {"bad": bad, "messages": messages}
     jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in OPTIONS}
     job = jobs.get(how, partial(trained, how))
     torch.save(job(dtype, rank, ranks), os.path.join(out, f"{rank}.pt"))
-    distributed.barrier()  # a rank that leaves early closes connections that others still use
-    distributed.destroy_process_group()
-    # Gloo's threads may still be releasing tensors, for which they want the interpreter: one that
-    # is being torn down ends them, and with them the process (SIGABRT, once in twenty).
-    os._exit(0)
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    main(*sys.argv[1:])
+    with processes():
+        main(*sys.argv[1:])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from by_hand import by_hand
-from processes import torchrun
+from launch import found_by
 from training import flat, make_batches, make_net
 
 HERE = Path(__file__).parent
@@ -17,7 +17,7 @@ def test_ranks_are_one_process_with_the_whole_batch(framework, tmp_path):
     pytest.importorskip(framework)
     from framework_worker import BATCHES, RUNS
 
-    first, second = torchrun(HERE / "framework_worker.py", 2, framework, tmp_path)
+    first, second = found_by(2, HERE / "framework_worker.py", framework, tmp_path)
     for name, run in RUNS.items():
         assert torch.equal(first[name], second[name])
         net, batches = make_net(dtype=torch.float64), make_batches(BATCHES, dtype=torch.float64)

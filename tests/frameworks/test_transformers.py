@@ -9,7 +9,7 @@ from torch import nn
 
 from by_hand import by_hand
 from heavystep import SHB, SLS, SPS, SHBArmijo, SHBPolyak
-from processes import torchrun
+from launch import found_by
 from training import flat, loss_of, make_batches, make_net
 
 transformers = pytest.importorskip("transformers")
@@ -137,7 +137,7 @@ def test_a_language_model_counts_tokens_over_all_micro_batches(tmp_path):
 @pytest.mark.slow
 def test_a_language_model_counts_tokens_over_all_ranks(tmp_path):
     script = Path(__file__).parent / "framework_worker.py"
-    found = torchrun(script, 2, "transformers", tmp_path)
+    found = found_by(2, script, "transformers", tmp_path)
     assert torch.equal(found[0]["parameters"], found[1]["parameters"])
     pairs = zip(*(windows_of(rank["seen"]) for rank in found), strict=True)
     model = language_model()

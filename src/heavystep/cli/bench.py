@@ -1,5 +1,7 @@
 """``heavystep bench``: what things cost, as ratios measured in one run."""
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +13,7 @@ from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.locate import missing_text
 
 if TYPE_CHECKING:
+    from heavystep.experiments.bench_distributed import RanksCost
     from heavystep.experiments.bench_linear_loss import Comparison
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Measure costs.")
@@ -113,6 +116,70 @@ def train(
         "ratio and plain loop (no CUDA graphs): to the first line; extra copies: peak memory above "
         "the first line's, in copies of parameters and buffers"
     )
+
+
+@bench.command()
+@told
+def distributed(
+    ranks: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--ranks", help="a number of processes; may be given again [default: 1 and 2]"
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A few steps: does it run?")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--save", help="Write the figures to this JSON file too.")
+    ] = None,
+) -> None:
+    """A step of SGD, SHB, SHBPolyak and SHBArmijo under DistributedDataParallel, with messages.
+
+    Each process has one thread; gloo on the CPU, NCCL where each process has a GPU of its own.
+    """
+    from heavystep.experiments.bench_distributed import FULL, QUICK
+    from heavystep.experiments.bench_distributed_ranks import ranks_cost, save
+    from heavystep.experiments.timing import load_average
+    from heavystep.experiments.training_setup import versions
+    from heavystep.validation import integer
+
+    counts = ranks or [1, 2]
+    for count in counts:  # before the first minute is spent
+        integer("ranks", count, least=1)
+    size = QUICK if quick else FULL
+    load = load_average()
+    show(f"{versions()}, {os.cpu_count()} cores, load average {load:.1f}")
+    show(f"batches of {size.batch} a rank; medians of {size.turns} turns")
+    found = []
+    for count in counts:
+        found.append(ranks_cost(count, size))
+        _show_ranks(found[-1])
+    show(
+        "ratio: to the first line; messages and bytes: a step and rank, counted as they were sent; "
+        "own: asked for by the optimizer, gradients: buckets of DistributedDataParallel"
+    )
+    if out is not None:
+        save(out, found, load)
+
+
+def _show_ranks(cost: "RanksCost") -> None:
+    table = Table(
+        f"ranks: {cost.ranks}", "ms a step", "ratio", "own messages", "own bytes",
+        "gradient messages", "gradient bytes", "trials a step",
+    )  # fmt: skip
+    for step in cost.steps:
+        table.add_row(
+            step.what,
+            f"{step.seconds * 1e3:.3f}",
+            f"{step.seconds / cost.steps[0].seconds:.3f}",
+            f"{step.messages:.2f}",
+            f"{step.bytes:.1f}",
+            f"{step.gradient_messages:.2f}",
+            f"{step.gradient_bytes:,.0f}",
+            f"{step.trials:.2f}",
+        )
+    message = f"all-reduce of two numbers {cost.latency * 1e6:.0f} us"
+    forward = f"forward without gradients {cost.forward * 1e3:.3f} ms"
+    show(f"{cost.where}: {message}, {forward}", table)
 
 
 def _show_iterations(name: str, quick: bool) -> None:

@@ -31,8 +31,8 @@ def best_of(job: Job, repeats: int = REPEATS) -> float:
     return min(seconds_of(job) for _ in range(repeats))
 
 
-def interleaved(prepare: Mapping[str, Callable[[], Job]], repeats: int) -> dict[str, float]:
-    """The shortest time of each job, in seconds.
+def in_turns(prepare: Mapping[str, Callable[[], Job]], repeats: int) -> dict[str, list[float]]:
+    """All times of each job, in seconds.
 
     The jobs take turns, so that a busy spell of the machine falls on all of them.
 
@@ -40,11 +40,16 @@ def interleaved(prepare: Mapping[str, Callable[[], Job]], repeats: int) -> dict[
         prepare: what makes each job anew; not timed.
         repeats: turns.
     """
-    best = dict.fromkeys(prepare, float("inf"))
+    times: dict[str, list[float]] = {name: [] for name in prepare}
     for _ in range(repeats):
         for name, make in prepare.items():
-            best[name] = min(best[name], *(seconds_of(make()) for _ in range(RUNS_A_TURN)))
-    return best
+            times[name] += [seconds_of(make()) for _ in range(RUNS_A_TURN)]
+    return times
+
+
+def interleaved(prepare: Mapping[str, Callable[[], Job]], repeats: int) -> dict[str, float]:
+    """The shortest time of each job, as :func:`in_turns` takes them."""
+    return {name: min(times) for name, times in in_turns(prepare, repeats).items()}
 
 
 @contextmanager

@@ -1,0 +1,47 @@
+"""A rank is killed, torchrun starts all again: they end where a run without a kill ends."""
+
+import json
+
+import pytest
+import torch
+
+import restarts
+from launch import saved, torchrun
+
+NAMES = ("SHBPolyak", "SHBArmijo")
+CASES = [
+    ("ddp", "SHBPolyak", "after"),
+    ("ddp", "SHBArmijo", "trial"),
+    ("fsdp", "SHBArmijo", "save"),
+    pytest.param("ddp", "SHBPolyak", "save", marks=pytest.mark.slow),
+    pytest.param("fsdp", "SHBPolyak", "evaluation", marks=pytest.mark.slow),
+    pytest.param("fsdp", "SHBArmijo", "trial", marks=pytest.mark.slow),
+]
+BEFORE_THE_KILL = 4
+"""Steps in the last whole checkpoint: the one of 6 is not begun, or half written."""
+
+
+@pytest.fixture(scope="module")
+def unharmed(tmp_path_factory):
+    """Parameters of runs that nobody killed, by way and method."""
+    found = {}
+    for how in restarts.CHECKPOINTS:
+        folder = tmp_path_factory.mktemp(how)
+        torchrun(2, restarts.__file__, how, ",".join(NAMES), "never", folder)
+        for name in NAMES:
+            assert not (folder / name / "killed.json").exists()
+            found[how, name] = saved(folder, 2)[0][name]
+    return found
+
+
+@pytest.mark.parametrize(("how", "name", "moment"), CASES)
+def test_a_killed_rank_changes_nothing(how, name, moment, unharmed, tmp_path):
+    torchrun(2, restarts.__file__, how, name, moment, tmp_path, restarts=1)
+    notes = tmp_path / name
+    killed = json.loads((notes / "killed.json").read_text())
+    assert (killed["moment"], killed["step"]) == (moment, restarts.MOMENTS[moment])
+    for rank, found in enumerate(saved(tmp_path, 2)):
+        attempts = [line.split() for line in (notes / f"attempts-{rank}").read_text().splitlines()]
+        assert [int(begin) for begin, _ in attempts] == [0, BEFORE_THE_KILL]
+        assert (str(killed["pid"]) == attempts[0][1]) == (rank == killed["rank"])
+        assert torch.equal(found[name], unharmed[how, name])
