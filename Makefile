@@ -1,5 +1,5 @@
-# make test        set up .venv, then lint, type-check and test
-# make test-slow   the tests that take long (torch.compile)
+# make test        set up .venv, then lint, type-check and test, JOBS (2) files at a time
+# make test-slow   the tests that take long (torch.compile, four processes)
 # make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), two minutes
 # make demo        train one network with every method
 # make bench       step cost against torch.optim.SGD, the engine's against numpy, scipy and torch,
@@ -12,6 +12,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/installed
+JOBS ?= 2
+# Processes with a thread a core each would wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1
 
 .PHONY: setup test test-slow reproduce demo bench scaling theory mutants clean
 
@@ -27,10 +30,10 @@ test: $(SETUP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -m 'not slow'
+	$(ONE_THREAD) $(BIN)/pytest -m 'not slow' -n $(JOBS) --dist loadfile
 
 test-slow: $(SETUP)
-	$(BIN)/pytest -m slow
+	$(ONE_THREAD) $(BIN)/pytest -m slow
 
 reproduce: $(SETUP)
 	$(BIN)/heavystep reproduce figure1

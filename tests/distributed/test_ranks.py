@@ -57,6 +57,24 @@ def test_bad_batches_of_one_rank_are_refused_by_all(tmp_path):
         assert torch.isfinite(found[0][name]["parameters"]).all()
 
 
+@pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_groups_of_processes_train_by_themselves(size, tmp_path):
+    found = found_by(2 * size, worker.__file__, f"groups of {size}", "float64", tmp_path)
+    for name in worker.OPTIONS:
+        for group in range(2):
+            net = make_net(dtype=torch.float64)
+            opt = worker.make(name, net.parameters())
+            batches = make_batches(4, dtype=torch.float64)
+            taken = worker.train(net, opt, [worker.share(batch, group, 2) for batch in batches])
+            for member in found[group * size : (group + 1) * size]:
+                torch.testing.assert_close(
+                    member[name]["parameters"], worker.whole(net), rtol=0.0, atol=1e-12
+                )
+                trials = sum(trials for *_, trials in taken)
+                assert member[name]["messages"] == (4 + trials if size > 1 else 0)
+        assert not torch.equal(found[0][name]["parameters"], found[-1][name]["parameters"])
+
+
 def test_messages_of_a_step(tmp_path):
     found = found_by(2, worker.__file__, "messages", "float64", tmp_path)
     for rank in found:

@@ -31,8 +31,8 @@ OPTIONS = {
 }
 
 
-def make(name, params):
-    return getattr(heavystep, name.split()[0])(params, **OPTIONS[name])
+def make(name, params, **options):
+    return getattr(heavystep, name.split()[0])(params, **OPTIONS[name], **options)
 
 
 def whole(net):
@@ -82,8 +82,23 @@ def trained(how, dtype, rank, ranks):
     return found
 
 
+def grouped(size, dtype, rank, ranks):
+    """Groups of so many ranks, each of which trains by itself on its part of each batch."""
+    groups = [range(first, first + size) for first in range(0, ranks, size)]
+    group = [distributed.new_group(list(members)) for members in groups][rank // size]
+    found, sent = {}, noted_messages()
+    for name in OPTIONS:
+        sent.clear()
+        net = DistributedDataParallel(make_net(dtype=dtype), process_group=group)
+        opt = make(name, net.parameters(), process_group=group)
+        parts = [share(batch, rank // size, len(groups)) for batch in make_batches(4, dtype=dtype)]
+        taken = train(net, opt, [share(part, rank % size, size) for part in parts])
+        found[name] = {"taken": taken, "parameters": whole(net), "messages": len(sent)}
+    return found
+
+
 def bad(dtype, rank, ranks):
-    """NaN inputs on one rank only, then an empty batch on the other one only."""
+    """NaN inputs on one rank, then a smaller batch, then an empty one on the other rank."""
     found = {}
     for name in OPTIONS:
         net = wrapped(make_net(dtype=dtype), "ddp")
@@ -93,6 +108,8 @@ def bad(dtype, rank, ranks):
             x, y = share(batch, rank, ranks)
             if (k, rank) == (1, 1):
                 x = x * torch.nan
+            if (k, rank) == (2, 1):
+                x, y = x[:1], y[:1]
             if (k, rank) == (3, 0):
                 x, y = x[:0], y[:0]
             opt.step(lambda: loss_of(net, (x, y)))
@@ -164,6 +181,7 @@ def processes(backend="gloo"):
 def main(how, dtype, out):
     rank, ranks, dtype = distributed.get_rank(), distributed.get_world_size(), getattr(torch, dtype)
     jobs = {"bad": bad, "messages": messages}
+    jobs |= {f"groups of {size}": partial(grouped, size) for size in (1, 2)}
     jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in OPTIONS}
     job = jobs.get(how, partial(trained, how))
     torch.save(job(dtype, rank, ranks), os.path.join(out, f"{rank}.pt"))
