@@ -48,6 +48,25 @@ def test_the_searches_above_search():
     assert max(trials for *_, trials in taken) > 5
 
 
+def test_trials_leave_the_statistics_of_each_rank_alone(tmp_path):
+    """BatchNorm sees a rank's share; its statistics are those of rank 0, updated once a step."""
+    found = found_by(2, worker.__file__, "normed", "float64", tmp_path)
+    net = make_net(dtype=torch.float64, norm=True)
+    opt = worker.make("SHBArmijo", net.parameters())
+    mean, trials = torch.zeros(16, dtype=torch.float64), []
+    for batch in make_batches(4, dtype=torch.float64):
+        shares = [worker.share(batch, rank, 2) for rank in range(2)]
+        mean = 0.9 * mean + 0.1 * net[0](shares[0][0]).mean(dim=0).detach()
+        opt.step(lambda: sum(loss_of(net, share) for share in shares) / 2)
+        trials.append(opt.info.trials)
+    assert max(trials) > 1
+    for rank in found:
+        assert [each for *_, each in rank["taken"]] == trials
+        torch.testing.assert_close(rank["parameters"], worker.whole(net), rtol=0.0, atol=1e-12)
+        assert int(rank["buffers"][2]) == 4
+    torch.testing.assert_close(found[0]["buffers"][0], mean, rtol=0.0, atol=1e-12)
+
+
 def test_bad_batches_of_one_rank_are_refused_by_all(tmp_path):
     found = found_by(2, worker.__file__, "bad", "float64", tmp_path)
     for name in worker.OPTIONS:

@@ -97,6 +97,14 @@ def grouped(size, dtype, rank, ranks):
     return found
 
 
+def normed(dtype, rank, ranks):
+    """A search with BatchNorm, whose statistics are each rank's own until a forward."""
+    net = wrapped(make_net(dtype=dtype, norm=True), "ddp")
+    opt = make("SHBArmijo", net.parameters(), buffers=net.buffers)
+    taken = train(net, opt, [share(batch, rank, ranks) for batch in make_batches(4, dtype=dtype)])
+    return {"taken": taken, "parameters": whole(net), "buffers": list(net.buffers())}
+
+
 def bad(dtype, rank, ranks):
     """NaN inputs on one rank, then a smaller batch, then an empty one on the other rank."""
     found = {}
@@ -180,7 +188,7 @@ def processes(backend="gloo"):
 
 def main(how, dtype, out):
     rank, ranks, dtype = distributed.get_rank(), distributed.get_world_size(), getattr(torch, dtype)
-    jobs = {"bad": bad, "messages": messages}
+    jobs = {"bad": bad, "messages": messages, "normed": normed}
     jobs |= {f"groups of {size}": partial(grouped, size) for size in (1, 2)}
     jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in OPTIONS}
     job = jobs.get(how, partial(trained, how))
