@@ -22,9 +22,10 @@ LOSSES = 10
 """A job that loses its node so often does not lose it by chance."""
 LOST = (exceptions.NodeDiedError, exceptions.ObjectLostError, exceptions.LocalRayletDiedError)
 """What happens to a job through no fault of its own: its node is gone, or went with its result."""
-ONE_THREAD = {
-    f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA", "VECLIB")
-}
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
+     "VECLIB_MAXIMUM_THREADS"), "1"
+)  # fmt: skip
 """One task a core: libraries that start a thread for each core would fight for them."""
 OURS = "HEAVYSTEP_"
 """Variables that say where data and kernels are; workers get those of this process."""
