@@ -67,6 +67,18 @@ def test_trials_leave_the_statistics_of_each_rank_alone(tmp_path):
     torch.testing.assert_close(found[0]["buffers"][0], mean, rtol=0.0, atol=1e-12)
 
 
+def test_a_process_outside_the_group_is_told(tmp_path):
+    inside, outside = found_by(2, worker.__file__, "outsider", "float64", tmp_path)
+    assert inside == 1  # also for a copy of the optimizer
+    assert outside == "process_group: this process does not belong to it"
+
+
+@pytest.mark.parametrize("group", ["gloo", [0, 1], 0])
+def test_what_is_no_group_is_refused(group):
+    with pytest.raises(TypeError, match="process_group must be a group of torch"):
+        heavystep.SHBPolyak(make_net().parameters(), process_group=group)
+
+
 def test_bad_batches_of_one_rank_are_refused_by_all(tmp_path):
     found = found_by(2, worker.__file__, "bad", "float64", tmp_path)
     for name in worker.OPTIONS:

@@ -1,5 +1,6 @@
 """Trains a small network on its share of each batch; run by torchrun, one process a rank."""
 
+import copy
 import os
 import sys
 from contextlib import contextmanager
@@ -97,6 +98,16 @@ def grouped(size, dtype, rank, ranks):
     return found
 
 
+def outsider(dtype, rank, ranks):
+    """What an optimizer says to a process that its group leaves out."""
+    group, net = distributed.new_group([0]), make_net(dtype=dtype)
+    try:
+        opt = make("SHBPolyak", net.parameters(), process_group=group)
+    except ValueError as error:
+        return str(error)
+    return copy.deepcopy(opt)._ranks.count
+
+
 def normed(dtype, rank, ranks):
     """A search with BatchNorm, whose statistics are each rank's own until a forward."""
     net = wrapped(make_net(dtype=dtype, norm=True), "ddp")
@@ -188,7 +199,7 @@ def processes(backend="gloo"):
 
 def main(how, dtype, out):
     rank, ranks, dtype = distributed.get_rank(), distributed.get_world_size(), getattr(torch, dtype)
-    jobs = {"bad": bad, "messages": messages, "normed": normed}
+    jobs = {"bad": bad, "messages": messages, "normed": normed, "outsider": outsider}
     jobs |= {f"groups of {size}": partial(grouped, size) for size in (1, 2)}
     jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in OPTIONS}
     job = jobs.get(how, partial(trained, how))

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -80,6 +81,13 @@ def outcomes(jobs, told=None, most=None):
     return sorted(RayEngine(jobs=most).outcomes(jobs, told or Told()))
 
 
+def wait_until(something):
+    deadline = time.monotonic() + 60.0
+    while not something():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def contents(folder):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
@@ -126,10 +134,11 @@ class TestJobs:
         assert set(pools.values()) == {1}
         assert numba == "1"
 
-    def test_workers_look_for_data_where_we_do(self, monkeypatch):
-        monkeypatch.setenv("HEAVYSTEP_DATA", "/a/folder/that/all/see")
+    def test_workers_look_for_data_where_we_do(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("HEAVYSTEP_DATA", "data")
         ((_, folder, _),) = outcomes([Job("", ray_jobs.data_folder, (), 1)])
-        assert folder == "/a/folder/that/all/see"
+        assert folder == str(tmp_path / "data")  # workers are at home elsewhere
 
     def test_a_worker_that_dies_is_replaced(self, tmp_path):
         told = Told()
@@ -156,12 +165,20 @@ class TestJobs:
         with pytest.raises(ValueError, match="another heavystep"):
             outcomes([Job("", ray_jobs.double, (1,), 1)])
 
+    def test_what_tasks_wait_for_is_told(self):
+        class Impatient(Told):
+            def note(self, text):
+                raise TimeoutError(text)
+
+        some = RayEngine(gpus=1.0).outcomes([Job("", ray_jobs.double, (1,), 1)], Impatient())
+        with pytest.raises(TimeoutError, match="no GPU: waiting until a node with one joins it"):
+            next(some)
+
     def test_closed_it_stops_what_is_in_flight(self, tmp_path):
         jobs = [Job("", ray_jobs.double, (1,), 1), Job("", ray_jobs.mark_late, (tmp_path,), 1)]
         some = RayEngine().outcomes(jobs, Told())
         assert next(some) == Outcome(0, 2)
-        while not (tmp_path / "begun").exists():
-            time.sleep(0.05)
+        wait_until((tmp_path / "begun").exists)
         some.close()
         time.sleep(ray_jobs.LATE + 0.5)
         assert not (tmp_path / "ended").exists()
@@ -178,9 +195,7 @@ def test_a_driver_killed_goes_on(cluster, tmp_path):
         stderr=subprocess.DEVNULL,
     )
     stored = tmp_path / "there" / "figure1" / "runs"
-    while not stored.exists() or len(list(stored.glob("*.parquet"))) < 3:
-        assert driver.poll() is None
-        time.sleep(0.05)
+    wait_until(lambda: len(list(stored.glob("*.parquet"))) >= 3 or driver.poll() is not None)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     kept = len(list(stored.glob("*.parquet")))
@@ -205,16 +220,25 @@ def test_training_is_the_same_on_a_cluster(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(figure3_sweep, "train_there", tiny)
     options = ["--quick", "--seeds", "1", "--epochs", "1", "--device", "cpu"]
     options += ["--datasets", "cifar10"]
-    on_ray = ["--engine", "ray", "--address", cluster.address]
+    monkeypatch.chdir(tmp_path)
+    on_ray = ["--engine", "ray", "--address", cluster.address, "--tensorboard", "logs"]
     made = [
         CliRunner().invoke(app, ["reproduce", "figure3", *options, *more, "--out", str(out)])
         for more, out in (([], tmp_path / "here"), (on_ray, tmp_path / "there"))
     ]
     training_setup.images_of.cache_clear()
     assert [result.exit_code for result in made] == [0, 0], made[1].output
-    claims = [tmp_path / where / "figure3" / "claims.json" for where in ("here", "there")]
-    assert claims[0].read_bytes() == claims[1].read_bytes()
-    assert len(list((tmp_path / "there" / "figure3" / "checkpoints").iterdir())) == 8
+    here, there = (tmp_path / where / "figure3" for where in ("here", "there"))
+    assert (here / "claims.json").read_bytes() == (there / "claims.json").read_bytes()
+    assert len(list((there / "checkpoints").iterdir())) == 8
+    assert len(list((there / "runs").iterdir())) == 8
+    for path in (here / "runs").iterdir():
+        numbers = [
+            pq.read_table(each).drop_columns("seconds")
+            for each in (path, there / "runs" / path.name)
+        ]
+        assert numbers[0].equals(numbers[1])
+    assert (tmp_path / "logs").exists()  # not where the workers are at home
 
 
 class Killer(Told):
@@ -227,10 +251,7 @@ class Killer(Told):
     def advance(self, amount):
         super().advance(amount)
         if not self.killed:
-            deadline = time.monotonic() + 60.0
-            while available_resources_per_node()[self.victim.node_id].get("CPU"):
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_until(lambda: not available_resources_per_node()[self.victim.node_id].get("CPU"))
             self.cluster.remove_node(self.victim, allow_graceful=False)
             self.killed = True
 
@@ -245,5 +266,6 @@ def test_a_node_killed_in_the_middle_changes_no_byte(cluster, tmp_path):
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     lost = [note for note in killer.notes if "node" in note and note.endswith("tried again")]
     assert lost == killer.notes
+    assert all(note.count(". ") == 0 for note in lost)  # the first of Ray's sentences
     assert killer.notes
     assert killer.amount == 6 * 2 * 2 * 10**6

@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 from cases import OPTIMIZERS
-from heavystep import SHB, SHBPolyak
+from heavystep import SHB, SHBArmijo, SHBPolyak
 from training import flat, loss_of, make_batches, make_net, take_step
 
 without_closure = pytest.mark.parametrize(
@@ -255,7 +255,12 @@ def test_a_loss_of_the_last_part_alone_is_noticed(case, in_place):
     opt = case.make(net.parameters())
     loss_of(net, first).backward()
     closure = trainers_closure(opt, net, last, 0.5, zero=False, hand_over=False)
-    if case.adaptive:
+    if case.needs_closure:
+        before = flat(net)
+        with pytest.raises(ValueError, match=r"added to gradients .* Lightning"):
+            opt.step(closure)
+        assert torch.equal(flat(net), before)
+    elif case.adaptive:
         with pytest.warns(RuntimeWarning, match=r"added to gradients .* hand_over\(\)") as caught:
             opt.step(closure)
         assert caught[0].filename == __file__
@@ -272,6 +277,17 @@ def test_a_loss_of_the_last_part_alone_is_noticed(case, in_place):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         opt.step(zeroes)
+
+
+def test_a_search_adds_to_gradients_that_were_zeroed_in_place():
+    batch, nets = make_batches(1)[0], [make_net(), make_net()]
+    for net, zeroed in zip(nets, (True, False), strict=True):
+        opt = SHBArmijo(net.parameters())
+        if zeroed:
+            loss_of(net, batch).backward()
+            net.zero_grad(set_to_none=False)
+        opt.step(trainers_closure(opt, net, batch, 1.0, zero=False, hand_over=False))
+    assert torch.equal(flat(nets[0]), flat(nets[1]))
 
 
 @without_closure

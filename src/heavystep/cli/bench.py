@@ -145,10 +145,12 @@ def distributed(
     counts = ranks or [1, 2]
     for count in counts:  # before the first minute is spent
         integer("ranks", count, least=1)
+    if out is not None and not out.parent.is_dir():
+        raise ValueError(f"cannot write {out}: there is no folder {out.parent}")
     size = QUICK if quick else FULL
     load = load_average()
     show(f"{versions()}, {os.cpu_count()} cores, load average {load:.1f}")
-    show(f"batches of {size.batch} a rank; medians of {size.turns} turns")
+    show(f"batches of {size.batch} a rank; {size.turns * size.batches} steps in turns, medians")
     found = []
     for count in counts:
         found.append(ranks_cost(count, size))

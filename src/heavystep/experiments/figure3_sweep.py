@@ -44,8 +44,9 @@ def train_on(
     wanted, missing = wanted_and_missing(curves, store, force=how.force)
     left = sum(each.epochs_left for each in missing)
     progress.start(wanted, wanted - len(missing), left)
-    there = replace(how, device=how.device or _here())
-    folder = store.folder.absolute()
+    # Workers are at home in another folder.
+    folder, logs = store.folder.absolute(), how.tensorboard and how.tensorboard.absolute()
+    there = replace(how, device=how.device or _here(), tensorboard=logs)
     jobs = [
         Job(run.describe(), train_there, (run, epochs, folder, there), epochs_left)
         for run, epochs, epochs_left in missing

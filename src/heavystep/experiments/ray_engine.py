@@ -27,7 +27,7 @@ ONE_THREAD = dict.fromkeys(
      "VECLIB_MAXIMUM_THREADS"), "1"
 )  # fmt: skip
 """One task a core: libraries that start a thread for each core would fight for them."""
-OURS = "HEAVYSTEP_"
+FOLDERS = ("HEAVYSTEP_DATA", "HEAVYSTEP_CACHE")
 """Variables that say where data and kernels are; workers get those of this process."""
 IN_ADVANCE = 2
 """Tasks handed out for each core, so that no core waits for the driver."""
@@ -58,7 +58,8 @@ class RayEngine:
     def outcomes(self, jobs: Sequence[Job], progress: Progress) -> Outcomes:
         """See :class:`~heavystep.experiments.engines.Engine`."""
         with _connected(self.address):
-            _check_workers()
+            _tell_what_is_missing(self.gpus, progress)
+            _check_workers(progress)
             sweep = _Sweep(jobs, progress, self)
             try:
                 yield from sweep.outcomes()
@@ -101,14 +102,30 @@ def sources() -> str:
     return hash_sources((".",))
 
 
-def _check_workers() -> None:
+def _tell_what_is_missing(gpus: float, progress: Progress) -> None:
+    """Say what tasks will wait for; a cluster may grow by itself, so that this is no error."""
+    there = _resources()
+    for name, text, needed in (("CPU", "core", 1.0), ("GPU", "GPU", gpus)):
+        if there.get(name, 0.0) < needed:
+            progress.note(f"the cluster has no {text}: waiting until a node with one joins it")
+
+
+def _resources() -> dict[str, float]:
+    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return there
+
+
+def _check_workers(progress: Progress) -> None:
     """See that a worker has the same heavystep.
 
     Raises:
         ValueError: it has none, or another.
     """
+    task = _remote(sources).remote()
+    if not ray.wait([task], timeout=PATIENCE)[0]:
+        progress.note("waiting for a free core of the cluster")
     try:
-        theirs = ray.get(_remote(sources).remote())
+        theirs = ray.get(task)
     except exceptions.RayError as error:
         raise ValueError(f"heavystep does not work on the cluster: {_last_line(error)}") from None
     if theirs != sources():
@@ -117,7 +134,8 @@ def _check_workers() -> None:
 
 def _remote(function: Any, gpus: float = 0.0) -> Any:
     """A task that Ray itself does not try again, so that we can count."""
-    ours = {name: value for name, value in os.environ.items() if name.startswith(OURS)}
+    # Absolute, because workers are at home in another folder.
+    ours = {name: os.path.abspath(os.environ[name]) for name in FOLDERS if os.environ.get(name)}
     environment = {"env_vars": {**ours, **ONE_THREAD}}
     decorate = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, runtime_env=environment)
     return decorate(function)
@@ -155,8 +173,7 @@ class _Sweep:
             ray.cancel(task, force=True)
 
     def _hand_out(self) -> None:
-        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        cores = int(resources.get("CPU", 0.0))
+        cores = int(_resources().get("CPU", 0.0))
         most = self._most or IN_ADVANCE * max(cores, 1)
         while self._waiting and len(self._flying) < most:
             place = self._waiting.popleft()
@@ -195,4 +212,6 @@ def _text(error: exceptions.RayError) -> str:
 def _last_line(error: exceptions.RayError) -> str:
     """What it comes down to: of a traceback the end, of one of Ray's own texts the beginning."""
     lines = _text(error).splitlines() or [type(error).__name__]
-    return lines[-1 if isinstance(error, exceptions.RayTaskError) else 0]
+    if isinstance(error, exceptions.RayTaskError):
+        return lines[-1]
+    return lines[0].partition(". ")[0]

@@ -67,6 +67,11 @@ def step(accelerator: Accelerator, optimizer: Any, closure: Closure) -> Any:
             f"{name} with a closure needs gradient_accumulation_steps=1, got {micro_batches}: the "
             "closure would see the last micro-batch alone; use SHBPolyak and backward()"
         )
+    if not accelerator.sync_gradients:
+        raise ValueError(
+            f"{name} with a closure is called in the middle of an accumulated gradient, where "
+            "Accelerate skips steps: leave accumulate() first"
+        )
     if accelerator.scaler is not None:
         raise ValueError(
             f"{name} with a closure does not go with a GradScaler: use mixed_precision='bf16', or "

@@ -68,6 +68,7 @@ class SHBArmijo(AdaptiveHeavyBall):
     ("practical").
     """
 
+    _searches: ClassVar[bool] = True
     _ranges: ClassVar[Mapping[str, validation.Interval]] = {
         **AdaptiveHeavyBall._ranges,
         "c": validation.OPEN_UNIT,

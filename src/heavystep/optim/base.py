@@ -32,6 +32,8 @@ class HeavyBall(TakesLosses):
 
     _uses_loss: ClassVar[bool] = True
     """Whether the step depends on the loss."""
+    _searches: ClassVar[bool] = False
+    """Whether the loss is evaluated at other points."""
 
     def __init__(self, params: ParamsT, defaults: Group, process_group: Any = None) -> None:
         defaults = plain_numbers(defaults)
@@ -124,15 +126,24 @@ class HeavyBall(TakesLosses):
         """The closure's loss, with its gradient in ``p.grad``; and whether it called backward."""
         # An autocast around the training loop keeps casts of the parameters before the last step.
         torch.clear_autocast_cache()
-        found = evaluate_with_gradients(closure, self._all_params, self._handed_over)
+        found = evaluate_with_gradients(
+            closure, self._all_params, self._handed_over, weigh=self._searches
+        )
         if found.part_only and self._uses_loss:
-            warnings.warn(
-                "the closure added to gradients that were there, and returned a loss that may not "
-                "belong to all of them: call zero_grad() in it, or hand_over() every loss",
-                RuntimeWarning,
-                stacklevel=6,  # the line that calls step()
-            )
+            self._tell_of_earlier_parts(found.leftover)
         return found.loss, found.calls_backward
+
+    def _tell_of_earlier_parts(self, leftover: Tensor | None) -> None:
+        """A closure added to gradients that were there, which may be zero if nobody looked."""
+        text = (
+            "the closure added to gradients that were there, and its loss does not belong to all "
+            "of them: call zero_grad() in it, or hand_over() every loss (in Lightning: "
+            "callbacks=[HandOverLoss()] of heavystep.integrations.lightning)"
+        )
+        if leftover is None:
+            warnings.warn(text, RuntimeWarning, stacklevel=7)  # the line that calls step()
+        elif leftover.item() != 0.0:
+            raise ValueError(text)
 
     def _sample(self, loss: Any) -> Sample:
         groups = [self._active(group) for group in self.param_groups]
@@ -246,8 +257,7 @@ class HeavyBall(TakesLosses):
         return self.param_groups[0]["foreach"] is not False
 
     def __getstate__(self) -> Group:
-        # A process group cannot leave its process.
-        return {**super().__getstate__(), "_outcome": self._outcome, "_ranks": Ranks()}
+        return {**super().__getstate__(), "_outcome": self._outcome, "_ranks": self._ranks}
 
     def __setstate__(self, state: Group) -> None:
         super().__setstate__(state)

@@ -22,7 +22,7 @@ class GradientWatch:
     gradients before the forward needs their memory.
     """
 
-    def __init__(self, params: Sequence[Tensor]) -> None:
+    def __init__(self, params: Sequence[Tensor], weigh: bool = False) -> None:
         self._params = params
         self._seen = [
             None if param.grad is None else (weakref.ref(param.grad), param.grad._version)
@@ -38,6 +38,12 @@ class GradientWatch:
             if param.grad is not None and param.requires_grad and param.is_leaf
         )
         self._witness = next(askable, None)
+        self.leftover: Tensor | None = None
+        """The largest element of a gradient that was there, if it was asked to ``weigh`` it."""
+        if weigh and self._witness is not None:
+            grad = self._params[self._witness].grad
+            assert grad is not None
+            self.leftover = grad.detach().abs().max()
 
     def __enter__(self) -> "GradientWatch":
         if self._witness is not None:
@@ -89,7 +95,8 @@ def checked_loss(loss: Any, source: str) -> Any:
             )
         return loss
     if isinstance(loss, (bool, str)) or not hasattr(loss, "__float__"):
-        hint = ": the closure must end with 'return loss'" if loss is None else ""
+        forgot = loss is None and "closure" in source
+        hint = ": the closure must end with 'return loss'" if forgot else ""
         raise TypeError(f"{source} must be a number or a 0-dim tensor, got {loss!r}{hint}")
     return loss
 
@@ -103,19 +110,22 @@ class Evaluated(NamedTuple):
     """Whether the closure itself calls ``backward()``."""
     part_only: bool = False
     """Whether the loss is that of the last part of an accumulated gradient, or seems to be."""
+    leftover: Tensor | None = None
+    """How large the earlier parts are, if that was asked for; 0 if there are none."""
 
 
 def evaluate_with_gradients(
-    closure: Closure, params: Sequence[Tensor], handed_over: HandedOver
+    closure: Closure, params: Sequence[Tensor], handed_over: HandedOver, weigh: bool = False
 ) -> Evaluated:
     """Call ``closure`` and see to it that ``p.grad`` belongs to the loss.
 
     If the closure calls ``backward()``, losses that were handed over in it or before, for the
     gradients that it adds to, count instead of the one it returns. If it does not, ``backward()``
     is called here on fresh gradients: those that a caller forgot to zero belong to another batch.
+    To ``weigh`` gradients that were there before costs a pass over one of them.
     """
     before = handed_over.sum
-    with torch.enable_grad(), GradientWatch(params) as watch:
+    with torch.enable_grad(), GradientWatch(params, weigh) as watch:
         returned = closure()
         fired = watch.fired()
         leaves_backward = isinstance(returned, Tensor) and returned.requires_grad and not fired
@@ -129,7 +139,7 @@ def evaluate_with_gradients(
         loss = checked_loss(returned, "the closure's return value")
         if not leaves_backward:
             loss = loss.detach() if isinstance(loss, Tensor) else loss
-            return Evaluated(loss, fired, watch.added)
+            return Evaluated(loss, fired, watch.added, watch.leftover)
         handed_over.drop()
         for param in params:
             param.grad = None

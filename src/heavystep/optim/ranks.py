@@ -19,10 +19,20 @@ class Ranks:
 
     Args:
         group: of torch.distributed; None: all processes.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: this process does not belong to it.
     """
 
     def __init__(self, group: Any = None) -> None:
-        self._group = group
+        self._group = _checked(group)
+
+    def __deepcopy__(self, memo: object) -> "Ranks":
+        return self
+
+    def __reduce__(self) -> tuple[type["Ranks"], tuple[()]]:
+        return Ranks, ()  # a process group cannot leave its process
 
     @property
     def count(self) -> int:
@@ -60,6 +70,17 @@ class Ranks:
             part = squared_norm(some, dtype, foreach)
             total = total + (part if copies == 1.0 else part / copies)
         return total
+
+
+def _checked(group: Any) -> Any:
+    if group is None or isinstance(group, distributed.ProcessGroup):
+        return group
+    if group is distributed.GroupMember.NON_GROUP_MEMBER:
+        raise ValueError("process_group: this process does not belong to it")
+    raise TypeError(
+        f"process_group must be a group of torch.distributed, got {group!r}: make one with "
+        "new_group(), or take get_group() of a device mesh"
+    )
 
 
 def shards(tensor: Tensor) -> int:
