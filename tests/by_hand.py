@@ -28,7 +28,7 @@ without_closure = pytest.mark.parametrize("case", OTHERS, ids=lambda case: case.
 
 
 def assert_below_caps(opt):
-    """The loss and the norm decided how long the last step was."""
+    """The last step was not refused, not 0 and not at a cap, where losses do not matter."""
     assert opt.info.accepted
     assert opt.info.step > 0.0
     assert not opt.info.capped
