@@ -1,10 +1,45 @@
-"""The literal loop that every framework must equal."""
+"""The literal loop that every framework must equal, and optimizers that show if it does not."""
 
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 
+import pytest
+import torch
 from torch import nn
 
+from cases import OPTIMIZERS
+from heavystep import SHBPolyak
 from training import loss_of
+
+BELOW_CAPS = {"c": 5.0, "max_step": 100.0, "lower_bound": 0.02, "steps_per_epoch": None}
+"""For the Polyak step; at a cap it would be the same whatever the loss and the norm."""
+
+polyak = partial(SHBPolyak, momentum=0.8, **BELOW_CAPS)
+
+SEARCHES = [case for case in OPTIMIZERS if case.needs_closure]
+OTHERS = [
+    replace(case, kwargs=case.kwargs | (BELOW_CAPS if case.adaptive else {}))
+    for case in OPTIMIZERS
+    if not case.needs_closure
+]
+every_optimizer = pytest.mark.parametrize("case", OTHERS + SEARCHES, ids=lambda case: case.id)
+without_closure = pytest.mark.parametrize("case", OTHERS, ids=lambda case: case.id)
+
+
+def assert_below_caps(opt):
+    """The last step was not refused, not 0 and not at a cap, where losses do not matter."""
+    assert opt.info.accepted
+    assert opt.info.step > 0.0
+    assert not opt.info.capped
+
+
+def bf16():
+    return torch.autocast("cpu", torch.bfloat16, cache_enabled=False)
+
+
+def fp16():
+    return torch.autocast("cpu", torch.float16, cache_enabled=False)
 
 
 def by_hand(

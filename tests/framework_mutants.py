@@ -6,6 +6,7 @@ HAND_OVER = ("torch_contract/test_hand_over.py",)
 LIGHTNING = ("frameworks/test_lightning.py",)
 ACCELERATE = ("frameworks/test_accelerate.py",)
 HUGGING_FACE = ("frameworks/test_transformers.py",)
+GRAD_SCALER = ("frameworks/test_gradscaler.py",)
 
 FRAMEWORK_MUTANTS = [
     Mutant("the last loss for all that were handed over", "optim/handed_over.py",
@@ -62,4 +63,7 @@ FRAMEWORK_MUTANTS = [
            "        self._begins_anew = True  # if this micro-batch fails\n", "", HUGGING_FACE),
     Mutant("a line search made by Trainer", "integrations/transformers.py",
            "if isinstance(chosen, type) and issubclass", "if False and issubclass", HUGGING_FACE),
+    *(Mutant("a handed-over loss that is too large", "optim/takes_losses.py",
+             "add(as_scalar(", "add(1.5 * as_scalar(", where)
+      for where in (LIGHTNING, ACCELERATE, HUGGING_FACE, GRAD_SCALER)),
 ]  # fmt: skip

@@ -2,13 +2,15 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import distributed
 
-from heavystep import SHBArmijo, SHBPolyak
+from by_hand import polyak
+from heavystep import SHBArmijo
 from training import flat, loss_of, make_batches, make_net
 
 BATCHES = 8
@@ -17,12 +19,12 @@ BATCHES = 8
 class Run(NamedTuple):
     """An optimizer and how a step is made of batches."""
 
-    make: type
+    make: Callable
     searches: bool
     micro_batches: int
 
 
-RUNS = {"SHBPolyak": Run(SHBPolyak, False, 2), "SHBArmijo": Run(SHBArmijo, True, 1)}
+RUNS = {"SHBPolyak": Run(polyak, False, 2), "SHBArmijo": Run(SHBArmijo, True, 1)}
 
 
 def shares(rank, ranks):
@@ -85,7 +87,7 @@ def transformers(out, rank, ranks):
 
     model = test_transformers.language_model()
     found = test_transformers.trainer(
-        out, model, test_transformers.sentences(24), SHBPolyak, gradient_accumulation_steps=3
+        out, model, test_transformers.sentences(24), polyak, gradient_accumulation_steps=3
     )
     assert found.args.average_tokens_across_devices
     found.train()

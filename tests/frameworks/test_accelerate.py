@@ -5,8 +5,15 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from by_hand import by_hand
-from cases import OPTIMIZERS
+from by_hand import (
+    assert_below_caps,
+    bf16,
+    by_hand,
+    every_optimizer,
+    fp16,
+    polyak,
+    without_closure,
+)
 from heavystep import SHBArmijo, SHBPolyak
 from training import flat, loss_of, make_batches, make_net
 
@@ -15,11 +22,6 @@ from accelerate.state import AcceleratorState, GradientState, PartialState  # no
 from accelerate.utils import DistributedType  # noqa: E402
 
 from heavystep.integrations.accelerate import backward, step  # noqa: E402
-
-every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
-without_closure = pytest.mark.parametrize(
-    "case", [case for case in OPTIMIZERS if not case.needs_closure], ids=lambda case: case.id
-)
 
 
 @pytest.fixture(autouse=True)
@@ -42,10 +44,6 @@ def prepared(found, net, make, batches, **options):
     return found.prepare(net, make(net.parameters(), **options), loader(batches))
 
 
-def fp16():
-    return torch.autocast("cpu", torch.float16, cache_enabled=False)
-
-
 def train(found, model, opt, batches, clip=None, context=nullcontext):
     """The loop of Accelerate's own documentation, with one word changed."""
     for batch in batches:
@@ -66,11 +64,14 @@ def search(found, model, opt, batches):
 @every_optimizer
 def test_training_is_the_literal_loop(case):
     batches, nets = make_batches(8), [make_net(), make_net()]
-    by_hand(nets[0], case.make(nets[0].parameters()), batches, closure=case.needs_closure)
+    opt = case.make(nets[0].parameters())
+    by_hand(nets[0], opt, batches, closure=case.needs_closure)
     found = accelerator()
     run = search if case.needs_closure else train
     run(found, *prepared(found, nets[1], case.make, batches))
     torch.testing.assert_close(flat(nets[1]), flat(nets[0]), rtol=0.0, atol=1e-6)
+    if not case.needs_closure:
+        assert_below_caps(opt)
 
 
 @without_closure
@@ -85,19 +86,26 @@ def test_accumulated_batches_are_one_batch(case):
         by_hand(nets[0], opt, batches, micro_batches=3, divisor=3, clip=0.5)
         train(found, model, wrapped, data, clip=0.5)
     torch.testing.assert_close(flat(nets[1]), flat(nets[0]), rtol=0.0, atol=1e-12)
+    assert_below_caps(opt)
 
 
 @pytest.mark.parametrize("closure", [False, True])
 def test_bfloat16(closure):
     batches, nets = make_batches(12), [make_net(), make_net()]
     begin = sum(loss_of(nets[0], batch) for batch in batches).item()
+    make, run = (SHBArmijo, search) if closure else (polyak, train)
+    eps = {"loss_eps": torch.finfo(torch.bfloat16).eps} if closure else {}
+    opt = make(nets[0].parameters(), **eps)
     found = accelerator(mixed_precision="bf16")
-    model, opt, data = prepared(found, nets[1], SHBArmijo if closure else SHBPolyak, batches)
+    model, wrapped, data = prepared(found, nets[1], make, batches)
     for _ in range(5):
-        (search if closure else train)(found, model, opt, data)
+        by_hand(nets[0], opt, batches, closure=closure, context=bf16)
+        run(found, model, wrapped, data)
+    torch.testing.assert_close(flat(nets[1]), flat(nets[0]), rtol=0.0, atol=1e-6)
     assert sum(loss_of(nets[1], batch) for batch in batches).item() < 0.7 * begin
-    assert opt.optimizer.info.accepted
-    assert opt.param_groups[0].get("loss_eps") == (2**-7 if closure else None)
+    assert wrapped.param_groups[0].get("loss_eps") == (2**-7 if closure else None)
+    if not closure:
+        assert_below_caps(opt)
 
 
 def test_a_tolerance_of_the_user_stays():
@@ -113,19 +121,21 @@ def test_a_grad_scaler_is_invisible(scale, micro_batches):
     """The larger scale overflows at first: steps are skipped, and so are their losses."""
     batches, nets = make_batches(40), [make_net(), make_net()]
     options = {"device": "cpu", "init_scale": scale, "backoff_factor": 2.0**-8}
+    opt = polyak(nets[0].parameters())
     by_hand(
-        nets[0], SHBPolyak(nets[0].parameters()), batches, micro_batches=micro_batches,
+        nets[0], opt, batches, micro_batches=micro_batches,
         divisor=micro_batches, scaler=torch.amp.GradScaler(**options), clip=0.5, context=fp16,
     )  # fmt: skip
     found = accelerator(gradient_accumulation_steps=micro_batches)
     # On a CPU Accelerate offers no float16, but works with a scaler that is there.
     found.scaler = torch.amp.GradScaler(**options)
-    model, opt, data = prepared(found, nets[1], SHBPolyak, batches)
+    model, wrapped, data = prepared(found, nets[1], polyak, batches)
     found.native_amp = True
     found.state._mixed_precision = "fp16"  # so that clipping unscales
-    train(found, model, opt, data, clip=0.5, context=fp16)
+    train(found, model, wrapped, data, clip=0.5, context=fp16)
     torch.testing.assert_close(flat(nets[1]), flat(nets[0]), rtol=0.0, atol=1e-5)
     assert (found.scaler.get_scale() < scale) == (scale == 2.0**40)
+    assert_below_caps(opt)
 
 
 @pytest.mark.parametrize("closure", [False, True])

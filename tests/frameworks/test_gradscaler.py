@@ -5,14 +5,10 @@ import math
 import pytest
 import torch
 
-from by_hand import by_hand
-from cases import OPTIMIZERS
+from by_hand import assert_below_caps, by_hand, without_closure
 from heavystep import SHBArmijo, SHBPolyak
 from training import flat, loss_of, make_batches, make_net
 
-without_closure = pytest.mark.parametrize(
-    "case", [case for case in OPTIMIZERS if not case.needs_closure], ids=lambda case: case.id
-)
 ALWAYS_GROWING = {"device": "cpu", "init_scale": 2.0**10, "growth_interval": 1}
 
 
@@ -35,21 +31,25 @@ def train(net, opt, scaler, batches, micro_batches=1, broken=()):
 def test_scaling_is_invisible(case, micro_batches):
     batches = make_batches(9, dtype=torch.float64)
     nets = [make_net(dtype=torch.float64) for _ in range(2)]
-    by_hand(nets[0], case.make(nets[0].parameters()), batches, micro_batches=micro_batches)
+    opt = case.make(nets[0].parameters())
+    by_hand(nets[0], opt, batches, micro_batches=micro_batches)
     scaler = torch.amp.GradScaler(**ALWAYS_GROWING)
     train(nets[1], case.make(nets[1].parameters()), scaler, batches, micro_batches)
     torch.testing.assert_close(flat(nets[1]), flat(nets[0]), rtol=0.0, atol=1e-12)
     assert scaler.get_scale() == 2.0 ** (10 + 9 // micro_batches)
+    assert_below_caps(opt)
 
 
 @without_closure
 def test_a_skipped_step_is_as_if_its_batch_had_not_been_there(case):
     batches, nets = make_batches(9), [make_net(), make_net()]
     kept = [batch for k, batch in enumerate(batches) if k not in (0, 4, 5)]
-    by_hand(nets[0], case.make(nets[0].parameters()), kept)
+    opt = case.make(nets[0].parameters())
+    by_hand(nets[0], opt, kept)
     scaler = torch.amp.GradScaler(**ALWAYS_GROWING)
     train(nets[1], case.make(nets[1].parameters()), scaler, batches, broken=(0, 4, 5))
     torch.testing.assert_close(flat(nets[1]), flat(nets[0]), rtol=1e-6, atol=1e-7)
+    assert_below_caps(opt)
 
 
 def test_the_models_zero_grad_after_a_skipped_step_is_noticed():

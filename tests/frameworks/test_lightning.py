@@ -5,8 +5,15 @@ from functools import partial
 import pytest
 import torch
 
-from by_hand import by_hand
-from cases import OPTIMIZERS
+from by_hand import (
+    assert_below_caps,
+    bf16,
+    by_hand,
+    every_optimizer,
+    fp16,
+    polyak,
+    without_closure,
+)
 from heavystep import SHBArmijo, SHBPolyak
 from training import flat, loss_of, make_batches, make_net
 
@@ -22,11 +29,7 @@ pytestmark = [
     # Lightning 2.6 asks torch in the way of an older release.
     pytest.mark.filterwarnings("ignore:.*LeafSpec.*is deprecated:FutureWarning"),
 ]
-every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
-without_closure = pytest.mark.parametrize(
-    "case", [case for case in OPTIMIZERS if not case.needs_closure], ids=lambda case: case.id
-)
-CLOSURES = {False: SHBPolyak, True: SHBArmijo}
+CLOSURES = {False: polyak, True: SHBArmijo}
 """By whether a closure is needed."""
 
 
@@ -81,14 +84,6 @@ def fit(module, batches, ckpt_path=None, **options):
     return found, flat(module.net)
 
 
-def bf16():
-    return torch.autocast("cpu", torch.bfloat16, cache_enabled=False)
-
-
-def fp16():
-    return torch.autocast("cpu", torch.float16, cache_enabled=False)
-
-
 @every_optimizer
 @pytest.mark.parametrize("callbacks", [None, []], ids=["", "without the callback"])
 def test_fit_is_the_literal_loop(case, callbacks):
@@ -98,6 +93,8 @@ def test_fit_is_the_literal_loop(case, callbacks):
         by_hand(net, opt, batches, closure=case.needs_closure)
     _, found = fit(Module(case.make), batches, epochs=2, callbacks=callbacks)
     torch.testing.assert_close(found, flat(net), rtol=0.0, atol=1e-12)
+    if not case.needs_closure:
+        assert_below_caps(opt)
 
 
 @without_closure
@@ -110,6 +107,7 @@ def test_accumulated_batches_are_one_batch(case):
     done, found = fit(Module(case.make), batches, epochs=2, accumulate_grad_batches=3)
     assert done.global_step == 6
     torch.testing.assert_close(found, flat(net), rtol=0.0, atol=1e-12)
+    assert_below_caps(opt)
 
 
 @pytest.mark.parametrize("closure", CLOSURES)
@@ -119,6 +117,8 @@ def test_clipped_gradients_are_direction_and_norm(closure):
     by_hand(net, opt, batches, closure=closure, clip=0.05)
     _, found = fit(Module(CLOSURES[closure]), batches, gradient_clip_val=0.05)
     torch.testing.assert_close(found, flat(net), rtol=0.0, atol=1e-12)
+    if not closure:
+        assert_below_caps(opt)
 
 
 @pytest.mark.parametrize("closure", CLOSURES)
@@ -136,6 +136,8 @@ def test_bfloat16(closure):
     assert sum(loss_of(net, batch) for batch in batches).item() < 0.7 * begin
     group = done.optimizers[0].param_groups[0]
     assert group.get("loss_eps") == (2**-7 if closure else None)
+    if not closure:
+        assert_below_caps(opt)
 
 
 def test_a_tolerance_of_the_user_stays():
@@ -152,18 +154,19 @@ def test_a_grad_scaler_is_invisible(scale, micro_batches):
     """The larger scale overflows at first: steps are skipped, and so are their losses."""
     batches, net = make_batches(40), make_net()
     options = {"device": "cpu", "init_scale": scale, "backoff_factor": 2.0**-8}
-    opt = SHBPolyak(net.parameters())
+    opt = polyak(net.parameters())
     by_hand(
         net, opt, batches, micro_batches=micro_batches, divisor=micro_batches,
         context=fp16, scaler=torch.amp.GradScaler(**options), clip=0.5,
     )  # fmt: skip
     plugin = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler(**options))
     _, found = fit(
-        Module(SHBPolyak, torch.float32), batches, plugins=[plugin],
+        Module(polyak, torch.float32), batches, plugins=[plugin],
         accumulate_grad_batches=micro_batches, gradient_clip_val=0.5,
     )  # fmt: skip
     torch.testing.assert_close(found, flat(net), rtol=0.0, atol=1e-5)
     assert (plugin.scaler.get_scale() < scale) == (scale == 2.0**40)
+    assert_below_caps(opt)
 
 
 @pytest.mark.parametrize(
@@ -183,9 +186,11 @@ def test_a_resumed_fit_is_the_uninterrupted_one(cls, options, tmp_path):
 
 def test_manual_optimization_hands_over_itself():
     batches, net = make_batches(6, dtype=torch.float64), make_net(dtype=torch.float64)
-    by_hand(net, SHBPolyak(net.parameters()), batches)
-    _, found = fit(Manual(SHBPolyak), batches)
+    opt = polyak(net.parameters())
+    by_hand(net, opt, batches)
+    _, found = fit(Manual(polyak), batches)
     torch.testing.assert_close(found, flat(net), rtol=0.0, atol=1e-12)
+    assert_below_caps(opt)
 
 
 @every_optimizer

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from by_hand import by_hand
+from by_hand import assert_below_caps, by_hand
 from launch import found_by
 from training import flat, make_batches, make_net
 
@@ -24,3 +24,5 @@ def test_ranks_are_one_process_with_the_whole_batch(framework, tmp_path):
         opt = run.make(net.parameters())
         by_hand(net, opt, batches, closure=run.searches, micro_batches=run.micro_batches)
         torch.testing.assert_close(first[name], flat(net), rtol=0.0, atol=1e-12)
+        if not run.searches:
+            assert_below_caps(opt)

@@ -1,14 +1,13 @@
 """Hugging Face Trainer trains as the literal loop does, and what cannot be right is refused."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from by_hand import by_hand
-from heavystep import SHB, SLS, SPS, SHBArmijo, SHBPolyak
+from by_hand import assert_below_caps, bf16, by_hand, fp16, polyak, without_closure
+from heavystep import SLS, SHBArmijo, SHBPolyak
 from launch import found_by
 from training import flat, loss_of, make_batches, make_net
 
@@ -62,25 +61,22 @@ def seen_by(found):
     return [(batch["x"], batch["labels"]) for batch in found.seen]
 
 
-METHODS = {"SHB": (SHB, {"lr": 0.05}), "SHBPolyak": (SHBPolyak, {}), "SPS": (SPS, {"c": 0.5})}
-
-
 @pytest.mark.parametrize("clip", [None, 0.05])
-@pytest.mark.parametrize("name", METHODS)
-def test_accumulated_batches_are_one_batch(name, clip, tmp_path):
+@without_closure
+def test_accumulated_batches_are_one_batch(case, clip, tmp_path):
     """Windows of 3, 3 and 2 micro-batches, each the mean of its own."""
-    cls, options = METHODS[name]
     model, net = Classifier(), make_net(dtype=torch.float64)
     found = trainer(
-        tmp_path, model, examples(), lambda params: cls(params, **options),
+        tmp_path, model, examples(), case.make,
         gradient_accumulation_steps=3, num_train_epochs=2, max_grad_norm=clip or 0.0,
     )  # fmt: skip
     found.train()
     assert found.state.global_step == 6
-    opt = cls(net.parameters(), **options)
+    opt = case.make(net.parameters())
     for epoch in (seen_by(found)[:8], seen_by(found)[8:]):
         by_hand(net, opt, epoch, micro_batches=3, clip=clip)
     torch.testing.assert_close(flat(model.net), flat(net), rtol=0.0, atol=1e-12)
+    assert_below_caps(opt)
 
 
 def language_model():
@@ -104,8 +100,10 @@ def sentences(count=12):
     ]
 
 
-def by_tokens(model, opt, windows):
+def by_tokens(windows):
     """One step a window: the mean over all its tokens, whoever saw them."""
+    model = language_model()
+    opt = polyak(model.parameters())
     for window in windows:
         targets = [batch["labels"][:, 1:].flatten() for batch in window]
         count = sum((target != -100).sum() for target in targets)
@@ -118,6 +116,7 @@ def by_tokens(model, opt, windows):
         )
         (loss / count).backward()
         opt.step(loss=loss / count)
+    assert_below_caps(opt)
     return flat(model)
 
 
@@ -126,10 +125,10 @@ def windows_of(seen):
 
 
 def test_a_language_model_counts_tokens_over_all_micro_batches(tmp_path):
-    model, other = language_model(), language_model()
-    found = trainer(tmp_path, model, sentences(), SHBPolyak, gradient_accumulation_steps=3)
+    model = language_model()
+    found = trainer(tmp_path, model, sentences(), polyak, gradient_accumulation_steps=3)
     found.train()
-    expected = by_tokens(other, SHBPolyak(other.parameters()), windows_of(found.seen))
+    expected = by_tokens(windows_of(found.seen))
     # The model computes its loss in float32.
     torch.testing.assert_close(flat(model), expected, rtol=0.0, atol=1e-5)
 
@@ -140,8 +139,7 @@ def test_a_language_model_counts_tokens_over_all_ranks(tmp_path):
     found = found_by(2, script, "transformers", tmp_path)
     assert torch.equal(found[0]["parameters"], found[1]["parameters"])
     pairs = zip(*(windows_of(rank["seen"]) for rank in found), strict=True)
-    model = language_model()
-    expected = by_tokens(model, SHBPolyak(model.parameters()), [a + b for a, b in pairs])
+    expected = by_tokens([a + b for a, b in pairs])
     torch.testing.assert_close(found[0]["parameters"], expected, rtol=0.0, atol=1e-5)
 
 
@@ -164,22 +162,23 @@ def test_trainers_groups_and_schedule(tmp_path):
 def test_a_warm_up_begins_with_a_step_of_length_zero(tmp_path):
     model, net = Classifier(), make_net(dtype=torch.float64)
     found = trainer(
-        tmp_path, model, examples(), SHBPolyak, lr_scheduler_type="constant_with_warmup",
+        tmp_path, model, examples(), polyak, lr_scheduler_type="constant_with_warmup",
         warmup_steps=4,
     )  # fmt: skip
     found.train()
-    opt = SHBPolyak(net.parameters())
+    opt = polyak(net.parameters())
     for k, batch in enumerate(seen_by(found)):
         opt.param_groups[0]["lr"] = min(k / 4, 1.0)
         by_hand(net, opt, [batch])
     torch.testing.assert_close(flat(model.net), flat(net), rtol=0.0, atol=1e-12)
+    assert_below_caps(opt)
 
 
 class Scaled(Noting):
     """In float16, which Trainer offers on a GPU only."""
 
     def compute_loss_context_manager(self):
-        return torch.autocast("cpu", torch.float16, cache_enabled=False)
+        return fp16()
 
 
 @pytest.mark.parametrize("scale", [2.0**10, 2.0**40])
@@ -190,16 +189,18 @@ def test_a_grad_scaler_is_invisible(scale, micro_batches, tmp_path):
     models = [Classifier().float(), Classifier().float()]
     data = [{**example, "x": example["x"].float()} for example in examples(96)]
     found = trainer(
-        tmp_path, models[0], data, SHBPolyak, cls=Scaled, gradient_accumulation_steps=micro_batches
+        tmp_path, models[0], data, polyak, cls=Scaled, gradient_accumulation_steps=micro_batches
     )
     found.accelerator.scaler = torch.amp.GradScaler(**options)
     found.train()
+    opt = polyak(models[1].parameters())
     by_hand(
-        models[1].net, SHBPolyak(models[1].parameters()), seen_by(found), scaler=torch.amp.GradScaler(**options),
-        micro_batches=micro_batches, context=found.compute_loss_context_manager,
+        models[1].net, opt, seen_by(found), scaler=torch.amp.GradScaler(**options),
+        micro_batches=micro_batches, context=fp16,
     )  # fmt: skip
     torch.testing.assert_close(flat(models[0]), flat(models[1]), rtol=0.0, atol=1e-5)
     assert (found.accelerator.scaler.get_scale() < scale) == (scale == 2.0**40)
+    assert_below_caps(opt)
 
 
 def test_a_resumed_run_is_the_uninterrupted_one(tmp_path):
@@ -251,29 +252,30 @@ class OutOfMemory(Interrupted):
 def test_an_interrupted_run_leaves_no_losses_behind(cls, options, tmp_path):
     model, net = Classifier(), make_net(dtype=torch.float64)
     options = {"gradient_accumulation_steps": 3, "num_train_epochs": 1} | options
-    # A step at a cap would be the same whatever the loss.
-    make = partial(SHBPolyak, c=5.0, steps_per_epoch=None)
-    found = trainer(tmp_path, model, examples(), make, cls=cls, **options)
+    found = trainer(tmp_path, model, examples(), polyak, cls=cls, **options)
     if cls.between:
         with pytest.raises(KeyboardInterrupt):
             found.train()
     found.train()
     done, again = found.seen[:3], found.seen[5:]
-    opt = make(net.parameters())
+    opt = polyak(net.parameters())
     for batches in (done, again):
         by_hand(net, opt, [(batch["x"], batch["labels"]) for batch in batches], micro_batches=3)
-    assert not opt.info.capped
     torch.testing.assert_close(flat(model.net), flat(net), rtol=0.0, atol=1e-12)
+    assert_below_caps(opt)
 
 
 def test_bfloat16(tmp_path):
-    model, (whole,) = Classifier().float(), make_batches(1, size=32)
+    model, net, (whole,) = Classifier().float(), make_net(), make_batches(1, size=32)
     data = [{"x": x, "labels": y} for x, y in zip(*whole, strict=True)]
     before = loss_of(model.net, whole).item()
-    found = trainer(tmp_path, model, data, SHBPolyak, bf16=True, num_train_epochs=5)
+    found = trainer(tmp_path, model, data, polyak, bf16=True, num_train_epochs=5)
     found.train()
-    assert found.optimizer.optimizer.info.accepted
+    opt = polyak(net.parameters())
+    by_hand(net, opt, seen_by(found), context=bf16)
+    torch.testing.assert_close(flat(model.net), flat(net), rtol=0.0, atol=1e-6)
     assert loss_of(model.net, whole).item() < 0.5 * before
+    assert_below_caps(opt)
 
 
 @pytest.mark.parametrize("cls", [SHBArmijo, SLS])
