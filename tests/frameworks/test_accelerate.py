@@ -187,7 +187,14 @@ def refused_scaler():
     return found, "does not go with a GradScaler: use mixed_precision='bf16'"
 
 
-@pytest.mark.parametrize("refused", [refused_accumulation, refused_scaler])
+def refused_in_the_middle():
+    """What an accumulate() leaves behind that was left early."""
+    found = accelerator()
+    found.gradient_state._set_sync_gradients(False)
+    return found, "in the middle of an accumulated gradient"
+
+
+@pytest.mark.parametrize("refused", [refused_accumulation, refused_scaler, refused_in_the_middle])
 @pytest.mark.parametrize("cls", [SHBArmijo, SHBPolyak])
 def test_closures_are_refused_where_they_cannot_be_right(cls, refused):
     found, message = refused()

@@ -258,6 +258,16 @@ def test_accumulation_without_the_callback_is_not_silent():
         )  # fmt: skip
 
 
+def test_accumulation_in_a_search_without_the_callback_is_an_error():
+    with pytest.raises(ValueError, match=r"added to gradients .* callbacks=\[HandOverLoss\(\)\]"):
+        fit(
+            Module(SHBArmijo, torch.float32),
+            make_batches(4),
+            callbacks=[],
+            accumulate_grad_batches=2,
+        )
+
+
 def test_a_scaler_without_the_callback_is_an_error():
     with pytest.raises(ValueError, match=r"needs the loss: .*heavystep\.integrations"):
         fit(Module(SHBPolyak, torch.float32), make_batches(2), callbacks=[], **scaled())
