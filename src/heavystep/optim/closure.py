@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from heavystep.optim.handed_over import HandedOver
+from heavystep.optim.ranks import local
 
 Closure = Callable[[], Any]
 
@@ -39,11 +40,11 @@ class GradientWatch:
         )
         self._witness = next(askable, None)
         self.leftover: Tensor | None = None
-        """The largest element of a gradient that was there, if it was asked to ``weigh`` it."""
+        """The sum over a gradient that was there, signs left out, if it was to ``weigh`` it."""
         if weigh and self._witness is not None:
             grad = self._params[self._witness].grad
             assert grad is not None
-            self.leftover = grad.detach().abs().max()
+            self.leftover = local(grad.detach()).abs().sum()
 
     def __enter__(self) -> "GradientWatch":
         if self._witness is not None:
