@@ -28,37 +28,16 @@ from heavystep.experiments.parquet import DamagedError
 from heavystep.experiments.runner import FailedRunsError, complete, joined
 from heavystep.experiments.store import Store
 from heavystep.problems import paper_cosine
+from told import Told
 
 SMALL = {"seeds": 2, "iterations": 1000}
 ARGUMENTS = ["--seeds", "2", "--iterations", "1000"]
 
 
-class Quiet:
-    """A progress that keeps what it was told."""
-
-    def __init__(self):
-        self.notes, self.begun, self.steps, self.finished = [], [], 0, 0
-
-    def start(self, runs, kept, steps):
-        self.started = (runs, kept, steps)
-
-    def note(self, text):
-        self.notes.append(text)
-
-    def begin(self, run):
-        self.begun.append(run)
-
-    def advance(self, steps):
-        self.steps += steps
-
-    def finish(self):
-        self.finished += 1
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     figure, store = figure1(**SMALL), Store(tmp_path_factory.mktemp("runs"))
-    return figure, store, complete(figure.runs(), store, Quiet(), engine=LocalEngine(2))
+    return figure, store, complete(figure.runs(), store, Told(), engine=LocalEngine(2))
 
 
 def test_the_figure_is_section_5s():
@@ -92,7 +71,7 @@ def test_keys_depend_on_everything(monkeypatch):
 
 def test_what_is_there_is_not_run_again(made):
     figure, store, results = made
-    progress = Quiet()
+    progress = Told()
     again = complete(figure.runs(), store, progress, engine=LocalEngine(1))
     assert progress.started == (28, 28, 0)
     assert progress.begun == []
@@ -106,7 +85,7 @@ def test_what_is_there_is_not_run_again(made):
 def test_threads_change_nothing(made, tmp_path):
     figure, store, _ = made
     some = dict(list(figure.runs().items())[:3])
-    complete(some, Store(tmp_path), Quiet(), engine=LocalEngine(1))
+    complete(some, Store(tmp_path), Told(), engine=LocalEngine(1))
     for run in some.values():
         assert Store(tmp_path).path(run).read_bytes() == store.path(run).read_bytes()
 
@@ -115,7 +94,7 @@ def test_a_run_that_fails_is_reported_and_the_others_are_made(made, tmp_path):
     figure, _, _ = made
     first, *others = figure.runs().values()
     wild = replace(first, method=replace(first.method, rule="fixed", gamma_max=1e200))
-    runs, progress = {run.key(): run for run in (wild, *others)}, Quiet()
+    runs, progress = {run.key(): run for run in (wild, *others)}, Told()
     with pytest.raises(FailedRunsError, match=r"1 of 28 runs .* loss or gradient not finite"):
         complete(runs, Store(tmp_path), progress, engine=LocalEngine(2))
     assert len(list(tmp_path.iterdir())) == len(others)
@@ -136,7 +115,7 @@ def test_seeds_are_joined_in_their_order(made):
         np.testing.assert_array_equal(again.metrics[name], values)
 
 
-class Impatient(Quiet):
+class Impatient(Told):
     """Stops after two runs."""
 
     def finish(self):
@@ -186,7 +165,7 @@ def test_a_damaged_file_is_found_reported_and_run_again(made, tmp_path, damage):
     damage(copy.path(victim))
     with pytest.raises(DamagedError, match=copy.path(victim).name):
         copy.load(victim)
-    progress = Quiet()
+    progress = Told()
     complete(figure.runs(), copy, progress, engine=LocalEngine(2))
     assert len(progress.notes) == 1
     assert "run again" in progress.notes[0]
@@ -237,9 +216,9 @@ def test_a_file_under_another_name_is_not_taken_for_the_run(made, tmp_path):
 
 def test_force_runs_everything_again(made, tmp_path):
     figure, _, results = made
-    progress = Quiet()
+    progress = Told()
     small = replace(figure, panels=figure.panels[2:3])
-    complete(small.runs(), Store(tmp_path), Quiet(), engine=LocalEngine(2))
+    complete(small.runs(), Store(tmp_path), Told(), engine=LocalEngine(2))
     again = complete(small.runs(), Store(tmp_path), progress, engine=LocalEngine(2), force=True)
     assert progress.finished == 2
     key = next(iter(small.runs()))

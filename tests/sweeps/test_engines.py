@@ -17,29 +17,7 @@ from heavystep.experiments.figure3_sweep import train_on
 from heavystep.experiments.output_folder import claim_folder, runs_folder
 from heavystep.experiments.training_spec import Scale, TrainingRuns
 from heavystep.experiments.training_store import TrainingStore
-
-
-class Told:
-    def __init__(self):
-        self.notes, self.begun, self.amount, self.finished = [], [], 0.0, 0
-
-    def start(self, runs, kept, epochs):
-        self.started = (runs, kept, epochs)
-
-    def note(self, text):
-        self.notes.append(text)
-
-    def begin(self, run):
-        self.begun.append(run)
-
-    def advance(self, amount):
-        self.amount += amount
-
-    def epoch(self, row, images):
-        pass
-
-    def finish(self):
-        self.finished += 1
+from told import Told
 
 
 class Seven:

@@ -23,6 +23,7 @@ from heavystep.experiments.engines import Job, LocalEngine, Outcome
 from heavystep.experiments.figure1 import figure1
 from heavystep.experiments.runner import complete
 from heavystep.experiments.store import Store
+from told import Told
 
 ray = pytest.importorskip("ray")
 from ray._private.state import available_resources_per_node  # noqa: E402
@@ -32,28 +33,6 @@ from heavystep.experiments import ray_engine  # noqa: E402
 from heavystep.experiments.ray_engine import TRIES, RayEngine  # noqa: E402
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-
-
-class Told:
-    """A progress that keeps what it was told."""
-
-    def __init__(self):
-        self.notes, self.amount = [], 0
-
-    def start(self, runs, kept, steps):
-        self.started = (runs, kept)
-
-    def note(self, text):
-        self.notes.append(text)
-
-    def begin(self, run):
-        pass
-
-    def advance(self, amount):
-        self.amount += amount
-
-    def finish(self):
-        pass
 
 
 @pytest.fixture(scope="module")

@@ -85,15 +85,13 @@ def train_missing(
         KeyboardInterrupt: a signal came, which it holds.
     """
     device = the_device(how.device)
-    wanted, missing = wanted_and_missing(curves, store, force=how.force)
-    left = sum(each.epochs_left for each in missing)
-    progress.start(wanted, wanted - len(missing), left)
+    wanted, missing = wanted_and_missing(curves, store, progress, force=how.force)
     diverged, complete = [], True
     with stopping(how.minutes) as stop:
         for run, epochs, _ in missing:
             progress.begin(run.describe())
             try:
-                complete = train_one(run, epochs, store, progress, how, device, stop)
+                complete = OneRun(run, epochs, store, progress, how, device).train(stop)
             except DivergedError as error:
                 progress.note(str(error))
                 diverged.append(run.describe())
@@ -117,35 +115,23 @@ class Missing(NamedTuple):
 
 
 def wanted_and_missing(
-    curves: Iterable[TrainingRuns], store: TrainingStore, *, force: bool
+    curves: Iterable[TrainingRuns],
+    store: TrainingStore,
+    progress: TrainingProgress,
+    *,
+    force: bool,
 ) -> tuple[int, list[Missing]]:
-    """How many runs there are, and those that have to be trained, seed by seed."""
+    """How many runs there are, and those that have to be trained, seed by seed; it is told."""
     wanted = [(run, curve.epochs) for curve in curves for run in curve.each()]
     wanted.sort(key=lambda pair: (pair[0].data_set, pair[0].seed))
-    return len(wanted), [
+    missing = [
         Missing(run, epochs, epochs - (0 if force else _begun(run, store)))
         for run, epochs in wanted
         if force or _epochs(run, store) < epochs
     ]
-
-
-def train_one(
-    run: TrainingSpec,
-    epochs: int,
-    store: TrainingStore,
-    progress: RunProgress,
-    how: How,
-    device: torch.device,
-    stop: Callable[[], bool],
-) -> bool:
-    """Train a run to its last epoch, from its checkpoint if there is one; False if stopped.
-
-    Raises:
-        DivergedError: the message says where the last good checkpoint is.
-        ValueError: the batches do not fit, or the checkpoint is not this run's.
-    """
-    with chosen_kernels(), threads_for(run.scale.network):
-        return _OneRun(run, epochs, store, progress, how, device).train(stop)
+    left = sum(each.epochs_left for each in missing)
+    progress.start(len(wanted), len(wanted) - len(missing), left)
+    return len(wanted), missing
 
 
 def _epochs(run: TrainingSpec, store: TrainingStore) -> int:
@@ -161,7 +147,7 @@ def _begun(run: TrainingSpec, store: TrainingStore) -> int:
     return _epochs(run, store) if store.checkpoint(run).exists() else 0
 
 
-class _OneRun:
+class OneRun:
     """A run in progress, its checkpoints and what is kept of it."""
 
     def __init__(
@@ -178,12 +164,16 @@ class _OneRun:
         self._begin = self._kept = time.perf_counter()
 
     def train(self, stop: Callable[[], bool]) -> bool:
-        """Go on to the last epoch; False if stopped before. Both leave a checkpoint, see _keep.
+        """Go on to the last epoch; False if stopped before. Both leave a checkpoint.
 
         Raises:
             DivergedError: the message says where the last good checkpoint is.
             ValueError: the batches do not fit, or the checkpoint is not this run's.
         """
+        with chosen_kernels(), threads_for(self._run.scale.network):
+            return self._trained_or_explained(stop)
+
+    def _trained_or_explained(self, stop: Callable[[], bool]) -> bool:
         try:
             return self._trained(trainer_of(self._run, self._device), stop)
         except DivergedError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from heavystep.experiments.engines import Advance, Engine, Job
-from heavystep.experiments.figure3_run import How, TrainingProgress, train_one, wanted_and_missing
+from heavystep.experiments.figure3_run import How, OneRun, TrainingProgress, wanted_and_missing
 from heavystep.experiments.output_folder import MARK
 from heavystep.experiments.training_setup import the_device
 from heavystep.experiments.training_spec import TrainingRuns, TrainingSpec
@@ -41,9 +41,9 @@ def train_on(
     Raises:
         ValueError: runs failed; all others are complete and kept.
     """
-    wanted, missing = wanted_and_missing(curves, store, force=how.force)
-    left = sum(each.epochs_left for each in missing)
-    progress.start(wanted, wanted - len(missing), left)
+    wanted, missing = wanted_and_missing(curves, store, progress, force=how.force)
+    if not missing:  # a cluster takes long to start
+        return
     # Workers are at home in another folder.
     folder, logs = store.folder.absolute(), how.tensorboard and how.tensorboard.absolute()
     there = replace(how, device=how.device or _here(), tensorboard=logs)
@@ -84,7 +84,7 @@ def train_there(
     if not (out / MARK).exists():
         raise ValueError(f"{out} is not on this machine: --out must be a path that all nodes see")
     progress, device = _Told(advance), the_device(how.device)
-    train_one(run, epochs, TrainingStore(folder), progress, how, device, Stopping())
+    OneRun(run, epochs, TrainingStore(folder), progress, how, device).train(Stopping())
 
 
 class _Told:

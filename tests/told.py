@@ -1,0 +1,24 @@
+"""A progress that keeps what it was told."""
+
+
+class Told:
+    def __init__(self):
+        self.notes, self.begun, self.amount, self.finished = [], [], 0, 0
+
+    def start(self, runs, kept, amount):
+        self.started = (runs, kept, amount)
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def begin(self, run):
+        self.begun.append(run)
+
+    def advance(self, amount):
+        self.amount += amount
+
+    def epoch(self, row, images):
+        """Of training."""
+
+    def finish(self):
+        self.finished += 1
