@@ -13,9 +13,9 @@ from rich.progress import track
 
 from heavystep import theory
 from heavystep.certificates import certify
-from heavystep.engine.batch import draw_samples, simulate
 from heavystep.problems import paper_cosine, paper_least_squares
 from heavystep.schedules import Schedules
+from heavystep.simulation.batch import draw_samples, simulate
 
 PROBLEMS = {
     "least squares, nu = 0": paper_least_squares(0.0),

@@ -6,8 +6,8 @@ python docs/make_scaling.py, or ``make scaling`` to measure anew before.
 import json
 from pathlib import Path
 
-from heavystep.experiments.bench_distributed_ranks import stored
-from heavystep.experiments.scaling import (
+from heavystep.bench.distributed_ranks import stored
+from heavystep.bench.scaling import (
     Network,
     Workload,
     armijo_step,
@@ -38,7 +38,7 @@ WORKLOADS = {
 HEAD = """# Many ranks: what a step costs, and where the line search stops paying
 
 This page is generated (`make scaling`); the formulas are those of
-`heavystep.experiments.scaling`. **Measured** is what a few processes on one small machine did
+`heavystep.bench.scaling`. **Measured** is what a few processes on one small machine did
 (`heavystep bench distributed`). **Modelled** is everything beyond: no run had more ranks than the
 first table has, and none had a network of the kind assumed below.
 

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from heavystep import theory
-from heavystep.engine.batch import simulate
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression
 from heavystep.schedules import Schedules
+from heavystep.simulation.batch import simulate
 
 PATH_STEPS = 5
 

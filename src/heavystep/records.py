@@ -96,6 +96,17 @@ class Record:
         return int(self.gamma.shape[1])
 
 
+@dataclass(frozen=True)
+class Trajectories:
+    """Metrics of several runs on one grid."""
+
+    k: Array
+    """(G,) numbers of steps."""
+    seeds: tuple[int, ...]
+    metrics: dict[str, Array]
+    """(seeds, G) each, by name."""
+
+
 def heavy_ball_defect(
     iterates: Array, gamma: Array, gradients: Array, beta: Array, accepted: Array
 ) -> tuple[Array, Array]:

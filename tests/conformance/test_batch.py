@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import reference
-from heavystep.engine.batch import draw_samples, simulate
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression
 from heavystep.schedules import PowerLaw
+from heavystep.simulation.batch import draw_samples, simulate
 
 RNG = np.random.default_rng(5)
 A = RNG.normal(size=(12, 3)) * [0.4, 1.0, 2.0]

@@ -11,15 +11,15 @@ import torch
 import heavystep
 import reference
 from heavystep import files
-from heavystep.engine import kernel_cache, run
-from heavystep.engine import method as engine_method
-from heavystep.engine.layout import terms_of
-from heavystep.engine.method import Method
-from heavystep.engine.run import Run, log_grid, trajectories
-from heavystep.engine.streams import index_stream
-from heavystep.engine.watch import THEORY_METRICS as METRICS
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression, paper_cosine
 from heavystep.schedules import PowerLaw
+from heavystep.simulation import kernel_cache, run
+from heavystep.simulation import method as engine_method
+from heavystep.simulation.layout import terms_of
+from heavystep.simulation.method import Method
+from heavystep.simulation.run import Run, log_grid, trajectories
+from heavystep.simulation.streams import index_stream
+from heavystep.simulation.watch import THEORY_METRICS as METRICS
 from heavystep.theory import nonconvex_step_limit
 
 RNG = np.random.default_rng(8)

@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 
 import linear_reference
-from heavystep.engine.layout import terms_of
-from heavystep.engine.method import Method
-from heavystep.engine.run import Run, trajectories
-from heavystep.engine.softplus import softplus_and_slope, softplus_minus
-from heavystep.engine.streams import index_stream
 from heavystep.problems import LogisticRegression, SparseLogistic
+from heavystep.simulation.layout import terms_of
+from heavystep.simulation.method import Method
+from heavystep.simulation.run import Run, trajectories
+from heavystep.simulation.softplus import softplus_and_slope, softplus_minus
+from heavystep.simulation.streams import index_stream
 from heavystep.sparse import SparseRows
 
 RNG = np.random.default_rng(11)

@@ -6,7 +6,7 @@ import numba
 import pytest
 import torch
 
-import heavystep.engine.numba_rules  # noqa: F401  (makes the rules callable from compiled code)
+import heavystep.simulation.numba_rules  # noqa: F401  (makes the rules callable from compiled code)
 from cases import ARMIJO_CASES, CAP_CASES, FINITE_CASES, POLYAK_CASES, REMEMBER_CASES
 from heavystep import rules
 

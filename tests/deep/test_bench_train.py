@@ -7,9 +7,8 @@ import torch
 from typer.testing import CliRunner
 
 import heavystep
-from heavystep.cli.app import app
-from heavystep.experiments import bench_train
-from heavystep.experiments.bench_train import (
+from heavystep.bench import train as bench_train
+from heavystep.bench.train import (
     BASELINE,
     Size,
     made_up_images,
@@ -17,6 +16,7 @@ from heavystep.experiments.bench_train import (
     size_of,
     training_costs,
 )
+from heavystep.cli.app import app
 from heavystep.training.resnet import NETWORKS
 
 TINY = Size("small", 8, 3, 20, rounds=1)

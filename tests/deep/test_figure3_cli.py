@@ -15,9 +15,9 @@ import tiny_cifar
 from data_sets import files_under, published_images
 from heavystep.cli.app import app
 from heavystep.data.cifar import CIFAR
-from heavystep.experiments import training_setup
-from heavystep.experiments.figure3 import QUICK
-from heavystep.experiments.training_store import TrainingStore
+from heavystep.paper.figure3.definition import QUICK
+from heavystep.training import setup as training_setup
+from heavystep.training.store import TrainingStore
 
 COUNTS = {"cifar10": (103, 103, 103, 103, 100, 256), "cifar100": (512, 256)}
 SMALL = ["--quick", "--seeds", "1", "--epochs", "1", "--device", "cpu"]
@@ -154,7 +154,7 @@ def test_a_process_that_is_ended_goes_on_where_it_was(number, folder, tmp_path):
 
 
 def same_numbers(one, other):
-    from heavystep.experiments.training_results import survey
+    from heavystep.training.results import survey
 
     histories = [
         {run: [row[:-1] for row in stored.history] for run, stored in survey(store, print)}

@@ -10,16 +10,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from heavystep.bench.train import made_up_images
 from heavystep.data.cifar import Images, TrainTest
-from heavystep.experiments import figure3_run, training_setup
-from heavystep.experiments.bench_train import made_up_images
-from heavystep.experiments.figure3 import methods
-from heavystep.experiments.figure3_run import How, train_missing
-from heavystep.experiments.training_setup import trainer_of
-from heavystep.experiments.training_spec import Scale, TrainingRuns
-from heavystep.experiments.training_store import TrainingStore
+from heavystep.paper.figure3.definition import methods
+from heavystep.training import runner as figure3_run
+from heavystep.training import setup as training_setup
 from heavystep.training import stopping
 from heavystep.training.images import colours
+from heavystep.training.runner import How, train_missing
+from heavystep.training.setup import trainer_of
+from heavystep.training.specification import Scale, TrainingRuns
+from heavystep.training.store import TrainingStore
 from heavystep.training.trainer import Trainer
 
 SCALE = Scale("small", 16, 48, 20)

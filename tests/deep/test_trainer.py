@@ -11,9 +11,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from heavystep import SHBArmijo, StepInfo
-from heavystep.experiments.bench_train import made_up_images, plain_step
-from heavystep.experiments.figure3 import methods
-from heavystep.experiments.training_setup import optimizer_of
+from heavystep.bench.train import made_up_images, plain_step
+from heavystep.paper.figure3.definition import methods
 from heavystep.training import checkpoint
 from heavystep.training import trainer as training_loop
 from heavystep.training.history import EpochRow
@@ -21,6 +20,7 @@ from heavystep.training.images import PADDING, DeviceImages, colours, epoch_plan
 from heavystep.training.memory import fitting_batch
 from heavystep.training.meter import Meter
 from heavystep.training.resnet import NETWORKS, Block
+from heavystep.training.setup import optimizer_of
 from heavystep.training.trainer import BAD_STEPS, DivergedError, Trainer
 from training import DEVICES
 

@@ -7,10 +7,10 @@ import torch
 from torch import distributed
 from typer.testing import CliRunner
 
+from heavystep.bench import distributed_ranks as bench_distributed_ranks
+from heavystep.bench.distributed import QUICK, Tally, noted
+from heavystep.bench.distributed_ranks import backend_for, ranks_cost, save, stored
 from heavystep.cli.app import app
-from heavystep.experiments import bench_distributed_ranks
-from heavystep.experiments.bench_distributed import QUICK, Tally, noted
-from heavystep.experiments.bench_distributed_ranks import backend_for, ranks_cost, save, stored
 
 METHODS = ["SGD(fused)", "SHB", "SHBPolyak", "SHBArmijo"]
 GRADIENTS = 4 * (64 * 256 + 256 + 256 * 256 + 256 + 256 * 10 + 10)

@@ -7,24 +7,22 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from heavystep.bench import linear as bench_linear
+from heavystep.bench import linear_data as bench_linear_data
+from heavystep.bench import linear_loss as bench_linear_loss
+from heavystep.bench import linear_solvers as bench_linear_solvers
+from heavystep.bench import timing
+from heavystep.bench.linear import Target, engine_job, polyak
+from heavystep.bench.linear_data import TWIN, Task, scipy_matrix
+from heavystep.bench.linear_loops import ScipyLoop, TorchLoop
+from heavystep.bench.linear_loss import Comparison, Fit, Outcome, compare, wins
+from heavystep.bench.linear_solvers import OURS, REFERENCE, SOLVERS, Solver, fitted
+from heavystep.bench.twin import POSITIVES, real_sim_twin
 from heavystep.cli.app import app
-from heavystep.engine.method import Method
-from heavystep.engine.run import Run
-from heavystep.engine.watch import TRAINING_METRICS
-from heavystep.experiments import (
-    bench_linear,
-    bench_linear_data,
-    bench_linear_loss,
-    bench_linear_solvers,
-    timing,
-)
-from heavystep.experiments.bench_linear import Target, engine_job, polyak
-from heavystep.experiments.bench_linear_data import TWIN, Task, scipy_matrix
-from heavystep.experiments.bench_linear_loops import ScipyLoop, TorchLoop
-from heavystep.experiments.bench_linear_loss import Comparison, Fit, Outcome, compare, wins
-from heavystep.experiments.bench_linear_solvers import OURS, REFERENCE, SOLVERS, Solver, fitted
-from heavystep.experiments.twin import POSITIVES, real_sim_twin
 from heavystep.problems import SparseLogistic
+from heavystep.simulation.method import Method
+from heavystep.simulation.run import Run
+from heavystep.simulation.watch import TRAINING_METRICS
 
 SMALL = {"n": 400, "dim": 60, "entries": 5}
 

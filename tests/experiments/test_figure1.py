@@ -16,18 +16,19 @@ from typer.testing import CliRunner
 
 import reference
 from heavystep.cli.app import app
-from heavystep.engine.run import Trajectories, log_grid
-from heavystep.engine.watch import THEORY_METRICS as METRICS
-from heavystep.experiments import specification
-from heavystep.experiments.engines import LocalEngine
-from heavystep.experiments.figure1 import BETAS, figure1
-from heavystep.experiments.figure1_claims import figure1_claims, slope
-from heavystep.experiments.figure1_plot import figure1_pictures
-from heavystep.experiments.output_folder import MARK, claim_folder
-from heavystep.experiments.parquet import DamagedError
-from heavystep.experiments.runner import FailedRunsError, complete, joined
-from heavystep.experiments.store import Store
+from heavystep.paper.figure1.claims import figure1_claims, slope
+from heavystep.paper.figure1.definition import BETAS, figure1
+from heavystep.paper.figure1.plot import figure1_pictures
+from heavystep.parquet import DamagedError
 from heavystep.problems import paper_cosine
+from heavystep.records import Trajectories
+from heavystep.simulation.run import log_grid
+from heavystep.simulation.watch import THEORY_METRICS as METRICS
+from heavystep.sweeps import specification
+from heavystep.sweeps.engines import LocalEngine
+from heavystep.sweeps.output_folder import MARK, claim_folder
+from heavystep.sweeps.runner import FailedRunsError, complete, joined
+from heavystep.sweeps.store import Store
 from told import Told
 
 SMALL = {"seeds": 2, "iterations": 1000}

@@ -15,17 +15,17 @@ from typer.testing import CliRunner
 import tiny_libsvm
 from heavystep.cli.app import app
 from heavystep.data.catalogue import CATALOGUE
-from heavystep.engine.run import Trajectories
-from heavystep.engine.watch import TRAINING_METRICS
-from heavystep.experiments import reproduce
-from heavystep.experiments.appendix_e import FAMILIES, FIXED
-from heavystep.experiments.figure2 import figure2, methods
-from heavystep.experiments.figure2_claims import figure2_claims
-from heavystep.experiments.figure2_plot import figure2_pictures
-from heavystep.experiments.figure2_table import Row, area, figure2_table, over_steps, rows_of
-from heavystep.experiments.interval import mean_and_half_width
-from heavystep.experiments.plot_style import styled
-from heavystep.experiments.specification import ProblemSpec, RunSpec
+from heavystep.paper import reproduce
+from heavystep.paper.appendix_e import FAMILIES, FIXED
+from heavystep.paper.figure2.claims import figure2_claims
+from heavystep.paper.figure2.definition import figure2, methods
+from heavystep.paper.figure2.plot import figure2_pictures
+from heavystep.paper.figure2.table import Row, area, figure2_table, over_steps, rows_of
+from heavystep.paper.interval import mean_and_half_width
+from heavystep.paper.plot import styled
+from heavystep.records import Trajectories
+from heavystep.simulation.watch import TRAINING_METRICS
+from heavystep.sweeps.specification import ProblemSpec, RunSpec
 
 STUDENT_4 = 2.7764451051977987
 """97.5% quantile of Student's distribution with 4 degrees of freedom, from tables."""

@@ -10,10 +10,10 @@ from sklearn.preprocessing import normalize
 
 import linear_reference
 from data_sets import require
-from heavystep.engine.run import Run
-from heavystep.engine.streams import index_stream
-from heavystep.experiments.figure2 import BATCH, methods
-from heavystep.experiments.specification import ProblemSpec
+from heavystep.paper.figure2.definition import BATCH, methods
+from heavystep.simulation.run import Run
+from heavystep.simulation.streams import index_stream
+from heavystep.sweeps.specification import ProblemSpec
 
 SEED, STEPS = 3, 300
 

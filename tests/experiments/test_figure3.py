@@ -11,19 +11,19 @@ from typer.testing import CliRunner
 
 from heavystep.cli import training_progress
 from heavystep.cli.app import app
-from heavystep.experiments import reproduce, trained
-from heavystep.experiments.appendix_e import FIXED, METHODS
-from heavystep.experiments.figure3 import PAPER, QUICK, figure3, methods
-from heavystep.experiments.figure3_claims import figure3_claims
-from heavystep.experiments.figure3_plot import figure3_pictures
-from heavystep.experiments.figure3_table import Row, figure3_table, final
-from heavystep.experiments.interval import mean_and_half_width
-from heavystep.experiments.parquet import DamagedError
-from heavystep.experiments.plot_style import styled
-from heavystep.experiments.training_results import curves, missing
-from heavystep.experiments.training_spec import Scale, parsed
-from heavystep.experiments.training_store import Stored, Stretch
+from heavystep.paper import reproduce, trained
+from heavystep.paper.appendix_e import FIXED, METHODS
+from heavystep.paper.figure3.claims import figure3_claims
+from heavystep.paper.figure3.definition import PAPER, QUICK, figure3, methods
+from heavystep.paper.figure3.plot import figure3_pictures
+from heavystep.paper.figure3.table import Row, figure3_table, final
+from heavystep.paper.interval import mean_and_half_width
+from heavystep.paper.plot import styled
+from heavystep.parquet import DamagedError
 from heavystep.training.history import EpochRow
+from heavystep.training.results import curves, missing
+from heavystep.training.specification import Scale, parsed
+from heavystep.training.store import Stored, Stretch
 from histories import EPOCHS, TINY, rows, save, spec, store_of
 
 STUDENT_2 = 0.95 * math.sqrt(2.0 / (4.0 * 0.975 * 0.025))

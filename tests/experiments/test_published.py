@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from heavystep.experiments.appendix_e import METHODS
-from heavystep.experiments.figure3 import PAPER
-from heavystep.experiments.output_folder import runs_folder
-from heavystep.experiments.reproduce import evaluate_claims
-from heavystep.experiments.training_results import survey
-from heavystep.experiments.training_store import TrainingStore
+from heavystep.paper.appendix_e import METHODS
+from heavystep.paper.figure3.definition import PAPER
+from heavystep.paper.reproduce import evaluate_claims
+from heavystep.sweeps.output_folder import runs_folder
+from heavystep.training.results import survey
+from heavystep.training.store import TrainingStore
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results" / "figure3"
 SEEDS = {"cifar10": {0, 1, 2}, "cifar100": {0}}

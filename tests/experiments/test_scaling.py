@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from heavystep.experiments.scaling import (
+from heavystep.bench.scaling import (
     Network,
     Workload,
     armijo_step,

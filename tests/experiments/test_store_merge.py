@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 import histories
+from heavystep import parquet
 from heavystep.cli.app import app
-from heavystep.experiments import parquet
-from heavystep.experiments.output_folder import MARK, claim_folder
-from heavystep.experiments.training_merge import merge
+from heavystep.sweeps.merge import merge
+from heavystep.sweeps.output_folder import MARK, claim_folder
 from histories import rows, save, spec, store_of
 
 

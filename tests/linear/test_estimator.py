@@ -20,11 +20,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import data_sets
-from heavystep.engine.logistic import mean_square_length
 from heavystep.linear import SHBLogisticRegression, load_libsvm, solver
 from heavystep.linear.columns import Columns
 from heavystep.linear.rows import sparse_rows, with_intercept
 from heavystep.problems import SparseLogistic
+from heavystep.simulation.logistic import mean_square_length
 
 RNG = np.random.default_rng(5)
 
@@ -365,7 +365,7 @@ def test_small_chunks_are_not_noise():
 
 def test_memory_is_given_back():
     """A layout is kept no longer than its problem."""
-    from heavystep.engine.layout import _KNOWN
+    from heavystep.simulation.layout import _KNOWN
 
     gc.collect()
     before = len(_KNOWN)

@@ -10,7 +10,7 @@ import threadpoolctl
 
 import tiny_cifar
 from heavystep.data.cifar import CIFAR
-from heavystep.experiments.figure3_sweep import train_there
+from heavystep.sweeps.training import train_there
 
 LATE = 1.5
 """Seconds that a job takes which nobody waits for."""

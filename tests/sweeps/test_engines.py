@@ -6,17 +6,17 @@ from contextlib import closing
 import pytest
 from typer.testing import CliRunner
 
+from heavystep.bench.train import made_up_images
 from heavystep.cli.app import app
 from heavystep.data.cifar import Images, TrainTest
-from heavystep.experiments import training_setup
-from heavystep.experiments.bench_train import made_up_images
-from heavystep.experiments.engines import Job, LocalEngine, Outcome
-from heavystep.experiments.figure3 import methods
-from heavystep.experiments.figure3_run import How, train_missing
-from heavystep.experiments.figure3_sweep import train_on
-from heavystep.experiments.output_folder import claim_folder, runs_folder
-from heavystep.experiments.training_spec import Scale, TrainingRuns
-from heavystep.experiments.training_store import TrainingStore
+from heavystep.paper.figure3.definition import methods
+from heavystep.sweeps.engines import Job, LocalEngine, Outcome
+from heavystep.sweeps.output_folder import claim_folder, runs_folder
+from heavystep.sweeps.training import train_on
+from heavystep.training import setup as training_setup
+from heavystep.training.runner import How, train_missing
+from heavystep.training.specification import Scale, TrainingRuns
+from heavystep.training.store import TrainingStore
 from told import Told
 
 

@@ -18,19 +18,20 @@ import ray_jobs
 import tiny_cifar
 from heavystep.cli.app import app
 from heavystep.data.cifar import CIFAR
-from heavystep.experiments import figure3_sweep, training_setup
-from heavystep.experiments.engines import Job, LocalEngine, Outcome
-from heavystep.experiments.figure1 import figure1
-from heavystep.experiments.runner import complete
-from heavystep.experiments.store import Store
+from heavystep.paper.figure1.definition import figure1
+from heavystep.sweeps.engines import Job, LocalEngine, Outcome
+from heavystep.sweeps.runner import complete
+from heavystep.sweeps.store import Store
+from heavystep.training import setup as training_setup
+from heavystep.training import sweep as figure3_sweep
 from told import Told
 
 ray = pytest.importorskip("ray")
 from ray._private.state import available_resources_per_node  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
 
-from heavystep.experiments import ray_engine  # noqa: E402
-from heavystep.experiments.ray_engine import TRIES, RayEngine  # noqa: E402
+from heavystep.sweeps import ray_engine  # noqa: E402
+from heavystep.sweeps.ray_engine import TRIES, RayEngine  # noqa: E402
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 

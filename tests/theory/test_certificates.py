@@ -13,10 +13,10 @@ import reference
 from heavystep import theory
 from heavystep.arrays import square
 from heavystep.certificates import Check, certify
-from heavystep.engine.batch import draw_samples, simulate
 from heavystep.problems import LeastSquares, paper_cosine, paper_least_squares
 from heavystep.records import stack
 from heavystep.schedules import Schedules
+from heavystep.simulation.batch import draw_samples, simulate
 from heavystep.theory.convex import distance_recursion
 from heavystep.theory.convex_diminishing import diminishing_distance
 from theory_cases import (

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import reference
 from heavystep import theory
 from heavystep.arrays import square
-from heavystep.engine.batch import simulate
 from heavystep.schedules import Schedules
+from heavystep.simulation.batch import simulate
 from theory_cases import (
     ANY,
     CONVEX,

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cases import OPTIMIZERS
 from heavystep import SHB, SLS, SPS, Diminishing, SHBArmijo, SHBPolyak
 from heavystep.optim import Recorder
-from heavystep.optim import recorder as recorder_module
+from heavystep.optim.recording import recorder as recorder_module
 from training import flat, loss_of, make_batches, make_net, take_step
 
 ADAPTIVE = [case for case in OPTIMIZERS if case.adaptive]

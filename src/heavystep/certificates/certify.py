@@ -42,7 +42,7 @@ def certify(
     nothing about the run is listed with the reason, in ``skipped``.
 
     Args:
-        record: from :func:`heavystep.engine.batch.simulate` or :class:`heavystep.Recorder`.
+        record: from :func:`heavystep.simulation.batch.simulate` or :class:`heavystep.Recorder`.
         problem: the finite sum that was minimised, with its exact constants.
         L: smoothness of the sampled losses where there is no ``problem``, for the smallest
             step: a number, or the estimate of :func:`heavystep.estimate_smoothness`, which the
@@ -55,7 +55,7 @@ def certify(
         TypeError: an argument is of another kind.
         ValueError: the record is not finite or not one of this problem; says where.
 
-    >>> from heavystep.engine.batch import draw_samples, simulate
+    >>> from heavystep.simulation.batch import draw_samples, simulate
     >>> from heavystep.problems import paper_least_squares
     >>> problem = paper_least_squares(noise=0.3)
     >>> samples = draw_samples(problem, runs=5, steps=50)

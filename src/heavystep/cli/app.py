@@ -7,8 +7,8 @@ import typer
 from heavystep import __version__
 from heavystep.cli.bench import bench
 from heavystep.cli.data import data
-from heavystep.cli.experiments import claims, reproduce
 from heavystep.cli.methods import methods
+from heavystep.cli.reproduce import claims, reproduce
 from heavystep.cli.store import store
 from heavystep.cli.theory import theory
 

@@ -13,8 +13,8 @@ from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.locate import missing_text
 
 if TYPE_CHECKING:
-    from heavystep.experiments.bench_distributed import RanksCost
-    from heavystep.experiments.bench_linear_loss import Comparison
+    from heavystep.bench.distributed import RanksCost
+    from heavystep.bench.linear_loss import Comparison
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Measure costs.")
 LARGE = 10_000
@@ -30,7 +30,7 @@ def root() -> None:
 @told
 def engine() -> None:
     """Nanoseconds an iteration and seed: the engine, loops in numpy and torch, and how it grows."""
-    from heavystep.experiments.bench_engine import engine_costs, scaling_costs
+    from heavystep.bench.simulation import engine_costs, scaling_costs
 
     for title, costs in (("cost", engine_costs()), ("linear?", scaling_costs())):
         table = Table(title, "ns", "ratio")
@@ -50,10 +50,10 @@ def linear(
 
     On the data sets that are there ('heavystep data list') and a synthetic twin of real-sim.
     """
-    from heavystep.experiments.bench_linear import MICROSECONDS
-    from heavystep.experiments.bench_linear_data import sets_at_hand
-    from heavystep.experiments.bench_linear_solvers import OURS, SOLVERS, warm_up
-    from heavystep.experiments.timing import load_average
+    from heavystep.bench.linear import MICROSECONDS
+    from heavystep.bench.linear_data import sets_at_hand
+    from heavystep.bench.linear_solvers import OURS, SOLVERS, warm_up
+    from heavystep.bench.timing import load_average
 
     # Those that wait for memory suffer most from what else fills the caches.
     show(f"load average {load_average():.1f}: close calls need one near 0")
@@ -83,9 +83,9 @@ def train(
 
     On a GPU ResNet-18 in bfloat16 with batches of 256, on a CPU a small network; made-up images.
     """
-    from heavystep.experiments.bench_train import FULL, SMALL, size_of, training_costs
-    from heavystep.experiments.training_setup import device_name, the_device, versions
+    from heavystep.bench.train import FULL, SMALL, size_of, training_costs
     from heavystep.training.resnet import NETWORKS
+    from heavystep.training.setup import device_name, the_device, versions
 
     place = the_device(device)
     size = FULL if full or place.type == "cuda" else SMALL
@@ -136,10 +136,10 @@ def distributed(
 
     Each process has one thread; gloo on the CPU, NCCL where each process has a GPU of its own.
     """
-    from heavystep.experiments.bench_distributed import FULL, QUICK
-    from heavystep.experiments.bench_distributed_ranks import ranks_cost, save
-    from heavystep.experiments.timing import load_average
-    from heavystep.experiments.training_setup import versions
+    from heavystep.bench.distributed import FULL, QUICK
+    from heavystep.bench.distributed_ranks import ranks_cost, save
+    from heavystep.bench.timing import load_average
+    from heavystep.training.setup import versions
     from heavystep.validation import integer
 
     counts = ranks or [1, 2]
@@ -185,9 +185,9 @@ def _show_ranks(cost: "RanksCost") -> None:
 
 
 def _show_iterations(name: str, quick: bool) -> None:
-    from heavystep.experiments.bench_linear import POLYAK, iteration_costs, targets
-    from heavystep.experiments.bench_linear_data import plain_problem
-    from heavystep.experiments.figure2 import BATCH
+    from heavystep.bench.linear import POLYAK, iteration_costs, targets
+    from heavystep.bench.linear_data import plain_problem
+    from heavystep.paper.figure2.definition import BATCH
 
     problem = plain_problem(name)
     costs = iteration_costs(problem, steps=300 if quick else 500, repeats=2 if quick else 5)
@@ -203,9 +203,9 @@ def _show_iterations(name: str, quick: bool) -> None:
 
 
 def _show_times(names: list[str], quick: bool) -> None:
-    from heavystep.experiments.bench_linear_data import Task, plain_problem
-    from heavystep.experiments.bench_linear_loss import TOLERANCES, compare, wins
-    from heavystep.experiments.bench_linear_solvers import OURS, SOLVERS
+    from heavystep.bench.linear_data import Task, plain_problem
+    from heavystep.bench.linear_loss import TOLERANCES, compare, wins
+    from heavystep.bench.linear_solvers import OURS, SOLVERS
 
     found = []
     for name in names:
@@ -219,7 +219,7 @@ def _show_times(names: list[str], quick: bool) -> None:
 
 def _times(name: str, comparison: "Comparison") -> tuple[str, Table]:
     """The heading and the table of one data set."""
-    from heavystep.experiments.bench_linear_loss import TOLERANCES
+    from heavystep.bench.linear_loss import TOLERANCES
 
     table = Table(f"fit until the loss is near the best: {name}")
     for tolerance in TOLERANCES:

@@ -22,9 +22,9 @@ def root() -> None:
 @told
 def list_(out: Out = Path("results")) -> None:
     """Every training run with its epochs and the devices they were made on."""
-    from heavystep.experiments.output_folder import runs_folder
-    from heavystep.experiments.training_results import survey
-    from heavystep.experiments.training_store import TrainingStore
+    from heavystep.sweeps.output_folder import runs_folder
+    from heavystep.training.results import survey
+    from heavystep.training.store import TrainingStore
 
     runs = TrainingStore(runs_folder(out.expanduser(), "figure3"))
     columns = ("data set", "method", "seed", "network", "images", "epochs")
@@ -53,7 +53,7 @@ def merge(
 
     Of a training run that is in several folders the longest stays, with its checkpoint.
     """
-    from heavystep.experiments.training_merge import merge as bring
+    from heavystep.sweeps.merge import merge as bring
 
     merged = bring(
         [source.expanduser() for source in sources],

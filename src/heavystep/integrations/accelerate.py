@@ -8,7 +8,7 @@ from accelerate.utils import DistributedType
 from torch import Tensor
 
 from heavystep.integrations.wrapped import heavy_ball, line_search, tolerate_rounding
-from heavystep.optim.closure import Closure
+from heavystep.optim.closures.closure import Closure
 
 
 def backward(accelerator: Accelerator, optimizer: Any, loss: Tensor, **kwargs: Any) -> None:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.engine.columns import column_moments, transformed
 from heavystep.linear.rows import with_intercept
+from heavystep.simulation.columns import column_moments, transformed
 from heavystep.sparse import SparseRows
 
 LOOK = 4096

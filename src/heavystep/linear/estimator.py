@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.engine.run import full_loss
 from heavystep.linear import solver
 from heavystep.linear.columns import Columns
 from heavystep.linear.rows import sparse_rows
 from heavystep.linear.targets import announced_classes, classes_of, row_weights
 from heavystep.problems import SparseLogistic
+from heavystep.simulation.run import full_loss
 
 DTYPES = (np.float64, np.float32)
 

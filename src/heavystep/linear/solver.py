@@ -17,11 +17,11 @@ from math import ceil, inf
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.engine.logistic import mean_square_length
-from heavystep.engine.method import Method
-from heavystep.engine.run import Run, full_loss
-from heavystep.engine.watch import MeanWatch
 from heavystep.problems import SparseLogistic
+from heavystep.simulation.logistic import mean_square_length
+from heavystep.simulation.method import Method
+from heavystep.simulation.run import Run, full_loss
+from heavystep.simulation.watch import MeanWatch
 
 STALL = 3e-3
 """A round that lowers the loss by less than this part makes the batch double."""

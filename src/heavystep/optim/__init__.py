@@ -2,11 +2,11 @@
 
 from heavystep.optim.armijo import SHBArmijo
 from heavystep.optim.baselines import SLS, SPS
-from heavystep.optim.captured import CapturedStep
 from heavystep.optim.diminishing import Diminishing
+from heavystep.optim.graphs.captured import CapturedStep
 from heavystep.optim.info import StepInfo
 from heavystep.optim.polyak import SHBPolyak
-from heavystep.optim.recorder import Recorder
+from heavystep.optim.recording.recorder import Recorder
 from heavystep.optim.shb import SHB
 from heavystep.optim.smoothness import SmoothnessEstimate, estimate_smoothness
 

@@ -12,10 +12,10 @@ from torch.optim.optimizer import ParamsT
 from heavystep import validation
 from heavystep.optim.adaptive import AdaptiveHeavyBall, Auto
 from heavystep.optim.arguments import documented
-from heavystep.optim.closure import Closure
+from heavystep.optim.closures.closure import Closure
+from heavystep.optim.closures.trials import ParameterCopies, TrialPoints
 from heavystep.optim.options import Group
 from heavystep.optim.sample import Decision, Sample
-from heavystep.optim.trials import ParameterCopies, TrialPoints
 from heavystep.rules import (
     ArmijoSearch,
     ArmijoTest,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from heavystep.optim.closure import Closure, checked_loss, evaluate_with_gradients
+from heavystep.optim.closures.closure import Closure, checked_loss, evaluate_with_gradients
 from heavystep.optim.info import StepInfo
 from heavystep.optim.options import Group, plain_numbers
 from heavystep.optim.ranks import Ranks, local, whole

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from heavystep.optim.closures.trials import TrialPoints
 from heavystep.optim.options import Group
 from heavystep.optim.ranks import local
-from heavystep.optim.trials import TrialPoints
 
 
 class Active(NamedTuple):

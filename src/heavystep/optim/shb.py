@@ -7,7 +7,7 @@ from torch.optim.optimizer import ParamsT
 
 from heavystep.optim.arguments import documented
 from heavystep.optim.base import HeavyBall
-from heavystep.optim.closure import Closure
+from heavystep.optim.closures.closure import Closure
 from heavystep.optim.sample import Decision, Sample
 from heavystep.rules import batch_is_finite
 

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch.optim.optimizer import ParamsT
 
-from heavystep.optim.closure import checked_loss
-from heavystep.optim.handed_over import HandedOver
+from heavystep.optim.closures.closure import checked_loss
+from heavystep.optim.closures.handed_over import HandedOver
 from heavystep.optim.options import CheckedGroups, Group
 from heavystep.optim.ranks import whole
 from heavystep.optim.torch_primitives import as_scalar

@@ -3,7 +3,7 @@
 A rule is an ordinary function of numbers written with arithmetic, comparisons and
 the three functions below. Python numbers are handled here; a back end adds its own
 scalars once, with :func:`register` (torch, JAX) or with ``numba.extending.overload``
-(see ``heavystep.engine.numba_rules``), and every rule then runs on them unchanged: the formula
+(see ``heavystep.simulation.numba_rules``), and every rule then runs on them unchanged: the formula
 exists once.
 
 All three propagate NaN, so that a non-finite loss or gradient shows up in the step

@@ -1,0 +1,1 @@
+"""What things cost, measured as ratios in one run."""

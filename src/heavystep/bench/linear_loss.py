@@ -1,0 +1,176 @@
+"""Time to a training loss near the best one, for solvers of one and the same problem.
+
+A solver's time is a function of its budget: it is run from scratch with more and more epochs, and
+the least budget whose loss is near enough counts. Only ``fit`` is timed; the loss is evaluated
+here, with one function for all.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavystep.bench.linear_data import Task
+from heavystep.bench.linear_solvers import REFERENCE, Solver, fitted
+from heavystep.bench.timing import RUNS_A_TURN, interleaved, one_thread, seconds_of
+
+TOLERANCES = (0.01, 0.001)
+"""Parts of the best known loss by which a loss may exceed it; the last one is the smallest."""
+MOST_EPOCHS = 10_000
+LONGEST, SHORTEST, PATIENCE = 10.0, 0.25, 10.0
+"""A fit beyond LONGEST seconds is a solver's last, and so is one beyond PATIENCE times what the
+fastest so far needed, if SHORTEST seconds have passed."""
+
+STEADY_SECONDS, MOST_TURNS = 6.0, 20
+"""Short fits are timed in more turns, up to this time for a data set: noise decides close calls."""
+
+
+class Fit(NamedTuple):
+    """What a budget gave."""
+
+    budget: int
+    seconds: float
+    loss: float
+
+
+class Outcome(NamedTuple):
+    """One solver on one data set."""
+
+    stochastic: bool
+    fits: list[Fit]
+    """All budgets that were tried, each run once."""
+    reached: dict[float, Fit]
+    """The least budget for each tolerance that was reached, with its shortest time."""
+
+    @property
+    def gave_up(self) -> float:
+        """Seconds of the longest fit."""
+        return max(fit.seconds for fit in self.fits)
+
+
+class Comparison(NamedTuple):
+    """All solvers on one data set."""
+
+    n: int
+    best: float
+    """The least loss that anybody found."""
+    outcomes: dict[str, Outcome]
+
+    def fastest(self, tolerance: float) -> str | None:
+        """The stochastic solver that was first to come within a tolerance."""
+        times = {
+            name: outcome.reached[tolerance].seconds
+            for name, outcome in self.outcomes.items()
+            if outcome.stochastic and tolerance in outcome.reached
+        }
+        return min(times, key=times.__getitem__, default=None)
+
+    def ratio(self, name: str, tolerance: float) -> float:
+        """A solver's time in units of the fastest stochastic solver's; NaN if there is none."""
+        first = self.fastest(tolerance)
+        if first is None:
+            return float("nan")
+        base = self.outcomes[first].reached[tolerance].seconds
+        return self.outcomes[name].reached[tolerance].seconds / base
+
+
+def budgets() -> Iterator[int]:
+    """Each about 1.6 times the last, up to MOST_EPOCHS.
+
+    >>> list(budgets())[:7]
+    [1, 2, 3, 5, 8, 13, 21]
+    """
+    last, now = 1, 1
+    while now <= MOST_EPOCHS:
+        yield now
+        last, now = now, last + now
+
+
+def compare(task: Task, solvers: Mapping[str, Solver], repeats: int) -> Comparison:
+    """Run every solver on one core until its loss is within the smallest tolerance, or it is late.
+
+    Args:
+        task: the problem.
+        solvers: by name; each should have been run before, so that no compiling is timed.
+        repeats: turns, at least, in which the budgets that count are timed once more.
+    """
+    problem = task.problem
+    with one_thread():
+        best = _loss(task, fitted(REFERENCE(problem.n), task.matrix, problem.y))
+        limit, fits = LONGEST, {}
+        for name, solver in solvers.items():
+            goal = best * (1.0 + TOLERANCES[-1])
+            fits[name] = _fits(task, solver, goal, limit)
+            last = fits[name][-1]
+            best = min(best, *(fit.loss for fit in fits[name]))
+            if last.loss <= goal:
+                limit = min(limit, max(SHORTEST, PATIENCE * last.seconds))
+        least = {name: _least_budgets(fits[name], best) for name in fits}
+        times = _retimed(task, solvers, least, repeats)
+    outcomes = {
+        name: Outcome(
+            solvers[name].stochastic,
+            fits[name],
+            {
+                tolerance: fit._replace(seconds=times[f"{name} {fit.budget}"])
+                for tolerance, fit in least[name].items()
+            },
+        )
+        for name in fits
+    }
+    return Comparison(problem.n, best, outcomes)
+
+
+def _loss(task: Task, estimator: Any) -> float:
+    return float(task.problem.objective(np.ravel(estimator.coef_)))
+
+
+def _fits(task: Task, solver: Solver, goal: float, limit: float) -> list[Fit]:
+    """Growing budgets, up to the goal or the limit."""
+    found: list[Fit] = []
+    n, y = task.problem.n, task.problem.y
+    for budget in budgets():
+        estimator = solver.make(n, budget)
+        seconds = seconds_of(partial(fitted, estimator, task.matrix, y))
+        found.append(Fit(budget, seconds, _loss(task, estimator)))
+        if found[-1].loss <= goal or seconds > limit:
+            break
+    return found
+
+
+def _least_budgets(fits: list[Fit], best: float) -> dict[float, Fit]:
+    """For each tolerance the first fit that came within it."""
+    first = {}
+    for tolerance in TOLERANCES:
+        near = [fit for fit in fits if fit.loss <= best * (1.0 + tolerance)]
+        if near:
+            first[tolerance] = near[0]
+    return first
+
+
+def _retimed(
+    task: Task,
+    solvers: Mapping[str, Solver],
+    least: Mapping[str, Mapping[float, Fit]],
+    repeats: int,
+) -> dict[str, float]:
+    """The shortest times of the budgets that count, by solver and budget."""
+    jobs, turn = {}, 0.0
+    for name, fits in least.items():
+        for fit in set(fits.values()):
+            make = partial(solvers[name].make, task.problem.n, fit.budget)
+            jobs[f"{name} {fit.budget}"] = partial(_job, task, make)
+            turn += RUNS_A_TURN * fit.seconds
+    affordable = STEADY_SECONDS / turn if turn else 0.0
+    return interleaved(jobs, max(repeats, int(min(affordable, MOST_TURNS))))
+
+
+def _job(task: Task, make: Any) -> Any:
+    return partial(fitted, make(), task.matrix, task.problem.y)
+
+
+def wins(comparisons: list[Comparison], name: str, tolerance: float, larger_than: int) -> str:
+    """On how many data sets of more rows a solver was the fastest stochastic one: "3 of 6"."""
+    large = [each for each in comparisons if each.n > larger_than]
+    return f"{sum(each.fastest(tolerance) == name for each in large)} of {len(large)}"

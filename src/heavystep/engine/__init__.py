@@ -1,1 +1,0 @@
-"""Back ends that run whole trajectories on finite sums; each imports what it needs."""

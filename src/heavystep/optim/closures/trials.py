@@ -1,0 +1,111 @@
+"""The loss at trial points: parameters are moved, the closure is called, all is put back."""
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heavystep.optim.closures.closure import Closure, checked_loss
+from heavystep.optim.closures.replay import Replay, put_back
+from heavystep.optim.ranks import forget_gathered
+
+
+class ParameterCopies:
+    """Memory for one copy of each parameter, kept from step to step."""
+
+    def __init__(self) -> None:
+        self._copies: list[Tensor] = []
+
+    def of(self, params: list[Tensor]) -> list[Tensor]:
+        """Copies of the parameters as they are now."""
+        fitting = len(self._copies) == len(params) and all(map(_alike, self._copies, params))
+        if not fitting:
+            self._copies = [torch.empty_like(param) for param in params]
+        put_back(self._copies, params)
+        return self._copies
+
+
+def _alike(copy: Tensor, param: Tensor) -> bool:
+    """Whether one tensor can hold the other, in the same order in memory."""
+    return (copy.device, copy.dtype, copy.shape, copy.stride()) == (
+        param.device, param.dtype, param.shape, param.stride()
+    )  # fmt: skip
+
+
+class TrialPoints:
+    """The closure's loss along the gradient, theta_k - t g_k, for one batch.
+
+    Make it before the first evaluation and call :meth:`first_evaluation_done` right after.
+    Within a ``with`` block :meth:`loss_at` may be called; at its end, whatever happens,
+    parameters, gradients, random streams and buffers are as the first evaluation left them.
+    """
+
+    def __init__(
+        self,
+        closure: Closure,
+        owned: list[Tensor],
+        buffers: Iterable[Tensor],
+        copies: ParameterCopies,
+    ) -> None:
+        self._closure = closure
+        self._owned = owned
+        self._copies = copies
+        self._replay = Replay(owned[0].device if owned else torch.device("cpu"), buffers)
+        self._calls_backward = False
+        self._moved = False
+        self._params: list[Tensor] = []
+        self._grads: list[Tensor] = []
+        self._origin: list[Tensor] = []
+        self._gradients: list[Tensor | None] = []
+
+    def first_evaluation_done(self, calls_backward: bool) -> None:
+        """Remember what one forward and backward leave, and how the closure works."""
+        self._calls_backward = calls_backward
+        self._replay.first_done()
+
+    def along(self, params: list[Tensor], grads: list[Tensor]) -> "TrialPoints":
+        """Set the parameters that move and the gradient along which they do."""
+        self._params, self._grads = params, grads
+        return self
+
+    def forget_batch(self) -> None:
+        """Put the buffers back to before the batch: it was refused."""
+        self._replay.forget_buffers()
+
+    def __enter__(self) -> "TrialPoints":
+        self._origin = self._copies.of(self._params)
+        self._gradients = [param.grad for param in self._owned]
+        # A closure that calls backward() must not add to the gradient at theta_k.
+        for param in self._owned:
+            param.grad = None
+        return self
+
+    def loss_at(self, trial: float, objective: Callable[[Any], Tensor]) -> Tensor:
+        """The objective of the closure's loss at theta_k - trial * g_k, taken there."""
+        if self._moved:  # from the copy, so that nothing drifts from trial to trial
+            torch._foreach_copy_(self._params, self._origin)
+        self._moved = True
+        torch._foreach_add_(self._params, self._grads, alpha=-trial)
+        self._replay.rewind()
+        # A cast cached by an outer autocast is one of other parameter values.
+        torch.clear_autocast_cache()
+        try:
+            with torch.set_grad_enabled(self._calls_backward):
+                loss = checked_loss(self._closure(), "the closure's return value")
+        finally:
+            forget_gathered(self._owned)
+        return objective(loss)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._moved:
+            torch._foreach_copy_(self._params, self._origin)
+        for param, grad in zip(self._owned, self._gradients, strict=True):
+            param.grad = grad
+        self._replay.finish()

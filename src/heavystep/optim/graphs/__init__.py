@@ -1,0 +1,1 @@
+"""Training steps recorded as CUDA graphs."""

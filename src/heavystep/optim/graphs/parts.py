@@ -1,0 +1,223 @@
+"""The parts of a training step that can be recorded, and the host's work between them."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from heavystep.optim.armijo import SHBArmijo
+from heavystep.optim.base import HeavyBall
+from heavystep.optim.closures.closure import Closure, checked_loss
+from heavystep.optim.closures.replay import RandomStreams, put_back
+from heavystep.optim.sample import Decision, Sample
+from heavystep.optim.torch_primitives import as_scalar
+from heavystep.optim.vectors import Update, heavy_ball
+from heavystep.rules import armijo_start
+
+Action = Callable[[], object]
+"""Work on tensors that stay in place, to be done again and again."""
+
+
+def nothing() -> None:
+    """No work."""
+
+
+class Part:
+    """Work that is done as it is, or replayed once there is a graph of it."""
+
+    def __init__(self, action: Action) -> None:
+        self.action = action
+        self.graph: Any = None
+
+    def __call__(self) -> None:
+        """Do the work on what the tensors hold now."""
+        if self.graph is None:
+            self.action()
+        else:
+            self.graph.replay()
+
+
+class Step(Protocol):
+    """A training step in parts."""
+
+    parts: tuple[Part, ...]
+
+    def take(self) -> Any:
+        """Take it, and return the loss before it."""
+
+    def settle(self) -> None:
+        """Make what must not be made while recording, because each replay would make it again."""
+
+
+def step_of(optimizer: Optimizer, closure: Closure, prepare: Action, report: Action) -> Step:
+    """The training step that a :class:`CapturedStep` takes with an optimizer."""
+    if isinstance(optimizer, SHBArmijo):
+        return Searched(optimizer, closure, prepare, report)
+    return Whole(optimizer, closure, prepare, report)
+
+
+class Whole:
+    """A step that reads nothing on the host."""
+
+    def __init__(
+        self, optimizer: Optimizer, closure: Closure, prepare: Action, report: Action
+    ) -> None:
+        self._optimizer, self._closure = optimizer, closure
+        self._prepare, self._report = prepare, report
+        self._train = Part(self._once)
+        self.parts: tuple[Part, ...] = (self._train,)
+        self._loss: Any = None
+
+    def take(self) -> Any:
+        """Take the step; the loss stays on the device."""
+        self._train()
+        return self._loss
+
+    def settle(self) -> None:
+        """Nothing is left to make: a step has been taken, if only to be refused on the device."""
+
+    def _once(self) -> None:
+        self._prepare()
+        loss = _evaluated(self._optimizer, self._closure)
+        if isinstance(self._optimizer, HeavyBall):
+            self._optimizer.step(loss=loss)
+        else:
+            self._optimizer.step()
+        self._loss = loss
+        self._report()
+
+
+class Searched:
+    """A step with a line search: the host reads losses and decides, the device does the rest.
+
+    The first trial is asked for together with the gradient, since its step is known beforehand: one
+    wait less, for a forward in vain at the few steps whose first trial cannot succeed.
+    """
+
+    def __init__(
+        self, optimizer: SHBArmijo, closure: Closure, prepare: Action, report: Action
+    ) -> None:
+        self._optimizer, self._closure = optimizer, closure
+        self._report = report
+        dtype, device = optimizer._scalar_format()
+        self._trial, self._step = (torch.zeros((), dtype=dtype, device=device) for _ in range(2))
+        self._yes = torch.ones((), dtype=torch.bool, device=device)
+        self._buffers = list(optimizer._buffers())
+        self._before = [buffer.detach().clone() for buffer in self._buffers]
+        self._after = [buffer.detach().clone() for buffer in self._buffers]
+        self._streams = RandomStreams(device)
+        # Apart from the evaluation, so that trials can begin with the random numbers of that.
+        self._prepare = Part(prepare)
+        self._evaluate, self._try = Part(self._evaluated), Part(self._tried)
+        self._update = Part(self._updated)
+        self.parts: tuple[Part, ...] = (self._evaluate, self._try, self._update)
+        if prepare is not nothing:  # of which there is no graph
+            self.parts = (self._prepare, *self.parts)
+        self._sample: Any = None
+        self._origin: list[Tensor] = []
+        self._numbers: Any = None
+        self._loss: Any = None
+        self._returned = 0.0
+
+    def take(self) -> float:
+        """Take the step, whatever number of trials it needs."""
+        optimizer = self._optimizer
+        optimizer._check_groups()
+        optimizer._opt_called = True  # type: ignore[attr-defined]  # what schedulers look at
+        self._prepare()
+        before = self._streams.state()
+        self._evaluate()
+        after = self._streams.state()
+        try:
+            decision = self._searched(self._sample, before)
+        except BaseException:
+            self._return_to(self._before)
+            raise
+        finally:
+            self._streams.restore(after)
+        if decision.accepted:
+            self._step.fill_(decision.base_step)
+            self._update()
+        else:
+            self._return_to(self._before)
+        optimizer._report(decision)
+        self._report()
+        return self._returned
+
+    def settle(self) -> None:
+        """Displacements, which are not there if the host refused every batch so far."""
+        for active in self._sample.groups:
+            self._optimizer._displacements(active)
+
+    def _searched(self, sample: Sample, streams: list[Tensor]) -> Decision:
+        def read(trial: float) -> list[float]:
+            self._trial.fill_(trial)
+            self._streams.restore(streams)
+            self._try()
+            numbers: list[float] = self._numbers.tolist()
+            return numbers
+
+        optimizer = self._optimizer
+        first = optimizer._first_trial(sample)
+        first_loss, loss, grad_sqnorm, self._returned = read(first)
+        test = optimizer._test(sample, loss, grad_sqnorm, None)
+        search = optimizer._searched(
+            test,
+            armijo_start(test, first),
+            lambda trial: first_loss if trial == first else read(trial)[0],
+        )
+        return optimizer._decision(test, search)
+
+    def _evaluated(self) -> None:
+        self._sample = None  # the last gradients: their memory is wanted for the new ones
+        put_back(self._before, self._buffers)
+        loss = _evaluated(self._optimizer, self._closure)
+        put_back(self._after, self._buffers)
+        with torch.no_grad():
+            self._loss, self._sample = loss, self._optimizer._sample(loss)
+            self._origin = self._optimizer._copies.of(self._sample.params)
+
+    @torch.no_grad()
+    def _tried(self) -> None:
+        sample = self._sample
+        put_back(sample.params, self._origin)
+        along_gradient = Update(self._trial, momentum=0.0, shrink=None, accepted=self._yes)
+        foreach = self._optimizer._foreach
+        heavy_ball(sample.params, sample.grads, None, along_gradient, foreach)
+        put_back(self._buffers, self._before)
+        torch.clear_autocast_cache()  # an outer autocast keeps casts at another point
+        loss = checked_loss(self._closure(), "the closure's return value")
+        dtype, device = self._trial.dtype, self._trial.device
+        loss = self._optimizer._loss_share(loss, sample.groups, dtype, device)
+        returned = as_scalar(self._loss, dtype, device)
+        self._numbers = torch.stack((loss, sample.loss, sample.grad_sqnorm, returned))
+
+    @torch.no_grad()
+    def _updated(self) -> None:
+        self._return_to(self._after)
+        self._optimizer._apply(
+            self._sample, Decision(self._step, self._yes, capped=None, loss=None, grad_sqnorm=None)
+        )
+
+    @torch.no_grad()
+    def _return_to(self, buffers: list[Tensor]) -> None:
+        put_back(self._sample.params, self._origin)
+        put_back(self._buffers, buffers)
+
+
+def _evaluated(optimizer: Optimizer, closure: Closure) -> Tensor:
+    """The loss, detached, with its gradients in ``p.grad``."""
+    optimizer.zero_grad(set_to_none=True)
+    # An autocast around the step keeps casts of the parameters before the last one.
+    torch.clear_autocast_cache()
+    with torch.enable_grad():
+        loss = checked_loss(closure(), "the closure's return value")
+        if not isinstance(loss, Tensor) or not loss.requires_grad:
+            raise TypeError(
+                "the closure of a CapturedStep must return the loss as a tensor with a gradient, "
+                "and leave backward() to the step"
+            )
+        loss.backward()  # type: ignore[no-untyped-call]
+    return loss.detach()

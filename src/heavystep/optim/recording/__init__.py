@@ -1,0 +1,1 @@
+"""What an optimizer did, step by step, for certificates and plots."""

@@ -1,0 +1,250 @@
+"""Record what an optimizer did at every step, for certificates and plots."""
+
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from heavystep import validation
+from heavystep.arrays import Array
+from heavystep.optim.adaptive import AdaptiveHeavyBall
+from heavystep.optim.armijo import SHBArmijo
+from heavystep.optim.options import Group
+from heavystep.optim.polyak import SHBPolyak
+from heavystep.optim.recording.path import RecordedPath, flat
+from heavystep.records import Record
+
+_BLOCK = 1024
+_CONSTANTS = ("c", "decrease_factor", "scaling")
+_PER_STEP = ("beta", "gamma_max", "eta")
+_PER_RUN = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted")
+_LR_DIFFERS = "a record has one step gamma_k: lr (eta) must be the same in all parameter groups"
+
+
+class Recorder:
+    r"""Writes down every step of an optimizer, from its construction to :meth:`detach`.
+
+    ``record()`` gives a :class:`heavystep.records.Record` of one run: step gamma_k, loss,
+    squared gradient norm and lower bound as the rule saw them, eta_k (``lr``), beta_k
+    (``momentum``) and gamma_max,k (``max_step``) as they were at that step. Numbers stay on
+    their device until then: a Polyak step still waits for nothing. Replays of a CUDA graph
+    cannot be seen. A step that raised is not recorded. A refused batch is, with step 0 and
+    ``accepted`` False: it is no step of the recursion, which goes on from the last accepted one.
+
+    With ``iterates=True`` also :math:`\theta_0 .. \theta_K` and the sampled gradients, each one
+    float64 vector over all groups; this reads the device. ``record()`` then checks that every
+    step is the recursion from :math:`\theta_{-1} = \theta_0`, up to rounding.
+
+    Weight decay: ``decay="objective"`` is recorded as the rule saw it, as part of loss and
+    gradient. Decoupled decay enters no step size, so what is known of these still holds of
+    the record, but its iterates obey no theorem and are refused.
+
+    Args:
+        optimizer: :class:`SHBPolyak`, :class:`SHBArmijo`, :class:`SPS` or :class:`SLS`.
+        iterates: whether to record iterates and gradients too.
+
+    Raises:
+        TypeError: the optimizer chooses no step size.
+        ValueError: its groups differ in ``lr``, or decoupled weight decay with ``iterates``.
+
+    >>> import torch
+    >>> from heavystep.optim import Recorder, SHBPolyak
+    >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
+    >>> opt = SHBPolyak([theta], momentum=0.5)
+    >>> with Recorder(opt, iterates=True) as recorder:
+    ...     for _ in range(3):
+    ...         _ = opt.step(lambda: ((theta - torch.tensor([1.0, 2.0])) ** 2).sum())
+    >>> record = recorder.record()
+    >>> record.gamma.round(4).tolist(), record.iterates.shape
+    ([[0.125, 0.125, 0.125]], (1, 4, 2))
+    """
+
+    def __init__(self, optimizer: Optimizer, *, iterates: bool = False) -> None:
+        validation.choice("iterates", iterates, (False, True))
+        self._rule = _rule_of(optimizer)
+        _check_groups(optimizer.param_groups, iterates)
+        self._path = RecordedPath() if iterates else None
+        self._rows: list[Group] = []
+        self._blocks: list[Group] = []
+        self._steps = 0
+        self._constants: Group = {}
+        self._smooth_reset = False
+        self._eps = 0.0
+        self._tiny = 0.0
+        self._loss_formats: set[torch.dtype] = set()
+        self._flaw: str | None = None
+        """Why this is no record of one run: for ``record``, since training itself goes on."""
+        # A compiled step would be compiled anew whenever the record grows.
+        before, after = map(torch.compiler.disable, (self._before, self._after))
+        post: Any = optimizer.register_step_post_hook(after)
+        # Before the other post-hooks: one may drive a scheduler or clear the gradients.
+        post.hooks_dict_ref().move_to_end(post.id, last=False)
+        self._handles = [optimizer.register_step_pre_hook(before), post]
+
+    def detach(self) -> None:
+        """Stop recording; what was recorded stays."""
+        for handle in self._handles:
+            handle.remove()
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.detach()
+
+    def record(self) -> Record:
+        """What was recorded so far, as numbers; waits for the device.
+
+        Raises:
+            ValueError: nothing was recorded, or not one run of one method; says why.
+        """
+        if self._flaw is not None:
+            raise ValueError(self._flaw)
+        if not self._steps:
+            raise ValueError("nothing recorded: call the optimizer's step() first")
+        blocks = [*self._blocks, _packed(self._rows)]
+        per_step = {name: _numbers(blocks, name) for name in _PER_STEP}
+        per_run = {name: _numbers(blocks, name) for name in _PER_RUN}
+        per_run["accepted"] = per_run["accepted"] != 0.0
+        if self._path is not None:
+            per_run |= self._path.arrays(per_step["beta"], per_run["gamma"], per_run["accepted"])
+        return Record(
+            rule=self._rule,
+            scaling=self._constants["scaling"],
+            c=float(self._constants["c"]),
+            omega=self._constants.get("decrease_factor"),
+            smooth_reset=self._smooth_reset,
+            eps=self._eps,
+            tiny=self._tiny,
+            **per_step,
+            **{name: values[None] for name, values in per_run.items()},
+        )
+
+    def _before(self, optimizer: Any, args: Any, kwargs: Group) -> tuple[Any, Group]:
+        self._loss_formats.clear()
+        self._note_format(kwargs.get("loss"))
+        if self._path is not None:
+            self._path.theta = flat(optimizer._all_params)
+        # The format of a closure's loss shows nowhere else.
+        if len(args) > 1 and callable(args[1]):
+            args = (args[0], partial(self._watched, args[1]), *args[2:])
+        if callable(kwargs.get("closure")):
+            kwargs = {**kwargs, "closure": partial(self._watched, kwargs["closure"])}
+        return args, kwargs
+
+    def _watched(self, closure: Callable[[], Any]) -> Any:
+        loss = closure()
+        self._note_format(loss)
+        return loss
+
+    def _note_format(self, loss: Any) -> None:
+        if isinstance(loss, Tensor) and loss.is_floating_point():
+            self._loss_formats.add(loss.dtype)
+
+    def _after(self, optimizer: Any, args: Any, kwargs: Group) -> None:
+        options, info = optimizer.param_groups[0], optimizer.info
+        if getattr(info.step, "is_cuda", False) and torch.cuda.is_current_stream_capturing():
+            self._flaw = self._flaw or "a CUDA graph was captured: its replays cannot be recorded"
+            return
+        row = {
+            "gamma": info.step,
+            "loss": info.loss,
+            "grad_sqnorm": info.grad_sqnorm,
+            "f_star": _bound_used(optimizer, kwargs.get("lower_bound"), info.loss),
+            "accepted": info.accepted,
+            "beta": options["momentum"],
+            "gamma_max": options["max_step"],
+            "eta": options["lr"],
+        }
+        row = {name: _kept(value) for name, value in row.items()}
+        eps, tiny = _coarsest(optimizer, self._loss_formats)
+        self._eps, self._tiny = max(self._eps, eps), max(self._tiny, tiny)
+        self._smooth_reset |= options["steps_per_epoch"] is not None
+        flaw = self._flaw_of(optimizer.param_groups)
+        if self._path is not None:
+            flaw = self._path.append(optimizer) or flaw
+        if flaw is not None and self._flaw is None:
+            self._flaw = f"step {self._steps} cannot be recorded: {flaw}"
+        self._rows.append(row)
+        self._steps += 1
+        if len(self._rows) == _BLOCK:
+            self._blocks.append(_packed(self._rows))
+            self._rows = []
+
+    def _flaw_of(self, groups: list[Group]) -> str | None:
+        options = {name: groups[0][name] for name in _CONSTANTS if name in groups[0]}
+        self._constants = self._constants or options
+        for name, first in self._constants.items():
+            if options[name] != first:
+                label = validation.label(name)
+                return f"{label} changed during the run, from {first!r} to {options[name]!r}"
+        return None if _share_lr(groups) else _LR_DIFFERS
+
+
+def _rule_of(optimizer: Any) -> str:
+    if isinstance(optimizer, SHBPolyak | SHBArmijo):
+        return "polyak" if isinstance(optimizer, SHBPolyak) else "armijo"
+    raise TypeError(
+        "Recorder needs an optimizer that chooses its step (SHBPolyak, SHBArmijo, SPS or SLS), "
+        f"got {type(optimizer).__name__}"
+    )
+
+
+def _check_groups(groups: list[Group], iterates: bool) -> None:
+    """Refuse what can be seen beforehand to make the record of no use."""
+    if not _share_lr(groups):
+        raise ValueError(f"{_LR_DIFFERS}, got {', '.join(repr(g['lr']) for g in groups)}")
+    decays = [g["weight_decay"] for g in groups if g["weight_decay"] and g["decay"] == "decoupled"]
+    if iterates and decays:
+        raise ValueError(
+            f"iterates=True needs weight_decay 0 or decay='objective', got {decays[0]}: with "
+            "decoupled decay the iterates do not follow the heavy-ball recursion"
+        )
+
+
+def _share_lr(groups: list[Group]) -> bool:
+    # Tensors are alike if they are one: to compare values would wait for the device.
+    lrs = (group["lr"] for group in groups)
+    return len({id(lr) if isinstance(lr, Tensor) else lr for lr in lrs}) == 1
+
+
+def _bound_used(optimizer: AdaptiveHeavyBall, given: Any, loss: Any) -> Any:
+    bound = optimizer._lower_bound(given)
+    on_device = isinstance(bound, Tensor) and isinstance(loss, Tensor)
+    return bound.to(loss.dtype) if on_device else -inf if bound is None else bound
+
+
+def _kept(value: Any) -> Any:
+    # Cloned, because a bound, an lr on the device or a static loss may change in place.
+    return value.detach().clone() if isinstance(value, Tensor) else float(value)
+
+
+def _coarsest(optimizer: AdaptiveHeavyBall, loss_formats: set[torch.dtype]) -> tuple[float, float]:
+    """Machine epsilon and smallest normal number of all formats that the step passed through."""
+    formats = {param.dtype for param in optimizer._all_params} | loss_formats
+    kind = optimizer._all_params[0].device.type
+    if torch.is_autocast_enabled(kind):
+        formats.add(torch.get_autocast_dtype(kind))
+    given = optimizer.param_groups[0].get("loss_eps") or 0.0
+    limits = [torch.finfo(dtype) for dtype in formats]
+    return max(given, *(one.eps for one in limits)), max(one.tiny for one in limits)
+
+
+def _packed(rows: list[Group]) -> Group:
+    """Columns; tensors in one place become one, since on a GPU each alone takes 512 bytes."""
+    columns: Group = {}
+    for name in _PER_STEP + _PER_RUN:
+        values = [row[name] for row in rows]
+        places = {getattr(value, "device", None) for value in values}
+        columns[name] = torch.stack(values) if len(places) == 1 and None not in places else values
+    return columns
+
+
+def _numbers(blocks: list[Group], name: str) -> Array:
+    columns = (c.tolist() if isinstance(c, Tensor) else c for c in (b[name] for b in blocks))
+    return np.array([float(value) for column in columns for value in column])

@@ -1,0 +1,60 @@
+"""What the methods of Appendix E look like, in Figures 2 and 3."""
+
+from typing import Any
+
+import numpy as np
+
+from heavystep.arrays import Array
+from heavystep.paper.appendix_e import FAMILIES, FIXED, FIXED_STEPS
+from heavystep.paper.interval import mean_and_half_width
+from heavystep.paper.plot import FLOOR, visible
+
+WITH_MOMENTUM = {"color": "#D55E00", "linestyle": "-", "linewidth": 1.5, "zorder": 4}
+WITHOUT = {"color": "#56B4E9", "linestyle": (0, (3, 1.5)), "linewidth": 1.7, "zorder": 3}
+# The sweep is the background: greys, darker for larger steps.
+SWEEP: tuple[dict[str, Any], ...] = (
+    {"color": "#b0b0b0", "linestyle": (0, (1, 1))},
+    {"color": "#8c8c8c", "linestyle": (0, (3, 1, 1, 1))},
+    {"color": "#5c5c5c", "linestyle": (0, (6, 1.5))},
+    {"color": "#1c1c1c", "linestyle": "-"},
+)
+LOOKS: dict[str, dict[str, Any]] = {
+    **{pair[0]: WITH_MOMENTUM for pair in FAMILIES.values()},
+    **{pair[1]: WITHOUT for pair in FAMILIES.values()},
+    **{FIXED[i]: {"linewidth": 0.9, "zorder": 2, **look} for i, look in enumerate(SWEEP)},
+}
+SWEEP_NAMES = {
+    name: rf"SHB, $\gamma = 10^{{{round(np.log10(step))}}}$"
+    for name, step in zip(FIXED, FIXED_STEPS, strict=True)
+}
+# Where lines lie on each other, the wide ones below still show.
+STEP_LOOKS: dict[str, dict[str, Any]] = {
+    "SHB-PS": {"color": "#D55E00", "linestyle": "-", "linewidth": 2.2},
+    "SPS": {"color": "#F0C000", "linestyle": "-", "linewidth": 1.0},
+    "SHB-ALS": {"color": "#0072B2", "linestyle": (0, (4, 2)), "linewidth": 1.5},
+    "SLS": {"color": "#000000", "linestyle": (0, (1, 2)), "linewidth": 1.2},
+}
+
+
+def mean_with_band(ax: Any, k: Array, values: Array, name: str, look: dict[str, Any]) -> None:
+    """The mean over seeds with its 95% confidence band; one seed alone has none.
+
+    Args:
+        ax: where to draw.
+        k: (G,) for the horizontal axis.
+        values: (seeds, G), none negative.
+        name: in the legend.
+        look: of the line.
+    """
+    mean, half_width = mean_and_half_width(values)
+    ax.plot(k, visible(mean), label=name, **look)
+    if len(values) > 1:
+        ax.fill_between(
+            k,
+            np.maximum(mean - half_width, FLOOR),  # a logarithmic axis has no zero
+            mean + half_width,
+            color=look["color"],
+            alpha=0.25,
+            linewidth=0.0,
+            zorder=look["zorder"] - 0.5,
+        )

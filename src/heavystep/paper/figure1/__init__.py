@@ -1,0 +1,1 @@
+"""Figure 1: the theory checked by simulation."""

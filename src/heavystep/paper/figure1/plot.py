@@ -1,0 +1,77 @@
+"""Figure 1 as a picture."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from heavystep.arrays import Array
+from heavystep.paper.plot import COLOURS, entitle, legend_below, named_lines, visible
+from heavystep.paper.simulated import Curve, Figure, Panel
+from heavystep.paper.theory_bounds import bound, rate
+from heavystep.sweeps.runner import Results
+
+STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+DIMINISHING = "#000000"
+LOWEST = 1e-40
+"""Where panels end: beyond, a line that converges to 0 only goes on down."""
+
+
+def figure1_pictures(figure: Figure, results: Results) -> dict[str, Canvas]:
+    """All eight panels."""
+    canvas = Canvas(figsize=(9.0, 4.9), layout="constrained")
+    axes = list(canvas.subplots(2, 4).flat)
+    for ax, panel in zip(axes, figure.panels, strict=True):
+        _panel(ax, panel, results)
+    _legend(canvas, axes)
+    entitle(canvas, figure.headline())
+    return {figure.name: canvas}
+
+
+def _panel(ax: Any, panel: Panel, results: Results) -> None:
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    for curve in panel.curves:
+        result = results[curve.run.key()]
+        values = result.metrics[curve.metric]
+        look = _look(curve)
+        middle = values.max(axis=0) if curve.diminishing else values.mean(axis=0)
+        label = f"{curve.label} (largest)" if curve.diminishing else curve.label
+        ax.plot(result.k, visible(middle), label=label, linewidth=1.2, **look)
+        promised = _promised(curve, result.k, middle)
+        ax.plot(result.k, promised, color=look["color"], linewidth=0.4, alpha=0.8)
+    ax.set_title(f"({panel.id}) " + panel.title.replace(", ", "\n", 1))
+    ax.set_xlabel("k")
+    ax.set_ylabel(panel.ylabel)
+    ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)
+    if ax.get_ylim()[0] < LOWEST:
+        highest = max(
+            np.nanmax(line.get_ydata()) for line in ax.get_lines() if len(line.get_ydata())
+        )
+        ax.set_ylim(LOWEST, 10.0 * highest)
+
+
+def _legend(canvas: Canvas, axes: list[Any]) -> None:
+    """A momentum looks the same in each panel."""
+    named = named_lines(axes)
+    named["bound of the theorem"] = Line2D([], [], color="grey", linewidth=0.4)
+    named["slope of 1/S_k (diminishing)"] = Line2D([], [], color=DIMINISHING, linewidth=0.4)
+    legend_below(canvas, named, columns=len(named))
+
+
+def _look(curve: Curve) -> dict[str, Any]:
+    """Colour and line style of a curve."""
+    if curve.diminishing:
+        return {"color": DIMINISHING, "linestyle": "-"}
+    return {"color": COLOURS[curve.style], "linestyle": STYLES[curve.style]}
+
+
+def _promised(curve: Curve, k: Array, values: Array) -> Array:
+    """The theorem's bound; for O(1 / S_k) a line of that slope through the middle of the run."""
+    if not curve.diminishing:
+        return bound(curve.run, k)
+    rates = rate(curve.run, k)
+    anchor = len(k) // 2
+    scaled: Array = rates * (values[anchor] / rates[anchor])
+    return scaled

@@ -1,0 +1,1 @@
+"""Figure 2: logistic regression on LIBSVM data."""

@@ -1,0 +1,96 @@
+"""How the adaptive methods of Figure 2 chose their steps, as a picture."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from matplotlib.patches import Patch
+
+from heavystep.paper.appendix_e import FAMILIES
+from heavystep.paper.appendix_e_plot import STEP_LOOKS
+from heavystep.paper.figure2.definition import COLUMNS
+from heavystep.paper.figure2.table import by_data_set, over_steps
+from heavystep.paper.plot import (
+    entitle,
+    legend_below,
+    log_limits,
+    named_lines,
+    say_missing,
+    thousands,
+    visible,
+)
+from heavystep.paper.simulated import Figure
+from heavystep.records import Trajectories
+from heavystep.sweeps.runner import Results
+
+ADAPTIVE = [name for pair in FAMILIES.values() for name in pair]
+SHARES: dict[str, dict[str, Any]] = {
+    r"at $\gamma_{\max}$": {"facecolor": "#606060"},
+    "held by the smooth reset": {"facecolor": "#9ecae1", "hatch": "/////"},
+    "chosen by the rule": {"facecolor": "#ffffff"},
+}
+EDGE: dict[str, Any] = {"edgecolor": "#303030", "linewidth": 0.5}
+
+
+def steps_picture(figure: Figure, results: Results) -> Canvas:
+    """For each data set the mean step over iterations, and below what decided the steps."""
+    runs = by_data_set(figure, results)
+    panels = [panel for panel in figure.panels if panel.id.endswith(f".{next(iter(FAMILIES))}")]
+    blocks = len(panels) // COLUMNS
+    canvas = Canvas(figsize=(7.2, 3.2 * blocks + 0.6), layout="constrained")
+    axes = canvas.subplots(2 * blocks, COLUMNS, squeeze=False, height_ratios=[3, 2] * blocks)
+    for place, panel in enumerate(panels):
+        block, column = divmod(place, COLUMNS)
+        above, below = axes[2 * block : 2 * block + 2, column]
+        above.set_title(panel.title)
+        if not panel.curves:
+            say_missing(above, panel.missing)
+            below.set_axis_off()
+            continue
+        found = runs[str(panel.curves[0].run.problem.setting)]
+        _steps(above, found, first=column == 0)
+        _shares(below, found, first=column == 0)
+    _one_scale([ax for ax in axes[::2].flat if ax.get_lines()])
+    entitle(canvas, figure.headline(), "steps of the adaptive methods")
+    named = named_lines(list(axes.flat))
+    named |= {name: Patch(**look, **EDGE) for name, look in SHARES.items()}
+    legend_below(canvas, named, columns=4)
+    return canvas
+
+
+def _steps(ax: Any, runs: dict[str, Trajectories], *, first: bool) -> None:
+    ax.set_yscale("log")
+    for name in ADAPTIVE:
+        mean = runs[name].metrics["step"].mean(axis=0)
+        ax.plot(runs[name].k, visible(mean), label=name, **STEP_LOOKS[name])
+    ax.set_xlim(0, runs[ADAPTIVE[0]].k[-1])
+    thousands(ax.xaxis, "iterations")
+    ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)
+    if first:
+        ax.set_ylabel(r"mean step $\gamma_k$")
+
+
+def _one_scale(axes: list[Any]) -> None:
+    """Steps compare across data sets."""
+    lines = [line.get_ydata() for ax in axes for line in ax.get_lines()]
+    for ax in axes:
+        log_limits(ax, np.concatenate(lines), margin=1.4)
+
+
+def _shares(ax: Any, runs: dict[str, Trajectories], *, first: bool) -> None:
+    """A bar for each method, 100% long."""
+    for place, name in enumerate(ADAPTIVE):
+        result = runs[name]
+        at_cap, held = (
+            float(over_steps(result, result.metrics[metric]).mean())
+            for metric in ("capped", "limited")
+        )
+        left = 0.0
+        for share, look in zip((at_cap, held, 1.0 - at_cap - held), SHARES.values(), strict=True):
+            ax.barh(place, 100.0 * share, left=100.0 * left, height=0.7, **look, **EDGE)
+            left += share
+    ax.set_ylim(len(ADAPTIVE) - 0.4, -0.6)
+    ax.set_yticks(range(len(ADAPTIVE)), ADAPTIVE if first else [""] * len(ADAPTIVE))
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlim(0, 100)
+    ax.set_xlabel("share of steps [%]")

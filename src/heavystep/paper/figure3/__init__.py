@@ -1,0 +1,1 @@
+"""Figure 3: ResNet-18 on CIFAR."""

@@ -1,0 +1,131 @@
+"""Figure 3 as pictures: losses and accuracies, and how the steps were chosen."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
+
+from heavystep.data.cifar import CIFAR
+from heavystep.paper.appendix_e import ADAPTIVE, FAMILIES
+from heavystep.paper.appendix_e_plot import LOOKS, STEP_LOOKS, SWEEP_NAMES, mean_with_band
+from heavystep.paper.figure import Figure, Panel
+from heavystep.paper.figure3.definition import METRICS
+from heavystep.paper.figure3.table import by_data_set
+from heavystep.paper.plot import (
+    entitle,
+    legend_below,
+    log_limits,
+    named_lines,
+    say_missing,
+    visible,
+)
+from heavystep.training.results import TrainedCurve, TrainedResults, sizes_text
+from heavystep.training.specification import TrainingRuns
+
+COLUMNS = len(FAMILIES) * len(METRICS)
+NAMES = {
+    **dict.fromkeys(("SHB-PS", "SHB-ALS"), "SHB-PS (left), SHB-ALS (right)"),
+    **dict.fromkeys(("SPS", "SLS"), "SPS (left), SLS (right)"),
+    **SWEEP_NAMES,
+}
+STEPS = {
+    "step": (r"mean step $\gamma_k$", tuple(ADAPTIVE)),
+    "capped": ("steps at the upper limit [%]", tuple(ADAPTIVE)),
+    "trials": ("losses a line search", FAMILIES["ALS"]),
+}
+"""Columns of the second picture: what an axis says, and the methods on it."""
+
+
+def figure3_pictures(figure: Figure[TrainingRuns], results: TrainedResults) -> dict[str, Canvas]:
+    """Losses and accuracies, and the steps."""
+    return {
+        figure.name: curves_picture(figure, results),
+        f"{figure.name}_steps": steps_picture(figure, results),
+    }
+
+
+def curves_picture(figure: Figure[TrainingRuns], results: TrainedResults) -> Canvas:
+    """A row for each data set; means with their 95% confidence bands."""
+    rows = len(figure.panels) // COLUMNS
+    canvas = Canvas(figsize=(7.2, 1.75 * rows + 0.7), layout="constrained")
+    axes = canvas.subplots(rows, COLUMNS, squeeze=False)
+    for ax, panel in zip(axes.flat, figure.panels, strict=True):
+        ax.set_title(panel.title)
+        if panel.curves:
+            _panel(ax, panel, results)
+        else:
+            say_missing(ax, panel.missing)
+    bands = any(len(result.seeds) > 1 for result in results.values())
+    shown = ["means with 95% confidence bands"] if bands else []
+    entitle(canvas, f"{figure.title}: {sizes_text(results)}", *shown)
+    legend_below(canvas, named_lines(list(axes.flat)), columns=3)
+    return canvas
+
+
+def _panel(ax: Any, panel: Panel[TrainingRuns], results: TrainedResults) -> None:
+    share = panel.curves[0].metric == "test_accuracy"
+    ax.set_yscale("linear" if share else "log")
+    for curve in panel.curves:
+        result = results[curve.run.key()]
+        values = result.metrics[curve.metric] * (100.0 if share else 1.0)
+        mean_with_band(ax, result.k, values, NAMES[curve.label], LOOKS[curve.label])
+    lines = [line.get_ydata() for line in ax.get_lines()]
+    if share:
+        _accuracy_limits(ax, lines)
+    else:
+        # Bands do not count: one that reaches down to 0 would leave no room for the lines.
+        log_limits(ax, np.concatenate(lines))
+    ax.set_ylabel(panel.ylabel)
+    _epochs(ax, panel.curves[0].run.epochs)
+
+
+def _accuracy_limits(ax: Any, lines: list[Any]) -> None:
+    """Every curve is seen from the middle on; all of it would leave no room for differences."""
+    highest = max((np.nanmax(line) for line in lines if np.isfinite(line).any()), default=0.0)
+    middles = [line[len(line) // 2] for line in lines if np.isfinite(line[len(line) // 2])]
+    if middles and highest > 0.0:
+        margin = 0.06 * max(highest - min(middles), 0.1 * highest)
+        ax.set_ylim(max(min(middles) - margin, 0.0), highest + margin)
+
+
+def _epochs(ax: Any, epochs: int) -> None:
+    """Whole epochs, from the first one."""
+    ax.set_xlim(1 if epochs > 1 else 0, epochs)
+    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
+    ax.set_xlabel("epoch")
+    ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)
+
+
+def steps_picture(figure: Figure[TrainingRuns], results: TrainedResults) -> Canvas:
+    """For each data set what the adaptive methods chose: steps, shares at the cap, trials."""
+    panels, runs = figure.panels[::COLUMNS], by_data_set(figure, results)
+    canvas = Canvas(figsize=(7.2, 1.9 * len(panels) + 0.6), layout="constrained")
+    axes = canvas.subplots(len(panels), len(STEPS), squeeze=False)
+    for row, panel in zip(axes, panels, strict=True):
+        name = panel.id.split(".")[0]
+        for ax, metric in zip(row, STEPS, strict=True):
+            ax.set_title(CIFAR[name].title)
+            shown = {m: runs[name][m] for m in STEPS[metric][1] if m in runs.get(name, {})}
+            if shown:
+                _choices(ax, metric, shown)
+            else:
+                say_missing(ax, panel.missing)
+    entitle(canvas, f"{figure.title}: {sizes_text(results)}", "steps of the adaptive methods")
+    legend_below(canvas, named_lines(list(axes.flat)), columns=len(ADAPTIVE))
+    return canvas
+
+
+def _choices(ax: Any, metric: str, shown: dict[str, TrainedCurve]) -> None:
+    """Means over seeds, one line a method."""
+    ax.set_yscale("log" if metric == "step" else "linear")
+    means = {name: result.metrics[metric].mean(axis=0) for name, result in shown.items()}
+    for name, mean in means.items():
+        values = {"step": visible(mean), "capped": 100.0 * mean}.get(metric, mean)
+        ax.plot(shown[name].k, values, label=name, **STEP_LOOKS[name])
+    if metric == "step":
+        log_limits(ax, np.concatenate([visible(mean) for mean in means.values()]), margin=1.4)
+    elif metric == "capped":
+        ax.set_ylim(-4.0, 104.0)
+    ax.set_ylabel(STEPS[metric][0])
+    _epochs(ax, len(next(iter(shown.values())).k))

@@ -1,0 +1,168 @@
+"""Figures whose runs are trained, epoch by epoch."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from heavystep import validation
+from heavystep.data.cifar import CIFAR
+from heavystep.paper.claim import Claim
+from heavystep.paper.figure import Figure
+from heavystep.paper.figure3.stored import extents
+from heavystep.paper.reproducible import Chosen, Reproducible, UnfinishedError
+from heavystep.sweeps.chosen_engine import engine_of
+from heavystep.sweeps.engines import Engine
+from heavystep.sweeps.training import gpus_of, train_on
+from heavystep.training.results import (
+    TrainedResults,
+    curves,
+    missing,
+    sizes_text,
+    survey,
+)
+from heavystep.training.runner import How, TrainingProgress, train_missing
+from heavystep.training.setup import DEVICES, images_of, the_device
+from heavystep.training.specification import Scale, TrainingRuns, counted
+from heavystep.training.store import TrainingStore
+
+HOW = ("device", "tensorboard", "minutes", "force")
+"""Choices that do not decide the numbers."""
+WHERE = ("engine", "address")
+"""Choices of who trains."""
+
+
+def quietly(text: str) -> None:
+    """Say nothing: whoever draws the runs says what is wrong with them."""
+
+
+@dataclass(frozen=True)
+class TrainedFigure(Reproducible):
+    """Runs that grow: one of 200 epochs begins with the one of 30.
+
+    When time runs out nothing is drawn: what was drawn before stays, and ``no_train`` draws what
+    is there.
+    """
+
+    unit: ClassVar[str] = "epochs"
+    least: ClassVar[dict[str, int]] = {"seeds": 1, "epochs": 1}
+
+    def choices(self) -> tuple[str, ...]:
+        """Sizes, data sets, whether to train and how."""
+        return (*self.least, "datasets", *HOW, *WHERE, "no_train")
+
+    def figures(self, *, quick: bool, chosen: Chosen, folder: Path) -> list[Figure[TrainingRuns]]:
+        """One figure; without training and a number of epochs, as far as the runs go."""
+        sizes = self.sizes(quick=quick, chosen=chosen)
+        sizes["data_sets"] = _data_sets(chosen)
+        _check(chosen)
+        store, limits = TrainingStore(folder), list[str]()
+        if not chosen.get("no_train"):
+            wanted: Figure[TrainingRuns] = self.make(**sizes)
+            _read_data(wanted.runs().values(), store, force=bool(chosen.get("force")))
+            return [wanted]
+        if "epochs" not in chosen:
+            scale = sizes.get("scale", Scale())
+            here = [each for each in extents(survey(store, quietly)) if each.scale == scale]
+            limits = [each.limit() for each in here if each.data_set in sizes["data_sets"]]
+            sizes["epochs"] = dict.fromkeys(sizes["data_sets"], sizes["epochs"]) | {
+                each.data_set: each.epochs for each in here
+            }
+        figure: Figure[TrainingRuns] = self.make(**sizes)
+        figure = replace(figure, note="; ".join(filter(None, limits)))
+        if not curves(figure.runs(), store, quietly):
+            raise ValueError(_nothing(figure, store))
+        return [figure]
+
+    def complete(
+        self,
+        runs: dict[str, TrainingRuns],
+        folder: Path,
+        progress: TrainingProgress,
+        chosen: Chosen,
+    ) -> TrainedResults:
+        """All of these runs, or those that are there."""
+        store = TrainingStore(folder)
+        if not chosen.get("no_train"):
+            how = How(**{name: chosen[name] for name in HOW if name in chosen})
+            if chosen.get("engine") == "ray":
+                train_on(_engine(chosen), runs.values(), store, progress, how)
+            elif not train_missing(runs.values(), store, progress, how):
+                lacking, epochs = missing(runs.values(), store)
+                raise UnfinishedError(
+                    f"time is up: {counted(epochs, 'epoch')} of {counted(lacking, 'run')} "
+                    "are missing; the same command goes on there, --no-train draws what is there"
+                )
+        return curves(runs, store, progress.note)
+
+    def evaluated(self, name: str, folder: Path, note: Callable[[str], None]) -> list[Claim]:
+        """For each data set, the scale with the most images of which all methods are there."""
+        store, claims, done = TrainingStore(folder), [], set()
+        for extent in sorted(extents(survey(store, note)), key=lambda each: -each.images):
+            if extent.data_set in done:
+                continue
+            figure: Figure[TrainingRuns] = self.make(
+                seeds=extent.seeds,
+                epochs=extent.epochs,
+                data_sets=(extent.data_set,),
+                scale=extent.scale,
+            )
+            results = curves(figure.runs(), store, note)
+            found = self.claims(figure.only(results), results)
+            note(f"{name}: {figure.title}, {sizes_text(results)}")
+            if limit := extent.limit():
+                note(f"{name}: {limit}")
+            if not found:
+                note(f"{name}: only {len(results)} of {len(figure.runs())} methods are there")
+                continue
+            done.add(extent.data_set)
+            claims += found
+        return claims
+
+
+def _data_sets(chosen: Chosen) -> tuple[str, ...]:
+    names = [name.strip() for name in chosen.get("datasets", ",".join(CIFAR)).split(",")]
+    for name in names:
+        validation.choice("datasets", name, CIFAR)
+    return tuple(dict.fromkeys(names))
+
+
+def _read_data(runs: Iterable[TrainingRuns], store: TrainingStore, *, force: bool) -> None:
+    """Tell now what is wrong with the images of the runs that will be trained."""
+    for run in runs:
+        if force or missing([run], store)[0]:
+            images_of(run.data_set)
+
+
+def _engine(chosen: Chosen) -> Engine:
+    return engine_of(chosen, gpus_of(chosen.get("device")))
+
+
+def _check(chosen: Chosen) -> None:
+    _engine(chosen)
+    if chosen.get("engine") != "ray":
+        the_device(chosen.get("device"))
+    elif "minutes" in chosen:
+        raise ValueError("--minutes is not for --engine ray: stopped, a sweep goes on where it was")
+    elif "device" in chosen:  # which this machine need not have
+        validation.choice("device", chosen["device"], DEVICES)
+    if "minutes" in chosen:
+        validation.real("minutes", chosen["minutes"], validation.POSITIVE)
+    if chosen.get("force") and "minutes" in chosen:
+        raise ValueError("--force and --minutes exclude each other: a forced run begins anew")
+    idle = [n for n in (*HOW, *WHERE) if n in chosen] if chosen.get("no_train") else []
+    if idle:
+        raise ValueError(f"--no-train leaves nothing to do for --{idle[0]}")
+
+
+def _nothing(figure: Figure[TrainingRuns], store: TrainingStore) -> str:
+    """Why there is nothing to draw."""
+    runs = list(figure.runs().values())
+    found = [
+        stored.epochs
+        for run, stored in survey(store, quietly)
+        if run.scale == runs[0].scale and run.data_set in {each.data_set for each in runs}
+    ]
+    if not found:
+        return f"no runs to draw in {store.folder}: leave out --no-train to train them"
+    return f"no run reaches epoch {runs[0].epochs}, the longest has {counted(max(found), 'epoch')}"

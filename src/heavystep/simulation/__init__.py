@@ -1,0 +1,1 @@
+"""Runs of a method on a problem: kernels, the problems they know, what is measured."""

@@ -1,0 +1,63 @@
+"""Compiled kernels kept on disk, keyed by everything that they are made of.
+
+Numba's own cache looks at the file of a kernel only; a rule that changed in another file would
+leave a stale kernel behind. Here the folder is named after the hash of all sources a kernel can
+come from, of numba's version and of this machine's kind, so that a change of any of them compiles
+anew.
+"""
+
+import platform
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+from heavystep.files import cache_home, hash_sources
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+SOURCES = ("rules", "simulation")
+COMPILES = not cast(Any, numba.config).DISABLE_JIT
+
+
+@cache
+def source_hash() -> str:
+    """Hash of the mathematics: the rules and the kernels."""
+    return hash_sources(SOURCES)
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept; ``HEAVYSTEP_CACHE`` moves it."""
+    python = f"{sys.implementation.cache_tag}-{platform.machine()}-numba-{numba.__version__}"
+    return cache_home() / "kernels" / python / source_hash()[:16]
+
+
+def kernel(function: Kernel) -> Kernel:
+    """Compile a module-level function, without the GIL and with its result kept on disk."""
+    return cast(Kernel, _kept(numba.njit(function, nogil=True, error_model="numpy")))
+
+
+def reduction(function: Kernel) -> Kernel:
+    """A kernel whose sums may be taken in any order, so that they use the whole vector unit.
+
+    For plain sums of products only: rules and comparisons keep the order that they are written in.
+    """
+    free = {"reassoc", "contract", "nsz"}
+    return cast(Kernel, _kept(numba.njit(function, nogil=True, error_model="numpy", fastmath=free)))
+
+
+def _kept(compiled: Any) -> Any:
+    if not hasattr(compiled, "enable_caching"):  # NUMBA_DISABLE_JIT: a plain function
+        return compiled
+    config: Any = numba.config
+    theirs = config.CACHE_DIR
+    try:
+        config.CACHE_DIR = str(cache_folder())
+        compiled.enable_caching()
+    except (RuntimeError, OSError):  # no folder to write to: compile anew in each process
+        pass
+    finally:
+        config.CACHE_DIR = theirs
+    return compiled

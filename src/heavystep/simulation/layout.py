@@ -1,0 +1,31 @@
+"""From a problem to the data that its kernels read."""
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from heavystep.problems import Cosine, LeastSquares, SparseLogistic
+from heavystep.simulation.cosine import cosine_terms
+from heavystep.simulation.least_squares import least_squares_terms
+from heavystep.simulation.logistic import logistic_terms
+
+LAYOUTS: dict[type, Callable[[Any], Any]] = {
+    LeastSquares: least_squares_terms,
+    Cosine: cosine_terms,
+    SparseLogistic: logistic_terms,
+}
+
+
+_KNOWN: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""For as long as somebody has the problem: data may be large."""
+
+
+def terms_of(problem: Any) -> Any:
+    """The data of a problem, laid out for its kernels."""
+    if problem in _KNOWN:
+        return _KNOWN[problem]
+    for kind, layout in LAYOUTS.items():
+        if isinstance(problem, kind):
+            return _KNOWN.setdefault(problem, layout(problem))
+    known = ", ".join(kind.__name__ for kind in LAYOUTS)
+    raise TypeError(f"no kernels for {type(problem).__name__}; there are {known}")

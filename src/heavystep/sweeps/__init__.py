@@ -1,0 +1,1 @@
+"""Jobs, who does them and where their results are kept; knows nothing of figures."""

@@ -1,0 +1,130 @@
+"""Training runs read back: what there is of them, and curves from what reaches an epoch."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from heavystep import parquet
+from heavystep.parquet import DamagedError
+from heavystep.records import Trajectories
+from heavystep.training.history import EpochRow
+from heavystep.training.specification import TrainingRuns, TrainingSpec, counted, parsed
+from heavystep.training.store import Stored, Stretch, TrainingStore
+
+METRICS = EpochRow._fields[1:]
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TrainedCurve(Trajectories):
+    """A row of epochs for each seed that is there, and where these epochs were made."""
+
+    stretches: tuple[Stretch, ...] = ()
+
+
+TrainedResults = dict[str, TrainedCurve]
+"""By the key of :class:`TrainingRuns`."""
+
+
+def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note) -> TrainedResults:
+    """Each curve from the seeds that reach its last epoch; one of which none does is left out.
+
+    Args:
+        runs: by key.
+        store: where they are kept.
+        note: told what is damaged, which is left out.
+    """
+    found = {key: _curve(wanted, store, note) for key, wanted in runs.items()}
+    return {key: curve for key, curve in found.items() if curve is not None}
+
+
+def _curve(wanted: TrainingRuns, store: TrainingStore, note: Note) -> TrainedCurve | None:
+    parts: dict[int, Stored] = {}
+    for run in wanted.each():
+        stored = whole(run, store, note)
+        if stored is not None and stored.epochs >= wanted.epochs:
+            parts[run.seed] = stored
+    if not parts:
+        return None
+    rows = np.array([part.history[: wanted.epochs] for part in parts.values()], dtype=np.float64)
+    return TrainedCurve(
+        np.arange(1, wanted.epochs + 1),
+        tuple(parts),
+        {name: rows[:, :, EpochRow._fields.index(name)] for name in METRICS},
+        tuple(
+            stretch
+            for part in parts.values()
+            for stretch in part.stretches
+            if stretch.first <= wanted.epochs
+        ),
+    )
+
+
+def whole(run: TrainingSpec, store: TrainingStore, note: Note) -> Stored | None:
+    """What there is of a run; what is damaged is noted and counts as nothing."""
+    try:
+        return store.load(run)
+    except DamagedError as damage:
+        note(f"{damage}; it is left out")
+        return None
+
+
+def opened(path: Path, store: TrainingStore) -> tuple[TrainingSpec, Stored]:
+    """A file of a store as the run that it says it is.
+
+    Raises:
+        DamagedError: it cannot be read, is no run of this protocol, or not the one of its name.
+    """
+    text = parquet.specification(path)
+    if text is None:
+        raise DamagedError(f"{path.name} cannot be read")
+    try:
+        run = parsed(text)
+    except ValueError as error:
+        raise DamagedError(f"{path.name} is {error}") from None
+    stored = store.load(run) if store.path(run) == path else None
+    if stored is None:
+        raise DamagedError(f"{path.name} is not the run that its name says")
+    return run, stored
+
+
+def survey(store: TrainingStore, note: Note) -> Iterator[tuple[TrainingSpec, Stored]]:
+    """Every run of which there is something; a file that is no whole run is noted."""
+    for path in sorted(store.folder.glob(f"*{parquet.ENDING}")):
+        try:
+            yield opened(path, store)
+        except DamagedError as damage:
+            note(f"{damage}; it is left out")
+
+
+def missing(runs: Iterable[TrainingRuns], store: TrainingStore) -> tuple[int, int]:
+    """How many runs are not complete, and how many epochs they lack; the damaged lack all."""
+    lacking = []
+    for wanted in runs:
+        for run in wanted.each():
+            stored = whole(run, store, lambda text: None)
+            lacking.append(wanted.epochs - (stored.epochs if stored else 0))
+    return sum(epochs > 0 for epochs in lacking), sum(max(epochs, 0) for epochs in lacking)
+
+
+def sizes_text(results: TrainedResults) -> str:
+    """How many runs a curve has and how long they are, or from how many to how many.
+
+    Args:
+        results: one curve or more.
+    """
+    seeds, epochs = (
+        _range({len(each) for each in numbers}, thing)
+        for numbers, thing in (
+            ([result.seeds for result in results.values()], "run"),
+            ([result.k for result in results.values()], "epoch"),
+        )
+    )
+    return f"{seeds} of {epochs}"
+
+
+def _range(numbers: set[int], thing: str) -> str:
+    low, high = min(numbers), max(numbers)
+    return (f"{low:,} to " if low < high else "") + counted(high, thing)

@@ -1,0 +1,142 @@
+"""From the specification of a training run to its trainer."""
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from heavystep import __version__, optim, validation
+from heavystep.data.cifar import CIFAR, TrainTest, load_cifar
+from heavystep.training.images import Colours, colours
+from heavystep.training.memory import fitting_batch
+from heavystep.training.resnet import NETWORKS
+from heavystep.training.specification import MethodSpec, TrainingSpec
+from heavystep.training.trainer import Labelled, Trainer
+
+DEVICES = ("cpu", "cuda")
+LOSS_EPS = 2.0**-12
+"""Of losses from bfloat16 activations, batches of 256: moving the parameters of a ResNet-18 by 1e-4
+of themselves changes the loss by 3e-4 (relative, one standard deviation; 3e-5 in float32). The line
+search's tolerance is four times this number."""
+
+
+@cache
+def images_of(data_set: str) -> TrainTest:
+    """A data set's images, read and checked once.
+
+    Raises:
+        ValueError: a file is not here, or not the published one.
+    """
+    try:
+        return load_cifar(data_set)
+    except FileNotFoundError as error:
+        raise ValueError(error.strerror) from None
+
+
+@cache
+def _colours_of(data_set: str, images: int) -> Colours:
+    """Of the first so many training images; the same for every run."""
+    return colours(images_of(data_set).train.images[:images])
+
+
+def trainer_of(run: TrainingSpec, device: torch.device, batch_size: int | None = None) -> Trainer:
+    """The trainer of a run at its beginning; ``batch_size`` is for trying another one."""
+    scale, (train, test) = run.scale, images_of(run.data_set)
+    torch.manual_seed(run.seed)
+    return Trainer(
+        NETWORKS[scale.network](CIFAR[run.data_set].classes),
+        lambda network, steps: optimizer_of(run.method, network, steps, device),
+        Labelled(*train).first(scale.train_images),
+        Labelled(*test).first(scale.test_images),
+        batch_size=batch_size or scale.batch_size,
+        seed=run.seed,
+        device=device,
+        scale=_colours_of(run.data_set, scale.train_images),
+    )
+
+
+def optimizer_of(
+    method: MethodSpec, network: nn.Module, steps_per_epoch: int, device: torch.device
+) -> Optimizer:
+    """The optimizer of a method, for a network and its number of steps an epoch."""
+    kind, options = getattr(optim, method.optimizer), dict[str, Any](method.options)
+    if not issubclass(kind, optim.SHB):
+        options["steps_per_epoch"] = steps_per_epoch
+    if issubclass(kind, optim.SHBArmijo):
+        options["buffers"] = network.buffers
+        if device.type == "cuda":  # where the loss is one of bfloat16 activations
+            options["loss_eps"] = LOSS_EPS
+    optimizer: Optimizer = kind(network.parameters(), **options)
+    return optimizer
+
+
+def the_device(name: str | None) -> torch.device:
+    """A device by its name; None: the GPU if there is one.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    if name is not None:
+        validation.choice("device", name, DEVICES)
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is 'cuda', but torch sees no GPU here")
+    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+@contextmanager
+def chosen_kernels() -> Iterator[None]:
+    """Let cuDNN try its algorithms: shapes never change."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+@contextmanager
+def threads_for(network: str) -> Iterator[None]:
+    """One for the small network, whose threads would wait for each other more than they help.
+
+    On a busy machine, much more; and its numbers are the same on any number of cores.
+    """
+    before = torch.get_num_threads()
+    if network == "small":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def device_name(device: torch.device) -> str:
+    """What a person calls it."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return platform.processor() or platform.machine()
+
+
+def versions() -> str:
+    """Of what computes."""
+    cudnn: Any = torch.backends.cudnn
+    gpu = f", CUDA {torch.version.cuda}, cuDNN {cudnn.version()}" if torch.version.cuda else ""
+    return f"heavystep {__version__}, torch {torch.__version__}{gpu}"
+
+
+def advice(run: TrainingSpec, device: torch.device) -> str:
+    """What to tell when the batches of a run do not fit into the memory of the GPU."""
+
+    def attempt(batch_size: int) -> None:
+        trainer = trainer_of(run, device, batch_size)
+        for _ in range(5):  # warm-up, recording, replay
+            trainer.take_step()
+        torch.cuda.synchronize()
+
+    fits = fitting_batch(attempt, run.scale.batch_size)
+    remedy = f"{fits} would fit" if fits else "not even one image fits"
+    return f"{run.describe()}: out of GPU memory with batches of {run.scale.batch_size}; {remedy}"
