@@ -1,30 +1,36 @@
-"""The scalar mathematics of the paper, each formula once, for every back end."""
+"""Step-size rules: the scalar mathematics, one file a rule, each formula once for every back end."""
 
-from heavystep.rules.armijo import (
-    ArmijoSearch,
-    ArmijoTest,
-    armijo_advance,
-    armijo_start,
-    cannot_succeed,
-    skip_impossible,
-    sufficient_loss,
+from heavystep.rules.armijo import ARMIJO
+from heavystep.rules.contract import REQUIRED, Option, Rule, Search, Seen, Whole
+from heavystep.rules.fixed import FIXED
+from heavystep.rules.polyak import POLYAK, polyak_step
+from heavystep.rules.primitives import (
+    Primitives,
+    batch_is_finite,
+    is_finite,
+    maximum,
+    minimum,
+    register,
+    where,
 )
-from heavystep.rules.polyak import batch_is_finite, polyak_step
-from heavystep.rules.primitives import Primitives, is_finite, maximum, minimum, register, where
 from heavystep.rules.scaling import SCALINGS, Scaling, kappa, momentum_factor
 from heavystep.rules.smooth_reset import FIRST_STEP, growth_factor, remember_step, step_cap
 
 __all__ = [
+    "ARMIJO",
     "FIRST_STEP",
+    "FIXED",
+    "POLYAK",
+    "REQUIRED",
     "SCALINGS",
-    "ArmijoSearch",
-    "ArmijoTest",
+    "Option",
     "Primitives",
+    "Rule",
     "Scaling",
-    "armijo_advance",
-    "armijo_start",
+    "Search",
+    "Seen",
+    "Whole",
     "batch_is_finite",
-    "cannot_succeed",
     "growth_factor",
     "is_finite",
     "kappa",
@@ -34,8 +40,6 @@ __all__ = [
     "polyak_step",
     "register",
     "remember_step",
-    "skip_impossible",
     "step_cap",
-    "sufficient_loss",
     "where",
 ]

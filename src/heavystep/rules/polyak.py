@@ -1,8 +1,27 @@
-"""The Polyak step size."""
+r"""The Polyak step size.
+
+.. math:: \gamma_k / \eta_k = \min\Big\{
+          \kappa\,\frac{f(\theta_k; x_k) - \ell_k}{c\,\|g_k\|^2},\ \mathrm{cap}_k\Big\}
+
+with kappa of :mod:`heavystep.rules.scaling` and cap_k of :mod:`heavystep.rules.smooth_reset`.
+"""
 
 from typing import Any
 
-from heavystep.rules.primitives import is_finite, maximum, minimum, where
+from heavystep import validation
+from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
+from heavystep.rules.scaling import SCALING
+from heavystep.rules.smooth_reset import (
+    FIRST_STEP,
+    GROWTH,
+    MAX_STEP,
+    STEPS_PER_EPOCH,
+    remember_step,
+    resolve_cap,
+    settle_steps_per_epoch,
+    step_cap,
+)
 
 
 def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: Any, cap: Any) -> Any:
@@ -39,10 +58,45 @@ def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: An
     return where(vanished, 0.0, minimum(ratio, cap))
 
 
-def batch_is_finite(loss: Any, grad_sqnorm: Any) -> Any:
-    """Whether a batch may be used; one with a non-finite loss or gradient is refused.
+def start(constants: Any, memory: Any, seen: Seen) -> Search:
+    """The step, which needs no trials."""
+    cap = step_cap(memory.last_step, constants.growth_factor, constants.max_step)
+    step = polyak_step(
+        seen.loss, seen.grad_sqnorm, seen.lower_bound, constants.c, constants.kappa, cap
+    )
+    # The gap, and not the loss: a bound given for one step may be NaN on the device.
+    accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
+    return Search(step, accepted, capped=step == cap)
 
-    >>> batch_is_finite(1.0, 2.0), batch_is_finite(float("nan"), 2.0)
-    (True, False)
-    """
-    return is_finite(loss) & is_finite(grad_sqnorm)
+
+def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """The smooth reset remembers the step."""
+    return (remember_step(memory.last_step, search.step),)
+
+
+POLYAK = Rule(
+    name="polyak",
+    formula=r"\gamma_k = \eta_k \min\{\kappa (f_k - \ell_k) / (c \|g_k\|^2),\ \mathrm{cap}_k\}",
+    reference="Zhang, Shi and Gu, eq. (shb-ps); Section 4 with kappa = 1",
+    options=(
+        Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0."),
+        MAX_STEP,
+        Option(
+            "lower_bound",
+            0.0,
+            validation.FINITE,
+            "lower bound l of the sampled loss; cross-entropy and squared losses have 0. "
+            "``step(..., lower_bound=)`` overrides it for one batch.",
+        ),
+        SCALING,
+        STEPS_PER_EPOCH,
+        GROWTH,
+    ),
+    constants=("c", "kappa", "growth_factor", "max_step"),
+    settle=settle_steps_per_epoch,
+    resolve=resolve_cap,
+    memory={"last_step": FIRST_STEP},
+    start=start,
+    remember=remember,
+    theory="polyak",
+)

@@ -14,9 +14,13 @@ Every rule of the paper is the Polyak or the Armijo rule times one number:
 from typing import Any, Literal, get_args
 
 from heavystep import validation
+from heavystep.rules.contract import Option
 
 Scaling = Literal["theory", "practical", "plain"]
 SCALINGS: tuple[str, ...] = get_args(Scaling)
+SCALING = Option(
+    "scaling", "practical", SCALINGS, '"theory", "practical" or "plain": the factor kappa above.'
+)
 
 
 def momentum_factor(momentum: Any) -> Any:

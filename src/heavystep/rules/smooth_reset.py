@@ -9,13 +9,56 @@ the last positive step before its outer multiplier. It starts at infinity and th
 absence of a reset is q = infinity, so that neither needs a case of its own.
 """
 
+from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from heavystep import validation
+from heavystep.rules.contract import Option
 from heavystep.rules.primitives import minimum, where
+from heavystep.rules.scaling import kappa
 
 FIRST_STEP = inf
 """``last_step`` before the first step: the cap is then ``max_step``."""
+PRACTICAL_STEPS_PER_EPOCH = 500
+
+MAX_STEP = Option(
+    "max_step",
+    1.0,
+    validation.POSITIVE,
+    "largest step gamma_max before the multiplier, > 0.",
+)
+STEPS_PER_EPOCH = Option(
+    "steps_per_epoch",
+    "auto",
+    validation.AT_LEAST_ONE,
+    "n_b of the smooth reset, >= 1; None turns the reset off. Default: 500 with practical scaling, "
+    "None otherwise. The number of batches in an epoch is right.",
+    optional=True,
+)
+GROWTH = Option(
+    "growth",
+    4.0,
+    validation.AT_LEAST_ONE,
+    "how much the step may grow over n_b steps, >= 1.",
+)
+
+
+def settle_steps_per_epoch(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The default of ``steps_per_epoch``, which depends on the scaling."""
+    if options["steps_per_epoch"] != "auto":
+        return options
+    practical = options["scaling"] == "practical"
+    return {**options, "steps_per_epoch": PRACTICAL_STEPS_PER_EPOCH if practical else None}
+
+
+def resolve_cap(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The constants of the paper's rules: kappa from the scaling, q from growth and n_b."""
+    return {
+        **options,
+        "kappa": kappa(options["scaling"], options["momentum"]),
+        "growth_factor": growth_factor(options["growth"], options["steps_per_epoch"]),
+    }
 
 
 def growth_factor(growth: float, steps_per_epoch: float | None) -> float:
@@ -29,26 +72,24 @@ def growth_factor(growth: float, steps_per_epoch: float | None) -> float:
     return inf if steps_per_epoch is None else growth ** (1.0 / steps_per_epoch)
 
 
-def step_cap(last_step: Any, factor: Any, max_step: Any) -> Any:
+def step_cap(last_step: Any, growth_factor: Any, max_step: Any) -> Any:
     """The largest step allowed now, before the outer multiplier (cap_k above).
 
-    >>> step_cap(last_step=0.25, factor=2.0, max_step=1.0)
+    >>> step_cap(last_step=0.25, growth_factor=2.0, max_step=1.0)
     0.5
-    >>> step_cap(last_step=FIRST_STEP, factor=2.0, max_step=1.0)
+    >>> step_cap(last_step=FIRST_STEP, growth_factor=2.0, max_step=1.0)
     1.0
     """
-    return minimum(factor * last_step, max_step)
+    return minimum(growth_factor * last_step, max_step)
 
 
-def remember_step(last_step: Any, step: Any, accepted: Any) -> Any:
+def remember_step(last_step: Any, step: Any) -> Any:
     """``last_step`` for the next iteration: the step just taken, if it was one.
 
-    A refused batch and a zero step (vanished gradient, loss at its lower bound) leave
-    the memory as it was. Zero would be absorbing: no factor makes it grow again.
+    A zero step (vanished gradient, loss at its lower bound) leaves the memory as it was. Zero
+    would be absorbing: no factor makes it grow again. So does a refused batch, for every rule.
 
-    >>> remember_step(0.5, 0.25, True), remember_step(0.5, 0.0, True)
+    >>> remember_step(0.5, 0.25), remember_step(0.5, 0.0)
     (0.25, 0.5)
-    >>> remember_step(0.5, 0.25, False)
-    0.5
     """
-    return where(accepted & (step > 0.0), step, last_step)
+    return where(step > 0.0, step, last_step)

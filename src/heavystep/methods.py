@@ -1,0 +1,179 @@
+"""The registry: a method is a rule, a momentum form and the options that it fixes, under a name.
+
+Optimizers, simulations, sweeps, the command line and the documentation find a method here. To add
+one, write its rule (one file in :mod:`heavystep.rules`), or take one that is there, and
+:func:`register` a row; ``tests/toys/`` shows the whole of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from heavystep import validation
+from heavystep.momentum import HEAVY_BALL, Form
+from heavystep.rules import ARMIJO, FIXED, POLYAK, REQUIRED, Option, Rule
+
+PAPER = "Zhang, Shi and Gu"
+LR = Option(
+    "lr",
+    1.0,
+    validation.NON_NEGATIVE,
+    "outer multiplier eta of the step, >= 0 (default 1.0). Any torch LR scheduler drives it; it "
+    "need not be tuned. May differ by group.",
+)
+MOMENTUM = Option("momentum", 0.9, validation.UNIT, "heavy-ball momentum beta, in [0, 1).")
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """One row of the registry."""
+
+    name: str
+    """Its public name, that of its optimizer."""
+    title: str
+    """What its paper calls it."""
+    summary: str
+    """One sentence."""
+    rule: Rule
+    form: Form = HEAVY_BALL
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Options whose default differs from the rule's own."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Options that the method does not leave to the user."""
+    described: tuple[Option, ...] = ()
+    """Options that mean something else here than elsewhere, such as a learning rate to tune."""
+    reference: str = PAPER
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """What the user may set, in the order of signatures, with this method's defaults."""
+        own = {option.name: option for option in self.described}
+        return tuple(
+            replace(each, default=self.defaults.get(each.name, each.default))
+            for each in (own.get(o.name, o) for o in (LR, MOMENTUM, *self.rule.options))
+            if each.name not in self.fixed
+        )
+
+    def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All options, checked: those given, the defaults of the others and what is fixed.
+
+        Raises:
+            TypeError: an option is unknown or missing.
+            ValueError: one is out of range.
+        """
+        known = {option.name: option for option in self.options}
+        for name in given:
+            if name not in known:
+                raise TypeError(f"{self.name} has no option {name!r}: it has {', '.join(known)}")
+        filled = {name: given.get(name, option.default) for name, option in known.items()}
+        for name, value in filled.items():
+            if value is REQUIRED:
+                raise TypeError(f"{self.name} needs {name}: {known[name].text}")
+        settled = dict(self.rule.settle({**self.fixed, **filled}))
+        self.check(settled)
+        return settled
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Refuse options out of range."""
+        own = {option.name: option for option in self.described}
+        for option in (LR, MOMENTUM, *self.rule.options):
+            own.get(option.name, option).check(options[option.name])
+
+
+METHODS: dict[str, Method] = {}
+"""By name, in the order in which they are listed."""
+
+
+def register(method: Method) -> Method:
+    """Add a method, so that every part of the package finds it by its name.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    if method.name in METHODS:
+        raise ValueError(f"there is a method {method.name!r} already")
+    METHODS[method.name] = method
+    return method
+
+
+def method_of(name: str) -> Method:
+    """The method of that name.
+
+    >>> method_of("SPS").rule.name
+    'polyak'
+    >>> method_of("SGD")
+    Traceback (most recent call last):
+    ValueError: method must be one of 'SHBPolyak', 'SHBArmijo', 'SPS', 'SLS', 'SHB', got 'SGD'
+    """
+    validation.choice("method", name, METHODS)
+    return METHODS[name]
+
+
+WITHOUT_MOMENTUM = {"momentum": 0.0, "scaling": "plain"}
+RESET_BY_HAND = replace(
+    next(option for option in POLYAK.options if option.name == "steps_per_epoch"),
+    text="n_b of the smooth reset, >= 1; None turns it off, and so does the default. The "
+    "paper's experiments use it: pass the number of batches in an epoch.",
+)
+
+SHB_POLYAK = register(
+    Method(
+        "SHBPolyak",
+        "SHB-PS",
+        "Stochastic heavy ball with the Polyak step size (SHB-PS).",
+        POLYAK,
+        reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical)",
+    )
+)
+SHB_ARMIJO = register(
+    Method(
+        "SHBArmijo",
+        "SHB-ALS",
+        "Stochastic heavy ball with the modified Armijo line search (SHB-ALS).",
+        ARMIJO,
+        defaults={"growth": 2.0},
+        reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical)",
+    )
+)
+SPS = register(
+    Method(
+        "SPS",
+        "SPS",
+        "Stochastic Polyak step size, SHBPolyak without momentum.",
+        POLYAK,
+        defaults={"c": 0.1},
+        fixed=WITHOUT_MOMENTUM,
+        described=(RESET_BY_HAND,),
+        reference=f"Loizou et al. (2021); constants of the baseline in Appendix E of {PAPER}",
+    )
+)
+SLS = register(
+    Method(
+        "SLS",
+        "SLS",
+        "Stochastic line search, SHBArmijo without momentum.",
+        ARMIJO,
+        defaults={"growth": 2.0},
+        fixed=WITHOUT_MOMENTUM,
+        described=(RESET_BY_HAND,),
+        reference=f"Vaswani et al. (2019); constants of the baseline in Appendix E of {PAPER}",
+    )
+)
+SHB = register(
+    Method(
+        "SHB",
+        "SHB",
+        "Stochastic heavy ball with a step that you choose, the baseline of the paper.",
+        FIXED,
+        described=(
+            Option(
+                "lr",
+                REQUIRED,
+                validation.NON_NEGATIVE,
+                "the step gamma itself, >= 0; this is the number that the other optimizers choose.",
+                symbol="gamma",
+            ),
+        ),
+        reference=f"Polyak (1964); baseline of {PAPER}",
+    )
+)

@@ -1,0 +1,9 @@
+"""Momentum forms: how a step size and a gradient move a parameter, one file each."""
+
+from heavystep.momentum.contract import Form
+from heavystep.momentum.exponential_average import EXPONENTIAL_AVERAGE
+from heavystep.momentum.heavy_ball import HEAVY_BALL
+from heavystep.momentum.nesterov import NESTEROV
+from heavystep.momentum.torch_buffer import TORCH_BUFFER
+
+__all__ = ["EXPONENTIAL_AVERAGE", "HEAVY_BALL", "NESTEROV", "TORCH_BUFFER", "Form"]
