@@ -13,6 +13,7 @@ from heavystep.optim.info import StepInfo
 from heavystep.optim.options import Group, plain_numbers
 from heavystep.optim.ranks import Ranks, local, whole
 from heavystep.optim.sample import Active, Decision, Sample
+from heavystep.optim.shapes import check_displacements, has_shape_of, misshapen
 from heavystep.optim.takes_losses import TakesLosses
 from heavystep.optim.torch_primitives import as_scalar
 from heavystep.optim.vectors import Update, heavy_ball, state_dtype
@@ -187,8 +188,11 @@ class HeavyBall(TakesLosses):
                     f"{type(self).__name__} does not support sparse gradients, got layout "
                     f"{grad.layout}: use dense embeddings (sparse=False)"
                 )
+            if not has_shape_of(param, grad):
+                raise misshapen("gradient", grad, param, self.param_groups)
             params.append(param)
             grads.append(grad)
+        check_displacements(params, self.state, self.param_groups)
         if group["decay"] == "objective" and group["weight_decay"] and params:
             grads = list(torch._foreach_add(grads, params, alpha=group["weight_decay"]))
         return Active(group, params, grads)
@@ -260,6 +264,10 @@ class HeavyBall(TakesLosses):
         return {**super().__getstate__(), "_outcome": self._outcome, "_ranks": self._ranks}
 
     def __setstate__(self, state: Group) -> None:
+        # Here a load has changed nothing yet, and its hooks have been called.
+        groups = state["param_groups"]
+        params = (param for group in groups for param in group["params"])
+        check_displacements(params, state["state"], groups)
         super().__setstate__(state)
         for group in self.param_groups:
             for name, default in self.defaults.items():

@@ -195,6 +195,8 @@ def _walkable(param: Tensor, grad: Tensor, displacement: Tensor) -> bool:
     if grad.dtype != param.dtype:
         return False
     if param.is_contiguous():
-        return grad.is_contiguous() and displacement.is_contiguous()
+        same_length = grad.numel() == displacement.numel() == param.numel()
+        return same_length and grad.is_contiguous() and displacement.is_contiguous()
     dense = param.dim() == 4 and param.is_contiguous(memory_format=torch.channels_last)
-    return dense and grad.stride() == displacement.stride() == param.stride()
+    same_shape = grad.shape == displacement.shape == param.shape
+    return dense and same_shape and grad.stride() == displacement.stride() == param.stride()

@@ -1,0 +1,50 @@
+"""What belongs to a parameter has its shape: kernels walk memory without looking."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from heavystep.optim.options import Group
+from heavystep.optim.ranks import local
+
+ADVICE = {
+    "gradient": "call zero_grad() and backward() after exchanging a parameter",
+    "displacement": "load a state of this model, or make a new optimizer for a new parameter",
+}
+
+
+def has_shape_of(param: Tensor, tensor: Tensor) -> bool:
+    """Whether a tensor has a parameter's shape, and this process holds as much of it."""
+    if tensor.shape != param.shape:
+        return False
+    if hasattr(param, "to_local") or hasattr(tensor, "to_local"):
+        return local(tensor).shape == local(param).shape
+    return True
+
+
+def check_displacements(
+    params: Iterable[Tensor], state: Mapping[Any, Any], groups: list[Group]
+) -> None:
+    """Refuse a state in which a displacement does not fit its parameter."""
+    for param in params:
+        displacement = state.get(param, {}).get("displacement")
+        if displacement is not None and not has_shape_of(param, displacement):
+            raise misshapen("displacement", displacement, param, groups)
+
+
+def misshapen(what: str, tensor: Tensor, param: Tensor, groups: list[Group]) -> ValueError:
+    """The refusal of a tensor that does not fit its parameter."""
+    places = ((i, k) for i, group in enumerate(groups) for k in range(len(group["params"])))
+    i, k = next((i, k) for i, k in places if groups[i]["params"][k] is param)
+    names = groups[i].get("param_names")
+    name = f" ({names[k]})" if names else ""
+    return ValueError(
+        f"the {what} of parameter {k} in group {i}{name} must have its shape {_shape(param)}, "
+        f"got {_shape(tensor)}: {ADVICE[what]}"
+    )
+
+
+def _shape(tensor: Tensor) -> str:
+    part = local(tensor)
+    return f"{tuple(tensor.shape)}" + ("" if part is tensor else f", here {tuple(part.shape)}")
