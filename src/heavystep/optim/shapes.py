@@ -5,13 +5,11 @@ from typing import Any
 
 from torch import Tensor
 
-from heavystep.optim.options import Group
+from heavystep.optim.groups import Group
 from heavystep.optim.ranks import local
 
-ADVICE = {
-    "gradient": "call zero_grad() and backward() after exchanging a parameter",
-    "displacement": "load a state of this model, or make a new optimizer for a new parameter",
-}
+NEW_GRADIENT = "call zero_grad() and backward() after exchanging a parameter"
+NEW_STATE = "load a state of this model, or make a new optimizer for a new parameter"
 
 
 def has_shape_of(param: Tensor, tensor: Tensor) -> bool:
@@ -23,14 +21,21 @@ def has_shape_of(param: Tensor, tensor: Tensor) -> bool:
     return True
 
 
-def check_displacements(
-    params: Iterable[Tensor], state: Mapping[Any, Any], groups: list[Group]
+def check_buffers(
+    buffer: str, params: Iterable[Tensor], state: Mapping[Any, Any], groups: list[Group]
 ) -> None:
-    """Refuse a state in which a displacement does not fit its parameter."""
+    """Refuse a state in which the buffer of the momentum does not fit its parameter.
+
+    Args:
+        buffer: what the momentum form calls it.
+        params: whose buffers are looked at.
+        state: of all parameters.
+        groups: all groups, for the message.
+    """
     for param in params:
-        displacement = state.get(param, {}).get("displacement")
-        if displacement is not None and not has_shape_of(param, displacement):
-            raise misshapen("displacement", displacement, param, groups)
+        found = state.get(param, {}).get(buffer)
+        if found is not None and not has_shape_of(param, found):
+            raise misshapen(buffer, found, param, groups)
 
 
 def misshapen(what: str, tensor: Tensor, param: Tensor, groups: list[Group]) -> ValueError:
@@ -41,7 +46,7 @@ def misshapen(what: str, tensor: Tensor, param: Tensor, groups: list[Group]) -> 
     name = f" ({names[k]})" if names else ""
     return ValueError(
         f"the {what} of parameter {k} in group {i}{name} must have its shape {_shape(param)}, "
-        f"got {_shape(tensor)}: {ADVICE[what]}"
+        f"got {_shape(tensor)}: {NEW_GRADIENT if what == 'gradient' else NEW_STATE}"
     )
 
 
