@@ -11,7 +11,8 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from cases import OPTIMIZERS
 from heavystep import SHB, SHBPolyak
-from heavystep.optim.vectors import Update, heavy_ball
+from heavystep.momentum import HEAVY_BALL
+from heavystep.optim.vectors import Update, move
 from training import make_batches, take_step
 
 with_momentum = pytest.mark.parametrize(
@@ -141,9 +142,9 @@ def test_the_kernel_never_walks_tensors_of_other_sizes(layout, which, known):
     right, wrong = torch.ones_like(param), other.clone(memory_format=torch.preserve_format)
     grad, displacement = (wrong, right) if which == "gradient" else (right, wrong)
     size = 0.1 if known else torch.tensor(0.1)
-    update = Update(size, momentum=0.9, shrink=None, accepted=torch.tensor(True))
+    update = Update(HEAVY_BALL, size, momentum=0.9, shrink=None, accepted=torch.tensor(True))
     with pytest.raises(RuntimeError, match="must match"):
-        heavy_ball([param], [grad], [displacement], update, foreach=True)
+        move([param], [grad], [displacement], update, foreach=True)
     assert (param == 0.0).all()
 
 

@@ -101,11 +101,12 @@ class HostRule:
     def seen(self, numbers: list[float], lower_bound: Any = None) -> Seen:
         """What the rule looks at, from loss, squared norm, direction's squared norm and slope."""
         loss, grad_sqnorm, direction_sqnorm, slope = numbers
-        bound = bound_for(self._group, lower_bound)
+        if isinstance(lower_bound, Tensor) and lower_bound.numel() == 1:
+            lower_bound = lower_bound.item()
         given = self._group.get("loss_eps")
         return Seen(
             loss=loss,
-            lower_bound=bound.item() if isinstance(bound, Tensor) else float(bound),
+            lower_bound=float(bound_for(self._group, lower_bound)),
             grad_sqnorm=grad_sqnorm,
             direction_sqnorm=direction_sqnorm,
             slope=slope,

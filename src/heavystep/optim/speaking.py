@@ -18,4 +18,4 @@ def warn_caller(text: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, RuntimeWarning, stacklevel=level - 1)
+    warnings.warn(text, RuntimeWarning, stacklevel=level)
