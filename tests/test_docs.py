@@ -11,7 +11,7 @@ import pytest
 
 from heavystep import theory
 from heavystep.theory.registry import RESULTS, find
-from theory_cases import LAWS
+from tests.helpers.theory_cases import LAWS
 
 ROOT = Path(__file__).parent.parent
 PAPER = ROOT.parent / "shared" / "paper"

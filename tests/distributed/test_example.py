@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launch import torchrun
+from tests.helpers.launch import torchrun
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parent.parent / "examples" / "train_ddp.py"

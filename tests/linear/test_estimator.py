@@ -19,12 +19,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import data_sets
 from heavystep.linear import SHBLogisticRegression, load_libsvm, solver
 from heavystep.linear.columns import Columns
 from heavystep.linear.rows import sparse_rows, with_intercept
 from heavystep.problems import SparseLogistic
 from heavystep.simulation.logistic import mean_square_length
+from tests.helpers import data_sets
 
 RNG = np.random.default_rng(5)
 

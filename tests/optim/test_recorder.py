@@ -1,0 +1,636 @@
+"""A recorder writes down what happened, disturbs nothing and refuses what is no one run."""
+
+import copy
+import io
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+import torch._dynamo.testing
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from heavystep import SHB, SLS, SPS, Diminishing, SHBArmijo, SHBPolyak
+from heavystep.optim import Recorder
+from heavystep.optim.recording import recorder as recorder_module
+from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.training import flat, loss_of, make_batches, make_net, take_step
+
+ADAPTIVE = [case for case in OPTIMIZERS if case.adaptive]
+every_adaptive = pytest.mark.parametrize("case", ADAPTIVE, ids=lambda case: case.id)
+
+
+def quadratic(theta, k):
+    """Losses of a changing batch, off-centre and anisotropic, with minimum 0."""
+    weights = torch.linspace(1.0, 4.0, theta.numel(), dtype=theta.dtype) * (1.0 + 0.1 * (k % 3))
+    return 0.5 * (weights * (theta - 0.3 * (k % 2) - 2.0) ** 2).sum()
+
+
+def run(opt, theta, steps, first=0, **kwargs):
+    for k in range(first, first + steps):
+        opt.step(lambda: quadratic(theta, k), **kwargs)
+
+
+def start(dtype=torch.float64):
+    return torch.tensor([3.0, -1.0, 0.5], dtype=dtype, requires_grad=True)
+
+
+@every_adaptive
+def test_record_is_the_info_of_every_step(case):
+    net, batches = make_net(), make_batches(8)
+    opt = case.make(net.parameters())
+    recorder, seen = Recorder(opt), []
+    for batch in batches:
+        take_step(opt, net, batch, case)
+        seen.append(opt.info.numbers())
+    record = recorder.record()
+    for column, name in (
+        (record.gamma, "step"),
+        (record.loss, "loss"),
+        (record.grad_sqnorm, "grad_sqnorm"),
+        (record.accepted, "accepted"),
+    ):
+        assert column.shape == (1, 8)
+        assert column[0].tolist() == [info[name] for info in seen]
+    options = opt.param_groups[0]
+    assert record.rule == ("armijo" if case.needs_closure else "polyak")
+    assert (record.scaling, record.c) == (options["scaling"], options["c"])
+    assert record.omega == options.get("decrease_factor")
+    assert record.smooth_reset == (options["steps_per_epoch"] is not None)
+    assert record.eps == torch.finfo(torch.float32).eps
+    assert record.accepted.dtype == bool
+    assert record.eta.tolist() == [options["lr"]] * 8
+    assert record.beta.tolist() == [options["momentum"]] * 8
+    assert record.gamma_max.tolist() == [options["max_step"]] * 8
+    assert (record.runs, record.steps) == (1, 8)
+    assert record.iterates is record.gradients is None
+
+
+@every_adaptive
+def test_recording_changes_nothing(case):
+    nets, batches = [make_net(), make_net()], make_batches(6)
+    opts = [case.make(net.parameters()) for net in nets]
+    Recorder(opts[1], iterates=True)
+    for batch in batches:
+        losses = [take_step(opt, net, batch, case) for opt, net in zip(opts, nets, strict=True)]
+        assert torch.equal(*losses)
+    assert torch.equal(flat(nets[0]), flat(nets[1]))
+    states = [opt.state_dict() for opt in opts]
+    assert str(states[0]) == str(states[1])
+
+
+@pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_recorded_iterates_obey_the_recursion_under_a_schedule(cls, groups):
+    a, b = start(), start()
+    opt = cls([{"params": [a]}, {"params": [b]}][:groups], scaling="plain", max_step=0.4)
+    recorder, thetas = Recorder(opt, iterates=True), [a, b][:groups]
+    schedule = Diminishing(opt, horizon=3.0)
+    lr, path = [], []
+    for k in range(12):
+        path.append(torch.cat([t.detach().clone() for t in thetas]))
+        lr.append([opt.param_groups[0][name] for name in ("lr", "momentum", "max_step")])
+        opt.step(lambda: sum(quadratic(t, k + i) for i, t in enumerate(thetas)))
+        schedule.step()
+    record = recorder.record()
+    assert np.array([record.eta, record.beta, record.gamma_max]).T.tolist() == lr
+    assert len(set(record.eta)) == len(set(record.beta)) == len(set(record.gamma_max)) == 12
+    theta, g = record.iterates[0], record.gradients[0]
+    assert np.array_equal(theta[:-1], torch.stack(path).numpy())
+    np.testing.assert_allclose((g**2).sum(axis=1), record.grad_sqnorm[0], rtol=1e-12)
+    previous = theta[0]
+    for k, (gamma, beta) in enumerate(zip(record.gamma[0], record.beta, strict=True)):
+        expected = theta[k] - gamma * g[k] + beta * (theta[k] - previous)
+        np.testing.assert_allclose(theta[k + 1], expected, rtol=0.0, atol=1e-12)
+        previous = theta[k]
+    assert record.gamma.min() > 0.0
+
+
+def test_options_are_those_of_the_step_though_another_hook_drives_the_schedule():
+    theta = start()
+    opt = SHBPolyak([theta], scaling="plain", max_step=0.4)
+    schedule = Diminishing(opt, horizon=3.0)
+    opt.register_step_post_hook(lambda *_: (schedule.step(), opt.zero_grad()))
+    recorder = Recorder(opt, iterates=True)
+    first = [opt.param_groups[0][name] for name in ("lr", "momentum", "max_step")]
+    run(opt, theta, 3)
+    record = recorder.record()
+    assert [record.eta[0], record.beta[0], record.gamma_max[0]] == first
+    assert np.count_nonzero(record.gradients) == record.gradients.size
+
+
+@pytest.mark.parametrize("needs_closure", [False, True])
+@pytest.mark.parametrize("iterates", [False, True])
+def test_a_nan_batch_is_recorded_as_refused(needs_closure, iterates):
+    theta = start()
+    opt = (SHBArmijo if needs_closure else SHBPolyak)([theta], steps_per_epoch=None)
+    recorder = Recorder(opt, iterates=iterates)
+    for k in range(6):
+        opt.step(lambda: quadratic(theta, k) * (math.nan if k == 3 else 1.0))
+    record = recorder.record()
+    assert record.accepted[0].tolist() == [True, True, True, False, True, True]
+    assert record.gamma[0, 3] == 0.0
+    assert math.isnan(record.loss[0, 3])
+    assert (record.gamma[0, [0, 1, 2, 4, 5]] > 0.0).all()
+    if iterates:
+        assert np.array_equal(record.iterates[0, 3], record.iterates[0, 4])
+        assert not np.array_equal(record.iterates[0, 4], record.iterates[0, 5])
+
+
+class NoHostRead(TorchDispatchMode):
+    """Refuses the operation behind every way of reading a tensor's value."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten._local_scalar_dense.default:
+            raise AssertionError("the step read a tensor on the host")
+        return func(*args, **(kwargs or {}))
+
+
+READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__")
+SYNC_FREE = {
+    "SHBPolyak": (SHBPolyak, {"weight_decay": 0.1}),
+    "objective": (SHBPolyak, {"weight_decay": 0.1, "decay": "objective"}),
+    "SPS": (SPS, {"steps_per_epoch": 10}),
+}
+
+
+def guarded_steps(opt, net, batches, monkeypatch, **kwargs):
+    for batch in batches:
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        loss.backward()
+        with monkeypatch.context() as patched, NoHostRead():
+            for method in READS:
+
+                def refuse(*args, method=method, **kwargs):
+                    raise AssertionError(f"the step called Tensor.{method}")
+
+                patched.setattr(torch.Tensor, method, refuse)
+            opt.step(loss=loss, **kwargs)
+
+
+@pytest.mark.parametrize("name", SYNC_FREE)
+def test_a_polyak_step_still_reads_nothing_on_the_host(name, monkeypatch):
+    monkeypatch.setattr(recorder_module, "_BLOCK", 2)
+    net, batches = make_net(), make_batches(5)
+    cls, options = SYNC_FREE[name]
+    lr = torch.tensor(0.5)
+    first, *rest = net.parameters()
+    opt = cls([{"params": [first]}, {"params": rest}], lr=lr, **options)
+    recorder = Recorder(opt)
+    guarded_steps(opt, net, batches, monkeypatch, lower_bound=torch.tensor(0.0))
+    assert recorder.record().steps == 5
+    assert recorder.record().eta.tolist() == [0.5] * 5
+
+
+def test_the_guard_above_sees_a_read(monkeypatch):
+    net, batches = make_net(), make_batches(1)
+    opt = SHBPolyak(net.parameters())
+    opt.register_step_post_hook(lambda *_: opt.info.step.item())
+    with pytest.raises(AssertionError, match=r"called Tensor\.item"):
+        guarded_steps(opt, net, batches, monkeypatch)
+
+
+def test_what_changes_in_place_is_recorded_as_it_was():
+    theta, lr, bound = start(), torch.tensor(1.0), torch.zeros(3)
+    opt = SHBPolyak([theta], lr=lr)
+    recorder = Recorder(opt)
+    loss = torch.zeros((), dtype=torch.float64)
+    for k in range(3):
+        lr.fill_(1.0 / (k + 1))
+        bound[1] = -float(k)
+        theta.grad = torch.ones_like(theta)
+        loss.fill_(float(k + 1))
+        opt.step(loss=loss, lower_bound=bound[1])
+    record = recorder.record()
+    assert record.eta == pytest.approx([1.0, 1 / 2, 1 / 3], rel=1e-7)
+    assert record.f_star.tolist() == [[0.0, -1.0, -2.0]]
+    assert record.loss.tolist() == [[1.0, 2.0, 3.0]]
+
+
+BOUNDS = {
+    "Polyak's own": (SHBPolyak, {"lower_bound": -0.5}, None, -0.5),
+    "Polyak, one step": (SHBPolyak, {"lower_bound": -0.5}, -0.25, -0.25),
+    "Polyak, a tensor": (SHBPolyak, {}, torch.tensor([-0.1]), float(torch.tensor(-0.1))),
+    "Armijo without": (SHBArmijo, {}, None, -math.inf),
+    "Armijo's own": (SLS, {"lower_bound": -0.5}, None, -0.5),
+    "Armijo, one step": (SHBArmijo, {"lower_bound": -0.5}, -0.25, -0.25),
+    "Armijo, a tensor": (SHBArmijo, {}, torch.tensor(-0.1), float(torch.tensor(-0.1))),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bound_is_the_one_that_the_rule_used(name):
+    cls, options, given, expected = BOUNDS[name]
+    theta = start()
+    opt = cls([theta], **options)
+    recorder = Recorder(opt)
+    run(opt, theta, 1, lower_bound=given)
+    run(opt, theta, 1)
+    own = options.get("lower_bound", opt.defaults["lower_bound"])
+    assert recorder.record().f_star.tolist() == [[expected, -math.inf if own is None else own]]
+
+
+@pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_decay_in_the_objective_is_recorded_as_the_rule_saw_it(cls, dtype):
+    theta, frozen = start(dtype), torch.ones(2, dtype=dtype, requires_grad=True)
+    opt = cls([theta, frozen], weight_decay=0.2, decay="objective", c=0.7)
+    recorder = Recorder(opt, iterates=True)
+    run(opt, theta, 6)
+    record, eps = recorder.record(), torch.finfo(dtype).eps
+    for k in range(6):
+        point = torch.tensor(record.iterates[0, k, :3], requires_grad=True)
+        loss = quadratic(point, k) + 0.1 * (point**2).sum()
+        loss.backward()
+        np.testing.assert_allclose(record.loss[0, k], loss.item(), rtol=16 * eps)
+        np.testing.assert_allclose(record.gradients[0, k, :3], point.grad, rtol=0, atol=64 * eps)
+        assert (record.gradients[0, k, 3:] == 0.0).all()
+    assert (record.iterates[0, :, 3:] == 1.0).all()
+
+
+def test_a_frozen_parameter_has_gradient_zero():
+    theta, frozen = start(), torch.ones(2, dtype=torch.float64)
+    frozen.grad = torch.full_like(frozen, 7.0)  # left from before it was frozen
+    opt = SHBPolyak([theta, frozen])
+    recorder = Recorder(opt, iterates=True)
+    for k in range(3):
+        theta.grad = None
+        loss = quadratic(theta, k)
+        loss.backward()
+        opt.step(loss=loss)
+    record = recorder.record()
+    assert (record.gradients[0, :, 3:] == 0.0).all()
+    np.testing.assert_allclose((record.gradients**2).sum(axis=2), record.grad_sqnorm, rtol=1e-12)
+
+
+def test_decoupled_decay_is_recorded_without_iterates():
+    theta = start()
+    opt = SHBPolyak([theta], weight_decay=0.1, steps_per_epoch=None)
+    recorder = Recorder(opt)
+    run(opt, theta, 4)
+    record = recorder.record()
+    ratio = 0.5 * record.loss / record.grad_sqnorm
+    np.testing.assert_allclose(record.gamma, np.minimum(ratio, 1.0), rtol=1e-12)
+
+
+FORMATS = {
+    "float64": (torch.float64, torch.float64, torch.float64),
+    "float32": (torch.float32, torch.float32, torch.float32),
+    "half parameters": (torch.bfloat16, torch.float32, torch.bfloat16),
+    "half loss": (torch.float32, torch.float16, torch.float16),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("way", ["loss", "closure", "closure by name"])
+def test_eps_is_of_the_coarsest_format(name, way):
+    param, loss_dtype, expected = FORMATS[name]
+    theta = start(param)
+    opt = SHBPolyak([theta])
+    recorder = Recorder(opt)
+    theta.grad = torch.ones_like(theta)
+    loss = torch.tensor(1.0, dtype=loss_dtype)
+    ways = {
+        "loss": lambda: opt.step(loss=loss),
+        "closure": lambda: opt.step(lambda: loss),
+        "closure by name": lambda: opt.step(closure=lambda: loss),
+    }
+    ways[way]()
+    assert recorder.record().eps == torch.finfo(expected).eps
+
+
+def test_eps_counts_autocast_and_what_the_user_says():
+    theta = start()
+    opt = SHBArmijo([theta], loss_eps=1e-3)
+    recorder = Recorder(opt)
+    run(opt, theta, 1)
+    assert recorder.record().eps == 1e-3
+    with torch.autocast("cpu", torch.bfloat16):
+        run(opt, theta, 1)
+    assert recorder.record().eps == torch.finfo(torch.bfloat16).eps
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("foreach", [None, False])
+@every_adaptive
+def test_rounding_alone_is_no_deviation_from_the_recursion(case, dtype, foreach):
+    net, batches = make_net(dtype=dtype), make_batches(10, dtype=dtype)
+    opt = case.make(net.parameters(), foreach=foreach)
+    recorder = Recorder(opt, iterates=True)
+    with torch.no_grad():
+        net[0].bias.zero_()
+    for batch in batches:
+        take_step(opt, net, batch, case)
+    record = recorder.record()
+    assert record.iterates.dtype == record.gradients.dtype == np.float64
+    assert np.array_equal(record.iterates[0, -1], flat(net).double().numpy())
+
+
+def test_detach_stops_and_keeps():
+    theta = start()
+    opt = SHBPolyak([theta])
+    with Recorder(opt) as recorder:
+        run(opt, theta, 2)
+    run(opt, theta, 3)
+    assert recorder.record().steps == 2
+    recorder.detach()
+    assert not opt._optimizer_step_pre_hooks
+    assert not opt._optimizer_step_post_hooks
+
+
+def test_a_record_does_not_follow_the_run():
+    theta = start()
+    opt = SHBPolyak([theta])
+    recorder = Recorder(opt, iterates=True)
+    run(opt, theta, 2)
+    early = recorder.record()
+    before = early.iterates.copy()
+    run(opt, theta, 2)
+    assert early.steps == 2
+    assert np.array_equal(early.iterates, before)
+    assert np.array_equal(recorder.record().iterates[:, :3], before)
+
+
+def test_long_records_are_packed_without_loss(monkeypatch):
+    records = []
+    for block in (1024, 3):
+        monkeypatch.setattr(recorder_module, "_BLOCK", block)
+        theta = start()
+        opt = SHBPolyak([theta])
+        recorder = Recorder(opt)
+        run(opt, theta, 4)
+        run(opt, theta, 4, lower_bound=torch.tensor(-1.0))  # numbers and tensors in one column
+        records.append(recorder.record())
+    assert records[0].steps == 8
+    assert records[0].f_star.tolist() == [[0.0] * 4 + [-1.0] * 4]
+    for name in ("gamma", "loss", "grad_sqnorm", "f_star", "accepted", "eta", "beta"):
+        assert np.array_equal(*(getattr(record, name) for record in records)), name
+
+
+@pytest.mark.parametrize("iterates", [False, True])
+def test_a_step_that_raised_is_not_recorded(iterates):
+    theta = start()
+    opt = SHBArmijo([theta], max_step=50.0)
+    recorder = Recorder(opt, iterates=iterates)
+    calls = 0
+
+    def fails(at):
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise RuntimeError("out of data")
+        return quadratic(theta, 0)
+
+    for at in (1, 2):  # at theta, and at the first trial
+        calls = 0
+        with pytest.raises(RuntimeError, match="out of data"):
+            opt.step(lambda: fails(at))
+        with pytest.raises(ValueError, match="nothing recorded"):
+            recorder.record()
+    run(opt, theta, 2)
+    calls = 0
+    with pytest.raises(RuntimeError, match="out of data"):
+        opt.step(lambda: fails(1))
+    with pytest.raises(TypeError, match="closure must be callable, got 3"):
+        opt.step(3)
+    run(opt, theta, 1)
+    record = recorder.record()
+    assert record.steps == 3
+    if iterates:
+        assert record.iterates.shape == (1, 4, 3)
+        assert record.gradients.shape == (1, 3, 3)
+
+
+@every_adaptive
+def test_copies_and_checkpoints_know_nothing_of_the_recorder(case):
+    net, batches = make_net(), make_batches(4)
+    opt = case.make(net.parameters())
+    bare = case.make(make_net().parameters()).state_dict()
+    assert opt.state_dict().keys() == bare.keys()
+    recorder = Recorder(opt)
+    assert str(opt.state_dict()) == str(bare)
+    take_step(opt, net, batches[0], case)
+    buffer = io.BytesIO()
+    torch.save(opt.state_dict(), buffer)
+    buffer.seek(0)
+    torch.load(buffer, weights_only=True)
+    twins = (pickle.loads(pickle.dumps(opt)), copy.deepcopy(opt))
+    for twin in twins:
+        twin.step(lambda: sum((p**2).sum() for g in twin.param_groups for p in g["params"]))
+        assert twin.info.accepted
+    assert recorder.record().steps == 1
+    take_step(opt, net, batches[1], case)
+    assert recorder.record().steps == 2
+
+
+@every_adaptive
+def test_a_resumed_run_records_what_the_whole_one_did(case):
+    batches = make_batches(8)
+    whole = make_net()
+    opt = case.make(whole.parameters())
+    recorder = Recorder(opt)
+    for k, batch in enumerate(batches):
+        if k == 5:
+            saved = copy.deepcopy((whole.state_dict(), opt.state_dict()))
+        take_step(opt, whole, batch, case)
+    resumed = make_net(seed=3)
+    fresh = case.make(resumed.parameters())
+    second = Recorder(fresh)  # before the state is loaded
+    resumed.load_state_dict(saved[0])
+    fresh.load_state_dict(saved[1])
+    for batch in batches[5:]:
+        take_step(fresh, resumed, batch, case)
+    first, rest = recorder.record(), second.record()
+    for name in ("gamma", "loss", "grad_sqnorm"):
+        assert np.array_equal(getattr(first, name)[:, 5:], getattr(rest, name)), name
+
+
+def two_groups(cls=SHBPolyak, **second):
+    return cls([{"params": [start()]}, {"params": [start()], **second}])
+
+
+BAD_OPTIMIZERS = {
+    "fixed step": (lambda: SHB([start()], lr=0.1), {}, TypeError, r"chooses its step \(SHBPolyak, SHBArmijo, SPS or SLS\), got SHB$"),
+    "foreign": (lambda: torch.optim.SGD([start()], lr=0.1), {}, TypeError, "got SGD$"),
+    "no optimizer": (lambda: [start()], {}, TypeError, "got list$"),
+    "lr by group": (lambda: two_groups(lr=0.5), {}, ValueError, r"lr \(eta\) must be the same in all parameter groups, got 1.0, 0.5$"),
+    "tensor lr by group": (lambda: two_groups(lr=torch.tensor(0.5)), {}, ValueError, r"lr \(eta\) must be the same"),
+    "decoupled decay": (lambda: SHBPolyak([start()], weight_decay=0.1), {"iterates": True}, ValueError, r"iterates=True needs weight_decay 0 or decay='objective', got 0.1"),
+    "decay of one group": (lambda: two_groups(SHBArmijo, weight_decay=0.1), {"iterates": True}, ValueError, "needs weight_decay 0"),
+    "iterates": (lambda: SHBPolyak([start()]), {"iterates": "yes"}, ValueError, "iterates must be one of False, True, got 'yes'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_OPTIMIZERS)
+def test_what_cannot_be_recorded_is_refused(name):
+    make, options, error, message = BAD_OPTIMIZERS[name]
+    opt = make()
+    with pytest.raises(error, match=message) as caught:
+        Recorder(opt, **options)
+    assert "\n" not in str(caught.value)
+    assert not getattr(opt, "_optimizer_step_post_hooks", None)  # nothing stays attached
+
+
+def set_option(name, value):
+    def change(opt, thetas):
+        for group in opt.param_groups:
+            group[name] = value
+
+    return change
+
+
+def other_lr(opt, thetas):
+    opt.param_groups[1]["lr"] = 0.5
+
+
+def move(opt, thetas):
+    with torch.no_grad():
+        thetas[0][0] += 1e-9
+
+
+def forget_momentum(opt, thetas):
+    fresh = two_groups(type(opt))
+    opt.load_state_dict(fresh.state_dict())
+
+
+def lose_gradient(opt, thetas):
+    thetas[1].requires_grad_(False)
+
+
+def add_group(opt, thetas):
+    thetas.append(start())
+    opt.add_param_group({"params": thetas[-1:]})
+
+
+CHANGES = {
+    "c": (SHBPolyak, False, set_option("c", 0.75), r"step 3 cannot be recorded: c changed during the run, from 1.0 to 0.75$"),
+    "scaling": (SHBPolyak, False, set_option("scaling", "plain"), "scaling changed during the run, from 'practical' to 'plain'$"),
+    "omega": (SHBArmijo, False, set_option("decrease_factor", 0.5), r"decrease_factor \(omega\) changed during the run, from 0.9 to 0.5$"),
+    "lr of a group": (SHBPolyak, False, other_lr, r"step 3 .*lr \(eta\) must be the same"),
+    "parameters": (SHBPolyak, True, move, r"step 3 cannot be recorded: something else than step\(\) had changed"),
+    "displacements": (SHBPolyak, True, forget_momentum, "step 3 is no heavy-ball step"),
+    "gradients": (SHBArmijo, True, lose_gradient, "step 3 is no heavy-ball step"),
+    "weight decay": (SHBPolyak, True, set_option("weight_decay", 1e-6), "step 3 is no heavy-ball step"),
+    "groups": (SHBPolyak, True, add_group, r"step 3 cannot be recorded: something else than step\(\) had changed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_method_during_the_run_is_found(name):
+    cls, iterates, change, message = CHANGES[name]
+    opt = two_groups(cls)
+    thetas = [param for group in opt.param_groups for param in group["params"]]
+    recorder = Recorder(opt, iterates=iterates)
+    for k in range(6):
+        if k == 3:
+            assert recorder.record().steps == 3
+            change(opt, thetas)
+        opt.step(lambda: sum(quadratic(theta, k) for theta in thetas))
+    with pytest.raises(ValueError, match=message) as caught:
+        recorder.record()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("momentum", "begins"), [(0.5, False), (0.0, True)])
+def test_iterates_that_begin_in_the_middle_need_no_momentum(momentum, begins):
+    theta = start()
+    opt = SHBPolyak([theta], momentum=momentum)
+    run(opt, theta, 2)
+    recorder = Recorder(opt, iterates=True)
+    run(opt, theta, 2, first=2)
+    if begins:
+        assert recorder.record().steps == 2
+    else:
+        with pytest.raises(
+            ValueError, match=r"step 0 is no heavy-ball step .*attach before the first"
+        ):
+            recorder.record()
+
+
+def test_nothing_recorded():
+    with pytest.raises(ValueError, match=r"^nothing recorded"):
+        Recorder(SHBPolyak([start()])).record()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # the compiler warns about its own work
+def test_a_compiled_step_is_recorded():
+    records = []
+    counts = torch._dynamo.testing.CompileCounterWithBackend("eager")
+    for compiled in (False, True):
+        torch._dynamo.reset()
+        theta = start()
+        opt = SHBPolyak([theta], momentum=0.5)
+        recorder = Recorder(opt)
+        step = torch.compile(opt.step, backend=counts) if compiled else opt.step
+        for k in range(20):
+            opt.zero_grad()
+            loss = quadratic(theta, k)
+            loss.backward()
+            step(loss=loss)
+        records.append(recorder.record())
+    assert counts.frame_count <= 3  # not one for every row
+    assert records[1].steps == 20
+    np.testing.assert_allclose(records[1].gamma, records[0].gamma, rtol=1e-12)
+
+
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+
+
+@pytest.mark.gpu
+@on_gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_no_synchronisation_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(recorder_module, "_BLOCK", 3)
+    net, lr = make_net().cuda(), torch.tensor(0.5, device="cuda")
+    opt, bound = SHBPolyak(net.parameters(), lr=lr), torch.tensor(0.0, device="cuda")
+    recorder, seen = Recorder(opt), []
+    for x, y in make_batches(8):
+        opt.zero_grad()
+        loss = loss_of(net, (x.cuda(), y.cuda()))
+        loss.backward()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            opt.step(loss=loss, lower_bound=bound)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        seen.append(opt.info.numbers())
+    record = recorder.record()
+    assert record.gamma[0].tolist() == [info["step"] for info in seen]
+    assert record.loss[0].tolist() == [info["loss"] for info in seen]
+    assert record.eta.tolist() == [0.5] * 8
+
+
+@pytest.mark.gpu
+@on_gpu
+@pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
+def test_iterates_on_a_gpu(cls):
+    net = make_net().cuda()
+    opt = cls(net.parameters())
+    recorder = Recorder(opt, iterates=True)
+    for x, y in make_batches(8):
+        opt.step(lambda: loss_of(net, (x.cuda(), y.cuda())))
+    assert np.array_equal(recorder.record().iterates[0, -1], flat(net).cpu().double().numpy())
+
+
+@pytest.mark.gpu
+@on_gpu
+def test_a_cuda_graph_is_found():
+    theta = torch.ones(3, device="cuda", requires_grad=True)
+    opt = SHBPolyak([theta])
+    recorder = Recorder(opt)
+    theta.grad, loss = torch.ones(3, device="cuda"), torch.tensor(1.0, device="cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        opt.step(loss=loss)
+    torch.cuda.current_stream().wait_stream(side)
+    assert recorder.record().steps == 1
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        opt.step(loss=loss)
+    graph.replay()
+    with pytest.raises(ValueError, match="a CUDA graph was captured"):
+        recorder.record()
