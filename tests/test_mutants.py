@@ -1,7 +1,7 @@
 """The tables of mutants fit the source as it is, so that a moved line is noticed at once."""
 
+from tests.helpers.places import ROOT
 from tests.mutants.everyone import EVERYONE, NO_ROOMS, ROOMS
-from tests.mutants.mutant import ROOT
 
 
 def test_every_mutant_changes_one_place():

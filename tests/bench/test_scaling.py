@@ -2,7 +2,6 @@
 
 import math
 import runpy
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,9 @@ from heavystep.bench.scaling import (
     shortest_step,
     steps_to_save,
 )
+from tests.helpers.places import ROOT
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+DOCS = ROOT / "docs"
 NETWORK = Network(hop=1e-3, bandwidth=1000.0)
 LOAD = Workload(step=0.3, trial=0.1, gradient_bytes=100.0, trials=2.0)
 

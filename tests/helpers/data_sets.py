@@ -11,8 +11,9 @@ import pytest
 from heavystep.data.catalogue import DataSet
 from heavystep.data.cifar import CIFAR
 from heavystep.data.locate import VARIABLE, present
+from tests.helpers.places import ROOT
 
-NEXT_TO_THE_PROJECT = Path(__file__).parents[3] / "shared" / "data"
+NEXT_TO_THE_PROJECT = ROOT.parent / "shared" / "data"
 
 
 def require(monkeypatch, *names):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers.places import ROOT
+
 LIMIT = 240
 """Seconds."""
 

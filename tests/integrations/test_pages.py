@@ -2,11 +2,12 @@
 
 import math
 import re
-from pathlib import Path
 
 import pytest
 
-PAGES = Path(__file__).parent.parent.parent / "docs" / "frameworks"
+from tests.helpers.places import ROOT
+
+PAGES = ROOT / "docs" / "frameworks"
 UNTRAINED = math.log(3)  # the loss of three classes before the first step
 
 # name: (the package it needs, numbers that it prints)

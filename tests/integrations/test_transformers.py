@@ -1,7 +1,5 @@
 """Hugging Face Trainer trains as the literal loop does, and what cannot be right is refused."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -9,6 +7,7 @@ from torch import nn
 from heavystep import SLS, SHBArmijo, SHBPolyak
 from tests.helpers.by_hand import assert_below_caps, bf16, by_hand, fp16, polyak, without_closure
 from tests.helpers.launch import found_by
+from tests.helpers.places import ROOT
 from tests.helpers.training import flat, loss_of, make_batches, make_net
 
 transformers = pytest.importorskip("transformers")
@@ -135,8 +134,7 @@ def test_a_language_model_counts_tokens_over_all_micro_batches(tmp_path):
 
 @pytest.mark.slow
 def test_a_language_model_counts_tokens_over_all_ranks(tmp_path):
-    script = Path(__file__).parent / "framework_worker.py"
-    found = found_by(2, script, "transformers", tmp_path)
+    found = found_by(2, ROOT / "tests/integrations/framework_worker.py", "transformers", tmp_path)
     assert torch.equal(found[0]["parameters"], found[1]["parameters"])
     pairs = zip(*(windows_of(rank["seen"]) for rank in found), strict=True)
     expected = by_tokens([a + b for a, b in pairs])

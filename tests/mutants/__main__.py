@@ -14,8 +14,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tests.helpers.places import ROOT
 from tests.mutants.everyone import EVERYONE
-from tests.mutants.mutant import ROOT, Mutant
+from tests.mutants.mutant import Mutant
 
 TIMEOUT = 600
 # They read the source of the project, in which every mutant would be noticed.

@@ -1,9 +1,8 @@
 """One change of the source that some test must notice."""
 
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers.places import ROOT
 
 
 class Mutant(NamedTuple):

@@ -2,8 +2,19 @@
 
 from tests.mutants.mutant import Mutant
 
-FIGURE = ("paper/test_figure3.py",)
-ENGINE = ("conformance/test_simulation.py", "paper")
+FIGURE = (
+    "paper/figure3/test_claims.py",
+    "paper/figure3/test_command.py",
+    "paper/figure3/test_definition.py",
+    "paper/figure3/test_table_and_pictures.py",
+    "cli/test_training_progress.py",
+)
+ENGINE = (
+    "conformance/test_simulation.py",
+    "sweeps/test_runner.py",
+    "sweeps/test_store.py",
+    "paper",
+)
 
 MUTANTS = [
     Mutant("half of the data sets is most", "paper/figure2/claims.py",

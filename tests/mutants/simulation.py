@@ -5,7 +5,12 @@ from tests.mutants.mutant import Mutant
 KERNELS = ("conformance/test_linear.py",)
 ESTIMATOR = ("linear",)
 THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
-ENGINE = ("conformance/test_simulation.py", "paper")
+ENGINE = (
+    "conformance/test_simulation.py",
+    "sweeps/test_runner.py",
+    "sweeps/test_store.py",
+    "paper",
+)
 
 MUTANTS = [
     Mutant("batch momentum with the other sign", "simulation/batch.py",

@@ -3,10 +3,15 @@
 from tests.mutants.mutant import Mutant
 
 MERGE = ("sweeps/test_store_merge.py",)
-ENGINE = ("conformance/test_simulation.py", "paper")
+ENGINE = (
+    "conformance/test_simulation.py",
+    "sweeps/test_runner.py",
+    "sweeps/test_store.py",
+    "paper",
+)
 RAY = ("sweeps/test_ray.py",)
 ENGINES = ("sweeps/test_engines.py",)
-RUNNER = ("paper/test_figure1.py",)
+RUNNER = ("sweeps/test_runner.py", "sweeps/test_store.py")
 
 MUTANTS = [
     Mutant("a key without the mathematics", "sweeps/specification.py",

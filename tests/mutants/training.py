@@ -3,8 +3,14 @@
 from tests.mutants.mutant import Mutant
 
 TRAINER = ("training",)
-RUN = ("paper/test_figure3_run.py",)
-FIGURE = ("paper/test_figure3.py",)
+RUN = ("paper/figure3/test_run.py",)
+FIGURE = (
+    "paper/figure3/test_claims.py",
+    "paper/figure3/test_command.py",
+    "paper/figure3/test_definition.py",
+    "paper/figure3/test_table_and_pictures.py",
+    "cli/test_training_progress.py",
+)
 ENGINES = ("sweeps/test_engines.py",)
 
 MUTANTS = [

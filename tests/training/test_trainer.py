@@ -1,81 +1,41 @@
 """The trainer is the loop that anybody would write; it stops, goes on and gives up as promised."""
 
 import copy
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy
 
-from heavystep import SHBArmijo, StepInfo
+from heavystep import SHBArmijo
 from heavystep.bench.train import made_up_images, plain_step
-from heavystep.paper.figure3.definition import methods
 from heavystep.training import checkpoint
 from heavystep.training import trainer as training_loop
-from heavystep.training.history import EpochRow
-from heavystep.training.images import PADDING, DeviceImages, colours, epoch_plan
-from heavystep.training.memory import fitting_batch
-from heavystep.training.meter import Meter
-from heavystep.training.resnet import NETWORKS, Block
+from heavystep.training.images import PADDING, colours, epoch_plan
+from heavystep.training.resnet import NETWORKS
 from heavystep.training.setup import optimizer_of
 from heavystep.training.trainer import BAD_STEPS, DivergedError, Trainer
-from tests.helpers.training import DEVICES
+from tests.helpers.image_training import (
+    BATCH,
+    CPU,
+    METHODS,
+    RUN,
+    STEPS,
+    TEST,
+    TRAIN,
+    Net,
+    literal_batch,
+    trainer,
+)
 
-CPU = torch.device("cpu")
-METHODS = methods()
-TRAIN, TEST = made_up_images(70), made_up_images(26, seed=1)
-BATCH, STEPS = 16, 4
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 every_method = pytest.mark.parametrize("name", METHODS)
-
-
-class Net(nn.Module):
-    """Dropout and BatchNorm in a few hundred parameters."""
-
-    def __init__(self):
-        super().__init__()
-        self.convolution = nn.Conv2d(3, 4, 3, stride=4)
-        self.norm = nn.BatchNorm2d(4)
-        self.head = nn.Linear(4, 10)
-
-    def forward(self, x):
-        x = torch.relu(self.norm(self.convolution(x))).mean(dim=(2, 3))
-        x = 8.0 * x  # so that a step of 1 is too long, and searches search
-        return self.head(nn.functional.dropout(x, 0.2, self.training))
-
-
-def trainer(name, device="cpu", seed=3, network=Net, train=TRAIN):
-    torch.manual_seed(seed)
-    return Trainer(
-        network(),
-        lambda net, steps: optimizer_of(METHODS[name], net, steps, torch.device(device)),
-        train,
-        TEST,
-        batch_size=BATCH,
-        seed=seed,
-        device=torch.device(device),
-    )
 
 
 def numbers(row):
     """Everything but the time."""
     return row[:-1]
-
-
-def literal_batch(images, plan, scale):
-    """Pad, crop, mirror, normalise; pixel by pixel."""
-    found = np.zeros((plan.shape[1], 3, 32, 32), np.float32)
-    for place, (which, top, left, flip) in enumerate(plan.T):
-        black = np.zeros((3, 32 + 2 * PADDING, 32 + 2 * PADDING))
-        black[:, PADDING:-PADDING, PADDING:-PADDING] = images[which]
-        crop = black[:, top : top + 32, left : left + 32]
-        crop = crop[:, :, ::-1] if flip else crop
-        for colour in range(3):
-            found[place, colour] = (crop[colour] - scale.mean[colour]) / scale.deviation[colour]
-    return found
 
 
 def literal_epochs(name, epochs, seed=3):
@@ -166,40 +126,6 @@ def test_goes_on_as_if_it_had_never_stopped(name, at, tmp_path):
         assert torch.equal(one, other)
 
 
-def test_plans_are_permutations_with_every_crop_and_flip():
-    plan = epoch_plan(5000, seed=1, epoch=2)
-    assert sorted(plan[0]) == list(range(5000))
-    assert {*plan[1]} == {*plan[2]} == set(range(2 * PADDING + 1))
-    assert {*plan[3]} == {0, 1}
-    assert 0.45 < plan[3].mean() < 0.55
-    assert np.array_equal(plan, epoch_plan(5000, 1, 2))
-    for other in (epoch_plan(5000, *of) for of in ((1, 3), (2, 2), (2, 1))):
-        assert all((mine != theirs).any() for mine, theirs in zip(plan, other, strict=True))
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_batches_are_crops_of_the_right_images(device):
-    scale = colours(TRAIN.images)
-    images = DeviceImages(TRAIN.images, TRAIN.labels, scale, BATCH, torch.device(device))
-    plan = epoch_plan(len(TRAIN.labels), 0, 1)
-    images.begin(plan)
-    assert images.batches == STEPS
-    for k in range(STEPS):
-        images.load(k)
-        images.prepare()
-        part = plan[:, k * BATCH : (k + 1) * BATCH]
-        expected = literal_batch(TRAIN.images, part, scale)
-        np.testing.assert_allclose(images.inputs.cpu(), expected, rtol=1e-5, atol=1e-6)
-        assert images.targets.tolist() == TRAIN.labels[part[0]].tolist()
-
-
-def test_all_test_images_count():
-    images = DeviceImages(TEST.images, TEST.labels, colours(TEST.images), 10, CPU)
-    parts = list(images.in_order())
-    assert [len(targets) for _, targets in parts] == [10, 10, 6]
-    assert torch.cat([targets for _, targets in parts]).tolist() == TEST.labels.tolist()
-
-
 def test_an_evaluation_leaves_no_trace():
     run = trainer("SHB-PS")
     run.epoch()
@@ -207,49 +133,6 @@ def test_an_evaluation_leaves_no_trace():
     assert run.evaluate() == run.evaluate()
     assert run.network.training
     assert all(map(torch.equal, before.values(), run.network.state_dict().values()))
-
-
-def test_colours_are_those_of_the_pixels():
-    found = colours(TRAIN.images)
-    pixels = TRAIN.images.transpose(1, 0, 2, 3).reshape(3, -1).astype(float)
-    np.testing.assert_allclose(found.mean, pixels.mean(axis=1), rtol=1e-12)
-    np.testing.assert_allclose(found.deviation, pixels.std(axis=1), rtol=1e-12)
-
-
-def test_resnet18_is_the_usual_one_for_small_images():
-    net = NETWORKS["resnet18"](10)
-    assert sum(p.numel() for p in net.parameters()) == 11_173_962
-    assert sum(isinstance(m, nn.Conv2d) for m in net.modules()) == 20
-    assert sum(isinstance(m, nn.BatchNorm2d) for m in net.modules()) == 20
-    shapes = []
-    for module in net.modules():
-        if isinstance(module, nn.Conv2d):
-            module.register_forward_hook(lambda m, i, out: shapes.append(tuple(out.shape[1:])))
-    assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
-    assert shapes[0] == (64, 32, 32)
-    assert shapes[-1][1:] == (4, 4)
-
-
-@pytest.mark.parametrize(("inputs", "stride"), [(6, 1), (4, 1), (6, 2)])
-def test_a_block_is_its_formula(inputs, stride):
-    torch.manual_seed(1)
-    block, x = Block(inputs, 6, stride).eval(), torch.randn(2, inputs, 8, 8)
-
-    def layer(part, x, stride=1):
-        weight = part[0].weight
-        y = nn.functional.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
-        return y / (1.0 + 1e-5) ** 0.5  # as BatchNorm begins
-
-    inner = layer(block.first, x, stride).clamp(min=0.0)
-    same = inputs == 6 and stride == 1
-    outer = layer(block.second, inner) + (x if same else layer(block.shortcut, x, stride))
-    torch.testing.assert_close(block(x), outer.clamp(min=0.0), rtol=1e-4, atol=1e-5)
-
-
-def test_weights_begin_as_he_et_al_do():
-    net = NETWORKS["resnet18"](10)
-    weight = net.stages[2].first[0].weight  # 64 to 128 colours
-    assert weight.std().item() == pytest.approx((2.0 / (128 * 9)) ** 0.5, rel=0.02)
 
 
 def break_down(run, first, last):
@@ -292,57 +175,6 @@ def test_bad_steps_are_seen_amid_an_epoch(monkeypatch):
     assert run._done == BAD_STEPS
 
 
-def outcome(loss, accepted, device):
-    """Of a step, as the optimizers report it from the device or from the host."""
-    step, number = (0.5 if accepted else 0.0), torch.tensor if device else lambda value: value
-    return StepInfo(
-        number(step), number(step), number(loss), None, 3, number(accepted), number(False)
-    )
-
-
-@pytest.mark.parametrize("device", [True, False])
-def test_meter_tells_refused_from_bad(device):
-    meter, nan = Meter(CPU), float("nan")
-    steps = [(1.0, True), (nan, False), (nan, False), (9.0, False), (nan, False), (5.0, True)]
-    streaks = [0, 1, 2, 2, 2, 2]
-    for (loss, accepted), longest in zip(steps, streaks, strict=True):
-        meter.add(outcome(loss, accepted, device))
-        assert meter.longest_streak() == longest
-        assert meter.in_a_streak() == np.isnan(loss)
-    assert meter.means() == (3.0, 0.5, 0.0, 3.0, 4)
-    for _ in range(3):
-        meter.add(outcome(2.0, False, device))  # a search that fails has a finite loss
-    assert meter.longest_streak() == 2
-
-
-def test_meter_adds_up_what_was_taken():
-    run = trainer("SHB-ALS")
-    run.begin_epoch()
-    infos = []
-    for _ in range(STEPS):
-        run.take_step()
-        infos.append(run.optimizer.info)
-    means = run.meter.means()
-    assert means.loss == pytest.approx(np.mean([info.loss for info in infos]))
-    assert means.step == pytest.approx(np.mean([info.step for info in infos]))
-    assert means.trials == np.mean([info.trials for info in infos])
-    run.meter.clear()
-    assert np.isnan(run.meter.means().loss)
-
-
-def test_meters_state_goes_along():
-    meter, other = Meter(CPU), Meter(CPU)
-    steps = [outcome(1.0, True, True), *2 * [outcome(float("nan"), False, True)]]
-    for step in steps:
-        meter.add(step)
-    other.load_state_dict(meter.state_dict())
-    for each in (meter, other):
-        each.add(steps[-1])
-        each.add(steps[0])
-    assert meter.means() == other.means()
-    assert meter.longest_streak() == other.longest_streak() == 3
-
-
 def test_the_time_of_an_epoch_is_that_of_its_parts(monkeypatch):
     """Up to a stop and after the checkpoint; what is in between does not count."""
     now = SimpleNamespace(seconds=0.0)
@@ -366,87 +198,6 @@ def test_the_time_of_an_epoch_is_that_of_its_parts(monkeypatch):
 def test_batch_sizes_are_checked(batch_size):
     with pytest.raises(ValueError, match=rf"batch_size must be in 1\.\.70.*got {batch_size}"):
         Trainer(Net(), lambda n, s: None, TRAIN, TEST, batch_size=batch_size, seed=0, device=CPU)
-
-
-RUN = json.dumps({"run": {"method": {"options": [["c", 1.0]]}}, "precision": "float32"})
-OTHER = json.dumps({"run": {"method": {"options": [["c", 0.5]]}}, "precision": "float32"})
-
-
-def test_checkpoints_of_another_configuration_are_refused(tmp_path):
-    path = tmp_path / "run.pt"
-    assert checkpoint.load(path, RUN) is None
-    checkpoint.save(path, RUN, {"a": torch.ones(2)})
-    assert torch.equal(checkpoint.load(path, RUN)["a"], torch.ones(2))
-    said = r"another configuration: run\.method\.options\.c is 1\.0 there, 0\.5 here$"
-    with pytest.raises(ValueError, match=said):
-        checkpoint.load(path, OTHER)
-
-
-def test_checkpoints_of_another_version_are_refused(tmp_path, monkeypatch):
-    path = tmp_path / "run.pt"
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "FORMAT", checkpoint.FORMAT + 1)
-        checkpoint.save(path, RUN, {"a": 1})
-    with pytest.raises(ValueError, match="checkpoint of another version: remove it"):
-        checkpoint.load(path, RUN)
-
-
-@pytest.mark.parametrize("damage", ["cut", "empty", "text", "zeroed", "pickle"])
-def test_damaged_checkpoints_are_refused(damage, tmp_path):
-    path = tmp_path / "run.pt"
-    checkpoint.save(path, RUN, {"a": torch.arange(5000)})
-    content = bytearray(path.read_bytes())
-    if damage == "pickle":
-        torch.save({"format": 1, "run": RUN, "state": Net}, path)
-    else:
-        changed = {
-            "cut": content[: len(content) // 2],
-            "empty": b"",
-            "text": b"not a checkpoint",
-            "zeroed": bytes(len(content)),
-        }[damage]
-        path.write_bytes(changed)
-    with pytest.raises(ValueError, match=r"is no whole checkpoint: remove it to begin again"):
-        checkpoint.load(path, RUN)
-
-
-def test_one_changed_bit_is_noticed(tmp_path):
-    path = tmp_path / "run.pt"
-    state = {"a": torch.arange(5000.0), "b": [1, 2.5, None], "c": torch.ones((), dtype=torch.int64)}
-    checkpoint.save(path, RUN, state)
-    content = path.read_bytes()
-    at = content.index(torch.tensor([1234.0, 1235.0]).numpy().tobytes())
-    path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
-    with pytest.raises(ValueError, match=r"is (damaged|no whole checkpoint): remove it"):
-        checkpoint.load(path, RUN)
-
-
-def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path):
-    path = tmp_path / "run.pt"
-    checkpoint.save(path, RUN, {"a": 1})
-    with pytest.raises(Exception, match="pickle"):
-        checkpoint.save(path, RUN, {"a": lambda: None})
-    assert checkpoint.load(path, RUN) == {"a": 1}
-    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
-
-
-def test_the_batch_that_would_fit():
-    tried = []
-
-    def attempt(batch):
-        tried.append(batch)
-        if batch > 70:
-            raise torch.OutOfMemoryError("no")
-
-    assert fitting_batch(attempt, 512) == 64
-    assert tried == [256, 128, 64]
-    assert fitting_batch(lambda batch: attempt(1000), 4) is None
-
-
-def test_history_has_the_columns_that_are_stored():
-    row = trainer("SPS").epoch()
-    assert isinstance(row, EpochRow)
-    assert row.epoch == 1
 
 
 @pytest.mark.gpu

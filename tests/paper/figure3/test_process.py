@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -18,6 +17,7 @@ from heavystep.training import setup as training_setup
 from heavystep.training.store import TrainingStore
 from tests.helpers import tiny_cifar
 from tests.helpers.data_sets import files_under, published_images
+from tests.helpers.places import ROOT
 
 COUNTS = {"cifar10": (103, 103, 103, 103, 100, 256), "cifar100": (512, 256)}
 SMALL = ["--quick", "--seeds", "1", "--epochs", "1", "--device", "cpu"]
@@ -128,8 +128,7 @@ def test_a_process_that_is_ended_goes_on_where_it_was(number, folder, tmp_path):
     arguments = ["reproduce", "figure3", "--quick", "--datasets", "cifar10", "--seeds", "1"]
     arguments += ["--device", "cpu", "--out", str(out)]
     code = AS_A_PROCESS.format(counts=COUNTS["cifar10"], arguments=[*arguments, "--epochs", "2"])
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *sys.path])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     process = subprocess.Popen(
         [sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True
     )

@@ -1,7 +1,6 @@
 """What docs/results/figure3 says is what its runs say."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,9 @@ from heavystep.paper.reproduce import evaluate_claims
 from heavystep.sweeps.output_folder import runs_folder
 from heavystep.training.results import survey
 from heavystep.training.store import TrainingStore
+from tests.helpers.places import ROOT
 
-FOLDER = Path(__file__).parents[2] / "docs" / "results" / "figure3"
+FOLDER = ROOT / "docs" / "results" / "figure3"
 SEEDS = {"cifar10": {0, 1, 2}, "cifar100": {0}}
 
 
