@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from heavystep import SHBArmijo, SHBPolyak, rules
-from problems import PROBLEMS, index_sequence
+from tests.helpers.problems import PROBLEMS, index_sequence
 
 positive = st.floats(1e-6, 1e6)
 unit = st.floats(0.01, 0.99)

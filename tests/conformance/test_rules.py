@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import heavystep.simulation.numba_rules  # noqa: F401  (makes the rules callable from compiled code)
-from cases import ARMIJO_CASES, CAP_CASES, FINITE_CASES, POLYAK_CASES, REMEMBER_CASES
 from heavystep import rules
+from tests.helpers.cases import ARMIJO_CASES, CAP_CASES, FINITE_CASES, POLYAK_CASES, REMEMBER_CASES
 
 
 def plain(rule):

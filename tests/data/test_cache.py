@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from data_sets import assert_same, files_under
 from heavystep import files
 from heavystep.data import cache, load, read_libsvm
 from heavystep.data.cache import MAGIC, load_file, load_identified, pack, unpack
 from heavystep.data.compressed import text_digest
+from tests.helpers.data_sets import assert_same, files_under
 
 TEXT = b"1 1:0.1 3:2\n-1\n1 2:-0 3:1e-300\n"
 OTHER = b"1 1:0.2 3:2\n-1\n1 2:-0 3:1e-300\n"

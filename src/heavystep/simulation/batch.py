@@ -19,6 +19,7 @@ from heavystep.rules import (
     polyak_step,
 )
 from heavystep.schedules import PowerLaw
+from heavystep.simulation import numpy_rules as numpy_rules
 from heavystep.simulation.checks import (
     EPS,
     MAX_TRIALS,

@@ -9,6 +9,7 @@ from heavystep.rules import (
     polyak_step,
     skip_impossible,
 )
+from heavystep.simulation import numba_rules as numba_rules
 from heavystep.simulation.checks import EPS
 from heavystep.simulation.terms import implement, prepare_search, trial_loss
 
