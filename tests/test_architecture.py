@@ -27,7 +27,7 @@ LAYERS = {
     "data": {*BASE, "files", "sparse"},
     "rules": {"validation"},
     "schedules": {"validation"},
-    "records": BASE,
+    "records": {*BASE, "rules", "theory.rules"},
     "theory": {*BASE, "rules", "schedules", "documentation"},
     "problems": {*BASE, "sparse"},
     "certificates": {*BASE, "rules", "schedules", "theory", "problems", "records"},
