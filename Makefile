@@ -57,7 +57,7 @@ theory: $(SETUP)
 	$(BIN)/python docs/make_theory.py
 
 mutants: $(SETUP)
-	$(BIN)/python tests/mutants.py
+	$(BIN)/python -m tests.mutants
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

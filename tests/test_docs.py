@@ -4,16 +4,15 @@ import inspect
 import json
 import re
 import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from heavystep import theory
 from heavystep.theory.registry import RESULTS, find
-from theory_cases import LAWS
+from tests.helpers.places import ROOT
+from tests.helpers.theory_cases import LAWS
 
-ROOT = Path(__file__).parent.parent
 PAPER = ROOT.parent / "shared" / "paper"
 
 

@@ -1,7 +1,7 @@
 """Defects of related implementations, one test each, that must never become ours.
 
 Others have their test where they belong: resume and group overrides in
-``torch_contract/test_state.py`` and ``test_parameters.py``, NaN and zero steps that stick in
+``optim/test_state.py`` and ``test_parameters.py``, NaN and zero steps that stick in
 ``test_failure.py``, random streams and BatchNorm in ``test_replay.py``, momentum that is not
 heavy ball in ``conformance/test_optimizers.py``.
 """
@@ -13,9 +13,9 @@ from itertools import pairwise
 import pytest
 import torch
 
-from cases import OPTIMIZERS
 from heavystep import SLS, SHBArmijo, SHBPolyak
-from training import flat, loss_of, make_batches, make_net, take_step
+from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.training import flat, loss_of, make_batches, make_net, take_step
 
 CHANGED = {
     "lr": 0.3,

@@ -4,11 +4,12 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+from tests.helpers.places import ROOT
+
+README = (ROOT / "README.md").read_text()
 SHELL = [
     line
     for block in re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)

@@ -13,13 +13,13 @@ class SparseRows:
 
     Args:
         indptr: (n + 1,) int64, where each row begins; the last entry is the number of entries.
-        indices: (entries,) int32, the column of each entry, from 0.
+        indices: (entries,) int32, the column of each entry, from 0; no column twice in a row.
         values: (entries,) float64 or float32.
         dim: number of columns.
 
     Raises:
-        ValueError: the arrays do not belong together, or a column is out of range. Kernels read
-            the arrays without looking.
+        ValueError: the arrays do not belong together, or a column is out of range or comes twice
+            in a row. Kernels read the arrays without looking.
 
     >>> rows = SparseRows.from_dense([[0.0, 3.0, 4.0], [0.0, 0.0, 0.0]])
     >>> rows.n, rows.dim, rows.indices.tolist(), rows.norms().tolist()
@@ -47,6 +47,21 @@ class SparseRows:
         if entries and (self.indices.min() < 0 or self.indices.max() >= self.dim):
             found = f"{self.indices.min()} .. {self.indices.max()}"
             raise ValueError(f"indices must be in 0 .. {self.dim - 1}, got {found}")
+        self._refuse_repeated()
+
+    def _refuse_repeated(self) -> None:
+        ascends = self.indices[1:] > self.indices[:-1]
+        begins = self.indptr[(self.indptr > 0) & (self.indptr < len(self.indices))]
+        ascends[begins - 1] = True
+        if ascends.all():
+            return
+        row = self.row_of_entries()
+        order = np.lexsort((self.indices, row))
+        row, column = row[order], self.indices[order]
+        twice = np.flatnonzero((row[1:] == row[:-1]) & (column[1:] == column[:-1]))
+        if len(twice):
+            found = f"column {column[twice[0]]} twice in row {row[twice[0]]}"
+            raise ValueError(f"indices must differ within a row, got {found}: add the entries up")
 
     @classmethod
     def from_dense(cls, matrix: object) -> "SparseRows":

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import reference
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression
 from heavystep.schedules import PowerLaw
 from heavystep.simulation.batch import draw_samples, simulate
+from tests import reference
 
 RNG = np.random.default_rng(5)
 A = RNG.normal(size=(12, 3)) * [0.4, 1.0, 2.0]

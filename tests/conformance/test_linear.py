@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import linear_reference
 from heavystep.problems import LogisticRegression, SparseLogistic
 from heavystep.simulation.layout import terms_of
 from heavystep.simulation.method import Method
@@ -15,6 +14,7 @@ from heavystep.simulation.run import Run, trajectories
 from heavystep.simulation.softplus import softplus_and_slope, softplus_minus
 from heavystep.simulation.streams import index_stream
 from heavystep.sparse import SparseRows
+from tests.helpers import linear_reference
 
 RNG = np.random.default_rng(11)
 N, DIM, BATCH, STEPS = 150, 40, 16, 200

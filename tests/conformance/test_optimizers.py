@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-import reference
 from heavystep import SHB, SLS, SPS, Diminishing, SHBArmijo, SHBPolyak
-from problems import PROBLEMS, index_sequence
+from tests import reference
+from tests.helpers.problems import PROBLEMS, index_sequence
 
 STEPS = 400
 RULES = {

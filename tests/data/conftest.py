@@ -2,9 +2,9 @@
 
 import pytest
 
-from data_sets import TINY
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.cifar import CIFAR
+from tests.helpers.data_sets import TINY
 
 
 @pytest.fixture

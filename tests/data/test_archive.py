@@ -10,15 +10,15 @@ import tarfile
 import pytest
 from typer.testing import CliRunner
 
-import tiny_cifar
-from data_sets import TINY_TEXT, files_under
 from heavystep.cli.app import app
 from heavystep.data import archive, catalogue, cifar
 from heavystep.data.archive import fetch
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.cifar import CIFAR, folder_of
 from heavystep.data.web import SLACK
-from local_server import Handler, serving
+from tests.helpers import tiny_cifar
+from tests.helpers.data_sets import TINY_TEXT, files_under
+from tests.helpers.local_server import Handler, serving
 
 FOLDERS = {"cifar10": "cifar-10-batches-bin", "cifar100": "cifar-100-binary"}
 ENTRY, CONTENTS = tiny_cifar.tiny("cifar10")

@@ -3,14 +3,15 @@
 import bz2
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
-from data_sets import assert_same, files_under
 from heavystep import files
 from heavystep.data import cache, load, read_libsvm
-from heavystep.data.cache import load_file, load_identified, pack, unpack
+from heavystep.data.cache import MAGIC, load_file, load_identified, pack, unpack
 from heavystep.data.compressed import text_digest
+from tests.helpers.data_sets import assert_same, files_under
 
 TEXT = b"1 1:0.1 3:2\n-1\n1 2:-0 3:1e-300\n"
 OTHER = b"1 1:0.2 3:2\n-1\n1 2:-0 3:1e-300\n"
@@ -68,9 +69,7 @@ def test_columns_can_be_asked_for_with_a_kept_file(source):
 
 DAMAGES = {
     "cut": lambda content: content[:-1],
-    "empty": lambda content: b"",
     "longer": lambda content: content + b"\0",
-    "another kind": lambda content: b"x" * len(content),
     "number": lambda content: content[:-5] + bytes([content[-5] ^ 1]) + content[-4:],
     "columns": lambda content: content.replace(b'"dim": 3', b'"dim": 9'),
     "version": lambda content: content.replace(b"csr 1", b"csr 0"),
@@ -85,6 +84,75 @@ def test_a_damaged_file_is_parsed_anew_and_replaced(source, damage):
     kept_beside(source).write_bytes(damage(whole))
     assert_same(load_file(source), first)
     assert kept_beside(source).read_bytes() == whole
+
+
+FOREIGN = {
+    "matrix": b"%%MatrixMarket matrix coordinate real general\n",
+    "data set": TEXT,
+    "empty": b"",
+    "about ours": b"heavystep csr files are kept here\n",
+    "beginning as ours": MAGIC[:-3],
+}
+
+
+@pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
+def test_a_file_of_another_is_never_touched(source, home, content, monkeypatch):
+    beside = kept_beside(source)
+    beside.write_bytes(content)
+    os.utime(beside, (1, 1))
+    first = load_file(source)
+    assert_same(first, read_libsvm(source))
+    assert len(files_under(home / "data" / "parsed")) == 1
+    no_parsing(monkeypatch)
+    assert_same(load_file(source), first)
+    assert beside.read_bytes() == content
+    assert beside.stat().st_mtime == 1
+    assert files_under(source.parent) == ["a.bz2", "a.bz2.csr"]
+
+
+@pytest.mark.parametrize("target", ["nothing", "a file of ours"])
+def test_a_link_of_another_stays_a_link(source, home, target):
+    beside, elsewhere = kept_beside(source), source.with_name("elsewhere")
+    if target == "a file of ours":
+        load_file(source)
+        beside.rename(elsewhere)
+        source.write_bytes(OTHER)  # what the link leads to is out of date
+    before = elsewhere.read_bytes() if elsewhere.exists() else None
+    beside.symlink_to(elsewhere)
+    assert_same(load_file(source), read_libsvm(source))
+    assert beside.is_symlink()
+    assert (elsewhere.read_bytes() if elsewhere.exists() else None) == before
+
+
+def test_what_is_no_file_is_not_waited_for(source, home):
+    os.mkfifo(kept_beside(source))
+    assert_same(load_file(source), read_libsvm(source))
+    assert kept_beside(source).is_fifo()
+
+
+def test_a_file_that_cannot_be_looked_at_is_left_alone(source, home, monkeypatch):
+    kept_beside(source).write_bytes(b"private")
+
+    def refuse(path, *arguments, **named):
+        if path == kept_beside(source):
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **named)
+
+    opened = Path.open
+    monkeypatch.setattr(Path, "open", refuse)
+    load_file(source)
+    monkeypatch.undo()
+    assert kept_beside(source).read_bytes() == b"private"
+
+
+def test_the_cache_folder_replaces_what_is_damaged_from_its_first_byte(source, home, monkeypatch):
+    kept_beside(source).mkdir()
+    first = load_file(source)
+    (kept,) = (home / "data" / "parsed").iterdir()
+    kept.write_bytes(b"")
+    load_file(source)
+    no_parsing(monkeypatch)
+    assert_same(load_file(source), first)
 
 
 def test_any_wrong_byte_is_noticed(source):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-import data_sets
-from data_sets import TINY, TINY_TEXT
 from heavystep.data import binary_labels, load
 from heavystep.data.catalogue import CATALOGUE, data_set
 from heavystep.data.compressed import text_digest
 from heavystep.data.locate import data_folder, locate, missing_text, present
 from heavystep.data.verify import verify
+from tests.helpers import data_sets
+from tests.helpers.data_sets import TINY, TINY_TEXT
 
 HERE = [name for name in CATALOGUE if name != "real-sim"]
 LABELS = {

@@ -6,11 +6,10 @@ from io import BufferedReader
 import numpy as np
 import pytest
 
-import data_sets
-import tiny_cifar
 from heavystep.data import cifar, load_cifar
 from heavystep.data.cifar import CIFAR, folder_of, missing_text, present
-from tiny_cifar import LABEL_BYTES
+from tests.helpers import data_sets, tiny_cifar
+from tests.helpers.tiny_cifar import LABEL_BYTES
 
 NAMES = list(LABEL_BYTES)
 FILES = {

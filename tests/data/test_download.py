@@ -6,14 +6,14 @@ import socket
 import pytest
 from typer.testing import CliRunner
 
-from data_sets import TINY, TINY_TEXT, files_under
 from heavystep.cli.app import app
 from heavystep.data import catalogue, web
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.cifar import CIFAR
 from heavystep.data.download import fetch
 from heavystep.data.web import SLACK
-from local_server import Handler, serving
+from tests.helpers.data_sets import TINY, TINY_TEXT, files_under
+from tests.helpers.local_server import Handler, serving
 
 PACKED = bz2.compress(TINY_TEXT)
 MOST = TINY.text_bytes + TINY.n + SLACK

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_sets import assert_same, bits
 from heavystep.data import Labelled, binary_labels, libsvm, read_libsvm
 from heavystep.data.compressed import text_blocks
 from heavystep.data.libsvm import fast_rows, parse, slow_rows
+from tests.helpers.data_sets import assert_same, bits
 
 BOM = b"\xef\xbb\xbf"
 PACKERS = {"plain": bytes, "bz2": bz2.compress, "xz": lzma.compress, "gz": gzip.compress}

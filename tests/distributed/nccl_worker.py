@@ -6,8 +6,18 @@ import sys
 import torch
 from torch import distributed
 
-from training import make_batches, make_net
-from worker import OPTIONS, STEPS, make, noted_messages, processes, share, train, whole, wrapped
+from tests.distributed.worker import (
+    OPTIONS,
+    STEPS,
+    make,
+    noted_messages,
+    processes,
+    share,
+    train,
+    whole,
+    wrapped,
+)
+from tests.helpers.training import make_batches, make_net
 
 WAYS = ("ddp", "fsdp")
 

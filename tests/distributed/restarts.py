@@ -21,8 +21,8 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 
-from training import loss_of, make_batches, make_net
-from worker import STEPS, make, processes, share, whole, wrapped
+from tests.distributed.worker import STEPS, make, processes, share, whole, wrapped
+from tests.helpers.training import loss_of, make_batches, make_net
 
 BETWEEN_CHECKPOINTS = 2
 MOMENTS = {"after": 4, "evaluation": 5, "trial": 5, "save": 5}

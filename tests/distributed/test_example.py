@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from launch import torchrun
+from tests.helpers.launch import torchrun
+from tests.helpers.places import ROOT
 
 HERE = Path(__file__).parent
-EXAMPLE = HERE.parent.parent / "examples" / "train_ddp.py"
+EXAMPLE = ROOT / "examples" / "train_ddp.py"
 EPOCH = 23
 """Steps, and evaluations that rank 1 makes of Polyak's loss."""
 

@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-import nccl_worker
-import worker
-from launch import found_by
-from training import make_net
+from tests.distributed import nccl_worker, worker
+from tests.helpers.launch import found_by
+from tests.helpers.training import make_net
 
 GPUS = torch.cuda.device_count()
 pytestmark = pytest.mark.gpu

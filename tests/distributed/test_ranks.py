@@ -5,9 +5,9 @@ import torch
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 import heavystep
-import worker
-from launch import found_by
-from training import flat, loss_of, make_batches, make_net
+from tests.distributed import worker
+from tests.helpers.launch import found_by
+from tests.helpers.training import flat, loss_of, make_batches, make_net
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
 CASES = [

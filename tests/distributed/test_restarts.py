@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
-import restarts
-from launch import saved, torchrun
+from tests.distributed import restarts
+from tests.helpers.launch import saved, torchrun
 
 NAMES = ("SHBPolyak", "SHBArmijo")
 CASES = [

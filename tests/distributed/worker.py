@@ -19,7 +19,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import heavystep
-from training import loss_of, make_batches, make_net
+from tests.helpers.training import loss_of, make_batches, make_net
 
 STEPS = 8
 OPTIONS = {

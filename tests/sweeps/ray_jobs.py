@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy
 import threadpoolctl
 
-import tiny_cifar
 from heavystep.data.cifar import CIFAR
 from heavystep.sweeps.training import train_there
+from tests.helpers import tiny_cifar
 
 LATE = 1.5
 """Seconds that a job takes which nobody waits for."""

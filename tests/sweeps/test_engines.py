@@ -17,7 +17,7 @@ from heavystep.training import setup as training_setup
 from heavystep.training.runner import How, train_missing
 from heavystep.training.specification import Scale, TrainingRuns
 from heavystep.training.store import TrainingStore
-from told import Told
+from tests.helpers.told import Told
 
 
 class Seven:

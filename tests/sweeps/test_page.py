@@ -1,11 +1,12 @@
 """The page on sweeps does what it says."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
+from tests.helpers.places import ROOT
+
+PAGE = (ROOT / "docs" / "sweeps.md").read_text()
 
 
 def test_the_python_blocks_run(tmp_path, monkeypatch, capsys):

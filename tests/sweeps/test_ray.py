@@ -14,17 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-import ray_jobs
-import tiny_cifar
 from heavystep.cli.app import app
 from heavystep.data.cifar import CIFAR
 from heavystep.paper.figure1.definition import figure1
+from heavystep.sweeps import training as figure3_sweep
 from heavystep.sweeps.engines import Job, LocalEngine, Outcome
 from heavystep.sweeps.runner import complete
 from heavystep.sweeps.store import Store
 from heavystep.training import setup as training_setup
-from heavystep.training import sweep as figure3_sweep
-from told import Told
+from tests.helpers import tiny_cifar
+from tests.helpers.told import Told
+from tests.sweeps import ray_jobs
 
 ray = pytest.importorskip("ray")
 from ray._private.state import available_resources_per_node  # noqa: E402

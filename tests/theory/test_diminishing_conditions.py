@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 from heavystep import theory
 from heavystep.schedules import PowerLaw, Schedules, diminishing_conditions, exact
 from heavystep.theory.condition_on_c import TOLERANCE, c_condition, c_limit, smallest_K
 from heavystep.theory.diminishing_step_bounds import DiminishingSteps
 from heavystep.theory.schedule_assumption import check_schedules
-from theory_cases import LAWS, examples, log_uniform, schedules
+from tests import reference
+from tests.helpers.theory_cases import LAWS, examples, log_uniform, schedules
 
 
 def test_assumption_on_every_grid_of_tenths():

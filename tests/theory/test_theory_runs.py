@@ -5,12 +5,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import reference
 from heavystep import theory
 from heavystep.arrays import square
 from heavystep.schedules import Schedules
 from heavystep.simulation.batch import simulate
-from theory_cases import (
+from tests import reference
+from tests.helpers.theory_cases import (
     ANY,
     CONVEX,
     PATH_STEPS,

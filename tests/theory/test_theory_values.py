@@ -8,12 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 from heavystep import theory
 from heavystep.schedules import Schedules
 from heavystep.theory.advice import advice
 from heavystep.theory.registry import RESULTS, call
-from theory_cases import BROKEN, GOOD, OUT_OF_RANGE, examples, log_uniform, parameters
+from tests import reference
+from tests.helpers.theory_cases import BROKEN, GOOD, OUT_OF_RANGE, examples, log_uniform, parameters
 
 REDUCTIONS = [(r.id, reduction) for r in RESULTS for reduction in r.reductions]
 

@@ -1,7 +1,8 @@
 """Parsed files kept as checked binaries, because reading text is slow.
 
 ``a9a.bz2`` is kept in ``a9a.bz2.csr`` beside it. Where that folder must not or cannot be written
-to, it is kept under the user's cache folder, named after the hash of the source. What is kept
+to, or holds a file of that name that is not from here, it is kept under the user's cache folder,
+named after the hash of the source. What is kept
 counts only while everything matches: the source's bytes, the parser's own code, and the hash of
 the kept file itself. Otherwise the text is parsed anew. Failing to keep something is no error.
 
@@ -11,6 +12,7 @@ eight bytes, then indptr, labels, values and indices, little-endian.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -30,6 +32,8 @@ from heavystep.files import cache_home, hash_sources, write_atomically
 from heavystep.sparse import SparseRows
 
 MAGIC = b"heavystep csr 1\n"
+OURS = re.compile(rb"heavystep csr [0-9]+\n")
+"""How every version of such a file begins."""
 ENDING = ".csr"
 DIGEST, LENGTH = 32, 8
 SOURCES = ("data/libsvm.py", "data/compressed.py", "data/cache.py", "sparse.py")
@@ -105,7 +109,7 @@ def places(path: Path, source: str) -> Iterator[Path]:
 
 
 def _kept(path: Path, source: str) -> Loaded | None:
-    for place in places(path, source):
+    for place in filter(_is_ours, places(path, source)):
         with suppress(OSError, ValueError, KeyError, TypeError):
             return unpack(bytearray(place.read_bytes()), source)
     return None
@@ -115,8 +119,25 @@ def _keep(path: Path, source: str, loaded: Loaded) -> None:
     content = pack(loaded, source)
     for place in filter(lambda place: may_write(place.parent), places(path, source)):
         with suppress(OSError):
+            # In the cache folder nobody else uses a name of 64 digits.
+            if place.parent == path.parent and not _may_replace(place):
+                continue
             write_atomically(place, lambda temporary: temporary.write_bytes(content))
             return
+
+
+def _may_replace(place: Path) -> bool:
+    """Whether a place is free or holds a file from here; a link is somebody's own."""
+    return not place.is_symlink() and (not place.exists() or _is_ours(place))
+
+
+def _is_ours(place: Path) -> bool:
+    """Whether a file begins as those that are kept; a pipe, say, is not even opened."""
+    with suppress(OSError):
+        if place.is_file():
+            with place.open("rb") as file:
+                return OURS.match(file.read(len(MAGIC) + 8)) is not None
+    return False
 
 
 def _arrays(n: int, entries: int) -> list[tuple[str, str, int]]:

@@ -7,7 +7,7 @@ from transformers import Trainer
 
 from heavystep.integrations.accelerate import hand_over
 from heavystep.integrations.wrapped import heavy_ball, line_search
-from heavystep.optim import SHBArmijo
+from heavystep.optim import RuleOptimizer
 
 
 class HandOverTrainer(Trainer):
@@ -27,8 +27,9 @@ class HandOverTrainer(Trainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._begins_anew = True
-        chosen, _ = self.optimizer_cls_and_kwargs or (None, None)
-        if isinstance(chosen, type) and issubclass(chosen, SHBArmijo):
+        chosen: Any = (self.optimizer_cls_and_kwargs or (None, None))[0]
+        ours = isinstance(chosen, type) and issubclass(chosen, RuleOptimizer)
+        if ours and chosen.method.rule.searches:
             raise _no_line_search(chosen)
         if line_search(self.optimizer) is not None:
             raise _no_line_search(type(self.optimizer))

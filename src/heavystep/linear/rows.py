@@ -9,13 +9,20 @@ from heavystep.sparse import SparseRows
 
 
 def sparse_rows(matrix: Any) -> SparseRows:
-    """Rows of a dense array or a CSR matrix; the entries are not copied.
+    """Rows of a dense array or a CSR matrix; the entries are not copied, unless some add up.
 
     >>> sparse_rows(np.array([[1.0, 2.0], [0.0, 3.0]])).indices.tolist()
     [0, 1, 0, 1]
     """
     n, dim = matrix.shape
     if scipy.sparse.issparse(matrix):
+        entries = (matrix.data, matrix.indices, matrix.indptr)
+        # Made anew, because what a matrix says of its order may be out of date.
+        matrix = scipy.sparse.csr_array(entries, shape=matrix.shape)
+        matrix.check_format(full_check=True)  # what follows reads the arrays without looking
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()  # the user's entries stay as they are
+            matrix.sum_duplicates()
         indptr, indices, values = matrix.indptr, matrix.indices, matrix.data
     else:
         # All entries, zeros too: finding them costs more than it saves.

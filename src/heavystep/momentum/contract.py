@@ -33,6 +33,6 @@ class Form:
     move: Callable[[Any, Any, Any, Any], tuple[Any, Any]]
     """From (buffer, gradient, step, momentum) to (motion of the parameter, new buffer)."""
     direction: Callable[[Any, Any, Any], Any] = along_gradient
-    """From (buffer, gradient, momentum) to what the step size multiplies, for rules that read it."""
+    """From (buffer, gradient, momentum) to what the step size multiplies."""
     version: int = 1
     """To be raised when the same numbers go in and others come out; part of the key of runs."""

@@ -1,50 +1,54 @@
-"""One text for each constructor argument, so that no argument is described twice."""
+"""What ``step()`` may be called with."""
 
-from collections.abc import Callable
-from inspect import cleandoc
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any
 
-from heavystep.documentation import args_section
+from heavystep.optim.closures.closure import Closure
 
-T = TypeVar("T", bound=type)
-
-_TEXTS = {
-    "params": "parameters to optimize, or dicts that define parameter groups.",
-    "lr": "outer multiplier eta of the step, >= 0 (default 1.0). Any torch LR scheduler "
-    "drives it; it need not be tuned. May differ by group.",
-    "momentum": "heavy-ball momentum beta, in [0, 1).",
-    "max_step": "largest step gamma_max before the multiplier, > 0.",
-    "decrease_factor": "factor omega between trial steps, in (0, 1).",
-    "lower_bound": "lower bound l of the sampled loss; cross-entropy and squared losses "
-    "have 0. ``step(..., lower_bound=)`` overrides it for one batch.",
-    "scaling": '"theory", "practical" or "plain": the factor kappa above.',
-    "steps_per_epoch": "n_b of the smooth reset, >= 1; None turns the reset off. Default: "
-    "500 with practical scaling, None otherwise. The number of batches in an epoch is right.",
-    "growth": "how much the step may grow over n_b steps, >= 1.",
-    "max_trials": "trial losses after which a search gives up, >= 1.",
-    "weight_decay": "decay lambda, >= 0. May differ by group.",
-    "decay": '"decoupled": parameters are multiplied by 1 - gamma_k * lambda and the rule '
-    'sees the data loss alone; "objective": (lambda/2) ||theta||^2 is part of the loss, '
-    "of the gradient and of trial losses.",
-    "buffers": "buffers that a forward pass changes in place, such as BatchNorm statistics: pass "
-    "``model.buffers()``, or ``model.buffers`` if the model changes device or format later. They "
-    "change once a step, however many trials are made, and not at all if the batch is refused.",
-    "loss_eps": "relative rounding error of the loss, in [0, 1); trial losses are compared with a "
-    "tolerance of four times that. None takes the coarsest format in sight: parameters, loss and "
-    "an autocast around ``step``. An autocast inside the closure cannot be seen: give 2**-7 for "
-    "bfloat16.",
-    "process_group": "the processes that train one model together: their losses are averaged and "
-    "all take the same step. None: all of torch.distributed, if it is initialised.",
-    "foreach": "multi-tensor kernels (None or True), or one tensor after another (False).",
-}
+if TYPE_CHECKING:
+    from heavystep.optim.optimizer import RuleOptimizer
 
 
-def documented(*names: str, **overrides: str) -> Callable[[T], T]:
-    """Append the ``Args`` section for the named arguments to a class docstring."""
+def check_arguments(
+    optimizer: "RuleOptimizer",
+    closure: Closure | None,
+    loss: Any,
+    lower_bound: Any,
+    *,
+    handed_over: bool,
+) -> None:
+    """Refuse a call of ``step`` from which the rule does not learn, once, what it reads.
 
-    def decorate(cls: T) -> T:
-        section = args_section(names, _TEXTS | overrides)
-        cls.__doc__ = f"{cleandoc(cls.__doc__ or '')}\n\n{section}\n"
-        return cls
+    Args:
+        optimizer: whose step is called.
+        closure: an argument of ``step``.
+        loss: an argument of ``step``.
+        lower_bound: an argument of ``step``.
+        handed_over: whether a loss was handed over before.
+    """
+    rule, name = optimizer.method.rule, type(optimizer).__name__
+    if lower_bound is not None and "lower_bound" not in rule.reads:
+        raise TypeError(f"lower_bound means nothing to {name}, whose step does not use it")
+    if rule.searches and closure is None:
+        raise needs_closure(optimizer)
+    if "loss" in rule.reads and closure is None and loss is None and not handed_over:
+        raise ValueError(
+            f"{name}.step() needs the loss: call step(loss=loss) after loss.backward(), or "
+            "step(closure), or where a framework calls step(), hand_over(loss) before (see "
+            "heavystep.integrations)"
+        )
+    if loss is not None and handed_over:
+        raise ValueError("step() takes loss= or what was handed over, not both")
+    if closure is not None and loss is not None:
+        raise ValueError("step() takes a closure or loss=, not both")
+    if closure is not None and not callable(closure):
+        raise TypeError(
+            f"closure must be callable, got {closure!r}: pass the loss as step(loss=loss)"
+        )
 
-    return decorate
+
+def needs_closure(optimizer: "RuleOptimizer") -> TypeError:
+    """The refusal of a single loss, where several are wanted."""
+    return TypeError(
+        f"{type(optimizer).__name__} evaluates the loss at trial points and needs "
+        "step(closure); SHBPolyak works with step(loss=loss) and hand_over(loss)"
+    )

@@ -21,8 +21,8 @@ class Ranks:
         group: of torch.distributed; None: all processes.
 
     Raises:
-        TypeError: it is none.
-        ValueError: this process does not belong to it.
+        TypeError: ``group`` is not a process group.
+        ValueError: this process does not belong to the group.
     """
 
     def __init__(self, group: Any = None) -> None:
@@ -36,7 +36,7 @@ class Ranks:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of processes."""
         if not (distributed.is_available() and distributed.is_initialized()):
             return 1
         return distributed.get_world_size(self._group)
@@ -69,6 +69,28 @@ class Ranks:
         for copies, some in held.items():
             part = squared_norm(some, dtype, foreach)
             total = total + (part if copies == 1.0 else part / copies)
+        return total
+
+    def inner_share(
+        self,
+        left: Iterable[Tensor],
+        right: Iterable[Tensor],
+        cut_as: Iterable[Tensor],
+        dtype: torch.dtype,
+    ) -> Tensor | float:
+        """The part of a process in an inner product: their sum over processes is the product.
+
+        Args:
+            left: what this process holds of one vector.
+            right: what it holds of the other, or the tensors themselves.
+            cut_as: tensors that are cut as the vectors are.
+            dtype: in which products are added.
+        """
+        total: Tensor | float = 0.0
+        count = self.count
+        for x, y, whole_tensor in zip(left, right, cut_as, strict=True):
+            part = (local(x).to(dtype) * local(y).to(dtype)).sum()
+            total = total + part / (count / shards(whole_tensor))
         return total
 
 

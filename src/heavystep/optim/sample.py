@@ -1,13 +1,14 @@
-"""What a step works with: the batch as a rule sees it, and what the rule decided."""
+"""The batch as a rule sees it: loss, norms and bounds over all parameter groups and processes."""
 
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from heavystep.optim.closures.trials import TrialPoints
-from heavystep.optim.options import Group
-from heavystep.optim.ranks import local
+from heavystep.optim.groups import Group
+from heavystep.optim.ranks import Ranks, local, whole
+from heavystep.optim.shapes import check_shapes
+from heavystep.optim.torch_primitives import as_scalar
 
 
 class Active(NamedTuple):
@@ -28,16 +29,48 @@ class Active(NamedTuple):
         return [local(grad) for grad in self.grads]
 
 
+def active_of(
+    group: Group, owner: str, buffer: str, state: dict[Any, Any], groups: list[Group]
+) -> Active:
+    """The parameters of a group that have a gradient; weight decay in the objective is part of it.
+
+    Args:
+        group: the group.
+        owner: the optimizer's name, for messages.
+        buffer: what its momentum form calls the state of a parameter.
+        state: of all parameters.
+        groups: all groups, for messages.
+    """
+    params: list[Tensor] = []
+    grads: list[Tensor] = []
+    for param in group["params"]:
+        grad = param.grad
+        if grad is None or not param.requires_grad:
+            continue
+        if grad.layout != torch.strided:
+            raise TypeError(
+                f"{owner} does not support sparse gradients, got layout {grad.layout}: use dense "
+                "embeddings (sparse=False)"
+            )
+        params.append(param)
+        grads.append(grad)
+    check_shapes(buffer, params, grads, state, groups)
+    if group["decay"] == "objective" and group["weight_decay"] and params:
+        grads = list(torch._foreach_add(grads, params, alpha=group["weight_decay"]))
+    return Active(group, params, grads)
+
+
 class Sample(NamedTuple):
-    """Loss and gradient of one batch, as the rule sees them."""
+    """Loss and gradient of one batch."""
 
     groups: list[Active]
     loss: Tensor | None
     grad_sqnorm: Tensor
+    direction_sqnorm: Any
+    """0 unless the rule reads it; likewise ``slope``."""
+    slope: Any
     loss_dtype: torch.dtype
     """The format in which the loss was handed over."""
-    trials: TrialPoints | None = None
-    """Where the loss can be evaluated again, for rules that search."""
 
     @property
     def params(self) -> list[Tensor]:
@@ -49,16 +82,74 @@ class Sample(NamedTuple):
         """Their gradients, in the same order."""
         return [slope for active in self.groups for slope in active.slopes]
 
+    def coarsest_eps(self) -> float:
+        """Machine epsilon of the coarsest format that the loss is known to pass through."""
+        formats = {param.dtype for param in self.params} | {self.loss_dtype}
+        kind = self.grad_sqnorm.device.type
+        if torch.is_autocast_enabled(kind):
+            formats.add(torch.get_autocast_dtype(kind))
+        return max(torch.finfo(dtype).eps for dtype in formats)
 
-class Decision(NamedTuple):
-    """What a rule decided and on what: 0-dim tensors, or numbers where the host decided.
 
-    The fields are those of :class:`StepInfo`; ``base_step`` counts only if accepted.
+class Measure:
+    """How losses and norms become 0-dim tensors: their format, their place, the processes.
+
+    Args:
+        ranks: the processes that take a step together.
+        params: all parameters.
+        foreach: whether multi-tensor kernels may be used.
     """
 
-    base_step: Any
-    accepted: Any
-    capped: Any
-    loss: Any
-    grad_sqnorm: Any
-    trials: int = 0
+    def __init__(self, ranks: Ranks, params: list[Tensor], foreach: bool) -> None:
+        wide = any(param.dtype == torch.float64 for param in params)
+        self.dtype = torch.float64 if wide else torch.float32
+        self.device = params[0].device if params else torch.device("cpu")
+        self._ranks, self._foreach = ranks, foreach
+
+    def scalar(self, value: Any) -> Tensor:
+        """A number, or a tensor with one element, in this format and place."""
+        return as_scalar(value, self.dtype, self.device)
+
+    def sample(
+        self, groups: list[Active], loss: Any, directions: list[Tensor] | None = None
+    ) -> Sample:
+        """What the rule sees of a batch: one message between processes.
+
+        Args:
+            groups: all groups.
+            loss: of the batch; None if none was given.
+            directions: of the momentum form, in the order of the gradients, if the rule reads them.
+        """
+        grads = [grad for active in groups for grad in active.grads]
+        parts = [self.scalar(self._ranks.sqnorm_share(grads, self.dtype, self._foreach))]
+        if loss is not None:
+            parts.append(self.objective_share(loss, groups))
+        if directions is not None:
+            parts += [
+                self.scalar(self._ranks.inner_share(directions, directions, grads, self.dtype)),
+                self.scalar(self._ranks.inner_share(directions, grads, grads, self.dtype)),
+            ]
+        sqnorm, *others = self._ranks.total(*parts)
+        value = others.pop(0) if loss is not None else None
+        direction_sqnorm, slope = others or (0.0, 0.0)
+        has_format = isinstance(loss, Tensor) and loss.is_floating_point()
+        loss_dtype = loss.dtype if has_format and grads else self.dtype
+        return Sample(groups, value, sqnorm, direction_sqnorm, slope, loss_dtype)
+
+    def objective_share(self, loss: Any, groups: list[Active]) -> Tensor:
+        """What this process adds to the objective: its part of the mean loss and of the decay."""
+        return self._ranks.share(self.scalar(whole(loss))) + self._decay_term(groups)
+
+    def objective(self, share: Tensor) -> Tensor:
+        """The objective, from the shares of all processes."""
+        (total,) = self._ranks.total(share)
+        return total
+
+    def _decay_term(self, groups: list[Active]) -> Tensor | float:
+        """This process's part of (lambda/2) ||theta||^2, at the present parameters."""
+        total: Tensor | float = 0.0
+        for group, params, _ in groups:
+            if params and group["decay"] == "objective" and group["weight_decay"]:
+                sqnorm = self._ranks.sqnorm_share(params, self.dtype, self._foreach)
+                total = total + 0.5 * group["weight_decay"] * sqnorm
+        return total

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from heavystep import validation
-from heavystep.optim.armijo import Buffers, checked_buffers
 from heavystep.optim.closures.closure import Closure, evaluate_with_gradients
 from heavystep.optim.closures.handed_over import HandedOver
 from heavystep.optim.closures.replay import Replay
+from heavystep.optim.closures.trials import Buffers, checked_buffers
 from heavystep.optim.vectors import squared_norm
 
 FORMATS = (torch.float32, torch.float64)

@@ -1,15 +1,18 @@
-"""Work on whole parameter vectors: squared norm and heavy-ball update.
+"""Work on whole parameter vectors: squared norm and the update of a momentum form.
 
-The update has one definition, :func:`_moved`, for one tensor. Multi-tensor kernels replace
-it where they compute the same and are faster. Nothing here reads a device value on the host.
+The update has one definition, the ``move`` of the form, for one tensor. For heavy ball
+multi-tensor kernels replace it where they compute the same and are faster. Nothing here reads a
+device value on the host.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch._utils import _flatten_dense_tensors as flatten
 
+from heavystep.momentum import HEAVY_BALL, Form
 from heavystep.optim.torch_primitives import as_scalar
 
 HALF = (torch.float16, torch.bfloat16)
@@ -59,44 +62,45 @@ def indices_by_dtype(tensors: list[Tensor]) -> list[list[int]]:
 
 
 class Update(NamedTuple):
-    """One heavy-ball update: d <- momentum * d - step * g, theta <- shrink * theta + d."""
+    """One step of a momentum form: theta <- shrink * theta + motion."""
 
+    form: Form
     step: Tensor | float
     momentum: float
     shrink: Tensor | float | None
-    """The factor of decoupled weight decay, which is not part of the displacement d."""
+    """The factor of decoupled weight decay, which is not part of the motion."""
     accepted: Tensor
     """Where false nothing changes, whatever the gradients hold."""
 
 
 def _moved(
-    param: Tensor, grad: Tensor, displacement: Tensor | None, update: Update
+    param: Tensor, grad: Tensor, buffer: Tensor | None, update: Update
 ) -> tuple[Tensor, Tensor | None]:
-    """New parameter and displacement: the definition of the update."""
+    """New parameter and buffer: the definition of the update."""
     dtype = state_dtype(param.dtype)
     theta = param.to(dtype)
-    motion = -update.step * grad.to(dtype)
-    if displacement is not None:
-        motion = update.momentum * displacement + motion
+    past = 0.0 if buffer is None else buffer
+    motion, new_buffer = update.form.move(past, grad.to(dtype), update.step, update.momentum)
     origin = theta if update.shrink is None else update.shrink * theta
     new_param = torch.where(update.accepted, origin + motion, theta)
-    if displacement is None:
+    if buffer is None:
         return new_param, None
-    return new_param, torch.where(update.accepted, motion, displacement)
+    return new_param, torch.where(update.accepted, new_buffer, buffer)
 
 
-def heavy_ball(
+def move(
     params: list[Tensor],
     grads: list[Tensor],
-    displacements: list[Tensor] | None,
+    buffers: list[Tensor] | None,
     update: Update,
     foreach: bool,
 ) -> None:
-    """Apply ``update`` in place; displacements None stand for zeros that need not be kept."""
-    if not foreach or torch.compiler.is_compiling():  # the compiler fuses by itself
-        _one_by_one(params, grads, displacements, update)
+    """Apply ``update`` in place; buffers None stand for zeros that need not be kept."""
+    several = _FUSED.get(update.form)
+    if several is None or not foreach or torch.compiler.is_compiling():  # which fuses by itself
+        _one_by_one(params, grads, buffers, update)
         return
-    moving = displacements or grads
+    moving = buffers or grads
     for indices in indices_by_dtype(params):
         fused: list[int] = []
         others: list[int] = []
@@ -104,31 +108,31 @@ def heavy_ball(
         for i in indices:
             walkable = has_kernel and _walkable(params[i], grads[i], moving[i])
             (fused if walkable else others).append(i)
-        for several, some in ((_fused, fused), (_one_by_one, others)):
+        for kernel, some in ((several, fused), (_one_by_one, others)):
             if some:
-                several(
+                kernel(
                     [params[i] for i in some],
                     [grads[i] for i in some],
-                    [displacements[i] for i in some] if displacements else None,
+                    [buffers[i] for i in some] if buffers else None,
                     update,
                 )
 
 
 def _one_by_one(
-    params: list[Tensor], grads: list[Tensor], displacements: list[Tensor] | None, update: Update
+    params: list[Tensor], grads: list[Tensor], buffers: list[Tensor] | None, update: Update
 ) -> None:
     for index, (param, grad) in enumerate(zip(params, grads, strict=True)):
-        displacement = displacements[index] if displacements else None
-        new_param, new_displacement = _moved(param, grad, displacement, update)
+        buffer = buffers[index] if buffers else None
+        new_param, new_buffer = _moved(param, grad, buffer, update)
         param.copy_(new_param)
-        if displacement is not None and new_displacement is not None:
-            displacement.copy_(new_displacement)
+        if buffer is not None and new_buffer is not None:
+            buffer.copy_(new_buffer)
 
 
-def _fused(
+def _fused_heavy_ball(
     params: list[Tensor], grads: list[Tensor], displacements: list[Tensor] | None, update: Update
 ) -> None:
-    """The update on torch's fused SGD kernel, which does nothing where ``refused`` is 1.
+    """Heavy ball on torch's fused SGD kernel, which does nothing where ``refused`` is 1.
 
     A product with a mask would not do: it turns an infinite or NaN gradient into NaN.
     """
@@ -156,6 +160,10 @@ def _fused(
         torch._foreach_addcmul_(params, displacements, mask)
     else:
         _sgd(params, displacements, [], -1.0, refused)
+
+
+_FUSED: dict[Form, Callable[..., None]] = {HEAVY_BALL: _fused_heavy_ball}
+"""Momentum forms that have a kernel for many tensors."""
 
 
 def _sgd(
@@ -195,6 +203,8 @@ def _walkable(param: Tensor, grad: Tensor, displacement: Tensor) -> bool:
     if grad.dtype != param.dtype:
         return False
     if param.is_contiguous():
-        return grad.is_contiguous() and displacement.is_contiguous()
+        same_length = grad.numel() == displacement.numel() == param.numel()
+        return same_length and grad.is_contiguous() and displacement.is_contiguous()
     dense = param.dim() == 4 and param.is_contiguous(memory_format=torch.channels_last)
-    return dense and grad.stride() == displacement.stride() == param.stride()
+    same_shape = grad.shape == displacement.shape == param.shape
+    return dense and same_shape and grad.stride() == displacement.stride() == param.stride()

@@ -1,4 +1,4 @@
-"""Step-size rules: the scalar mathematics, one file a rule, each formula once for every back end."""
+"""Step-size rules, one file each: scalar formulas that every back end runs."""
 
 from heavystep.rules.armijo import ARMIJO
 from heavystep.rules.contract import REQUIRED, Option, Rule, Search, Seen, Whole

@@ -1,9 +1,9 @@
 """What a rule is: its options, its memory and its formulas, all in one file of this package.
 
-A rule chooses one number a step, the step size before the outer multiplier ``lr``. Its formulas are
-pure functions of numbers, written with arithmetic, comparisons and
-:mod:`heavystep.rules.primitives`; the drivers call them on Python floats, on 0-dim tensors that stay
-on their device, on numpy arrays (an entry a run) and inside numba kernels::
+A rule chooses one number a step, the step size before the outer multiplier ``lr``. Its formulas
+are pure functions of numbers, written with arithmetic, comparisons and
+:mod:`heavystep.rules.primitives`; the drivers call them on Python floats, on 0-dim tensors that
+stay on their device, on numpy arrays (an entry a run) and inside numba kernels::
 
     search = start(constants, memory, seen)
     while search.active:                       # line searches only
@@ -56,8 +56,10 @@ class Option:
         """
         if value is None and self.optional:
             return
-        symbols = validation.SYMBOLS | ({self.name: self.symbol} if self.symbol else {})
         if isinstance(self.allowed, validation.Interval):
+            if type(value) is float and value in self.allowed:  # at every step, for every option
+                return
+            symbols = validation.SYMBOLS | ({self.name: self.symbol} if self.symbol else {})
             validation.real(self.name, value, self.allowed, symbols)
         elif isinstance(self.allowed, Whole):
             validation.integer(self.name, value, self.allowed.least)
@@ -121,9 +123,9 @@ def as_given(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A step-size rule. Make one at the end of its file; :mod:`heavystep.methods` gives it a name.
+    r"""A step-size rule. Make one at the end of its file; :mod:`heavystep.methods` gives it a name.
 
-    >>> half = Rule("half", r"\\gamma_k = 1/2", "a constant", options=(),
+    >>> half = Rule("half", r"\gamma_k = 1/2", "a constant", options=(),
     ...             start=lambda constants, memory, seen: Search(0.5, True, False))
     >>> half.start(half.Constants(), half.Memory(), Seen()).step
     0.5

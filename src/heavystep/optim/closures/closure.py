@@ -9,6 +9,7 @@ from torch import Tensor
 
 from heavystep.optim.closures.handed_over import HandedOver
 from heavystep.optim.ranks import local
+from heavystep.optim.speaking import warn_caller
 
 Closure = Callable[[], Any]
 
@@ -40,7 +41,7 @@ class GradientWatch:
         )
         self._witness = next(askable, None)
         self.leftover: Tensor | None = None
-        """The sum over a gradient that was there, signs left out, if it was to ``weigh`` it."""
+        """The sum of the absolute values of a gradient that was there; None unless ``weigh``."""
         if weigh and self._witness is not None:
             grad = self._params[self._witness].grad
             assert grad is not None
@@ -113,6 +114,22 @@ class Evaluated(NamedTuple):
     """Whether the loss is that of the last part of an accumulated gradient, or seems to be."""
     leftover: Tensor | None = None
     """How large the earlier parts are, if that was asked for; 0 if there are none."""
+
+    def tell_of_earlier_parts(self) -> None:
+        """A closure added to gradients that were there, which may be zero if nobody looked.
+
+        Raises:
+            ValueError: they were weighed, and are not zero.
+        """
+        text = (
+            "the closure added to gradients that were there, and its loss does not belong to all "
+            "of them: call zero_grad() in it, or hand_over() every loss (in Lightning: "
+            "callbacks=[HandOverLoss()] of heavystep.integrations.lightning)"
+        )
+        if self.leftover is None:
+            warn_caller(text)
+        elif self.leftover.item() != 0.0:
+            raise ValueError(text)
 
 
 def evaluate_with_gradients(

@@ -11,6 +11,9 @@ from heavystep.optim.closures.closure import Closure, checked_loss
 from heavystep.optim.closures.replay import Replay, put_back
 from heavystep.optim.ranks import forget_gathered
 
+Buffers = Iterable[Tensor] | Callable[[], Iterable[Tensor]]
+"""Buffers that a forward pass changes, or a function that gives them."""
+
 
 class ParameterCopies:
     """Memory for one copy of each parameter, kept from step to step."""
@@ -109,3 +112,29 @@ class TrialPoints:
         for param, grad in zip(self._owned, self._gradients, strict=True):
             param.grad = grad
         self._replay.finish()
+
+
+class _Listed:
+    """Buffers given as a list, behind the same call as ``model.buffers``."""
+
+    def __init__(self, buffers: Iterable[Tensor]) -> None:
+        self.buffers = list(buffers)
+
+    def __call__(self) -> Iterable[Tensor]:
+        return self.buffers
+
+
+def checked_buffers(buffers: Buffers | None) -> Callable[[], Iterable[Tensor]]:
+    """What gives the buffers anew at each step, or a refusal of what are none."""
+    if callable(buffers) and not isinstance(buffers, torch.nn.Module):
+        return buffers
+    if isinstance(buffers, (torch.nn.Module, Tensor)) or not isinstance(buffers, Iterable | None):
+        raise TypeError(
+            f"buffers must be an iterable of tensors or a function that returns one, got "
+            f"{type(buffers).__name__}: pass model.buffers()"
+        )
+    listed = _Listed(buffers or ())
+    for buffer in listed():
+        if not isinstance(buffer, Tensor):
+            raise TypeError(f"buffers must hold tensors, got {buffer!r}: pass model.buffers()")
+    return listed

@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from heavystep import validation
-from heavystep.optim.base import HeavyBall
 from heavystep.optim.closures.closure import Closure
 from heavystep.optim.graphs.parts import Action, nothing, step_of
+from heavystep.optim.optimizer import RuleOptimizer
 
 
 class CapturedStep:
@@ -80,7 +80,7 @@ class CapturedStep:
             if the optimizer is a line search.
         """
         self._refuse_hooks()
-        if isinstance(self._optimizer, HeavyBall) and self._optimizer._ranks.count > 1:
+        if isinstance(self._optimizer, RuleOptimizer) and self._optimizer._ranks.count > 1:
             raise ValueError(
                 "a CapturedStep is for one process, and there are several: call the optimizer's "
                 "step, or give it a process_group of this process alone"
@@ -158,11 +158,13 @@ class _Constants:
     def __init__(self, optimizer: Optimizer) -> None:
         self._numbers: list[Any] = [optimizer.param_groups[0]["params"][0].data_ptr()]
         self._tensors: list[Tensor] = []
+        # What a rule on the host remembers changes at every step and is in no graph.
+        memory = optimizer.method.rule.memory if isinstance(optimizer, RuleOptimizer) else {}
         for group in optimizer.param_groups:
             for name, value in group.items():
                 if isinstance(value, Tensor) and value.is_cuda:
                     self._tensors.append(value)
-                elif name not in ("params", "last_step"):  # the second is a line search's memory
+                elif name != "params" and name not in memory:
                     self._numbers.append(value.item() if isinstance(value, Tensor) else value)
 
     def equals(self, other: "_Constants") -> bool:

@@ -1,23 +1,27 @@
 """The parts of a training step that can be recorded, and the host's work between them."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from heavystep.optim.armijo import SHBArmijo
-from heavystep.optim.base import HeavyBall
+from heavystep.momentum import HEAVY_BALL
 from heavystep.optim.closures.closure import Closure, checked_loss
 from heavystep.optim.closures.replay import RandomStreams, put_back
-from heavystep.optim.sample import Decision, Sample
-from heavystep.optim.torch_primitives import as_scalar
-from heavystep.optim.vectors import Update, heavy_ball
-from heavystep.rules import armijo_start
+from heavystep.optim.deciding import Decision, HostRule, host_numbers
+from heavystep.optim.optimizer import RuleOptimizer
+from heavystep.optim.sample import Sample
+from heavystep.optim.vectors import Update, move
+from heavystep.rules import Seen
 
 Action = Callable[[], object]
 """Work on tensors that stay in place, to be done again and again."""
+
+ANY_BATCH = Seen(loss=1.0, lower_bound=-inf, grad_sqnorm=1.0)
+"""For a rule whose first trial is the same for every batch."""
 
 
 def nothing() -> None:
@@ -53,7 +57,7 @@ class Step(Protocol):
 
 def step_of(optimizer: Optimizer, closure: Closure, prepare: Action, report: Action) -> Step:
     """The training step that a :class:`CapturedStep` takes with an optimizer."""
-    if isinstance(optimizer, SHBArmijo):
+    if isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches:
         return Searched(optimizer, closure, prepare, report)
     return Whole(optimizer, closure, prepare, report)
 
@@ -81,7 +85,7 @@ class Whole:
     def _once(self) -> None:
         self._prepare()
         loss = _evaluated(self._optimizer, self._closure)
-        if isinstance(self._optimizer, HeavyBall):
+        if isinstance(self._optimizer, RuleOptimizer):
             self._optimizer.step(loss=loss)
         else:
             self._optimizer.step()
@@ -92,17 +96,18 @@ class Whole:
 class Searched:
     """A step with a line search: the host reads losses and decides, the device does the rest.
 
-    The first trial is asked for together with the gradient, since its step is known beforehand: one
-    wait less, for a forward in vain at the few steps whose first trial cannot succeed.
+    If the rule foresees its first trial, that is asked for together with the gradient: one wait
+    less, for a forward in vain at the few steps whose first trial cannot succeed.
     """
 
     def __init__(
-        self, optimizer: SHBArmijo, closure: Closure, prepare: Action, report: Action
+        self, optimizer: RuleOptimizer, closure: Closure, prepare: Action, report: Action
     ) -> None:
         self._optimizer, self._closure = optimizer, closure
         self._report = report
-        dtype, device = optimizer._scalar_format()
-        self._trial, self._step = (torch.zeros((), dtype=dtype, device=device) for _ in range(2))
+        self._measure = optimizer._measure()
+        device = self._measure.device
+        self._trial, self._step = self._measure.scalar(0.0), self._measure.scalar(0.0)
         self._yes = torch.ones((), dtype=torch.bool, device=device)
         self._buffers = list(optimizer._buffers())
         self._before = [buffer.detach().clone() for buffer in self._buffers]
@@ -117,8 +122,10 @@ class Searched:
             self.parts = (self._prepare, *self.parts)
         self._sample: Any = None
         self._origin: list[Tensor] = []
+        self._facts: Any = None
+        """The loss as the closure returned it, and what the rule sees of the batch."""
         self._numbers: Any = None
-        self._loss: Any = None
+        """The trial loss and the facts, to be read at once."""
         self._returned = 0.0
 
     def take(self) -> float:
@@ -149,26 +156,31 @@ class Searched:
     def settle(self) -> None:
         """Displacements, which are not there if the host refused every batch so far."""
         for active in self._sample.groups:
-            self._optimizer._displacements(active)
+            self._optimizer._momentum_buffers(active)
 
     def _searched(self, sample: Sample, streams: list[Tensor]) -> Decision:
-        def read(trial: float) -> list[float]:
+        def tried(trial: float) -> list[float]:
             self._trial.fill_(trial)
             self._streams.restore(streams)
             self._try()
             numbers: list[float] = self._numbers.tolist()
             return numbers
 
-        optimizer = self._optimizer
-        first = optimizer._first_trial(sample)
-        first_loss, loss, grad_sqnorm, self._returned = read(first)
-        test = optimizer._test(sample, loss, grad_sqnorm, None)
-        search = optimizer._searched(
-            test,
-            armijo_start(test, first),
-            lambda trial: first_loss if trial == first else read(trial)[0],
+        method, group = self._optimizer.method, self._optimizer.param_groups[0]
+        rule = HostRule(method.rule, group, sample)
+        known: dict[float, float] = {}
+        if method.rule.foresees:
+            first = rule.begun(ANY_BATCH).trial
+            known[first], self._returned, *facts = tried(first)
+        else:
+            self._returned, *facts = self._facts.tolist()
+        seen = rule.seen(facts)
+        search = rule.finished(
+            seen,
+            rule.begun(seen),
+            lambda trial: known[trial] if trial in known else tried(trial)[0],
         )
-        return optimizer._decision(test, search)
+        return rule.conclude(seen, search)
 
     def _evaluated(self) -> None:
         self._sample = None  # the last gradients: their memory is wanted for the new ones
@@ -176,23 +188,22 @@ class Searched:
         loss = _evaluated(self._optimizer, self._closure)
         put_back(self._after, self._buffers)
         with torch.no_grad():
-            self._loss, self._sample = loss, self._optimizer._sample(loss)
+            self._sample = self._optimizer._sample(loss)
+            returned = self._measure.scalar(loss).unsqueeze(0)
+            self._facts = torch.cat((returned, host_numbers(self._sample)))
             self._origin = self._optimizer._copies.of(self._sample.params)
 
     @torch.no_grad()
     def _tried(self) -> None:
         sample = self._sample
         put_back(sample.params, self._origin)
-        along_gradient = Update(self._trial, momentum=0.0, shrink=None, accepted=self._yes)
-        foreach = self._optimizer._foreach
-        heavy_ball(sample.params, sample.grads, None, along_gradient, foreach)
+        along_gradient = Update(HEAVY_BALL, self._trial, 0.0, shrink=None, accepted=self._yes)
+        move(sample.params, sample.grads, None, along_gradient, self._optimizer._foreach)
         put_back(self._buffers, self._before)
         torch.clear_autocast_cache()  # an outer autocast keeps casts at another point
         loss = checked_loss(self._closure(), "the closure's return value")
-        dtype, device = self._trial.dtype, self._trial.device
-        loss = self._optimizer._loss_share(loss, sample.groups, dtype, device)
-        returned = as_scalar(self._loss, dtype, device)
-        self._numbers = torch.stack((loss, sample.loss, sample.grad_sqnorm, returned))
+        share = self._measure.objective_share(loss, sample.groups)
+        self._numbers = torch.cat((share.unsqueeze(0), self._facts))
 
     @torch.no_grad()
     def _updated(self) -> None:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from heavystep.arrays import Array
-from heavystep.optim.adaptive import AdaptiveHeavyBall
+from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.records import heavy_ball_defect
 
 ROUNDINGS = 16.0
@@ -21,7 +21,7 @@ class RecordedPath:
         self._gradients: list[Tensor] = []
         self._limits = torch.finfo(torch.float64)
 
-    def append(self, optimizer: AdaptiveHeavyBall) -> str | None:
+    def append(self, optimizer: RuleOptimizer) -> str | None:
         """Record the step from ``theta`` just taken; what is wrong with it, if anything."""
         params, theta = optimizer._all_params, self.theta
         new, gradient = flat(params), _gradient_seen(optimizer, theta)
@@ -52,7 +52,7 @@ def flat(tensors: list[Tensor]) -> Tensor:
     return torch.cat([t.detach().reshape(-1).to("cpu", torch.float64) for t in tensors])
 
 
-def _gradient_seen(optimizer: AdaptiveHeavyBall, theta: Tensor) -> Tensor:
+def _gradient_seen(optimizer: RuleOptimizer, theta: Tensor) -> Tensor:
     """The gradient as the rule saw it at ``theta``: with weight decay in the objective."""
     owned = [(group, param) for group in optimizer.param_groups for param in group["params"]]
     origins = torch.split(theta, [param.numel() for _, param in owned])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,16 @@ from torch.optim import Optimizer
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.optim.adaptive import AdaptiveHeavyBall
-from heavystep.optim.armijo import SHBArmijo
-from heavystep.optim.options import Group
-from heavystep.optim.polyak import SHBPolyak
+from heavystep.momentum import HEAVY_BALL
+from heavystep.optim.deciding import bound_for
+from heavystep.optim.groups import Group
+from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.recording.path import RecordedPath, flat
 from heavystep.records import Record
 
 _BLOCK = 1024
+UNCAPPED = float(np.finfo(np.float64).max)
+"""gamma_max of a rule that has none."""
 _CONSTANTS = ("c", "decrease_factor", "scaling")
 _PER_STEP = ("beta", "gamma_max", "eta")
 _PER_RUN = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted")
@@ -45,12 +46,15 @@ class Recorder:
     the record, but its iterates obey no theorem and are refused.
 
     Args:
-        optimizer: :class:`SHBPolyak`, :class:`SHBArmijo`, :class:`SPS` or :class:`SLS`.
+        optimizer: one that chooses its step, such as :class:`SHBPolyak` or :class:`SLS`. The record
+            of a method that no theorem covers bears its name, and :func:`heavystep.certify`
+            refuses it.
         iterates: whether to record iterates and gradients too.
 
     Raises:
         TypeError: the optimizer chooses no step size.
-        ValueError: its groups differ in ``lr``, or decoupled weight decay with ``iterates``.
+        ValueError: its groups differ in ``lr``, or ``iterates`` are wanted of a method whose
+            iterates are not those of heavy ball, or with decoupled weight decay.
 
     >>> import torch
     >>> from heavystep.optim import Recorder, SHBPolyak
@@ -66,7 +70,7 @@ class Recorder:
 
     def __init__(self, optimizer: Optimizer, *, iterates: bool = False) -> None:
         validation.choice("iterates", iterates, (False, True))
-        self._rule = _rule_of(optimizer)
+        self._rule = _rule_of(optimizer, iterates)
         _check_groups(optimizer.param_groups, iterates)
         self._path = RecordedPath() if iterates else None
         self._rows: list[Group] = []
@@ -115,8 +119,8 @@ class Recorder:
             per_run |= self._path.arrays(per_step["beta"], per_run["gamma"], per_run["accepted"])
         return Record(
             rule=self._rule,
-            scaling=self._constants["scaling"],
-            c=float(self._constants["c"]),
+            scaling=self._constants.get("scaling", "plain"),
+            c=float(self._constants.get("c", 1.0)),
             omega=self._constants.get("decrease_factor"),
             smooth_reset=self._smooth_reset,
             eps=self._eps,
@@ -155,16 +159,16 @@ class Recorder:
             "gamma": info.step,
             "loss": info.loss,
             "grad_sqnorm": info.grad_sqnorm,
-            "f_star": _bound_used(optimizer, kwargs.get("lower_bound"), info.loss),
+            "f_star": _bound_used(options, kwargs.get("lower_bound"), info.loss),
             "accepted": info.accepted,
             "beta": options["momentum"],
-            "gamma_max": options["max_step"],
+            "gamma_max": options.get("max_step", UNCAPPED),
             "eta": options["lr"],
         }
         row = {name: _kept(value) for name, value in row.items()}
         eps, tiny = _coarsest(optimizer, self._loss_formats)
         self._eps, self._tiny = max(self._eps, eps), max(self._tiny, tiny)
-        self._smooth_reset |= options["steps_per_epoch"] is not None
+        self._smooth_reset |= options.get("steps_per_epoch") is not None
         flaw = self._flaw_of(optimizer.param_groups)
         if self._path is not None:
             flaw = self._path.append(optimizer) or flaw
@@ -186,13 +190,22 @@ class Recorder:
         return None if _share_lr(groups) else _LR_DIFFERS
 
 
-def _rule_of(optimizer: Any) -> str:
-    if isinstance(optimizer, SHBPolyak | SHBArmijo):
-        return "polyak" if isinstance(optimizer, SHBPolyak) else "armijo"
-    raise TypeError(
-        "Recorder needs an optimizer that chooses its step (SHBPolyak, SHBArmijo, SPS or SLS), "
-        f"got {type(optimizer).__name__}"
-    )
+def _rule_of(optimizer: Any, iterates: bool) -> str:
+    """The name under which the theory knows the rule, or the method's if no theorem covers it."""
+    if not isinstance(optimizer, RuleOptimizer) or "loss" not in optimizer.method.rule.reads:
+        raise TypeError(
+            "Recorder needs an optimizer that chooses its step (SHBPolyak, SHBArmijo, SPS or SLS), "
+            f"got {type(optimizer).__name__}"
+        )
+    method = optimizer.method
+    if method.form is HEAVY_BALL:
+        return method.rule.theory or method.name
+    if iterates:
+        raise ValueError(
+            f"iterates=True is for heavy ball, and {method.name} has the momentum form "
+            f"{method.form.name!r}"
+        )
+    return method.name
 
 
 def _check_groups(groups: list[Group], iterates: bool) -> None:
@@ -213,10 +226,10 @@ def _share_lr(groups: list[Group]) -> bool:
     return len({id(lr) if isinstance(lr, Tensor) else lr for lr in lrs}) == 1
 
 
-def _bound_used(optimizer: AdaptiveHeavyBall, given: Any, loss: Any) -> Any:
-    bound = optimizer._lower_bound(given)
+def _bound_used(group: Group, given: Any, loss: Any) -> Any:
+    bound = bound_for(group, given)
     on_device = isinstance(bound, Tensor) and isinstance(loss, Tensor)
-    return bound.to(loss.dtype) if on_device else -inf if bound is None else bound
+    return bound.to(loss.dtype) if on_device else bound
 
 
 def _kept(value: Any) -> Any:
@@ -224,7 +237,7 @@ def _kept(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, Tensor) else float(value)
 
 
-def _coarsest(optimizer: AdaptiveHeavyBall, loss_formats: set[torch.dtype]) -> tuple[float, float]:
+def _coarsest(optimizer: RuleOptimizer, loss_formats: set[torch.dtype]) -> tuple[float, float]:
     """Machine epsilon and smallest normal number of all formats that the step passed through."""
     formats = {param.dtype for param in optimizer._all_params} | loss_formats
     kind = optimizer._all_params[0].device.type

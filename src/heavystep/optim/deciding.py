@@ -1,0 +1,157 @@
+"""A rule at work in an optimizer: on the device, or on the host with trial losses."""
+
+from collections.abc import Callable
+from math import inf
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from heavystep import validation
+from heavystep.optim.groups import Group
+from heavystep.optim.sample import Measure, Sample
+from heavystep.optim.speaking import warn_caller
+from heavystep.rules import Rule, Search, Seen, where
+
+
+class Decision(NamedTuple):
+    """What a rule decided and on what: 0-dim tensors, or numbers where the host decided.
+
+    The fields are those of :class:`StepInfo`; ``base_step`` counts only if accepted.
+    """
+
+    base_step: Any
+    accepted: Any
+    capped: Any
+    loss: Any
+    grad_sqnorm: Any
+    trials: int = 0
+
+
+def bound_for(group: Group, given: Any) -> Any:
+    """The lower bound given for one step, or else the optimizer's; -inf if there is none."""
+    if given is None:
+        known = group.get("lower_bound")
+        return -inf if known is None else known
+    if isinstance(given, Tensor) and given.numel() == 1:
+        return given.detach().reshape(())
+    validation.real("lower_bound", given, validation.FINITE)
+    return given
+
+
+def device_memory(rule: Rule, group: Group, measure: Measure) -> Any:
+    """The memory of a rule that decides on the device, as tensors that stay in place."""
+    for name in rule.memory:
+        value = group[name]
+        if not isinstance(value, Tensor):
+            group[name] = measure.scalar(value)
+        elif value.device != measure.device or value.dtype != measure.dtype:
+            group[name] = value.to(measure.device, measure.dtype)
+    return rule.Memory(*(group[name] for name in rule.memory))
+
+
+def decide_on_device(
+    rule: Rule, group: Group, sample: Sample, measure: Measure, lower_bound: Any
+) -> Decision:
+    """The decision of a closed form; nothing waits for the device.
+
+    Args:
+        rule: which needs no trials.
+        group: its options and its memory.
+        sample: the batch.
+        measure: format and place of numbers.
+        lower_bound: for this step, if one was given.
+    """
+    bound = bound_for(group, lower_bound)
+    if isinstance(bound, Tensor):
+        bound = bound.to(measure.dtype)
+    seen = Seen(
+        loss=0.0 if sample.loss is None else sample.loss,
+        lower_bound=bound,
+        grad_sqnorm=sample.grad_sqnorm,
+        direction_sqnorm=sample.direction_sqnorm,
+        slope=sample.slope,
+        loss_eps=sample.coarsest_eps() if "loss_eps" in rule.reads else 0.0,
+    )
+    constants, memory = rule.constants_of(group), device_memory(rule, group, measure)
+    search = rule.start(constants, memory, seen)
+    for old, new in zip(memory, rule.remember(constants, memory, seen, search), strict=True):
+        # In place, so that a captured CUDA graph finds its memory again.
+        old.copy_(where(search.accepted, new, old))
+    capped = search.accepted & search.capped
+    return Decision(search.step, search.accepted, capped, sample.loss, sample.grad_sqnorm)
+
+
+class HostRule:
+    """A rule that decides on the host, for one step: it reads losses at trial points.
+
+    Args:
+        rule: which searches.
+        group: its options and its memory.
+        sample: the batch.
+    """
+
+    def __init__(self, rule: Rule, group: Group, sample: Sample) -> None:
+        self._rule, self._group, self._sample = rule, group, sample
+        self._constants = rule.constants_of(group)
+        self._memory = rule.Memory(*(group[name] for name in rule.memory))
+        # A first trial beyond the format of the parameters would make them infinite.
+        self._largest = min((torch.finfo(p.dtype).max for p in sample.params), default=inf)
+
+    def seen(self, numbers: list[float], lower_bound: Any = None) -> Seen:
+        """What the rule looks at, from loss, squared norm, direction's squared norm and slope."""
+        loss, grad_sqnorm, direction_sqnorm, slope = numbers
+        if isinstance(lower_bound, Tensor) and lower_bound.numel() == 1:
+            lower_bound = lower_bound.item()
+        given = self._group.get("loss_eps")
+        return Seen(
+            loss=loss,
+            lower_bound=float(bound_for(self._group, lower_bound)),
+            grad_sqnorm=grad_sqnorm,
+            direction_sqnorm=direction_sqnorm,
+            slope=slope,
+            loss_eps=self._sample.coarsest_eps() if given is None else given,
+        )
+
+    def begun(self, seen: Seen) -> Search:
+        """The search before its first trial."""
+        search = self._rule.start(self._constants, self._memory, seen)
+        search = search._replace(trial=min(search.trial, self._largest))
+        return self._rule.skip(self._constants, self._memory, seen, search)
+
+    def finished(self, seen: Seen, search: Search, trial_loss: Callable[[float], float]) -> Search:
+        """The search after as many trials as it takes."""
+        while search.active:
+            loss = trial_loss(search.trial)
+            search = self._rule.advance(self._constants, self._memory, seen, search, loss)
+        return search
+
+    def conclude(self, seen: Seen, search: Search) -> Decision:
+        """The decision; the rule remembers the step unless the batch is refused."""
+        if search.accepted:
+            new = self._rule.remember(self._constants, self._memory, seen, search)
+            self._group.update(zip(self._rule.memory, new, strict=True))
+        elif search.trials:
+            warn_caller(
+                f"line search failed after {search.trials} trials (loss {seen.loss:g}, squared "
+                f"gradient norm {seen.grad_sqnorm:g}) and the batch was refused. If this goes "
+                "on, give a lower_bound (0 for most losses), which skips trials that cannot "
+                "succeed, lower max_step or raise max_trials"
+            )
+        return Decision(
+            search.step, search.accepted, search.accepted and search.capped, seen.loss,
+            seen.grad_sqnorm, search.trials,
+        )  # fmt: skip
+
+
+def host_numbers(sample: Sample) -> Tensor:
+    """What a rule on the host looks at, as one tensor to be read at once."""
+    like = sample.grad_sqnorm
+    assert sample.loss is not None
+    numbers = (sample.loss, like, sample.direction_sqnorm, sample.slope)
+    return torch.stack([as_number(number, like) for number in numbers])
+
+
+def as_number(value: Any, like: Tensor) -> Tensor:
+    """A number as a 0-dim tensor beside another one."""
+    return value if isinstance(value, Tensor) else torch.full_like(like, value)

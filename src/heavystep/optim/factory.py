@@ -1,0 +1,55 @@
+"""From the name of a method to its optimizer."""
+
+from functools import cache
+from typing import Any
+
+from torch.optim.optimizer import ParamsT
+
+from heavystep.methods import Method, method_of
+from heavystep.optim import optimizers
+from heavystep.optim.documenting import documented, signature_of
+from heavystep.optim.optimizer import RuleOptimizer
+
+
+def optimizer_class(name: str) -> type[RuleOptimizer]:
+    """The optimizer of a registered method: a class of this package, or one made from its row.
+
+    >>> optimizer_class("SPS").__name__
+    'SPS'
+    """
+    return _class_of(method_of(name))
+
+
+@cache
+def _class_of(method: Method) -> type[RuleOptimizer]:
+    written = getattr(optimizers, method.name, None)
+    if written is not None and written.method is method:
+        found: type[RuleOptimizer] = written
+        return found
+
+    def __init__(self: Any, params: ParamsT, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        bound = signature.bind(params, *args, **kwargs).arguments
+        del bound["params"]
+        apart = {name: bound.pop(name, None) for name in ("process_group", "buffers")}
+        RuleOptimizer.__init__(self, params, bound, **apart)
+
+    signature = signature_of(method)
+    content = {
+        "__doc__": method.summary,
+        "__init__": __init__,
+        "__module__": __name__,
+        "__signature__": signature,
+        "__reduce__": _reduced,
+        "method": method,
+    }
+    return documented(type(method.name, (RuleOptimizer,), content))
+
+
+def _reduced(self: RuleOptimizer) -> Any:
+    # Pickle cannot find a class that was made here by its name alone.
+    return _made, (self.method.name,), self.__getstate__()
+
+
+def _made(name: str) -> RuleOptimizer:
+    kind = optimizer_class(name)
+    return kind.__new__(kind)

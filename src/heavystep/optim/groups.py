@@ -1,0 +1,91 @@
+"""Parameter groups whose options are in range and agree."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from heavystep import validation
+from heavystep.methods import Method
+from heavystep.rules import Option
+
+Group = dict[str, Any]
+WEIGHT_DECAY = Option(
+    "weight_decay", 0.0, validation.NON_NEGATIVE, "decay lambda, >= 0. May differ by group."
+)
+DECAY = Option(
+    "decay",
+    "decoupled",
+    ("decoupled", "objective"),
+    '"decoupled": parameters are multiplied by 1 - gamma_k * lambda and the rule sees the data '
+    'loss alone; "objective": (lambda/2) ||theta||^2 is part of the loss, of the gradient and of '
+    "trial losses.",
+)
+FOREACH = Option(
+    "foreach",
+    None,
+    (None, True, False),
+    "multi-tensor kernels (None or True), or one tensor after another (False).",
+)
+EVERY_OPTIMIZER = (WEIGHT_DECAY, DECAY, FOREACH)
+"""Options that belong to no rule."""
+MAY_DIFFER = frozenset({"lr", "weight_decay"})
+"""Options that parameter groups need not share."""
+
+
+def check_options(method: Method, options: Mapping[str, Any]) -> None:
+    """Refuse options out of range."""
+    method.check(options)
+    for option in EVERY_OPTIMIZER:
+        option.check(options[option.name])
+
+
+def check_groups(method: Method, groups: list[Group], names: set[str]) -> None:
+    """Refuse options out of range, whatever a scheduler did to them, and groups that disagree.
+
+    Args:
+        method: whose options they are.
+        groups: all parameter groups.
+        names: the options on which groups must agree, unless they may differ.
+    """
+    first = groups[0]
+    for group in groups:
+        # A learning rate on the device must not be read at every step.
+        on_device = isinstance(group["lr"], Tensor)
+        check_options(method, {**group, "lr": 1.0} if on_device else group)
+        if group is first:
+            continue
+        for name in names - MAY_DIFFER:
+            if group[name] != first[name]:
+                validation.disagree(name, (g[name] for g in groups))
+
+
+def check_params(owner: str, params: list[Tensor], device: Any) -> None:
+    """Refuse parameters that are not real numbers on one device.
+
+    Args:
+        owner: the optimizer's name.
+        params: of one group.
+        device: that of the first parameter of all groups.
+    """
+    for param in params:
+        if not param.is_floating_point():
+            kind = "complex" if param.is_complex() else str(param.dtype)
+            raise TypeError(
+                f"{owner} needs real floating-point parameters, got {kind}: "
+                "optimize torch.view_as_real(parameter) instead of a complex one"
+            )
+        if param.device != device:
+            raise ValueError(
+                f"all parameters must be on one device, got {device} and {param.device}: "
+                "one step size is chosen from the loss and the gradient of all of them"
+            )
+
+
+def plain_numbers(options: Mapping[str, Any]) -> Group:
+    """Options with numpy's numbers made Python's, which a checkpoint can hold safely."""
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in options.items()
+    }

@@ -1,0 +1,287 @@
+"""The torch driver: one optimizer for every method of the registry."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.optimizer import ParamsT
+
+from heavystep.methods import Method
+from heavystep.optim.arguments import check_arguments, needs_closure
+from heavystep.optim.closures.closure import Closure, checked_loss, evaluate_with_gradients
+from heavystep.optim.closures.handed_over import HandedOver
+from heavystep.optim.closures.trials import Buffers, ParameterCopies, TrialPoints, checked_buffers
+from heavystep.optim.deciding import (
+    Decision,
+    HostRule,
+    decide_on_device,
+    device_memory,
+    host_numbers,
+)
+from heavystep.optim.groups import (
+    EVERY_OPTIMIZER,
+    Group,
+    check_groups,
+    check_options,
+    check_params,
+    plain_numbers,
+)
+from heavystep.optim.info import StepInfo
+from heavystep.optim.ranks import Ranks, whole
+from heavystep.optim.sample import Active, Measure, Sample, active_of
+from heavystep.optim.shapes import check_buffers
+from heavystep.optim.speaking import warn_caller
+from heavystep.optim.state import apply_step, directions_of, keep_wide, momentum_buffers
+from heavystep.optim.torch_primitives import as_scalar
+from heavystep.rules import where
+
+
+class RuleOptimizer(Optimizer):
+    """An optimizer whose ``method`` says how the step is chosen and how it moves the parameters.
+
+    One step size for the whole parameter vector. Options and the memory of the rule are entries of
+    ``param_groups``; the state of a parameter is the buffer of its momentum form.
+
+    Args:
+        params: parameters, or dicts that define parameter groups.
+        options: those of the method, ``weight_decay``, ``decay`` and ``foreach``.
+        process_group: the processes that train one model together.
+        buffers: what a forward pass changes in place, for methods that search.
+    """
+
+    method: ClassVar[Method]
+
+    def __init__(
+        self,
+        params: ParamsT,
+        options: Mapping[str, Any],
+        process_group: Any = None,
+        buffers: Buffers | None = None,
+    ) -> None:
+        given = plain_numbers(options)
+        common = {o.name: given.pop(o.name, o.default) for o in EVERY_OPTIMIZER}
+        defaults = {**self.method.complete(given), **common, **self.method.rule.memory}
+        check_options(self.method, defaults)
+        self._agreeing = defaults.keys() - self.method.rule.memory.keys()
+        self._ranks = Ranks(process_group)
+        self._handed_over = HandedOver()
+        self._buffers: Callable[[], Iterable[Tensor]] = checked_buffers(buffers)
+        self._copies = ParameterCopies()
+        # In a dict, because a compiled step cannot set an attribute of its optimizer.
+        self._outcome: dict[str, Any] = {}
+        super().__init__(params, defaults)
+
+    @property
+    def info(self) -> StepInfo | None:
+        """What the last step did; None before the first one."""
+        return StepInfo(**self._outcome) if self._outcome else None
+
+    @torch.no_grad()
+    def step(
+        self, closure: Closure | None = None, *, loss: Any = None, lower_bound: Any = None
+    ) -> Any:
+        """Choose the step size for this batch and take the step.
+
+        Args:
+            closure: returns the loss of the batch; it may call ``backward()`` or leave that
+                to the optimizer. A closure that returns a float or a detached tensor says
+                that the gradients in ``p.grad`` belong to it.
+            loss: the loss whose gradients are in ``p.grad``, instead of a closure. Unscaled
+                if a GradScaler is used, and the mean over micro-batches if gradients were
+                accumulated as a mean. Without either, what was given to :meth:`hand_over`.
+            lower_bound: lower bound of this batch's loss, instead of the optimizer's.
+
+        Returns:
+            The loss, detached.
+        """
+        if closure is None and loss is None and self._only_wants_state():
+            self._make_state()
+            return None
+        check_arguments(self, closure, loss, lower_bound, handed_over=bool(self._handed_over))
+        self._check_groups()
+        if self.method.rule.searches:
+            assert closure is not None
+            returned, sample, decision = self._search(closure, lower_bound)
+        else:
+            returned = self._loss_of(closure, loss)
+            sample = self._sample(returned)
+            decision = decide_on_device(
+                self.method.rule, self.param_groups[0], sample, self._measure(), lower_bound
+            )
+        self._apply(sample, decision)
+        self._report(decision)
+        return returned
+
+    def _search(self, closure: Closure, lower_bound: Any) -> tuple[Any, Sample, Decision]:
+        """Evaluate the batch, then search along its gradient."""
+        trials = TrialPoints(closure, self._all_params, self._buffers(), self._copies)
+        returned, calls_backward = self._call(closure)
+        trials.first_evaluation_done(calls_backward)
+        sample, measure = self._sample(returned), self._measure()
+        rule = HostRule(self.method.rule, self.param_groups[0], sample)
+        seen = rule.seen(host_numbers(sample).tolist(), lower_bound)
+        search = rule.begun(seen)
+
+        def trial_loss(trial: float) -> float:
+            share = trials.loss_at(trial, lambda loss: measure.objective_share(loss, sample.groups))
+            return measure.objective(share).item()
+
+        if search.active:
+            with trials.along(sample.params, sample.grads):
+                search = rule.finished(seen, search, trial_loss)
+        if not search.accepted:
+            trials.forget_batch()
+        return returned, sample, rule.conclude(seen, search)
+
+    def hand_over(self, loss: Any) -> None:
+        """Hand a loss over for the next ``step()``, as ``backward()`` does with its gradient.
+
+        Losses add up as gradients do, until a step without ``loss=`` uses their sum or
+        :meth:`zero_grad` drops it. So micro-batches come out right, and so do frameworks and
+        ``GradScaler``, which call ``step()`` themselves. Nothing waits for the device. A line
+        search refuses it, since it evaluates more than one loss.
+
+        Args:
+            loss: what ``backward()`` is called on, once, before or after; with a GradScaler the
+                unscaled loss.
+        """
+        if self.method.rule.searches:
+            raise needs_closure(self)
+        value = whole(checked_loss(loss, "the loss that is handed over"))
+        self._handed_over.refuse_if_lost(self._all_params)
+        self._handed_over.add(self._measure().scalar(value))
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Zero the gradients and drop the losses that were handed over with them.
+
+        Args:
+            set_to_none: whether gradients become None instead of 0.
+        """
+        self._handed_over.drop()
+        super().zero_grad(set_to_none)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a parameter group; a refused one leaves the optimizer as it was."""
+        if isinstance(param_group, dict):
+            param_group = plain_numbers(param_group)
+        super().add_param_group(param_group)
+        added = self.param_groups[-1]
+        try:
+            check_options(self.method, added)
+            check_params(type(self).__name__, added["params"], self._measure().device)
+            self._check_groups()
+        except (TypeError, ValueError):
+            self.param_groups.pop()
+            raise
+
+    def _check_groups(self) -> None:
+        check_groups(self.method, self.param_groups, self._agreeing)
+
+    def _loss_of(self, closure: Closure | None, loss: Any) -> Any:
+        """The loss of the batch, from the arguments of ``step``."""
+        if closure is not None:
+            return self._call(closure)[0]
+        if self._handed_over:
+            return self._handed_over.take()
+        if loss is None:
+            return None
+        loss = checked_loss(loss, "loss")
+        return loss.detach() if isinstance(loss, Tensor) else loss
+
+    def _call(self, closure: Closure) -> tuple[Any, bool]:
+        """The closure's loss, with its gradient in ``p.grad``; and whether it called backward."""
+        # An autocast around the training loop keeps casts of the parameters before the last step.
+        torch.clear_autocast_cache()
+        rule = self.method.rule
+        found = evaluate_with_gradients(
+            closure, self._all_params, self._handed_over, weigh=rule.searches
+        )
+        if found.part_only and "loss" in rule.reads:
+            found.tell_of_earlier_parts()
+        return found.loss, found.calls_backward
+
+    def _sample(self, loss: Any) -> Sample:
+        groups = [self._active(group) for group in self.param_groups]
+        reads_direction = {"direction_sqnorm", "slope"} & self.method.rule.reads
+        form = self.method.form
+        directions = directions_of(form, groups, self.state) if reads_direction else None
+        sample = self._measure().sample(groups, loss, directions)
+        if not any(active.grads for active in groups):
+            warn_caller(
+                "no parameter has a gradient and nothing was updated: was backward() called, "
+                "and is anything left to train?"
+            )
+        return sample
+
+    def _active(self, group: Group) -> Active:
+        buffer = self.method.form.buffer
+        return active_of(group, type(self).__name__, buffer, self.state, self.param_groups)
+
+    def _apply(self, sample: Sample, decision: Decision) -> None:
+        apply_step(self.method.form, sample, decision, self.state, self._foreach)
+
+    def _report(self, decision: Decision) -> None:
+        base_step, grad_sqnorm = decision.base_step, decision.grad_sqnorm
+        if isinstance(grad_sqnorm, Tensor):
+            base_step = as_scalar(base_step, grad_sqnorm.dtype, grad_sqnorm.device)
+        base_step = where(decision.accepted, base_step, 0.0)
+        self._outcome.update(decision._asdict())
+        self._outcome.update(base_step=base_step, step=self.param_groups[0]["lr"] * base_step)
+
+    def _momentum_buffers(self, active: Active) -> list[Tensor] | None:
+        return momentum_buffers(self.method.form.buffer, active, self.state)
+
+    def _only_wants_state(self) -> bool:
+        """Whether a step of length 0 is asked for before the first one.
+
+        torch.distributed.checkpoint does so, without a loss, to find out what state there is.
+        """
+        if self._handed_over or self.state:
+            return False
+        return all(float(group["lr"]) == 0.0 for group in self.param_groups)
+
+    def _make_state(self) -> None:
+        """The state that a step finds or makes."""
+        for group in self.param_groups:
+            self._momentum_buffers(self._active(group))
+        if not self.method.rule.searches:
+            device_memory(self.method.rule, self.param_groups[0], self._measure())
+
+    def _measure(self) -> Measure:
+        return Measure(self._ranks, self._all_params, self._foreach)
+
+    @property
+    def _all_params(self) -> list[Tensor]:
+        return [param for group in self.param_groups for param in group["params"]]
+
+    @property
+    def _foreach(self) -> bool:
+        return self.param_groups[0]["foreach"] is not False
+
+    def __getstate__(self) -> Group:
+        # A pickled parameter leaves its gradient behind, and with it the losses handed over.
+        kept = {
+            name: getattr(self, name) for name in ("_outcome", "_ranks", "_buffers", "_agreeing")
+        }
+        fresh = {"_handed_over": HandedOver(), "_copies": ParameterCopies()}
+        return {**super().__getstate__(), **kept, **fresh}
+
+    def __setstate__(self, state: Group) -> None:
+        # Here a load has changed nothing yet, and its hooks have been called.
+        check_buffers(self.method.form.buffer, state["state"], state["param_groups"])
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in self.defaults.items():
+                group.setdefault(name, default)
+
+    def load_state_dict(self, state_dict: Group) -> None:
+        """Load what :meth:`state_dict` returned; the run then goes on as if uninterrupted."""
+        super().load_state_dict(state_dict)
+        keep_wide(self.method.form.buffer, state_dict, self._all_params, self.state)
+
+
+def searches(optimizer: object) -> bool:
+    """Whether an optimizer's step evaluates the loss at trial points; never one of torch's."""
+    return isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches

@@ -1,0 +1,211 @@
+"""The optimizers of the paper: rows of :mod:`heavystep.methods` with written signatures."""
+
+from typing import Any, ClassVar, Literal
+
+from torch.optim.optimizer import ParamsT
+
+from heavystep import methods
+from heavystep.methods import Method
+from heavystep.optim.closures.trials import Buffers
+from heavystep.optim.documenting import documented
+from heavystep.optim.optimizer import RuleOptimizer
+
+Auto = Literal["auto"]
+
+
+def given(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The options among the arguments of a constructor, from its ``locals()``."""
+    others = {"self", "params", "process_group", "buffers", "__class__"}
+    return {name: value for name, value in arguments.items() if name not in others}
+
+
+@documented
+class SHB(RuleOptimizer):
+    """Stochastic heavy ball with a step that you choose, the baseline of the paper.
+
+    Without weight decay it equals ``torch.optim.SGD`` while ``lr`` is constant; when a
+    scheduler changes it, past steps keep the length they were taken with, whereas SGD rescales
+    them. A batch with a non-finite gradient is refused (see ``info.accepted``). ``step()``
+    needs no loss.
+
+    >>> import torch
+    >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
+    >>> opt = SHB([theta], lr=0.1)
+    >>> for _ in range(200):
+    ...     opt.zero_grad()
+    ...     ((theta - torch.tensor([1.0, 2.0])) ** 2).sum().backward()
+    ...     _ = opt.step()
+    >>> print(theta.detach().round(decimals=2))
+    tensor([1., 2.])
+    """
+
+    method: ClassVar[Method] = methods.SHB
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        *,
+        decay: str = "decoupled",
+        foreach: bool | None = None,
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group)
+
+
+@documented
+class SHBPolyak(RuleOptimizer):
+    """Stochastic heavy ball with the Polyak step size (SHB-PS).
+
+    The rule is :mod:`heavystep.rules.polyak`, its cap :mod:`heavystep.rules.smooth_reset` and
+    kappa :mod:`heavystep.rules.scaling`. It costs one pass over the gradients and never waits for
+    the device. Gradients count as they stand in ``p.grad``: clip them before ``step`` and the
+    clipped gradient is both the direction and the norm in the rule.
+
+    A batch with a non-finite loss or gradient changes nothing. A vanished gradient or a loss
+    at or below ``lower_bound`` takes no gradient step while momentum goes on. Parameters
+    without a gradient are left alone. See ``info``.
+
+    >>> import torch
+    >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
+    >>> opt = SHBPolyak([theta])
+    >>> for _ in range(200):
+    ...     opt.zero_grad()
+    ...     loss = ((theta - torch.tensor([1.0, 2.0])) ** 2).sum()
+    ...     loss.backward()
+    ...     _ = opt.step(loss=loss)
+    >>> print(theta.detach().round(decimals=2))
+    tensor([1., 2.])
+    """
+
+    method: ClassVar[Method] = methods.SHB_POLYAK
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 1.0,
+        momentum: float = 0.9,
+        *,
+        c: float = 1.0,
+        max_step: float = 1.0,
+        lower_bound: float = 0.0,
+        scaling: str = "practical",
+        steps_per_epoch: float | Auto | None = "auto",
+        growth: float = 4.0,
+        weight_decay: float = 0.0,
+        decay: str = "decoupled",
+        foreach: bool | None = None,
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group)
+
+
+@documented
+class SHBArmijo(RuleOptimizer):
+    """Stochastic heavy ball with the modified Armijo line search (SHB-ALS).
+
+    The search is :mod:`heavystep.rules.armijo`. ``step(closure)`` calls the closure once for
+    loss and gradient and once a trial; a closure that leaves ``backward()`` to the optimizer
+    makes trials cheaper, since they then run without gradients. All calls of one step see
+    the same random numbers, and afterwards this optimizer's gradients, random streams and
+    ``buffers`` are as one forward and backward would have left them. (A closure that calls
+    ``backward()`` does so at trial points too, and adds to the gradients of parameters that
+    belong to no group here: leave ``backward()`` to the optimizer if there are any.)
+
+    A batch with a non-finite loss or gradient, or whose search fails, changes nothing. A
+    vanished gradient or a loss at or below ``lower_bound`` takes no gradient step while
+    momentum goes on. Parameters without a gradient are left alone. See ``info``.
+
+    >>> import torch
+    >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
+    >>> opt = SHBArmijo([theta])
+    >>> for _ in range(200):
+    ...     _ = opt.step(lambda: ((theta - torch.tensor([1.0, 2.0])) ** 2).sum())
+    >>> print(theta.detach().round(decimals=2))
+    tensor([1., 2.])
+    """
+
+    method: ClassVar[Method] = methods.SHB_ARMIJO
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 1.0,
+        momentum: float = 0.9,
+        *,
+        c: float = 0.1,
+        max_step: float = 1.0,
+        decrease_factor: float = 0.9,
+        lower_bound: float | None = None,
+        scaling: str = "practical",
+        steps_per_epoch: float | Auto | None = "auto",
+        growth: float = 2.0,
+        max_trials: int = 100,
+        weight_decay: float = 0.0,
+        decay: str = "decoupled",
+        buffers: Buffers | None = None,
+        loss_eps: float | None = None,
+        foreach: bool | None = None,
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group, buffers)
+
+
+@documented
+class SPS(RuleOptimizer):
+    """Stochastic Polyak step size (Loizou et al. 2021): :class:`SHBPolyak` without momentum.
+
+    kappa is 1; c and max_step are those of the baseline in Appendix E.
+    """
+
+    method: ClassVar[Method] = methods.SPS
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 1.0,
+        *,
+        c: float = 0.1,
+        max_step: float = 1.0,
+        lower_bound: float = 0.0,
+        steps_per_epoch: float | Auto | None = "auto",
+        growth: float = 4.0,
+        weight_decay: float = 0.0,
+        decay: str = "decoupled",
+        foreach: bool | None = None,
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group)
+
+
+@documented
+class SLS(RuleOptimizer):
+    """Stochastic line search (Vaswani et al. 2019): :class:`SHBArmijo` without momentum.
+
+    kappa is 1; c and max_step are those of the baseline in Appendix E.
+    """
+
+    method: ClassVar[Method] = methods.SLS
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 1.0,
+        *,
+        c: float = 0.1,
+        max_step: float = 1.0,
+        decrease_factor: float = 0.9,
+        lower_bound: float | None = None,
+        steps_per_epoch: float | Auto | None = "auto",
+        growth: float = 2.0,
+        max_trials: int = 100,
+        weight_decay: float = 0.0,
+        decay: str = "decoupled",
+        buffers: Buffers | None = None,
+        loss_eps: float | None = None,
+        foreach: bool | None = None,
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group, buffers)

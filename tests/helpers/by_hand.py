@@ -1,0 +1,70 @@
+"""The literal loop that every framework must equal, and optimizers that show if it does not."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from heavystep import SHBPolyak
+from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.training import loss_of
+
+BELOW_CAPS = {"c": 5.0, "max_step": 100.0, "lower_bound": 0.02, "steps_per_epoch": None}
+"""For the Polyak step; at a cap it would be the same whatever the loss and the norm."""
+
+polyak = partial(SHBPolyak, momentum=0.8, **BELOW_CAPS)
+
+SEARCHES = [case for case in OPTIMIZERS if case.needs_closure]
+OTHERS = [
+    replace(case, kwargs=case.kwargs | (BELOW_CAPS if case.adaptive else {}))
+    for case in OPTIMIZERS
+    if not case.needs_closure
+]
+every_optimizer = pytest.mark.parametrize("case", OTHERS + SEARCHES, ids=lambda case: case.id)
+without_closure = pytest.mark.parametrize("case", OTHERS, ids=lambda case: case.id)
+
+
+def assert_below_caps(opt):
+    """The last step was not refused, not 0 and not at a cap, where losses do not matter."""
+    assert opt.info.accepted
+    assert opt.info.step > 0.0
+    assert not opt.info.capped
+
+
+def bf16():
+    return torch.autocast("cpu", torch.bfloat16, cache_enabled=False)
+
+
+def fp16():
+    return torch.autocast("cpu", torch.float16, cache_enabled=False)
+
+
+def by_hand(
+    net, opt, batches, *, closure=False, micro_batches=1, divisor=None, clip=None,
+    context=nullcontext, scaler=None,
+):  # fmt: skip
+    """One pass over the batches, ``micro_batches`` of them a step."""
+    for begin in range(0, len(batches), micro_batches):
+        parts = batches[begin : begin + micro_batches]
+
+        def evaluate():
+            opt.zero_grad()
+            with context():
+                loss = sum(loss_of(net, part) for part in parts) / (divisor or len(parts))
+            loss.backward() if scaler is None else scaler.scale(loss).backward()
+            if scaler is not None:
+                scaler.unscale_(opt)
+            if clip is not None:
+                nn.utils.clip_grad_norm_(net.parameters(), clip)
+            return loss
+
+        if closure:
+            opt.step(evaluate)
+        elif scaler is None:
+            opt.step(loss=evaluate())
+        else:
+            scaler.step(opt, loss=evaluate())
+            scaler.update()

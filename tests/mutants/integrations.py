@@ -1,0 +1,42 @@
+"""Changes of the adapters of other frameworks that some test must notice."""
+
+from tests.mutants.mutant import Mutant
+
+LIGHTNING = ("integrations/test_lightning.py",)
+ACCELERATE = ("integrations/test_accelerate.py",)
+HUGGING_FACE = ("integrations/test_transformers.py",)
+GRAD_SCALER = ("integrations/test_gradscaler.py",)
+
+MUTANTS = [
+    Mutant("a scaled loss handed over", "integrations/lightning.py",
+           "return loss / factor", "return loss", LIGHTNING),
+    Mutant("a line search of one micro-batch", "integrations/lightning.py",
+           "if micro_batches > 1:", "if False:", LIGHTNING),
+    Mutant("a tolerance for full precision", "integrations/lightning.py",
+           'if trainer.precision == "bf16-mixed":', "if True:", LIGHTNING),
+    Mutant("two callbacks", "integrations/lightning.py",
+           "for callback in callbacks) > 1", "for callback in callbacks) > 2", LIGHTNING),
+    Mutant("losses of manual optimization twice", "integrations/lightning.py",
+           "if not pl_module.automatic_optimization:", "if False:", LIGHTNING),
+    Mutant("another tolerance than the user's", "integrations/wrapped.py",
+           'if group["loss_eps"] is None:', "if True:", LIGHTNING),
+    Mutant("a sum of losses for a mean of gradients", "integrations/accelerate.py",
+           "loss.detach() / accelerator.gradient_accumulation_steps", "loss.detach()", ACCELERATE),
+    Mutant("a closure for a scaler", "integrations/accelerate.py",
+           "if accelerator.scaler is not None:", "if False:", ACCELERATE),
+    Mutant("the loss of a skipped step stays", "integrations/transformers.py",
+           "            inner.zero_grad()\n", "            pass\n", HUGGING_FACE),
+    Mutant("gradients zeroed at every micro-batch", "integrations/transformers.py",
+           "self._begins_anew = self.accelerator.sync_gradients", "self._begins_anew = True",
+           HUGGING_FACE),
+    Mutant("losses of an interrupted run stay", "integrations/transformers.py",
+           "        self._begins_anew = True\n        return super().train", "        return super().train",
+           HUGGING_FACE),
+    Mutant("losses of a failed micro-batch stay", "integrations/transformers.py",
+           "        self._begins_anew = True  # if this micro-batch fails\n", "", HUGGING_FACE),
+    Mutant("a line search made by Trainer", "integrations/transformers.py",
+           "if isinstance(chosen, type) and issubclass", "if False and issubclass", HUGGING_FACE),
+    *(Mutant("a handed-over loss that is too large", "optim/takes_losses.py",
+             "add(as_scalar(", "add(1.5 * as_scalar(", where)
+      for where in (LIGHTNING, ACCELERATE, HUGGING_FACE, GRAD_SCALER)),
+]  # fmt: skip

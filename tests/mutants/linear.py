@@ -1,0 +1,45 @@
+"""Changes of the estimator that some test must notice."""
+
+from tests.mutants.mutant import Mutant
+
+ESTIMATOR = ("linear",)
+
+MUTANTS = [
+    Mutant("a penalty on the intercept", "linear/columns.py",
+           "np.append(penalties, 0.0)", "np.append(penalties, alpha)", ESTIMATOR),
+    Mutant("penalties in the user's unit", "linear/columns.py",
+           "(alpha**0.5 * self.scale) ** 2", "alpha + 0.0 * self.scale", ESTIMATOR),
+    Mutant("columns that have zeros are centred", "linear/columns.py",
+           "self.centred = full & ", "self.centred = ", ESTIMATOR),
+    Mutant("centres forgotten in the intercept", "linear/columns.py",
+           "theta[-1] * self.intercept - self.shift @ coefficients)", "theta[-1] * self.intercept)", ESTIMATOR),
+    Mutant("columns as they come", "linear/columns.py",
+           "        return not (\n", "        return True or not (\n", ESTIMATOR),
+    Mutant("batches never grow", "linear/solver.py",
+           "min(2 * progress.batch_size, progress.problem.n)", "progress.batch_size", ESTIMATOR),
+    Mutant("another cap", "linear/solver.py",
+           "cap = 2.0 * share", "cap = 4.0 * share", ESTIMATOR),
+    Mutant("the last point instead of the best", "linear/solver.py",
+           "    if loss < least:\n", "    if True:\n", ESTIMATOR),
+    Mutant("converged at once", "linear/solver.py",
+           "if progress.settled >= PATIENCE:", "if progress.settled >= 0:", ESTIMATOR),
+    Mutant("a slow fall is convergence", "linear/solver.py",
+           "progress.converged = still <= FAR_OFF", "progress.converged = 0.0 <= FAR_OFF", ESTIMATOR),
+    Mutant("a warm start may end worse", "linear/solver.py",
+           "progress.least = full_loss(progress.run, progress.best)", "pass", ESTIMATOR),
+    Mutant("rounds never shorten", "linear/solver.py",
+           "max(1, steps // 2) if fall <= 0.0", "steps if fall <= 0.0", ESTIMATOR),
+    Mutant("as large a step for one row as for a batch", "linear/solver.py",
+           "share = min(1.0, problem.n / batch_size)", "share = 1.0", ESTIMATOR),
+    Mutant("partial fits in centred columns", "linear/estimator.py",
+           "            self._forget_centres()\n", "            pass\n", ESTIMATOR),
+    Mutant("class weights forgotten", "linear/targets.py",
+           "weights = weights * of_class[np.searchsorted(classes, y)]", "pass", ESTIMATOR),
+    Mutant("a partial fit begins anew", "linear/estimator.py",
+           "_continue(progress, self._states[index])", "pass", ESTIMATOR),
+    Mutant("a partial fit without momentum", "linear/estimator.py",
+           "zip(progress.run.state, state, strict=True)",
+           "zip(progress.run.state[:1], state[:1], strict=True)", ESTIMATOR),
+    Mutant("a warm start at 0", "linear/estimator.py",
+           "solver.start_at(progress, self._columns.parameters(*start))", "pass", ESTIMATOR),
+]  # fmt: skip

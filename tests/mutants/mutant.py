@@ -1,0 +1,24 @@
+"""One change of the source that some test must notice."""
+
+from typing import NamedTuple
+
+from tests.helpers.places import ROOT
+
+
+class Mutant(NamedTuple):
+    """One change of one file: ``old`` must occur exactly once."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    where: tuple[str, ...] = ("",)
+    """The tests that are run, below ``tests``."""
+
+    def source(self):
+        """The file that is changed."""
+        return ROOT / "src" / "heavystep" / self.file
+
+    def tests(self):
+        """The files or folders of the tests that are run."""
+        return [ROOT / "tests" / where for where in self.where]

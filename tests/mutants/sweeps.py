@@ -1,0 +1,70 @@
+"""Changes of sweeps, engines and stores that some test must notice."""
+
+from tests.mutants.mutant import Mutant
+
+MERGE = ("sweeps/test_store_merge.py",)
+ENGINE = (
+    "conformance/test_simulation.py",
+    "sweeps/test_runner.py",
+    "sweeps/test_store.py",
+    "paper",
+)
+RAY = ("sweeps/test_ray.py",)
+ENGINES = ("sweeps/test_engines.py",)
+RUNNER = ("sweeps/test_runner.py", "sweeps/test_store.py")
+
+MUTANTS = [
+    Mutant("a key without the mathematics", "sweeps/specification.py",
+           '"mathematics": mathematics_version()', '"mathematics": "1"', ENGINE),
+    Mutant("a key without the data", "sweeps/specification.py",
+           '"data": self.problem.data()', '"data": ""', ENGINE),
+    Mutant("seeds in the order of arrival", "sweeps/runner.py",
+           "tuple(sorted(parts))", "tuple(parts)", ENGINE),
+    Mutant("the shorter run wins", "sweeps/merge.py",
+           "present.epochs >= stored.epochs", "present.epochs <= stored.epochs", MERGE),
+    Mutant("runs without their checkpoints", "sweeps/merge.py",
+           "    _checkpoint(run, source, store)\n", "", MERGE),
+    Mutant("a checkpoint of the first epoch stays behind", "sweeps/merge.py",
+           "    if begun or target.exists():\n", "    if True:\n", MERGE),
+    Mutant("history before checkpoint", "sweeps/merge.py",
+           "    _checkpoint(run, source, store)\n    store.save(run, stored)\n",
+           "    store.save(run, stored)\n    _checkpoint(run, source, store)\n", MERGE),
+    Mutant("time makes other numbers", "sweeps/merge.py",
+           "TIMING, axis=1", "0, axis=1", MERGE),
+    Mutant("a failure fails the job at once", "sweeps/ray_engine.py",
+           "TRIES = 3\n", "TRIES = 1\n", RAY),
+    Mutant("a failed job is tried for ever", "sweeps/ray_engine.py",
+           "if counts[place] == limit:", "if counts[place] == 100:", RAY),
+    Mutant("a lost job is forgotten", "sweeps/ray_engine.py",
+           "            self._waiting.appendleft(place)\n", "", RAY),
+    Mutant("a lost node fails its jobs", "sweeps/ray_engine.py",
+           "LOSSES = 10\n", "LOSSES = 1\n", RAY),
+    Mutant("workers with a thread a core", "sweeps/ray_engine.py",
+           "{**ours, **ONE_THREAD}", "ours", RAY),
+    Mutant("workers that do not know where data are", "sweeps/ray_engine.py",
+           "{**ours, **ONE_THREAD}", "ONE_THREAD", RAY),
+    Mutant("data built for each job", "sweeps/ray_engine.py",
+           "if job.data not in self._sent:", "if job.data is not None:", RAY),
+    Mutant("tasks go on when nobody waits", "sweeps/ray_engine.py",
+           "ray.cancel(task, force=True)", "pass", RAY),
+    Mutant("workers with other mathematics", "sweeps/ray_engine.py",
+           "if theirs != sources():", "if False:", RAY),
+    Mutant("as many tasks as cores, whatever was asked", "sweeps/ray_engine.py",
+           "self._most or IN_ADVANCE", "IN_ADVANCE", RAY),
+    Mutant("another program's connection closed", "sweeps/ray_engine.py",
+           "        yield\n        return\n", "        yield\n        ray.shutdown()\n        return\n", RAY),
+    Mutant("a job that fails stops the others", "sweeps/engines.py",
+           "outcome = Outcome(place, failure=traceback.format_exc())", "raise", ENGINES),
+    Mutant("a stopped engine goes through all jobs", "sweeps/engines.py",
+           "        pool.shutdown(cancel_futures=True)", "        pool.shutdown()", ENGINES),
+    Mutant("failed runs are silent", "sweeps/runner.py",
+           "    if failed:\n", "    if False:\n", RUNNER),
+    Mutant("a traceback for each seed", "sweeps/runner.py",
+           "                if key not in failed:", "                if True:", RUNNER),
+    Mutant("a run kept without its last seed", "sweeps/runner.py",
+           "if len(parts[key]) == missing[key].seeds:", "if len(parts[key]) == 1:", RUNNER),
+    Mutant("a folder that only one node sees", "sweeps/training.py",
+           "if not (out / MARK).exists():", "if False:", ENGINES),
+    Mutant("failed training runs are silent", "sweeps/training.py",
+           "    if failed:\n", "    if False:\n", ENGINES),
+]  # fmt: skip

@@ -1,0 +1,71 @@
+"""GradScaler: gradients are unscaled in between, the loss is handed over unscaled."""
+
+import math
+
+import pytest
+import torch
+
+from heavystep import SHBArmijo, SHBPolyak
+from tests.helpers.training import flat, loss_of, make_batches, make_net
+
+# A GradScaler looks for growth in its own step counter; a short run needs no growth.
+SCALE = {"device": "cpu", "init_scale": 2.0**10}
+
+
+def test_grad_scaler_gives_the_unscaled_run():
+    batches, nets = make_batches(), [make_net(), make_net()]
+    plain, scaled = (SHBPolyak(net.parameters()) for net in nets)
+    scaler = torch.amp.GradScaler(**SCALE)
+    for batch in batches:
+        plain.zero_grad()
+        loss = loss_of(nets[0], batch)
+        loss.backward()
+        plain.step(loss=loss)
+
+        scaled.zero_grad()
+        loss = loss_of(nets[1], batch)
+        scaler.scale(loss).backward()
+        scaler.unscale_(scaled)
+        scaler.step(scaled, loss=loss)
+        scaler.update()
+    torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=1e-6, atol=1e-7)
+
+
+def test_grad_scaler_skips_a_batch_that_overflows():
+    net, batches = make_net(), make_batches()
+    opt, scaler = SHBPolyak(net.parameters()), torch.amp.GradScaler(**SCALE)
+    for k, batch in enumerate(batches):
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        scaler.scale(loss).backward()
+        if k == 4:
+            net[0].weight.grad.fill_(math.inf)
+        before = flat(net)
+        scaler.unscale_(opt)
+        scaler.step(opt, loss=loss)
+        scaler.update()
+        assert torch.equal(flat(net), before) == (k == 4)
+
+
+def test_grad_scaler_without_unscale_unscales_by_itself():
+    nets, batch = [make_net(), make_net()], make_batches(1)[0]
+    steps = []
+    for net, unscale in zip(nets, (True, False), strict=True):
+        opt, scaler = SHBPolyak(net.parameters()), torch.amp.GradScaler(**SCALE)
+        loss = loss_of(net, batch)
+        scaler.scale(loss).backward()
+        if unscale:
+            scaler.unscale_(opt)
+        scaler.step(opt, loss=loss)
+        steps.append(float(opt.info.step))
+    assert steps[0] == steps[1]
+
+
+def test_armijo_under_a_scaler_says_what_it_needs():
+    net, batch = make_net(), make_batches(1)[0]
+    opt, scaler = SHBArmijo(net.parameters()), torch.amp.GradScaler(**SCALE)
+    loss = loss_of(net, batch)
+    scaler.scale(loss).backward()
+    scaler.unscale_(opt)
+    with pytest.raises(TypeError, match=r"needs step\(closure\)"):
+        scaler.step(opt, loss=loss)

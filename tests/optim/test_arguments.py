@@ -1,0 +1,139 @@
+"""Bad arguments get one line with argument, symbol, range and value."""
+
+import inspect
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from heavystep import SHBArmijo, SHBPolyak
+from tests.helpers.cases import BAD_CHOICES, BAD_NUMBERS, OPTIMIZERS
+from tests.helpers.training import flat, make_net
+
+every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
+
+
+def takes(case, name):
+    return name in inspect.signature(case.cls).parameters
+
+
+@every_optimizer
+@pytest.mark.parametrize("name", BAD_NUMBERS)
+def test_numbers_out_of_range(case, name):
+    if not takes(case, name):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            case.make(make_net().parameters(), **{name: 0.5})
+        return
+    values, message = BAD_NUMBERS[name]
+    for value in values:
+        with pytest.raises(ValueError, match=f"^{message.format(re.escape(repr(value)))}$"):
+            case.make(make_net().parameters(), **{name: value})
+    for value in ("much", [0.1], torch.ones(2), True, 1j):
+        with pytest.raises((TypeError, ValueError), match=f"^{name}.* must be "):
+            case.make(make_net().parameters(), **{name: value})
+
+
+@every_optimizer
+@pytest.mark.parametrize("name", BAD_CHOICES)
+def test_unknown_choices(case, name):
+    if not takes(case, name):
+        return
+    values, message = BAD_CHOICES[name]
+    for value in values:
+        with pytest.raises(ValueError, match=f"^{message} {re.escape(repr(value))}$"):
+            case.make(make_net().parameters(), **{name: value})
+
+
+def test_c_above_one_is_for_polyak_only():
+    SHBPolyak(make_net().parameters(), c=3.0)
+    with pytest.raises(ValueError, match=r"c must be in \(0, 1\), got 3.0"):
+        SHBArmijo(make_net().parameters(), c=3.0)
+
+
+def test_polyak_needs_a_lower_bound():
+    with pytest.raises(
+        TypeError, match=r"lower_bound \(f_star\) must be a real number \(finite\), got None"
+    ):
+        SHBPolyak(make_net().parameters(), lower_bound=None)
+
+
+def test_max_trials_is_an_int():
+    with pytest.raises(TypeError, match=r"max_trials must be an int >= 1, got 2\.5"):
+        SHBArmijo(make_net().parameters(), max_trials=2.5)
+
+
+@every_optimizer
+def test_no_parameters(case):
+    with pytest.raises(ValueError, match="empty parameter list"):
+        case.make([])
+
+
+@every_optimizer
+def test_typos_are_refused(case):
+    with pytest.raises(TypeError, match="momentun"):
+        case.make(make_net().parameters(), momentun=0.9)
+
+
+@every_optimizer
+def test_groups_that_disagree(case):
+    first, *rest = make_net().parameters()
+    shared = {"momentum": 0.3, "decay": "objective"}
+    if case.adaptive:
+        shared |= {"c": 0.123, "max_step": 0.5, "growth": 1.5}
+    if case.needs_closure:
+        shared |= {"decrease_factor": 0.77, "max_trials": 7}
+    for name, value in shared.items():
+        label = {"momentum": "momentum (beta)", "max_step": "max_step (gamma_max)",
+                 "decrease_factor": "decrease_factor (omega)"}.get(name, name)  # fmt: skip
+        message = f"^{re.escape(label)} must be the same in all parameter groups, got .*{re.escape(repr(value))}"
+        with pytest.raises(ValueError, match=message):
+            case.make([{"params": [first]}, {"params": rest, name: value}])
+        opt = case.make([first])
+        with pytest.raises(ValueError, match=message):
+            opt.add_param_group({"params": rest, name: value})
+        assert len(opt.param_groups) == 1  # the refused group has not been added
+
+
+@every_optimizer
+def test_group_values_are_checked_too(case):
+    first, *rest = make_net().parameters()
+    with pytest.raises(ValueError, match=r"^lr \((eta|gamma)\) must be >= 0 and finite, got -1$"):
+        case.make([{"params": [first]}, {"params": rest, "lr": -1}])
+    with pytest.raises(ValueError, match=r"^weight_decay must be >= 0 and finite, got -1$"):
+        case.make([{"params": [first]}, {"params": rest, "weight_decay": -1}])
+
+
+@every_optimizer
+def test_values_that_a_scheduler_drives_out_of_range_are_refused_at_the_step(case):
+    net = make_net()
+    opt = case.make(net.parameters())
+    before = flat(net)
+    for name, value in (("momentum", 1.2), ("lr", -1.0), ("weight_decay", -0.1)):
+        good = opt.param_groups[0][name]
+        opt.param_groups[0][name] = value
+        with pytest.raises(ValueError, match=rf"^{name}.* must be .*, got {value}$"):
+            opt.step(lambda: pytest.fail("the closure was called all the same"))
+        opt.param_groups[0][name] = good
+    assert torch.equal(flat(net), before)
+
+
+@every_optimizer
+def test_numpy_numbers_become_pythons(case):
+    """A checkpoint with numpy's numbers in it would not load with weights_only=True."""
+    opt = case.make(make_net().parameters(), lr=np.float64(0.1), weight_decay=np.float32(0.5))
+    group = opt.param_groups[0]
+    assert type(group["lr"]) is float
+    assert type(group["weight_decay"]) is float
+    opt.add_param_group({"params": make_net().parameters(), "lr": np.float64(0.2)})
+    assert type(opt.param_groups[1]["lr"]) is float
+
+
+def test_a_huge_max_step_is_no_cap():
+    for cls, dtype in product((SHBPolyak, SHBArmijo), (torch.float32, torch.float16)):
+        theta = torch.tensor([2.0], dtype=dtype, requires_grad=True)
+        opt = cls([theta], max_step=1e300, steps_per_epoch=None, momentum=0.0, lower_bound=0.0)
+        opt.step(lambda: theta.square().sum())
+        assert opt.info.accepted
+        assert 0 < float(opt.info.step) < 10

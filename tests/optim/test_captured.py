@@ -1,0 +1,398 @@
+"""A step in recordable parts is the optimizer's step; on a GPU, replayed, it still is."""
+
+import pytest
+import torch
+from torch import nn
+
+from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, SHBArmijo, SHBPolyak
+from heavystep.optim import searches
+from heavystep.optim.ranks import Ranks
+from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
+
+MAKERS = {
+    "SGD": lambda net: torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9),
+    "SHB": lambda net: SHB(net.parameters(), lr=0.05, weight_decay=0.1),
+    "SHBPolyak": lambda net: SHBPolyak(net.parameters(), steps_per_epoch=7),
+    "SPS": lambda net: SPS(net.parameters(), c=0.7, steps_per_epoch=7),
+    "SHBArmijo": lambda net: SHBArmijo(
+        net.parameters(), buffers=net.buffers(), steps_per_epoch=2, lower_bound=0.0, max_step=3.0
+    ),
+    "SHBArmijo long search": lambda net: SHBArmijo(
+        net.parameters(), buffers=net.buffers(), max_step=50.0, decrease_factor=0.7, c=0.4
+    ),
+    "SHBArmijo objective": lambda net: SHBArmijo(
+        net.parameters(),
+        buffers=net.buffers(),
+        weight_decay=0.1,
+        decay="objective",
+        lr=0.5,
+        max_step=9.0,
+    ),
+    "SHBArmijo single": lambda net: SHBArmijo(
+        net.parameters(), buffers=net.buffers(), foreach=False, weight_decay=0.2, max_step=9.0
+    ),
+    "SLS": lambda net: SLS(net.parameters(), buffers=net.buffers(), max_step=5.0),
+}
+SEARCHES = [name for name in MAKERS if "Armijo" in name or name == "SLS"]
+every_maker = pytest.mark.parametrize("name", MAKERS)
+every_device = pytest.mark.parametrize("device", DEVICES)
+
+
+def plain_step(opt, net, batch):
+    """What a user writes."""
+    if searches(opt):
+        return opt.step(lambda: loss_of(net, batch))
+    opt.zero_grad()
+    loss = loss_of(net, batch)
+    loss.backward()
+    opt.step(**({} if type(opt) is torch.optim.SGD else {"loss": loss}))
+    return loss.detach()
+
+
+class Run:
+    """A network, its optimizer and a batch that stays in place."""
+
+    def __init__(self, make, device, dropout=0.0, dtype=torch.float64):
+        self.net = make_net(norm=True, dropout=dropout, dtype=dtype).to(device)
+        self.opt = make(self.net)
+        x, y = make_batches(1, dtype=dtype)[0]
+        self.batch = (x.to(device), y.to(device))
+
+    def captured(self, **options):
+        return CapturedStep(self.opt, lambda: loss_of(self.net, self.batch), **options)
+
+    def load(self, batch):
+        for place, value in zip(self.batch, batch, strict=True):
+            place.copy_(value)
+
+    def numbers(self):
+        return (float(self.opt.info.step), int(self.opt.info.trials)) if self.has_info else ()
+
+    @property
+    def has_info(self):
+        return hasattr(self.opt, "info")
+
+
+def both_runs(name, device, dropout=0.0, count=14):
+    """The user's loop and the captured step, from the same seed."""
+    pairs = []
+    plain, other = (Run(MAKERS[name], device, dropout) for _ in range(2))
+    step = other.captured()
+    states = [torch.random.get_rng_state(), torch.random.get_rng_state()]
+    for run in (0, 1):
+        torch.manual_seed(5)
+        results = []
+        for batch in make_batches(count, dtype=torch.float64):
+            if run == 0:
+                plain.load(batch)
+                loss = float(plain_step(plain.opt, plain.net, plain.batch))
+            else:
+                other.load(batch)
+                loss = float(step())
+            results.append((loss, *(plain, other)[run].numbers()))
+        states[run] = torch.random.get_rng_state()
+        pairs.append(results)
+    assert torch.equal(*states)
+    return plain, other, pairs
+
+
+@every_device
+@every_maker
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_equals_the_plain_loop(name, device, dropout):
+    plain, other, (expected, found) = both_runs(name, device, dropout)
+    for one, another in zip(expected, found, strict=True):
+        assert another == pytest.approx(one, rel=1e-9)
+    torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+    for one, another in zip(plain.net.buffers(), other.net.buffers(), strict=True):
+        torch.testing.assert_close(one, another, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_cases_above_search(name):
+    _, _, (expected, _) = both_runs(name, "cpu")
+    assert max(trials for _, _, trials in expected) > 1
+
+
+@every_device
+@pytest.mark.parametrize("name", ["SHB", "SHBPolyak", "SHBArmijo"])
+def test_a_bad_batch_changes_nothing(name, device):
+    run = Run(MAKERS[name], device)
+    step = run.captured()
+    batches = make_batches(9, dtype=torch.float64)
+    for k, (x, y) in enumerate(batches):
+        bad = k in (2, 6)  # in the warm-up, and replayed
+        run.load((torch.full_like(x, torch.nan) if bad else x, y))
+        before = flat(run.net).clone(), [b.clone() for b in run.net.buffers()]
+        step()
+        assert bool(run.opt.info.accepted) is not bad
+        assert torch.equal(flat(run.net), before[0]) is bad
+        if bad and searches(run.opt):
+            assert all(map(torch.equal, run.net.buffers(), before[1]))
+        elif bad:  # a step that never waits for the device cannot know in time
+            for buffer, value in zip(run.net.buffers(), before[1], strict=True):
+                buffer.copy_(value)
+    assert torch.isfinite(flat(run.net)).all()
+
+
+@every_device
+@pytest.mark.parametrize("name", ["SHB", "SHBPolyak", "SHBArmijo"])
+def test_options_and_states_may_change(name, device):
+    plain, other = (Run(MAKERS[name], device) for _ in range(2))
+    step = other.captured()
+    batches = make_batches(18, dtype=torch.float64)
+    for k, batch in enumerate(batches):
+        for run in (plain, other):
+            run.load(batch)
+            if k == 6:
+                run.opt.param_groups[0]["lr"] *= 0.5
+            if k == 12:
+                run.opt.load_state_dict(run.opt.state_dict())
+        plain_step(plain.opt, plain.net, plain.batch)
+        step()
+        torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
+@every_device
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
+def test_prepare_and_report_belong_to_the_step(name, device):
+    run = Run(MAKERS[name], device)
+    total = torch.zeros((), device=device, dtype=torch.float64)
+    source = torch.zeros_like(run.batch[0])
+    step = run.captured(
+        prepare=lambda: run.batch[0].copy_(2.0 * source),
+        report=lambda: total.add_(run.opt.info.step),
+    )
+    steps = 0.0
+    for x, y in make_batches(8, dtype=torch.float64):
+        source.copy_(x)
+        run.batch[1].copy_(y)
+        step()
+        assert torch.equal(run.batch[0].cpu(), 2.0 * x)
+        steps += float(run.opt.info.step)
+    assert float(total) == pytest.approx(steps)
+
+
+@every_device
+@pytest.mark.parametrize("name", SEARCHES)
+def test_trials_see_the_buffers_that_the_first_evaluation_saw(name, device):
+    """The loss depends on a buffer that every evaluation changes."""
+
+    def make(net):
+        net.register_buffer("factor", next(net.parameters()).new_ones(()))
+        return MAKERS[name](net)
+
+    def loss(run):
+        run.net.factor.add_(0.05)
+        return run.net.factor.clone() * loss_of(run.net, run.batch)
+
+    plain, other = (Run(make, device) for _ in range(2))
+    step = CapturedStep(other.opt, lambda: loss(other))
+    for count, batch in enumerate(make_batches(8, dtype=torch.float64), 1):
+        plain.load(batch)
+        other.load(batch)
+        expected = float(plain.opt.step(lambda: loss(plain)))
+        assert step() == pytest.approx(expected, rel=1e-9)
+        assert other.numbers() == pytest.approx(plain.numbers(), rel=1e-9)
+        assert float(other.net.factor) == pytest.approx(1.0 + 0.05 * count)
+
+
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo long search"])
+def test_an_autocast_around_the_steps(name):
+    """Its casts of the parameters are those of other points."""
+    results = []
+    for captured in (False, True):
+        run = Run(MAKERS[name], "cpu", dtype=torch.float32)
+        closure = lambda: loss_of(run.net, run.batch)  # noqa: E731
+        step = CapturedStep(run.opt, closure) if captured else lambda: run.opt.step(closure)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = []
+            for batch in make_batches(6):
+                run.load(batch)
+                found.append((float(step()), *run.numbers()))
+        results.append(found)
+    for expected, found in zip(*results, strict=True):
+        assert found == pytest.approx(expected, rel=1e-5)
+
+
+@every_device
+@pytest.mark.parametrize("name", ["SHBPolyak", *SEARCHES])
+def test_a_random_preparation_comes_before_the_random_numbers_of_the_loss(name, device):
+    plain, other = (Run(MAKERS[name], device, dropout=0.4) for _ in range(2))
+    source = torch.zeros_like(plain.batch[0])
+
+    def noisy(run):
+        run.batch[0].copy_(source + 0.1 * torch.randn_like(source))
+
+    step = other.captured(prepare=lambda: noisy(other))
+    for seed, (x, y) in enumerate(make_batches(8, dtype=torch.float64)):
+        source.copy_(x)
+        for run in (plain, other):
+            run.batch[1].copy_(y)
+        torch.manual_seed(seed)
+        noisy(plain)
+        expected = float(plain_step(plain.opt, plain.net, plain.batch))
+        after = torch.get_rng_state()
+        torch.manual_seed(seed)
+        assert float(step()) == pytest.approx(expected, rel=1e-9)
+        assert torch.equal(torch.get_rng_state(), after)
+        assert other.numbers() == pytest.approx(plain.numbers(), rel=1e-9)
+    torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("early", [False, True])
+def test_a_closure_that_raises_at_a_trial_leaves_no_trace(name, early):
+    run = Run(MAKERS[name], "cpu", dropout=0.4)
+    streams = []
+
+    def closure():
+        if early and streams:
+            raise RuntimeError("no more")
+        loss = loss_of(run.net, run.batch)
+        if streams:
+            raise RuntimeError("no more")
+        streams.append(torch.get_rng_state())
+        return loss
+
+    before, buffers = flat(run.net).clone(), [b.clone() for b in run.net.buffers()]
+    with pytest.raises(RuntimeError, match="no more"):
+        CapturedStep(run.opt, closure)()
+    assert torch.equal(torch.get_rng_state(), *streams)
+    assert torch.equal(flat(run.net), before)
+    assert all(map(torch.equal, run.net.buffers(), buffers))
+
+
+@every_maker
+def test_schedulers_work_as_ever(name):
+    """Any warning, such as one about the order of calls, is an error here."""
+    plain, other = (Run(MAKERS[name], "cpu") for _ in range(2))
+    schedulers = [torch.optim.lr_scheduler.StepLR(run.opt, 3, gamma=0.5) for run in (plain, other)]
+    step = other.captured()
+    for batch in make_batches(8, dtype=torch.float64):
+        for run in (plain, other):
+            run.load(batch)
+        plain_step(plain.opt, plain.net, plain.batch)
+        step()
+        for scheduler in schedulers:
+            scheduler.step()
+    torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
+def test_several_processes_are_refused(name, monkeypatch):
+    run = Run(MAKERS[name], "cpu")
+    monkeypatch.setattr(Ranks, "count", 2)
+    with pytest.raises(ValueError, match=r"for one process, and there are several"):
+        run.captured()()
+
+
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
+def test_hooks_are_refused(name):
+    run = Run(MAKERS[name], "cpu")
+    Recorder(run.opt)
+    with pytest.raises(ValueError, match=r"does not call the hooks of its optimizer"):
+        run.captured()()
+
+
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
+def test_bad_closures_are_refused(name):
+    run = Run(MAKERS[name], "cpu")
+
+    def calls_backward():
+        loss = loss_of(run.net, run.batch)
+        loss.backward()
+        return loss.detach()
+
+    with pytest.raises(TypeError, match=r"leave backward\(\) to the step"):
+        CapturedStep(run.opt, calls_backward)()
+    with pytest.raises(TypeError, match=r"must end with 'return loss'"):
+        CapturedStep(run.opt, lambda: None)()
+    with pytest.raises(ValueError, match="warmup must be >= 1, got 0"):
+        run.captured(warmup=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("name", ["SHB", "SHBPolyak", "SHBArmijo"])
+def test_waits_for_the_gpu(name):
+    """Never; and a line search once a trial."""
+    import warnings
+
+    run = Run(MAKERS[name], "cuda", dtype=torch.float32)
+    step = run.captured()
+    for _ in range(5):
+        step()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        trials = 0
+        try:
+            for _ in range(6):
+                step()
+                trials += int(run.opt.info.trials)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    waits = [w for w in caught if "called a synchronizing" in str(w.message)]
+    assert len(waits) == (trials if searches(run.opt) else 0)
+
+
+@every_device
+@pytest.mark.parametrize("place", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
+def test_a_learning_rate_may_be_a_tensor(name, place, device):
+    """On the CPU it is a number to a graph, and its change has to be noticed."""
+    if device == "cpu" and place == "cuda":
+        pytest.skip("the parameters are on the CPU")
+    plain, other = (Run(MAKERS[name], device) for _ in range(2))
+    for run in (plain, other):
+        run.opt.param_groups[0]["lr"] = torch.tensor(1.0, dtype=torch.float64, device=place)
+    step = other.captured()
+    for k, batch in enumerate(make_batches(14, dtype=torch.float64)):
+        for run in (plain, other):
+            run.load(batch)
+            run.opt.param_groups[0]["lr"].fill_(1.0 / (1 + k // 5))
+        plain_step(plain.opt, plain.net, plain.batch)
+        step()
+        torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
+@every_device
+def test_momentum_survives_a_warm_up_of_refused_batches(device):
+    plain, other = (Run(MAKERS["SHBArmijo"], device) for _ in range(2))
+    step = other.captured(warmup=2)
+    for k, (x, y) in enumerate(make_batches(8, dtype=torch.float64)):
+        for run in (plain, other):
+            run.load((x * torch.nan if k < 2 else x, y))
+        plain_step(plain.opt, plain.net, plain.batch)
+        step()
+        torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
+def test_displacements_are_made_before_recording():
+    run = Run(MAKERS["SHBArmijo"], "cpu")
+    step = run.captured()
+    run.load([torch.full_like(run.batch[0], torch.nan), run.batch[1]])
+    step()
+    assert not run.opt.state
+    step._step.settle()
+    assert len(run.opt.state) == len(list(run.net.parameters()))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_autocast_inside_the_closure():
+    torch.manual_seed(0)
+    nets = [nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3)).cuda() for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    x, y = torch.randn(32, 64, device="cuda"), torch.randint(3, (32,), device="cuda")
+
+    def loss(net):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return nn.functional.cross_entropy(net(x), y)
+
+    opts = [SHBArmijo(net.parameters(), loss_eps=2.0**-8) for net in nets]
+    step = CapturedStep(opts[1], lambda: loss(nets[1]))
+    for _ in range(10):
+        expected = float(opts[0].step(lambda: loss(nets[0])))
+        assert step() == pytest.approx(expected, rel=1e-2)

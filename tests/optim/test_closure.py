@@ -1,0 +1,319 @@
+"""The closure contract: both styles, loss=, what is left behind, how often it is called."""
+
+import math
+import warnings
+
+import pytest
+import torch
+
+from heavystep import SHB, SHBArmijo, SHBPolyak
+from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.training import flat, loss_of, make_batches, make_net, same, snapshot, take_step
+
+every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
+
+
+def styles(opt, net, batch):
+    """Every way of handing over the same batch."""
+
+    def without_backward():
+        return loss_of(net, batch)
+
+    def with_backward():
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        loss.backward()
+        return loss
+
+    def with_backward_in_place():
+        opt.zero_grad(set_to_none=False)
+        loss = loss_of(net, batch)
+        loss.backward()
+        return loss
+
+    def with_zero_grad_only():
+        opt.zero_grad(set_to_none=False)
+        return loss_of(net, batch)
+
+    def with_model_zero_grad_only():
+        net.zero_grad(set_to_none=False)
+        return loss_of(net, batch)
+
+    def with_zero_grad_twice():
+        net.zero_grad(set_to_none=False)
+        opt.zero_grad(set_to_none=False)
+        return loss_of(net, batch)
+
+    def detached():
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        loss.backward()
+        return loss.detach()
+
+    def as_float():
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        loss.backward()
+        return loss.item()
+
+    def shape_one():
+        return loss_of(net, batch).reshape(1)
+
+    return (without_backward, with_backward, with_backward_in_place, with_zero_grad_only,
+            with_model_zero_grad_only, with_zero_grad_twice, detached, as_float, shape_one)  # fmt: skip
+
+
+@every_optimizer
+@pytest.mark.parametrize("style", range(9))
+def test_every_closure_style_gives_the_same_run(case, style):
+    batches, nets = make_batches(), [make_net(), make_net()]
+    opts = [case.make(net.parameters()) for net in nets]
+    for batch in batches:
+        expected = take_step(opts[0], nets[0], batch, case)
+        closure = styles(opts[1], nets[1], batch)[style]
+        loss = opts[1].step(closure)
+        assert float(loss) == pytest.approx(float(expected), rel=1e-6)
+        if isinstance(loss, torch.Tensor):
+            assert not loss.requires_grad
+    torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=1e-5, atol=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for p, q in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+            torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-6)
+
+
+@every_optimizer
+def test_gradients_left_are_those_of_the_batch(case):
+    net, batch = make_net(), make_batches(1)[0]
+    opt = case.make(net.parameters())
+    expected = torch.autograd.grad(loss_of(net, batch), list(net.parameters()))
+    for closure in styles(opt, net, batch)[:2]:
+        fresh = make_net()
+        net.load_state_dict(fresh.state_dict())
+        opt.step(closure)
+        for p, g in zip(net.parameters(), expected, strict=True):
+            torch.testing.assert_close(p.grad, g)
+
+
+@every_optimizer
+def test_stale_gradients_do_not_enter_a_closure_without_backward(case):
+    batch, nets = make_batches(1)[0], [make_net(), make_net()]
+    opts = [case.make(net.parameters()) for net in nets]
+    for p in nets[1].parameters():
+        p.grad = torch.full_like(p, 1e3)
+    for opt, net in zip(opts, nets, strict=True):
+        opt.step(lambda net=net: loss_of(net, batch))
+    assert torch.equal(flat(nets[0]), flat(nets[1]))
+
+
+def test_gradients_that_a_closure_accumulates_are_kept():
+    """A closure that adds its own backward to gradients already there, as trainers do."""
+    batches = make_batches(2)
+    nets = [make_net(), make_net()]
+    opts = [SHB(net.parameters(), lr=0.1) for net in nets]
+    for batch in batches:
+        (loss_of(nets[0], batch) / 2).backward()
+    opts[0].step()
+
+    (loss_of(nets[1], batches[0]) / 2).backward()
+
+    def closure():
+        loss = loss_of(nets[1], batches[1]) / 2
+        loss.backward()
+        return loss
+
+    opts[1].step(closure)
+    torch.testing.assert_close(flat(nets[0]), flat(nets[1]))
+
+
+@pytest.mark.parametrize("backward", [True, False])
+def test_armijo_calls_the_closure_once_and_once_a_trial(backward):
+    net, batches = make_net(), make_batches()
+    opt = SHBArmijo(net.parameters(), max_step=50.0, decrease_factor=0.5)
+    modes = []
+    for batch in batches:
+        modes.clear()
+
+        def closure():
+            modes.append(torch.is_grad_enabled())
+            opt.zero_grad()
+            loss = loss_of(net, batch)
+            if backward:
+                loss.backward()
+            return loss
+
+        opt.step(closure)
+        assert len(modes) == 1 + opt.info.trials
+        # Only a closure that calls backward() itself needs gradients during trials.
+        assert modes == [True] + [backward] * opt.info.trials
+    assert opt.info.trials >= 1
+
+
+def test_step_works_under_no_grad():
+    net, batch = make_net(), make_batches(1)[0]
+    opt = SHBPolyak(net.parameters())
+    with torch.no_grad():
+        opt.step(lambda: loss_of(net, batch))
+    assert float(opt.info.grad_sqnorm) > 0
+
+
+def test_armijo_reports_the_loss_before_the_step():
+    net, batches = make_net(), make_batches()
+    opt = SHBArmijo(net.parameters())
+    for batch in batches:
+        expected = loss_of(net, batch).item()
+        returned = opt.step(lambda: loss_of(net, batch))
+        assert opt.info.loss == pytest.approx(expected, rel=1e-6)
+        assert returned.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_parameters_move_once_and_come_back_if_the_closure_breaks():
+    net, batch = make_net(norm=True), make_batches(1)[0]
+    opt = SHBArmijo(net.parameters(), buffers=net.buffers())
+    opt.step(lambda: loss_of(net, batch))
+    before, calls = snapshot(net), 0
+    state = {k: v.clone() for k, v in opt.state[net[0].weight].items()}
+
+    def interrupted():
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return loss_of(net, batch)
+
+    with pytest.raises(KeyboardInterrupt):
+        opt.step(interrupted)
+    for name, value in net.named_parameters():
+        assert torch.equal(value, before[name]), name
+    assert same(state, opt.state[net[0].weight])
+    assert all(p.grad is not None for p in net.parameters())
+    assert int(net[1].num_batches_tracked) == 2  # the batch was seen, once
+
+
+@every_optimizer
+def test_gradient_accumulation(case):
+    """Mean loss and mean gradient over micro-batches are one batch."""
+    (x, y), nets = make_batches(1)[0], [make_net(), make_net()]
+    halves = [(x[:8], y[:8]), (x[8:], y[8:])]
+    opts = [case.make(net.parameters()) for net in nets]
+    for _ in range(4):
+        take_step(opts[0], nets[0], (x, y), case)
+
+        def closure():
+            opts[1].zero_grad()
+            total = 0.0
+            for half in halves:
+                loss = loss_of(nets[1], half) / 2
+                loss.backward()
+                total += loss.detach()
+            return total
+
+        if case.needs_closure:
+            opts[1].step(closure)
+        else:
+            opts[1].step(loss=closure())
+    torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=1e-5, atol=1e-6)
+
+
+def test_clipped_gradients_are_direction_and_norm():
+    net, batch = make_net(), make_batches(1)[0]
+    opt = SHBPolyak(net.parameters(), max_step=1e6, steps_per_epoch=None)
+    loss = loss_of(net, batch)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 0.01)
+    old = flat(net)
+    opt.step(loss=loss)
+    assert float(opt.info.grad_sqnorm) == pytest.approx(0.01**2, rel=1e-3)
+    assert float(opt.info.step) == pytest.approx(0.5 * loss.item() / 0.01**2, rel=1e-3)
+    grad = torch.cat([p.grad.reshape(-1) for p in net.parameters()])
+    torch.testing.assert_close(flat(net), old - float(opt.info.step) * grad)
+
+
+def test_lower_bound_for_one_step():
+    theta = torch.tensor([3.0], requires_grad=True)
+    opt = SHBPolyak([theta], lower_bound=1.0, max_step=100.0, steps_per_epoch=None)
+    for bound, expected in (
+        (None, (5.0 - 1.0) / 2),
+        (2.0, (5.0 - 2.0) / 2),
+        (torch.tensor(3.0, dtype=torch.float64), 1.0),
+    ):
+        theta.grad = torch.ones(1)
+        opt.step(loss=5.0, lower_bound=bound)
+        assert float(opt.info.step) == pytest.approx(expected)
+        assert opt.info.step.dtype == torch.float32  # whatever the format of the bound
+
+
+@pytest.mark.parametrize(
+    "bound", [float("nan"), float("inf"), torch.tensor(float("nan")), torch.tensor(-math.inf)]
+)
+@pytest.mark.parametrize("case", [c for c in OPTIMIZERS if c.adaptive], ids=lambda c: c.id)
+def test_a_bound_that_is_no_number_harms_nothing(case, bound):
+    net, batch = make_net(), make_batches(1)[0]
+    opt = case.make(net.parameters())
+    before = snapshot(net)
+    if case.needs_closure or not isinstance(bound, torch.Tensor):
+        with pytest.raises(ValueError, match=r"lower_bound \(f_star\) must be finite, got"):
+            take_step(opt, net, batch, case, lower_bound=bound)
+    else:
+        take_step(opt, net, batch, case, lower_bound=bound)  # cannot be read without waiting
+        assert not opt.info.accepted
+    assert same(before, net.state_dict())
+
+
+@pytest.mark.parametrize("bound", ["low", torch.ones(2), [1.0]])
+def test_a_bound_must_be_one_number(bound):
+    net, batch = make_net(), make_batches(1)[0]
+    for cls in (SHBPolyak, SHBArmijo):
+        opt = cls(net.parameters())
+        with pytest.raises(TypeError, match=r"lower_bound \(f_star\) must be a real number"):
+            opt.step(lambda: loss_of(net, batch), lower_bound=bound)
+
+
+def test_a_fixed_step_has_no_use_for_a_bound():
+    net, batch = make_net(), make_batches(1)[0]
+    with pytest.raises(TypeError, match="lower_bound means nothing"):
+        take_step(SHB(net.parameters(), lr=0.1), net, batch, OPTIMIZERS[0], lower_bound=0.0)
+
+
+MISUSE = {
+    "nothing": (lambda o: o.step(), ValueError, r"needs the loss: call step\(loss=loss\)"),
+    "both": (lambda o: o.step(lambda: 1.0, loss=1.0), ValueError, "a closure or loss=, not both"),
+    "loss as closure": (lambda o: o.step(torch.tensor(1.0)), TypeError, "closure must be callable"),
+    "None": (lambda o: o.step(lambda: None), TypeError, "must end with 'return loss'"),
+    "vector": (
+        lambda o: o.step(lambda: torch.ones(3)),
+        ValueError,
+        r"one number, got shape \(3,\)",
+    ),
+    "string": (lambda o: o.step(lambda: "low"), TypeError, "number or a 0-dim tensor, got 'low'"),
+    "complex": (lambda o: o.step(lambda: torch.tensor(1j)), TypeError, "real number, got dtype"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISUSE)
+@every_optimizer
+def test_misuse_of_step(case, mistake):
+    net = make_net()
+    opt = case.make(net.parameters())
+    call, error, message = MISUSE[mistake]
+    if mistake == "nothing" and not case.adaptive:
+        pytest.skip("a fixed step needs no loss")
+    if mistake == "nothing" and case.needs_closure:
+        error, message = TypeError, r"needs step\(closure\); SHBPolyak works with"
+    before = snapshot(net)
+    with pytest.raises(error, match=message):
+        call(opt)
+    assert same(before, net.state_dict())
+
+
+def test_a_vector_loss_is_refused():
+    opt = SHBPolyak(make_net().parameters())
+    with pytest.raises(ValueError, match=r"loss must be one number, got shape \(2, 1\)"):
+        opt.step(loss=torch.ones(2, 1))
+
+
+@pytest.mark.parametrize("call", ["step", "hand_over"])
+def test_armijo_needs_a_closure(call):
+    opt = SHBArmijo(make_net().parameters())
+    with pytest.raises(TypeError, match=r"needs step\(closure\); SHBPolyak works with"):
+        getattr(opt, call)(loss=torch.tensor(1.0))

@@ -1,0 +1,229 @@
+"""SHB and SHBPolyak never wait for the device; on a GPU their step can be a CUDA graph."""
+
+import warnings
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from heavystep import SHB, SPS, SHBArmijo, SHBPolyak
+from tests.helpers.training import flat, loss_of, make_batches, make_net
+
+MAKERS = {
+    "SHB": lambda p: SHB(p, lr=0.1, weight_decay=0.1),
+    "SHBPolyak": lambda p: SHBPolyak(p, weight_decay=0.1),
+    "SHBPolyak single": lambda p: SHBPolyak(p, foreach=False),
+    "SHBPolyak objective": lambda p: SHBPolyak(p, weight_decay=0.1, decay="objective"),
+    "SHBPolyak with a tensor lr": lambda p: SHBPolyak(p, lr=torch.tensor(0.5)),
+    "SPS": lambda p: SPS(p, c=0.5, steps_per_epoch=10),
+}
+READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__")
+every_maker = pytest.mark.parametrize("name", MAKERS)
+
+
+class NoHostRead(TorchDispatchMode):
+    """Refuses the operation behind every way of reading a tensor's value."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten._local_scalar_dense.default:
+            raise AssertionError("the step read a tensor on the host")
+        return func(*args, **(kwargs or {}))
+
+
+@every_maker
+def test_step_reads_nothing_on_the_host(name, monkeypatch):
+    net, batches = make_net(), make_batches(3)
+    opt, bound_on_device = MAKERS[name](net.parameters()), torch.tensor(0.0)
+    for batch in batches:
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        loss.backward()
+        with monkeypatch.context() as patched, NoHostRead():
+            for method in READS:
+
+                def refuse(*args, method=method, **kwargs):
+                    raise AssertionError(f"the step called Tensor.{method}")
+
+                patched.setattr(torch.Tensor, method, refuse)
+            bound = {"lower_bound": bound_on_device} if "lower_bound" in opt.defaults else {}
+            opt.step(loss=loss, **bound)
+    assert opt.info.accepted
+
+
+@every_maker
+def test_handing_over_reads_nothing_on_the_host(name):
+    net, batches = make_net(), make_batches(6)
+    opt = MAKERS[name](net.parameters())
+    for k, batch in enumerate(batches):
+        loss = loss_of(net, batch) / 2
+        with NoHostRead():
+            opt.hand_over(loss)
+        loss.backward()
+        if k % 2:
+            with NoHostRead():
+                opt.step()
+            opt.zero_grad()
+    assert opt.info.accepted
+
+
+def test_the_guard_above_sees_a_line_search():
+    net, batch = make_net(), make_batches(1)[0]
+    opt = SHBArmijo(net.parameters())
+    with pytest.raises(AssertionError, match="read a tensor on the host"), NoHostRead():
+        opt.step(lambda: loss_of(net, batch))
+
+
+gpu = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"),
+]
+
+
+def on_gpu(mark_target):
+    for mark in gpu:
+        mark_target = mark(mark_target)
+    return mark_target
+
+
+@contextmanager
+def no_synchronisation():
+    """torch refuses every operation that waits for the GPU, and warns that it will."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+@on_gpu
+def test_the_gpu_guard_sees_a_read():
+    value = torch.ones((), device="cuda")
+    with pytest.raises(RuntimeError, match="synchronizing"), no_synchronisation():
+        value.item()
+
+
+@on_gpu
+@every_maker
+def test_no_synchronisation_on_a_gpu(name):
+    net = make_net().cuda()
+    batches = [(x.cuda(), y.cuda()) for x, y in make_batches(4)]
+    opt = MAKERS[name](net.parameters())
+    for batch in batches:
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        loss.backward()
+        with no_synchronisation():
+            opt.step(loss=loss)
+    assert bool(opt.info.accepted)
+
+
+@on_gpu
+@every_maker
+def test_cuda_graph_replays_the_eager_run(name):
+    batches = [(x.cuda(), y.cuda()) for x, y in make_batches(10)]
+    eager, captured = make_net().cuda(), make_net().cuda()
+    opts = [MAKERS[name](net.parameters()) for net in (eager, captured)]
+    x, y = (t.clone() for t in batches[0])
+
+    def train_step(opt, net, batch):
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        loss.backward()
+        opt.step(loss=loss)
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for batch in batches[:3]:
+            x.copy_(batch[0]), y.copy_(batch[1])
+            train_step(opts[1], captured, (x, y))
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        train_step(opts[1], captured, (x, y))
+    steps = []
+    for batch in batches[3:]:
+        x.copy_(batch[0]), y.copy_(batch[1])
+        graph.replay()
+        steps.append(float(opts[1].info.step))
+    expected = []
+    for k, batch in enumerate(batches):
+        train_step(opts[0], eager, batch)
+        if k >= 3:
+            expected.append(float(opts[0].info.step))
+    assert steps == pytest.approx(expected, rel=1e-4)
+    torch.testing.assert_close(flat(eager), flat(captured), rtol=1e-4, atol=1e-5)
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("decay", ["decoupled", "objective"])
+def test_gpu_and_cpu_agree(dtype, decay):
+    batches = make_batches(6, dtype=dtype)
+    choices = (
+        (SHBPolyak, {"steps_per_epoch": 5}),
+        (SHBArmijo, {"steps_per_epoch": 5}),
+        (SHB, {"lr": 0.1}),
+    )
+    for cls, options in choices:
+        runs = []
+        for device, foreach in (("cpu", True), ("cuda", True), ("cuda", False)):
+            net = make_net(dtype=dtype).to(device)
+            opt = cls(net.parameters(), weight_decay=0.1, decay=decay, foreach=foreach, **options)
+            for x, y in batches[: 1 if dtype == torch.bfloat16 else 6]:
+                batch = (x.to(device), y.to(device))
+                opt.step(lambda: loss_of(net, batch))
+            assert bool(opt.info.accepted)
+            runs.append(flat(net).cpu())
+        tolerance = {torch.float64: 1e-11, torch.float32: 1e-3, torch.bfloat16: 3e-2}[dtype]
+        for run in runs[1:]:
+            torch.testing.assert_close(runs[0], run, rtol=tolerance, atol=tolerance)
+
+
+@on_gpu
+def test_random_streams_of_cpu_and_gpu_advance_once():
+    net = make_net(dropout=0.5).cuda()
+    x, y = (t.cuda() for t in make_batches(1)[0])
+
+    def forward():
+        noise = torch.rand(1).item() * 0.0  # uses the CPU stream too
+        return loss_of(net, (x, y)) + noise
+
+    opt = SHBArmijo(net.parameters(), max_step=100.0)
+    torch.manual_seed(3)
+    forward()
+    expected = torch.get_rng_state(), torch.cuda.get_rng_state()
+    torch.manual_seed(3)
+    opt.step(forward)
+    assert opt.info.trials > 1
+    assert torch.equal(torch.get_rng_state(), expected[0])
+    assert torch.equal(torch.cuda.get_rng_state(), expected[1])
+
+
+@on_gpu
+def test_parameters_may_move_to_the_gpu_after_construction():
+    net = make_net(norm=True)
+    opt = SHBArmijo(net.parameters(), buffers=net.buffers)
+    polyak = SHBPolyak(net.parameters())
+    x, y = make_batches(1)[0]
+    for o in (opt, polyak):
+        o.step(lambda: loss_of(net, (x, y)))
+    net.cuda()
+    x, y = x.cuda(), y.cuda()
+    for o in (opt, polyak):
+        o.step(lambda: loss_of(net, (x, y)))
+        assert bool(o.info.accepted)
+    assert int(net[1].num_batches_tracked) == 4
+
+
+@on_gpu
+def test_mixed_cpu_and_gpu_parameters_are_refused():
+    with pytest.raises(
+        ValueError, match="all parameters must be on one device, got cpu and cuda:0"
+    ):
+        SHBPolyak(
+            [torch.zeros(2, requires_grad=True), torch.zeros(2, device="cuda", requires_grad=True)]
+        )

@@ -1,0 +1,202 @@
+"""Several evaluations that leave the traces of one: random numbers, buffers, autocast."""
+
+import pytest
+import torch
+from torch import nn
+
+from heavystep import SHBArmijo, SHBPolyak
+from tests.helpers.training import flat, loss_of, make_batches, make_net, same, snapshot
+
+STYLES = {"closure": False, "closure with backward": True}
+
+
+def closure_for(opt, net, batch, backward, seen=None):
+    def closure():
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        if backward:
+            loss.backward()
+        if seen is not None:
+            seen.append(float(loss.detach()))
+        return loss
+
+    return closure
+
+
+@pytest.mark.parametrize("backward", STYLES.values(), ids=STYLES)
+def test_random_stream_advances_as_by_one_forward(backward):
+    net, batches = make_net(dropout=0.5), make_batches()
+    opt = SHBArmijo(net.parameters(), max_step=100.0)
+    for batch in batches:
+        torch.manual_seed(7)
+        loss_of(net, batch)
+        expected = torch.get_rng_state()
+        torch.manual_seed(7)
+        opt.step(closure_for(opt, net, batch, backward))
+        assert torch.equal(torch.get_rng_state(), expected)
+    assert opt.info.trials > 0
+
+
+@pytest.mark.parametrize("backward", STYLES.values(), ids=STYLES)
+def test_every_evaluation_draws_the_same_dropout_mask(backward):
+    """With parameters held still by a tiny step, equal masks are equal losses."""
+    net, batch = make_net(dropout=0.5), make_batches(1)[0]
+    opt = SHBArmijo(net.parameters(), max_step=1e-12, max_trials=3)
+    seen = []
+    opt.step(closure_for(opt, net, batch, backward, seen))
+    assert len(seen) >= 2
+    assert seen == pytest.approx([seen[0]] * len(seen), rel=1e-6)
+    opt.step(closure_for(opt, net, batch, backward, seen := []))
+    second = seen[0]
+    opt.step(closure_for(opt, net, batch, backward, seen := []))
+    assert abs(seen[0] - second) > 1e-4  # a new step has a new mask
+
+
+def test_random_numbers_drawn_outside_torch_are_left_alone():
+    import random
+
+    import numpy as np
+
+    random.seed(1)
+    np.random.seed(1)  # noqa: NPY002  (the global stream must not move)
+    before = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    net, batch = make_net(dropout=0.5), make_batches(1)[0]
+    opt = SHBArmijo(net.parameters())
+    opt.step(lambda: loss_of(net, batch))
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # noqa: NPY002
+
+
+@pytest.mark.parametrize("backward", STYLES.values(), ids=STYLES)
+@pytest.mark.parametrize("as_function", [True, False])
+def test_batchnorm_sees_each_batch_once(backward, as_function):
+    net, batches = make_net(norm=True), make_batches()
+    opt = SHBArmijo(
+        net.parameters(), max_step=100.0, buffers=net.buffers if as_function else net.buffers()
+    )
+    trials = 0
+    for count, batch in enumerate(batches, start=1):
+        twin = make_net(norm=True)
+        twin.load_state_dict(net.state_dict())
+        loss_of(twin, batch)
+        opt.step(closure_for(opt, net, batch, backward))
+        trials += opt.info.trials
+        assert all(torch.equal(a, b) for a, b in zip(net.buffers(), twin.buffers(), strict=True))
+        assert int(net[1].num_batches_tracked) == count
+    assert trials > len(batches)
+
+
+class Drifting(nn.Module):
+    """A loss that depends on a buffer which every forward changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([2.0, -1.0]))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self):
+        loss = ((self.weight - 5.0) ** 2).sum() + 10.0 * self.calls
+        self.calls += 1
+        return loss
+
+
+def test_trials_start_from_the_buffers_of_the_first_evaluation():
+    net = Drifting()
+    opt = SHBArmijo(net.parameters(), buffers=net.buffers())
+    for count in range(1, 4):
+        opt.step(lambda: net())
+        assert opt.info.accepted
+        assert float(net.calls) == count
+
+
+def test_polyak_evaluates_once():
+    net, batch = make_net(norm=True, dropout=0.5), make_batches(1)[0]
+    opt = SHBPolyak(net.parameters())
+    opt.step(lambda: loss_of(net, batch))
+    assert int(net[1].num_batches_tracked) == 1
+
+
+def test_buffers_must_be_tensors():
+    net = make_net(norm=True)
+    with pytest.raises(TypeError, match=r"got Sequential: pass model\.buffers\(\)"):
+        SHBArmijo(net.parameters(), buffers=net)
+    with pytest.raises(TypeError, match=r"buffers must hold tensors, got '0"):
+        SHBArmijo(net.parameters(), buffers=dict(net.named_parameters()))
+
+
+def train_in_bfloat16(where, steps=500, **options):
+    """Final loss of a long full-batch run with an autocast around the step or in the closure."""
+    x, y = (torch.cat(parts) for parts in zip(*make_batches(8), strict=True))
+    net = make_net().bfloat16() if where == "parameters" else make_net()
+    opt = SHBArmijo(net.parameters(), c=0.5, steps_per_epoch=8, **options)
+
+    def closure():
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=where == "inside"):
+            logits = net(x.to(net[0].weight.dtype))
+            return nn.functional.cross_entropy(logits.float(), y)
+
+    for _ in range(steps):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=where == "outside"):
+            loss = opt.step(closure)
+        assert opt.info.accepted
+    return float(loss)
+
+
+def test_the_search_does_not_stall_on_the_rounding_of_bfloat16():
+    """A float32 loss of bfloat16 work is only as good as bfloat16: a tolerance of float32 ulps
+    accepts no step that matters, and the step shrinks for good."""
+    exact = train_in_bfloat16("nowhere")
+    assert train_in_bfloat16("outside") < 2 * exact
+    assert train_in_bfloat16("inside", loss_eps=2**-8) < 2 * exact
+    assert train_in_bfloat16("parameters") < 20 * exact
+    assert train_in_bfloat16("inside", loss_eps=1e-7) > 5 * exact
+
+
+@pytest.mark.parametrize("outside", [False, True], ids=["inside", "outside"])
+@pytest.mark.parametrize("backward", STYLES.values(), ids=STYLES)
+def test_autocast_around_or_inside_the_closure(outside, backward):
+    """An autocast around step() caches casts of the weights, stale as soon as a trial moves them."""
+    net, batches = make_net(), make_batches(20)
+    opt = SHBArmijo(net.parameters(), max_step=10.0)
+    for batch in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=outside):
+            inner = closure_for(opt, net, batch, backward)
+
+            def closure():
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    return inner()
+
+            opt.step(closure)
+            assert opt.info.accepted
+    before = sum(loss_of(make_net(), b).item() for b in batches)
+    after = sum(loss_of(net, b).item() for b in batches)
+    assert after < 0.8 * before
+
+
+@pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
+def test_autocast_around_the_whole_loop(cls):
+    """One autocast around many steps: each closure must see the parameters as they are now."""
+    theta = torch.tensor([[4.0, -2.0]], requires_grad=True)
+    opt = cls([theta], momentum=0.0)
+    losses = []
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for _ in range(6):
+            loss = opt.step(
+                lambda: torch.nn.functional.linear(torch.ones(1, 2), theta).float().square().sum()
+            )
+            losses.append(float(loss))
+    assert losses[-1] < 0.1 * losses[0]
+
+
+def test_autocast_with_polyak():
+    net, batches = make_net(), make_batches(30)
+    opt = SHBPolyak(net.parameters())
+    before = snapshot(net)
+    for batch in batches:
+        opt.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = loss_of(net, batch)
+        loss.backward()
+        opt.step(loss=loss)
+    assert not same(before, net.state_dict())
+    assert flat(net).dtype == torch.float32
+    assert sum(loss_of(net, b).item() for b in batches) / len(batches) < 0.9

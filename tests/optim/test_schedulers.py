@@ -1,0 +1,170 @@
+"""Every torch scheduler drives ``lr``; Diminishing drives lr, momentum and max_step."""
+
+import copy
+import inspect
+
+import pytest
+import torch
+from torch.optim import lr_scheduler
+
+from heavystep import SHB, SPS, Diminishing, SHBArmijo, SHBPolyak
+from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.training import flat, make_batches, make_net, take_step
+
+SCHEDULERS = {
+    "LambdaLR": lambda o: lr_scheduler.LambdaLR(o, lambda k: 1 / (k + 1)),
+    "MultiplicativeLR": lambda o: lr_scheduler.MultiplicativeLR(o, lambda k: 0.9),
+    "StepLR": lambda o: lr_scheduler.StepLR(o, 2),
+    "MultiStepLR": lambda o: lr_scheduler.MultiStepLR(o, [1, 3]),
+    "ConstantLR": lambda o: lr_scheduler.ConstantLR(o, 0.5, 3),
+    "LinearLR": lambda o: lr_scheduler.LinearLR(o, 0.1),
+    "ExponentialLR": lambda o: lr_scheduler.ExponentialLR(o, 0.9),
+    "PolynomialLR": lambda o: lr_scheduler.PolynomialLR(o, 4),
+    "CosineAnnealingLR": lambda o: lr_scheduler.CosineAnnealingLR(o, 4),
+    "CosineAnnealingWarmRestarts": lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 3),
+    "CyclicLR": lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, step_size_up=2),
+    "OneCycleLR": lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=20),
+    "SequentialLR": lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.ConstantLR(o, 0.1, 2), lr_scheduler.ExponentialLR(o, 0.5)], [2]
+    ),
+    "ChainedScheduler": lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.ExponentialLR(o, 0.9)]),
+    "ReduceLROnPlateau": lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0),
+}  # fmt: skip
+
+
+def test_no_torch_scheduler_is_forgotten():
+    public = {
+        name
+        for name, value in vars(lr_scheduler).items()
+        if inspect.isclass(value)
+        and issubclass(value, lr_scheduler.LRScheduler)
+        and not name.startswith("_")
+    }
+    assert public - {"LRScheduler"} <= set(SCHEDULERS)
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
+def test_scheduler_drives_lr(case, name):
+    net, batches = make_net(), make_batches(8)
+    opt = case.make(net.parameters())
+    scheduler = SCHEDULERS[name](opt)
+    arguments = (1.0,) if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau) else ()
+    rates = []
+    for batch in batches:
+        rates.append(opt.param_groups[0]["lr"])
+        take_step(opt, net, batch, case)
+        assert float(opt.info.step) == pytest.approx(
+            rates[-1] * float(opt.info.base_step), rel=1e-6
+        )
+        scheduler.step(*arguments)
+    assert len(set(rates)) > 1
+
+
+def test_lr_multiplies_the_step_and_leaves_the_rule_alone():
+    """The smooth reset works on gamma / eta: a small lr must not shrink the cap for good."""
+    theta = torch.tensor([3.0], requires_grad=True)
+    opt = SHBPolyak([theta], lr=0.0, max_step=0.5, steps_per_epoch=10)
+    for lr in (0.0, 1e-6, 1.0):
+        opt.param_groups[0]["lr"] = lr
+        opt.step(lambda: 0.01 * ((theta - 1.0) ** 2).sum())
+        assert float(opt.info.base_step) == 0.5
+        assert float(opt.info.step) == pytest.approx(0.5 * lr)
+
+
+def test_lr_may_be_a_tensor():
+    theta = torch.tensor([3.0], requires_grad=True)
+    opt = SHBPolyak([theta], lr=torch.tensor(0.5), max_step=0.1, steps_per_epoch=None)
+    opt.step(lambda: ((theta - 1.0) ** 2).sum())
+    assert float(opt.info.step) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
+def test_diminishing_values_and_resume(cls):
+    net, batches = make_net(), make_batches(10)
+    case = next(c for c in OPTIMIZERS if c.cls is cls)
+
+    def build(network):
+        opt = cls(network.parameters(), scaling="plain", max_step=0.2, lr=2.0)
+        return opt, Diminishing(opt, horizon=3.0)
+
+    opt, schedule = build(net)
+    for k, batch in enumerate(batches):
+        group = opt.param_groups[0]
+        assert group["lr"] == pytest.approx(2.0 * 0.5 * (1 + k / 3) ** -0.4, rel=1e-14)
+        assert group["momentum"] == pytest.approx(0.9 * (1 + k / 3) ** -1.1, rel=1e-14)
+        assert group["max_step"] == pytest.approx(0.2 * (1 + k / 3) ** -0.3, rel=1e-14)
+        if k == 6:
+            saved = copy.deepcopy((net.state_dict(), opt.state_dict(), schedule.state_dict()))
+        take_step(opt, net, batch, case)
+        schedule.step()
+
+    resumed = make_net(seed=9)
+    fresh, fresh_schedule = build(resumed)
+    fresh_schedule.load_state_dict(saved[2])
+    fresh.load_state_dict(saved[1])
+    resumed.load_state_dict(saved[0])
+    for batch in batches[6:]:
+        take_step(fresh, resumed, batch, case)
+        fresh_schedule.step()
+    assert torch.equal(flat(net), flat(resumed))
+
+
+BAD_SCHEDULES = {
+    "beta not summable": ({"beta_power": 1.0}, r"item \(i\).*beta_power > 1, got 1"),
+    "max_step stays": ({"max_step_power": 0.0, "eta_power": 0.7}, r"item \(ii\).*max_step_power > 0"),
+    "max_step grows": ({"max_step_power": -0.1, "eta_power": 0.7}, r"item \(ii\).*max_step_power > 0"),
+    "steps increase": ({"eta_power": -0.5}, r"item \(ii\).*eta_power \+ max_step_power >= 0, got -0.2"),
+    "steps summable": ({"eta_power": 0.8}, r"item \(iii\).*eta_power \+ max_step_power <= 1, got 1.1"),
+    "noise not summable": ({"eta_power": 0.35}, r"item \(iii\).*2 eta_power \+ max_step_power > 1, got 1$"),
+    "beta0": ({"beta0": 1.0}, r"beta0 must be in \[0, 1\), got 1.0"),
+    "eta0": ({"eta0": 0.0}, r"eta0 must be > 0 and finite, got 0.0"),
+    "horizon": ({"horizon": -1.0}, r"horizon must be > 0 and finite, got -1.0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_SCHEDULES)
+def test_schedules_outside_the_assumption_are_refused(name):
+    options, message = BAD_SCHEDULES[name]
+    opt = SHBPolyak(make_net().parameters(), scaling="plain")
+    with pytest.raises(ValueError, match=message):
+        Diminishing(opt, **options)
+    assert opt.param_groups[0]["lr"] == 1.0
+    assert "initial_max_step" not in opt.param_groups[0]
+
+
+def test_schedules_at_the_edge_of_the_assumption_are_allowed():
+    for options in ({"eta_power": 0.7}, {"beta0": 0.0, "beta_power": 0.0}):
+        Diminishing(SHBPolyak(make_net().parameters(), scaling="plain"), **options)
+
+
+def test_diminishing_needs_a_cap_to_diminish():
+    for wrong, name in ((SHB(make_net().parameters(), lr=0.1), "SHB"), ("opt", "str")):
+        message = rf"must have a max_step \(gamma_max\) to diminish, got {name}: use SHBPolyak"
+        with pytest.raises(TypeError, match=message):
+            Diminishing(wrong)
+    with pytest.raises(TypeError, match=r"eta_power must be a real number \(finite\), got 'fast'"):
+        Diminishing(SHBPolyak(make_net().parameters()), eta_power="fast")
+
+
+def test_diminishing_starts_from_the_optimizers_own_momentum():
+    for make, momentum in ((SPS, 0.0), (lambda p: SHBPolyak(p, momentum=0.5), 0.5)):
+        opt = make(make_net().parameters())
+        Diminishing(opt)
+        assert opt.param_groups[0]["momentum"] == momentum
+
+
+def test_diminishing_goes_on_after_a_group_is_added():
+    net, batches = make_net(), make_batches(3)
+    first, *rest = net.parameters()
+    opt = SHBPolyak([first], scaling="plain")
+    schedule = Diminishing(opt, horizon=2.0)
+    take_step(opt, net, batches[0], OPTIMIZERS[1])
+    schedule.step()
+    agreed = {name: opt.param_groups[0][name] for name in ("momentum", "max_step")}
+    opt.add_param_group({"params": rest, **agreed})
+    schedule.base_lrs.append(1.0)
+    take_step(opt, net, batches[1], OPTIMIZERS[1])
+    schedule.step()
+    take_step(opt, net, batches[2], OPTIMIZERS[1])
+    assert opt.info.accepted

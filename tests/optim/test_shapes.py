@@ -1,0 +1,206 @@
+"""Gradients and displacements of another shape than their parameter are refused, and named."""
+
+import copy
+import re
+
+import pytest
+import torch
+from torch import distributed
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from heavystep import SHB, SHBPolyak
+from heavystep.momentum import HEAVY_BALL
+from heavystep.optim.vectors import Update, move
+from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.training import make_batches, take_step
+
+with_momentum = pytest.mark.parametrize(
+    "case", [case for case in OPTIMIZERS if case.has_momentum], ids=lambda case: case.id
+)
+
+
+def stepped(case, theta):
+    """An optimizer that has a displacement of this parameter."""
+    opt = case.make([torch.ones(2, requires_grad=True), theta])
+    step(opt, case, theta)
+    return opt
+
+
+def step(opt, case, theta):
+    opt.zero_grad()
+    loss = (theta**2).sum()
+    if case.needs_closure:
+        opt.step(lambda: (theta**2).sum())
+    else:
+        loss.backward()
+        opt.step(loss=loss)
+
+
+def refused(what, shape, got, index=1, group=0):
+    text = f"{what} of parameter {index} in group {group} must have its shape {shape}, got {got}"
+    return pytest.raises(ValueError, match=re.escape(text))
+
+
+@with_momentum
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("size", [1, 3, 10**6])
+def test_a_state_of_another_model_is_refused_on_load(case, size, dtype):
+    saved = stepped(case, torch.ones(4, dtype=dtype, requires_grad=True)).state_dict()
+    theta = torch.ones(size, dtype=dtype, requires_grad=True)
+    opt = stepped(case, theta)
+    opt.param_groups[0]["weight_decay"] = 0.25
+    before = copy.deepcopy(opt.state_dict())
+    with refused("displacement", (size,), (4,)):
+        opt.load_state_dict(saved)
+    after = opt.state_dict()
+    assert str(after) == str(before)
+    assert torch.equal(after["state"][1]["displacement"], before["state"][1]["displacement"])
+    step(opt, case, theta)
+    assert opt.info.accepted
+
+
+def test_the_refusal_says_which_parameter():
+    def make(width):
+        net = torch.nn.Sequential(torch.nn.Linear(6, width), torch.nn.Linear(width, 3))
+        groups = [{"params": list(layer.named_parameters())} for layer in net]
+        return net, SHBPolyak(groups)
+
+    net, opt = make(4)
+    take_step(opt, net, make_batches(1)[0], OPTIMIZERS[1])
+    saved = opt.state_dict()
+    for key in (0, 1):  # of the first layer
+        del saved["state"][key]
+    _, other = make(5)
+    text = "displacement of parameter 0 in group 1 (weight) must have its shape (3, 5), got (3, 4)"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        other.load_state_dict(saved)
+    assert not other.state
+
+
+def test_a_load_hook_may_bring_a_state_into_shape():
+    saved = stepped(OPTIMIZERS[1], torch.ones(2, 2, requires_grad=True)).state_dict()
+    opt = SHBPolyak([torch.ones(2, requires_grad=True), torch.ones(4, requires_grad=True)])
+
+    def flatten(_, state_dict):
+        state = {1: {"displacement": state_dict["state"][1]["displacement"].flatten()}}
+        return {**state_dict, "state": state}
+
+    opt.register_load_state_dict_pre_hook(flatten)
+    opt.load_state_dict(saved)
+    assert len(opt.state) == 1
+
+
+@with_momentum
+@pytest.mark.parametrize("foreach", [True, False])
+@pytest.mark.parametrize("shape", [(1,), (9,), (2, 2), (10**6,)])
+def test_a_parameter_exchanged_in_the_middle_is_refused_at_the_step(case, foreach, shape):
+    theta = torch.ones(4, requires_grad=True)
+    opt = stepped(case, theta)
+    opt.param_groups[0]["foreach"] = foreach
+    before = copy.deepcopy(opt.state_dict())
+    theta.data = torch.ones(shape)
+    with refused("displacement", shape, (4,)):
+        step(opt, case, theta)
+    assert (theta == 1.0).all()
+    assert str(opt.state_dict()) == str(before)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("foreach", [True, False])
+@pytest.mark.parametrize("decay", ["decoupled", "objective"])
+def test_a_gradient_from_before_the_exchange_is_refused(momentum, foreach, decay):
+    first, theta = torch.ones(3, requires_grad=True), torch.ones(4, requires_grad=True)
+    opt = SHB([first, theta], 0.1, momentum, 0.1, decay=decay, foreach=foreach)
+    first.grad, theta.grad = torch.ones(3), torch.ones(4)
+    theta.data = torch.ones(10**6)
+    with refused("gradient", (10**6,), (4,)):
+        opt.step()
+    assert (first == 1.0).all()
+    assert (theta == 1.0).all()
+    assert not opt.state
+
+
+LAYOUTS = {
+    "longer parameter": (torch.zeros(10**6), torch.ones(4)),
+    "shorter parameter": (torch.zeros(4), torch.ones(10**6)),
+    # Strides as those of the parameter, and yet fewer numbers.
+    "channels last": tuple(
+        make(n, 3, 64, 64).to(memory_format=torch.channels_last)
+        for make, n in ((torch.zeros, 64), (torch.ones, 2))
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("which", ["gradient", "displacement"])
+@pytest.mark.parametrize("known", [True, False])
+def test_the_kernel_never_walks_tensors_of_other_sizes(layout, which, known):
+    """The last line of defence: torch refuses or repeats what is left to its own operations."""
+    param, other = LAYOUTS[layout]
+    param = param.clone(memory_format=torch.preserve_format)
+    right, wrong = torch.ones_like(param), other.clone(memory_format=torch.preserve_format)
+    grad, displacement = (wrong, right) if which == "gradient" else (right, wrong)
+    size = 0.1 if known else torch.tensor(0.1)
+    update = Update(HEAVY_BALL, size, momentum=0.9, shrink=None, accepted=torch.tensor(True))
+    with pytest.raises(RuntimeError, match="must match"):
+        move([param], [grad], [displacement], update, foreach=True)
+    assert (param == 0.0).all()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_repeated_and_strided_memory_is_read_as_torch_reads_it(momentum):
+    plain, odd = (torch.zeros(4, 6, requires_grad=True) for _ in range(2))
+    opts = [SHB([theta], 0.1, momentum) for theta in (plain, odd)]
+    for grad in (
+        torch.tensor([[1.0], [2.0], [3.0], [4.0]]).expand(4, 6),
+        torch.arange(48.0).reshape(4, 12)[:, ::2],
+        torch.arange(24.0).reshape(6, 4).t(),
+    ):
+        plain.grad, odd.grad = grad.contiguous(), torch.zeros(4, 6)
+        odd.grad.set_(grad.untyped_storage(), 0, grad.shape, grad.stride())
+        for opt in opts:
+            opt.step()
+    torch.testing.assert_close(odd, plain)
+    assert (odd != 0.0).any()
+
+
+@pytest.fixture
+def mesh():
+    distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        yield distributed.device_mesh.init_device_mesh("cpu", (2,))
+    finally:
+        distributed.destroy_process_group()
+
+
+def sharded(mesh, shape):
+    theta = DTensor.from_local(torch.ones(shape), mesh, [Shard(0)])
+    theta.requires_grad_()
+    return theta
+
+
+WRONG = {
+    "whole": lambda mesh: torch.ones(8),
+    "whole on each process": lambda mesh: DTensor.from_local(torch.ones(8), mesh, [Replicate()]),
+    "the part alone": lambda mesh: torch.ones(4),
+    "a part of another tensor": lambda mesh: sharded(mesh, 3).detach(),
+}
+SAID = dict(zip(WRONG, ["(8,)", "(8,), here (8,)", "(4,)", "(6,), here (3,)"], strict=True))
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_a_process_holds_of_a_tensor_counts(mesh, wrong):
+    theta = sharded(mesh, 4)
+    opt = SHB([theta], 0.1)
+    theta.grad = sharded(mesh, 4).detach()
+    opt.step()
+    saved, bad = opt.state_dict(), WRONG[wrong](mesh)
+    saved["state"] = {0: {"displacement": bad}}
+    before = opt.state[theta]["displacement"].to_local().clone()
+    with refused("displacement", "(8,), here (4,)", SAID[wrong], index=0):
+        opt.load_state_dict(saved)
+    assert torch.equal(opt.state[theta]["displacement"].to_local(), before)
+    opt.state[theta]["displacement"] = bad
+    with refused("displacement", "(8,), here (4,)", SAID[wrong], index=0):
+        opt.step()

@@ -1,0 +1,355 @@
+"""The estimate of L: right on quadratics, never above, and as if nothing had run."""
+
+import math
+from dataclasses import FrozenInstanceError
+
+import pytest
+import torch
+from torch import nn
+
+from heavystep import SHBPolyak
+from heavystep.optim import SmoothnessEstimate, estimate_smoothness
+from tests.helpers.training import loss_of, make_batches, make_net
+
+SPECTRA = {
+    "convex": [0.1, 1.0, 3.0, 7.0],
+    "negative end": [-9.0, -1.0, 0.5, 4.0],
+    "singular": [0.0, 0.0, 0.0, 2.5],
+    "opposite ends": [-6.0, 0.2, 1.0, 6.0],
+    "large": [1e5, 2e6, 1e7, 4e7],
+    "small": [1e-9, 2e-9, 3e-9, 8e-9],
+}
+
+
+def make_quadratic(spectrum, dtype=torch.float64, seed=0, shift=3.0):
+    """0.5 (theta - b)^T H (theta - b) with H of known spectrum; theta in two tensors."""
+    generator = torch.Generator().manual_seed(seed)
+    dim = len(spectrum)
+    basis = torch.linalg.qr(torch.randn(dim, dim, generator=generator, dtype=torch.float64))[0]
+    hessian = basis @ torch.diag(torch.tensor(spectrum, dtype=torch.float64)) @ basis.T
+    hessian = (0.5 * (hessian + hessian.T)).to(dtype)
+    centre = shift * torch.randn(dim, generator=generator, dtype=dtype)
+    parts = [torch.zeros(1, dtype=dtype), torch.full((dim - 1, 1), 0.7, dtype=dtype)]
+    params = [part.requires_grad_() for part in parts]
+
+    def loss():
+        offset = torch.cat([param.reshape(-1) for param in params]) - centre
+        return 0.5 * offset @ hessian @ offset
+
+    return loss, params
+
+
+def with_backward(loss, params):
+    def closure():
+        for param in params:
+            param.grad = None
+        value = loss()
+        value.backward()
+        return value
+
+    return closure
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("calls_backward", [False, True])
+def test_quadratic_is_met_from_below(name, seed, calls_backward):
+    loss, params = make_quadratic(SPECTRA[name], seed=seed)
+    closure = with_backward(loss, params) if calls_backward else loss
+    estimate = estimate_smoothness(closure, params, iterations=25, seed=seed)
+    largest = max(abs(value) for value in SPECTRA[name])
+    assert (1.0 - 1e-3) * largest <= estimate.value <= (1.0 + 1e-6) * largest
+    assert estimate.value == max(estimate.quotients)
+    assert len(estimate.quotients) == estimate.iterations == 25
+    assert max(estimate.quotients) > estimate.quotients[0]
+
+
+@pytest.mark.parametrize("radius", [1e-4, 1e-3, 1e-2])
+def test_single_precision_is_right_to_its_rounding(radius):
+    loss, params = make_quadratic(SPECTRA["convex"], dtype=torch.float32)
+    estimate = estimate_smoothness(loss, params, radius=radius)
+    assert estimate.value == pytest.approx(
+        7.0, rel=1e-3 + 8 * torch.finfo(torch.float32).eps / radius
+    )
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e6])
+def test_moves_are_relative_to_theta(scale):
+    theta = torch.full((4,), scale, dtype=torch.float64, requires_grad=True)
+    moves = []
+
+    def closure():
+        moves.append((theta.detach() - scale).norm().item())
+        return (torch.linspace(1.0, 2.0, 4, dtype=torch.float64) * theta**2).sum()
+
+    estimate_smoothness(closure, [theta], iterations=3, radius=0.01)
+    distance = 0.01 * max(1.0, 2.0 * scale)
+    assert moves == pytest.approx([0.0, distance, distance, distance], rel=1e-6)
+
+
+def test_estimate_is_local():
+    theta = torch.tensor([0.0], dtype=torch.float64, requires_grad=True)
+    values = []
+    for point in (0.0, 1.0, 2.0):
+        with torch.no_grad():
+            theta.fill_(point)
+        values.append(estimate_smoothness(lambda: theta.cosh().sum(), [theta]).value)
+    assert values == pytest.approx([math.cosh(point) for point in (0.0, 1.0, 2.0)], rel=5e-3)
+
+
+def test_linear_function_has_zero():
+    theta = torch.tensor([1.0, -2.0], requires_grad=True)
+    slope = torch.tensor([3.0, 0.1])
+    estimate = estimate_smoothness(lambda: slope @ theta, [theta], iterations=3)
+    assert estimate.value == 0.0
+    assert estimate.quotients == (0.0, 0.0, 0.0)
+
+
+def test_a_flat_direction_is_left_for_another():
+    """The gradient differs only on one side of a kink, which some directions miss."""
+    theta = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    both = [
+        estimate_smoothness(lambda: (theta.clamp(min=0.0) ** 2).sum(), [theta], seed=seed)
+        for seed in range(8)
+    ]
+    assert all(estimate.value == pytest.approx(2.0) for estimate in both)
+    assert any(estimate.quotients[0] == 0.0 for estimate in both)
+
+
+def test_str_says_that_it_is_an_estimate_and_how_it_was_made():
+    loss, params = make_quadratic(SPECTRA["convex"])
+    estimate = estimate_smoothness(loss, params, iterations=30)
+    for part in (
+        "estimate",
+        "= 7:",
+        "largest of 30",
+        "power iteration",
+        "local lower bound",
+        "rounding",
+    ):
+        assert part in str(estimate)
+    assert isinstance(estimate, SmoothnessEstimate)
+    with pytest.raises(FrozenInstanceError):
+        estimate.value = 1.0
+
+
+class State:
+    """Everything that an estimate must leave alone: values, and which tensors hold them."""
+
+    def __init__(self, net):
+        self.params = [(p, p.detach().clone()) for p in net.parameters()]
+        self.grads = [
+            (p.grad, None if p.grad is None else p.grad.clone()) for p in net.parameters()
+        ]
+        self.buffers = [(b, b.clone()) for b in net.buffers()]
+        self.random = torch.get_rng_state()
+        self.net = net
+
+    def check_unchanged(self):
+        for tensor, value in self.params + self.buffers:
+            assert torch.equal(tensor, value)
+        for param, (grad, value) in zip(self.net.parameters(), self.grads, strict=True):
+            assert param.grad is grad
+            assert grad is None or torch.equal(grad, value)
+        assert torch.equal(torch.get_rng_state(), self.random)
+
+
+def noisy_net():
+    net, batches = make_net(dropout=0.5, norm=True), make_batches(2)
+    loss_of(net, batches[0]).backward()
+    first, *_ = net.parameters()
+    first.grad = None  # one gradient that is not there must not be there afterwards
+    torch.manual_seed(11)
+    return net, batches[1]
+
+
+def closures(net, batch, opt):
+    def plain():
+        return loss_of(net, batch)
+
+    def backward():
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        loss.backward()
+        return loss
+
+    def zeroed_in_place():
+        opt.zero_grad(set_to_none=False)
+        loss = loss_of(net, batch)
+        loss.backward()
+        return loss.item()
+
+    def accumulating():
+        loss = loss_of(net, batch)
+        loss.backward()
+        return loss.detach()
+
+    return {"plain": plain, "backward": backward, "in place": zeroed_in_place, "sum": accumulating}
+
+
+@pytest.mark.parametrize("way", ["plain", "backward", "in place", "sum"])
+@pytest.mark.parametrize("grad_enabled", [True, False])
+def test_afterwards_it_is_as_if_nothing_had_run(way, grad_enabled):
+    net, batch = noisy_net()
+    opt = SHBPolyak(net.parameters())
+    closure = closures(net, batch, opt)[way]
+    state = State(net)
+    with torch.set_grad_enabled(grad_enabled):
+        estimate = estimate_smoothness(closure, net.parameters(), buffers=net.buffers())
+    state.check_unchanged()
+    assert 0.0 < estimate.value < 1e3
+
+
+def test_dropout_sees_one_mask_and_batchnorm_one_batch():
+    net, batch = noisy_net()
+    outputs, statistics = [], []
+    net[-2].register_forward_hook(lambda module, args, out: outputs.append(out == 0.0))
+    net[1].register_forward_pre_hook(lambda m, args: statistics.append(m.running_mean.clone()))
+    estimates = [
+        estimate_smoothness(lambda: loss_of(net, batch), net.parameters(), buffers=net.buffers)
+        for _ in range(2)
+    ]
+    assert len(outputs) == 2 * 21
+    assert all(torch.equal(mask, outputs[0]) for mask in outputs)
+    assert all(torch.equal(mean, statistics[0]) for mean in statistics)
+    assert estimates[0] == estimates[1]
+    assert (
+        estimate_smoothness(
+            lambda: loss_of(net, batch), net.parameters(), buffers=net.buffers, seed=1
+        )
+        != estimates[0]
+    )
+
+
+@pytest.mark.parametrize("at", [1, 2, 7])
+@pytest.mark.parametrize("after_backward", [False, True])
+def test_a_closure_that_raises_leaves_nothing_behind(at, after_backward):
+    net, batch = noisy_net()
+    state, calls = State(net), 0
+
+    def closure():
+        nonlocal calls
+        calls += 1
+        loss = loss_of(net, batch)
+        if after_backward:
+            loss.backward()
+        if calls == at:
+            raise RuntimeError("out of memory")
+        return loss
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        estimate_smoothness(closure, net.parameters(), buffers=net.buffers)
+    assert calls == at
+    state.check_unchanged()
+
+
+def test_frozen_and_repeated_parameters():
+    loss, params = make_quadratic(SPECTRA["convex"])
+    once = estimate_smoothness(loss, params)
+    assert estimate_smoothness(loss, iter(params + params)) == once
+    params[0].requires_grad_(False)
+    fewer = estimate_smoothness(loss, params)
+    assert fewer.value < 0.999 * once.value
+    assert params[0].grad is None
+
+
+def test_sparse_gradients_and_mixed_formats():
+    table = nn.Embedding(5, 2, sparse=True)
+    wide = torch.ones(2, dtype=torch.float64, requires_grad=True)
+
+    def closure():
+        return (3.0 * (table(torch.tensor([1, 3])).double() - wide) ** 2).sum() / 2
+
+    estimate = estimate_smoothness(closure, [table.weight, wide])
+    assert estimate.value == pytest.approx(9.0, rel=1e-3)  # 3 (A^T A), two rows minus one vector
+    assert table.weight.grad is None
+
+
+def test_a_closure_may_reuse_the_memory_of_its_gradient():
+    theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
+    curvature, memory = torch.tensor([2.0, 5.0], dtype=torch.float64), torch.zeros(2).double()
+
+    def closure():
+        torch.mul(curvature, theta.detach() - 1.0, out=memory)
+        theta.grad = memory
+        return 1.0
+
+    assert estimate_smoothness(closure, [theta]).value == pytest.approx(5.0, rel=1e-6)
+
+
+def finite_until(calls):
+    theta = torch.tensor([1.0], requires_grad=True)
+    count = 0
+
+    def closure():
+        nonlocal count
+        count += 1
+        return (theta**2).sum() * (math.nan if count > calls else 1.0)
+
+    return closure, [theta]
+
+
+def square(theta, **kwargs):
+    return lambda: (theta**2).sum(), [theta], kwargs
+
+
+def bad(**kwargs):
+    return square(torch.ones(2, requires_grad=True), **kwargs)
+
+
+def with_params(params):
+    theta = torch.ones(2, requires_grad=True)
+    return lambda: (theta**2).sum(), params, {}
+
+
+LEAF = torch.ones(2, requires_grad=True)
+BAD_CALLS = {
+    "no iterations": (lambda: bad(iterations=0), ValueError, "iterations must be >= 1, got 0"),
+    "half an iteration": (lambda: bad(iterations=2.5), TypeError, "iterations must be an int >= 1, got 2.5"),
+    "no radius": (lambda: bad(radius=0.0), ValueError, "radius must be > 0 and finite, got 0.0"),
+    "NaN radius": (lambda: bad(radius=math.nan), ValueError, "radius must be > 0 and finite, got nan"),
+    "text": (lambda: bad(radius="small"), TypeError, "radius must be a real number"),
+    "seed": (lambda: bad(seed=-1), ValueError, "seed must be >= 0, got -1"),
+    "radius below rounding": (lambda: bad(radius=1e-12), ValueError, r"changes no parameter in torch.float32: raise radius"),
+    "module as buffers": (lambda: bad(buffers=nn.BatchNorm1d(2)), TypeError, r"buffers must be .*: pass model.buffers\(\)"),
+    "empty": (lambda: with_params([]), ValueError, "params must hold a tensor that requires a gradient, got 0"),
+    "all frozen": (lambda: with_params([torch.ones(2)]), ValueError, "must hold a tensor that requires a gradient"),
+    "one tensor": (lambda: with_params(LEAF), TypeError, r"must be an iterable of tensors, got (Tensor|Parameter): pass \[theta\]"),
+    "module": (lambda: with_params(make_net()), TypeError, r"params must .* pass .*model.parameters\(\)"),
+    "groups": (lambda: with_params([{"params": [LEAF]}]), TypeError, "params must hold tensors, got dict"),
+    "no leaf": (lambda: with_params([LEAF * 2]), ValueError, "params must be leaves"),
+    "half precision": (lambda: square(torch.ones(2, dtype=torch.bfloat16, requires_grad=True)), TypeError, "params must be float32 or float64, got torch.bfloat16"),
+    "other parameters": (lambda: with_params([LEAF]), ValueError, "the closure gave no gradient"),
+    "a number": (lambda: (lambda: 1.0, [LEAF], {}), ValueError, "the closure gave no gradient"),
+    "nothing returned": (lambda: (lambda: None, [LEAF], {}), TypeError, "the closure must end with 'return loss'"),
+    "NaN at theta": (lambda: (*finite_until(0), {}), ValueError, "the gradient is not finite"),
+    "NaN nearby": (lambda: (*finite_until(2), {}), ValueError, "the gradient is not finite"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_bad_calls_are_refused_in_one_line(name):
+    make, error, message = BAD_CALLS[name]
+    closure, params, kwargs = make()
+    random = torch.get_rng_state()
+    with pytest.raises(error, match=message) as caught:
+        estimate_smoothness(closure, params, **kwargs)
+    assert "\n" not in str(caught.value)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert LEAF.grad is None
+    assert torch.equal(LEAF, torch.ones(2))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_on_a_gpu_it_is_as_if_nothing_had_run():
+    net, (x, y) = noisy_net()
+    net, batch = net.cuda(), (x.cuda(), y.cuda())
+    state, random = State(net), torch.cuda.get_rng_state()
+    estimates = [
+        estimate_smoothness(lambda: loss_of(net, batch), net.parameters(), buffers=net.buffers)
+        for _ in range(2)
+    ]
+    state.check_unchanged()
+    assert torch.equal(torch.cuda.get_rng_state(), random)
+    assert estimates[0].value == pytest.approx(estimates[1].value, rel=1e-4)

@@ -1,0 +1,133 @@
+"""Checkpoints: nothing is lost, and a resumed run is the uninterrupted one to the bit."""
+
+import copy
+import io
+
+import pytest
+import torch
+
+from heavystep import SHBArmijo, SHBPolyak
+from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.training import flat, make_batches, make_net, take_step
+
+every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
+
+
+def through_a_file(state):
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=True)
+
+
+@every_optimizer
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("at", [0, 1, 3, 9])
+def test_resume_is_exact_at_any_step(case, dtype, at):
+    batches = make_batches(12, dtype=dtype)
+    net = make_net(dtype=dtype)
+    # The second half must not repeat the constructor's defaults, or their loss goes unseen.
+    opt = case.make(net.parameters(), weight_decay=0.01)
+    for k, batch in enumerate(batches):
+        if k == at:
+            saved = through_a_file({"net": net.state_dict(), "opt": opt.state_dict()})
+        take_step(opt, net, batch, case)
+
+    resumed = make_net(seed=5, dtype=dtype)
+    fresh = case.cls(resumed.parameters(), **({"lr": 0.7} if not case.adaptive else {}))
+    resumed.load_state_dict(saved["net"])
+    fresh.load_state_dict(saved["opt"])
+    for batch in batches[at:]:
+        take_step(fresh, resumed, batch, case)
+    assert torch.equal(flat(net), flat(resumed))
+    assert float(fresh.info.step) == float(opt.info.step)
+
+
+@every_optimizer
+def test_state_dict_has_only_plain_values_and_tensors(case):
+    net = make_net()
+    opt = case.make(net.parameters())
+    take_step(opt, net, make_batches(1)[0], case)
+    state = through_a_file(opt.state_dict())
+    for group in state["param_groups"]:
+        for value in group.values():
+            assert isinstance(value, (int, float, bool, str, list, torch.Tensor, type(None)))
+
+
+def test_smooth_reset_survives_a_checkpoint():
+    """Without it the first step after a resume could jump to max_step."""
+    theta = torch.tensor([1.0], requires_grad=True)
+    opt = SHBPolyak([theta], momentum=0.0, steps_per_epoch=100, growth=2.0, max_step=1.0)
+    theta.grad = torch.tensor([100.0])
+    opt.step(loss=1.0)
+    small = float(opt.info.step)
+    fresh = SHBPolyak([theta])
+    fresh.load_state_dict(through_a_file(opt.state_dict()))
+    theta.grad = torch.tensor([1e-3])
+    fresh.step(loss=1.0)
+    assert float(fresh.info.step) == pytest.approx(small * 2.0 ** (1 / 100), rel=1e-6)
+    assert fresh.info.capped
+
+
+def test_saved_state_does_not_follow_the_run():
+    net, batches = make_net(), make_batches()
+    opt = SHBPolyak(net.parameters())
+    for batch in batches[:2]:
+        take_step(opt, net, batch, OPTIMIZERS[1])
+    saved = copy.deepcopy(opt.state_dict())
+    last = float(saved["param_groups"][0]["last_step"])
+    other = SHBPolyak(make_net().parameters())
+    other.load_state_dict(saved)
+    for batch in batches[2:]:
+        take_step(opt, net, batch, OPTIMIZERS[1])
+    assert float(saved["param_groups"][0]["last_step"]) == last
+    assert float(other.param_groups[0]["last_step"]) == last
+
+
+def test_a_checkpoint_of_another_optimizer_goes_on_with_defaults():
+    net = make_net()
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    opt = SHBPolyak(net.parameters())
+    opt.load_state_dict(sgd.state_dict())
+    assert opt.param_groups[0]["c"] == 1.0
+    take_step(opt, net, make_batches(1)[0], OPTIMIZERS[1])
+    assert opt.info.accepted
+
+
+def test_a_checkpoint_with_other_groups_is_refused():
+    opt = SHBPolyak(make_net().parameters())
+    first, *rest = make_net().parameters()
+    other = SHBPolyak([{"params": [first]}, {"params": rest}])
+    with pytest.raises(ValueError, match="different number of parameter groups"):
+        opt.load_state_dict(other.state_dict())
+
+
+def test_half_precision_displacement_is_not_rounded_by_a_checkpoint():
+    theta = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
+    opt = SHBPolyak([theta])
+    theta.grad = torch.tensor([0.1, 0.2, 0.3], dtype=torch.bfloat16)
+    opt.step(loss=0.123)
+    fresh = SHBPolyak([theta])
+    fresh.load_state_dict(through_a_file(opt.state_dict()))
+    before, after = (o.state[theta]["displacement"] for o in (opt, fresh))
+    assert after.dtype == torch.float32
+    assert torch.equal(before, after)
+    assert before.data_ptr() != after.data_ptr()
+
+
+def test_momentum_survives_a_step_without_some_gradients():
+    a, b = (torch.tensor([1.0], requires_grad=True) for _ in range(2))
+    opt = SHBPolyak([a, b])
+    opt.step(lambda: (a**2 + b**2).sum())
+    held = opt.state[b]["displacement"].clone()
+    opt.zero_grad()
+    opt.step(lambda: (a**2).sum())
+    assert torch.equal(opt.state[b]["displacement"], held)
+
+
+def test_armijo_keeps_no_copy_of_the_parameters_in_its_state():
+    net = make_net()
+    opt = SHBArmijo(net.parameters())
+    take_step(opt, net, make_batches(1)[0], OPTIMIZERS[3])
+    tensors = [v for s in opt.state_dict()["state"].values() for v in s.values()]
+    assert len(tensors) == len(list(net.parameters()))

@@ -1,0 +1,103 @@
+"""What is missing is run, in any order, and what is there is not run again."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from heavystep.paper.figure1.definition import figure1
+from heavystep.records import Trajectories
+from heavystep.sweeps import specification
+from heavystep.sweeps.engines import LocalEngine
+from heavystep.sweeps.runner import FailedRunsError, complete, joined
+from heavystep.sweeps.store import Store
+from tests.helpers.small_figure1 import SMALL
+from tests.helpers.told import Told
+
+
+def test_keys_depend_on_everything(monkeypatch):
+    run = next(iter(figure1(**SMALL).runs().values()))
+    others = [
+        replace(run, seeds=3),
+        replace(run, iterations=999),
+        replace(run, method=replace(run.method, c=0.76)),
+        replace(run, problem=replace(run.problem, setting=0.3)),
+    ]
+    keys = {run.key(), *(other.key() for other in others)}
+    assert len(keys) == 5
+    assert run.key() == next(iter(figure1(**SMALL).runs().values())).key()
+    monkeypatch.setattr(specification, "mathematics_version", lambda: "another")
+    assert run.key() not in keys
+
+
+def test_what_is_there_is_not_run_again(small_figure1):
+    figure, store, results = small_figure1
+    progress = Told()
+    again = complete(figure.runs(), store, progress, engine=LocalEngine(1))
+    assert progress.started == (28, 28, 0)
+    assert progress.begun == []
+    for key, result in results.items():
+        np.testing.assert_array_equal(again[key].k, result.k)
+        assert again[key].seeds == result.seeds
+        for name, values in result.metrics.items():
+            np.testing.assert_array_equal(again[key].metrics[name], values)
+
+
+def test_threads_change_nothing(small_figure1, tmp_path):
+    figure, store, _ = small_figure1
+    some = dict(list(figure.runs().items())[:3])
+    complete(some, Store(tmp_path), Told(), engine=LocalEngine(1))
+    for run in some.values():
+        assert Store(tmp_path).path(run).read_bytes() == store.path(run).read_bytes()
+
+
+def test_a_run_that_fails_is_reported_and_the_others_are_made(small_figure1, tmp_path):
+    figure, _, _ = small_figure1
+    first, *others = figure.runs().values()
+    wild = replace(first, method=replace(first.method, rule="fixed", gamma_max=1e200))
+    runs, progress = {run.key(): run for run in (wild, *others)}, Told()
+    with pytest.raises(FailedRunsError, match=r"1 of 28 runs .* loss or gradient not finite"):
+        complete(runs, Store(tmp_path), progress, engine=LocalEngine(2))
+    assert len(list(tmp_path.iterdir())) == len(others)
+    (report,) = progress.notes  # of both its seeds
+    assert "Traceback" in report
+
+
+def test_seeds_are_joined_in_their_order(small_figure1):
+    figure, _, results = small_figure1
+    whole = results[next(iter(figure.runs()))]
+    single = {
+        seed: Trajectories(whole.k, (seed,), {n: v[[seed]] for n, v in whole.metrics.items()})
+        for seed in (1, 0)
+    }
+    again = joined(single)
+    assert again.seeds == whole.seeds == (0, 1)
+    for name, values in whole.metrics.items():
+        np.testing.assert_array_equal(again.metrics[name], values)
+
+
+class Impatient(Told):
+    """Stops after two runs."""
+
+    def finish(self):
+        super().finish()
+        if self.finished == 2:
+            raise KeyboardInterrupt
+
+
+def test_stopped_it_keeps_what_is_complete(small_figure1, tmp_path):
+    figure, _, _ = small_figure1
+    with pytest.raises(KeyboardInterrupt):
+        complete(figure.runs(), Store(tmp_path), Impatient(), engine=LocalEngine(2))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_force_runs_everything_again(small_figure1, tmp_path):
+    figure, _, results = small_figure1
+    progress = Told()
+    small = replace(figure, panels=figure.panels[2:3])
+    complete(small.runs(), Store(tmp_path), Told(), engine=LocalEngine(2))
+    again = complete(small.runs(), Store(tmp_path), progress, engine=LocalEngine(2), force=True)
+    assert progress.finished == 2
+    key = next(iter(small.runs()))
+    np.testing.assert_array_equal(again[key].metrics["gap_last"], results[key].metrics["gap_last"])

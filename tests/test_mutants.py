@@ -1,0 +1,29 @@
+"""The tables of mutants fit the source as it is, so that a moved line is noticed at once."""
+
+from tests.helpers.places import ROOT
+from tests.mutants.everyone import EVERYONE, NO_ROOMS, ROOMS
+
+
+def test_every_mutant_changes_one_place():
+    for mutant in EVERYONE:
+        assert mutant.source().is_file(), f"{mutant.name}: no file {mutant.file}"
+        found = mutant.source().read_text().count(mutant.old)
+        assert found == 1, f"{mutant.name}: {mutant.old!r} occurs {found} times in {mutant.file}"
+        assert mutant.new != mutant.old, mutant.name
+
+
+def test_every_mutant_names_tests_that_exist():
+    for mutant in EVERYONE:
+        for path in mutant.tests():
+            assert path.exists(), f"{mutant.name}: no tests at {path.relative_to(ROOT)}"
+
+
+def test_every_mutant_is_one_of_its_own():
+    changes = [mutant[1:] for mutant in EVERYONE]
+    assert len(set(changes)) == len(changes)
+
+
+def test_every_table_of_mutants_is_a_room():
+    """Modules that belong to no room are in ``base``."""
+    rooms = {path.name for path in (ROOT / "src" / "heavystep").iterdir() if path.is_dir()}
+    assert set(ROOMS) - NO_ROOMS <= rooms | {"base"}

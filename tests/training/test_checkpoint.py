@@ -1,0 +1,69 @@
+"""Checkpoints that are damaged or of another run are refused."""
+
+import json
+
+import pytest
+import torch
+
+from heavystep.training import checkpoint
+from tests.helpers.image_training import RUN, Net
+
+OTHER = json.dumps({"run": {"method": {"options": [["c", 0.5]]}}, "precision": "float32"})
+
+
+def test_checkpoints_of_another_configuration_are_refused(tmp_path):
+    path = tmp_path / "run.pt"
+    assert checkpoint.load(path, RUN) is None
+    checkpoint.save(path, RUN, {"a": torch.ones(2)})
+    assert torch.equal(checkpoint.load(path, RUN)["a"], torch.ones(2))
+    said = r"another configuration: run\.method\.options\.c is 1\.0 there, 0\.5 here$"
+    with pytest.raises(ValueError, match=said):
+        checkpoint.load(path, OTHER)
+
+
+def test_checkpoints_of_another_version_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "run.pt"
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "FORMAT", checkpoint.FORMAT + 1)
+        checkpoint.save(path, RUN, {"a": 1})
+    with pytest.raises(ValueError, match="checkpoint of another version: remove it"):
+        checkpoint.load(path, RUN)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "zeroed", "pickle"])
+def test_damaged_checkpoints_are_refused(damage, tmp_path):
+    path = tmp_path / "run.pt"
+    checkpoint.save(path, RUN, {"a": torch.arange(5000)})
+    content = bytearray(path.read_bytes())
+    if damage == "pickle":
+        torch.save({"format": 1, "run": RUN, "state": Net}, path)
+    else:
+        changed = {
+            "cut": content[: len(content) // 2],
+            "empty": b"",
+            "text": b"not a checkpoint",
+            "zeroed": bytes(len(content)),
+        }[damage]
+        path.write_bytes(changed)
+    with pytest.raises(ValueError, match=r"is no whole checkpoint: remove it to begin again"):
+        checkpoint.load(path, RUN)
+
+
+def test_one_changed_bit_is_noticed(tmp_path):
+    path = tmp_path / "run.pt"
+    state = {"a": torch.arange(5000.0), "b": [1, 2.5, None], "c": torch.ones((), dtype=torch.int64)}
+    checkpoint.save(path, RUN, state)
+    content = path.read_bytes()
+    at = content.index(torch.tensor([1234.0, 1235.0]).numpy().tobytes())
+    path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+    with pytest.raises(ValueError, match=r"is (damaged|no whole checkpoint): remove it"):
+        checkpoint.load(path, RUN)
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path):
+    path = tmp_path / "run.pt"
+    checkpoint.save(path, RUN, {"a": 1})
+    with pytest.raises(Exception, match="pickle"):
+        checkpoint.save(path, RUN, {"a": lambda: None})
+    assert checkpoint.load(path, RUN) == {"a": 1}
+    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
