@@ -1,33 +1,17 @@
 """Runs of a finite sum side by side, recorded in full: what certificates are made from."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from heavystep import validation
-from heavystep.arrays import Array, square
+import heavystep.simulation.numpy_rules  # noqa: F401  (makes the rules callable on arrays)
+from heavystep.arrays import Array, inner, square
 from heavystep.problems import FiniteSum
 from heavystep.records import Record
-from heavystep.rules import (
-    ArmijoSearch,
-    ArmijoTest,
-    armijo_advance,
-    armijo_start,
-    batch_is_finite,
-    cannot_succeed,
-    kappa,
-    polyak_step,
-)
-from heavystep.schedules import PowerLaw
-from heavystep.simulation import numpy_rules as numpy_rules
-from heavystep.simulation.checks import (
-    EPS,
-    MAX_TRIALS,
-    check_rule,
-    check_schedule,
-    checked_samples,
-    schedule_values,
-)
+from heavystep.rules import Rule, Search, Seen, batch_is_finite
+from heavystep.simulation.checks import checked_samples
+from heavystep.simulation.configuration import Configuration
 
 
 def draw_samples(problem: FiniteSum, *, runs: int, steps: int, seed: int = 0) -> Array:
@@ -41,57 +25,38 @@ def draw_samples(problem: FiniteSum, *, runs: int, steps: int, seed: int = 0) ->
     return np.array([stream.integers(0, problem.n, size=steps) for stream in streams])
 
 
-def simulate(
-    problem: FiniteSum,
-    rule: str,
-    samples: Any,
-    *,
-    beta: float | PowerLaw,
-    c: float,
-    gamma_max: float | PowerLaw,
-    omega: float | None = None,
-    eta: float | PowerLaw = 1.0,
-    scaling: str = "theory",
-) -> Record:
-    r"""Stochastic heavy ball on a finite sum, all runs at once, every iterate kept.
+def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) -> Record:
+    """Run a method on a finite sum, all runs at once, and keep every iterate.
 
-    .. math:: \theta_{k+1} = \theta_k - \gamma_k g_k + \beta_k(\theta_k-\theta_{k-1}),
-              \qquad \theta_{-1}=\theta_0
-
-    The steps come from :mod:`heavystep.rules`, with the exact infima of the terms as lower
-    bounds. Memory is runs x steps x dim numbers, twice.
+    The steps come from the rule of the method, with the exact infima of the terms as lower bounds,
+    and its momentum form takes them. Memory is runs x steps x dim numbers, twice.
 
     Args:
         problem: where it starts (``theta0``), losses and gradients.
-        rule: ``"polyak"`` or ``"armijo"``.
+        configuration: from :func:`heavystep.simulation.configuration.configure`.
         samples: (R, K) which term is sampled in which run at which step.
-        beta: momentum; a number or a schedule, like ``gamma_max`` and ``eta``.
-        c: divisor (Polyak) or sufficient decrease constant (Armijo).
-        gamma_max: largest step before the multiplier.
-        omega: backtracking factor; Armijo only.
-        eta: outer multiplier.
-        scaling: ``"theory"``, ``"practical"`` or ``"plain"``.
 
     Raises:
-        ValueError: an argument is out of range, or a loss or gradient is not finite.
+        ValueError: samples are out of range, or a loss or gradient is not finite, or a search
+            finds no step.
 
     >>> from heavystep.problems import LeastSquares
+    >>> from heavystep.simulation.configuration import configure
     >>> problem = LeastSquares([[1.0], [2.0]], [1.0, 2.0])
-    >>> simulate(problem, "polyak", [[0, 1]], beta=0.0, c=0.5, gamma_max=1.0).iterates.tolist()
+    >>> method = configure("SHBPolyak", momentum=0.0, c=0.5, scaling="theory")
+    >>> record_runs(problem, method, [[0, 1]]).iterates.tolist()
     [[[0.0], [0.5], [0.75]]]
     """
-    check_rule(rule, c=c, omega=omega)
     samples = checked_samples(problem, samples, ndim=2)
     runs, steps = samples.shape
-    check_schedule("beta", beta, validation.UNIT)
-    check_schedule("gamma_max", gamma_max, validation.POSITIVE)
-    check_schedule("eta", eta, validation.NON_NEGATIVE)
-    betas, caps, etas = (schedule_values(s, np.arange(steps)) for s in (beta, gamma_max, eta))
+    rule, form = configuration.rule, configuration.form
+    table, etas, betas = configuration.parameters(0, steps)
     iterates = np.empty((runs, steps + 1, problem.dim))
     gradients = np.empty((runs, steps, problem.dim))
     gamma, loss, sqnorm, f_star = (np.empty((runs, steps)) for _ in range(4))
     theta = iterates[:, 0] = np.broadcast_to(problem.theta0, (runs, problem.dim))
-    displacement = np.zeros_like(theta)
+    buffer = np.zeros_like(theta)
+    memory = rule.Memory(*(np.full(runs, first) for first in rule.memory.values()))
     for k in range(steps):
         i = samples[:, k]
         loss[:, k] = f = problem.losses(theta, i)
@@ -100,38 +65,52 @@ def simulate(
         f_star[:, k] = low = problem.f_star[i]
         if not batch_is_finite(f, g2).all():
             raise ValueError(f"loss or gradient is not finite at step {k}: the run diverged")
-        factor = kappa(scaling, betas[k])
-        if omega is None:
-            base = polyak_step(f, g2, low, c, factor, caps[k])
-        else:
-            test = ArmijoTest(f, g2, low, c, omega, MAX_TRIALS, EPS)
-            base = factor * _search(problem, test, caps[k] / factor, theta, g, i)
-        gamma[:, k] = etas[k] * base
-        displacement = betas[k] * displacement - gamma[:, k, None] * g
-        iterates[:, k + 1] = theta = theta + displacement
+        d = form.direction(buffer, g, betas[k])
+        seen = Seen(f, low, g2, square(d), inner(g, d), configuration.loss_eps)
+        constants = rule.Constants(*table[k])
+        search = _decide(rule, constants, memory, seen, _trial_losses(problem, theta, g, i))
+        if not search.accepted.all():
+            raise ValueError(f"no trial step was accepted at step {k}")
+        memory = rule.Memory(*rule.remember(constants, memory, seen, search))
+        gamma[:, k] = etas[k] * search.step
+        motion, buffer = form.move(buffer, g, gamma[:, k, None], betas[k])
+        iterates[:, k + 1] = theta = theta + motion
     return Record(
-        rule, scaling, c, omega, betas, caps, etas, gamma, loss, sqnorm, f_star,
-        accepted=np.ones((runs, steps), dtype=bool),
+        **_symbols(configuration), beta=betas, eta=etas,
+        gamma_max=configuration.largest_steps(0, steps), gamma=gamma, loss=loss,
+        grad_sqnorm=sqnorm, f_star=f_star, accepted=np.ones((runs, steps), dtype=bool),
         iterates=iterates, gradients=gradients, samples=samples,
     )  # fmt: skip
 
 
-def _search(
-    problem: FiniteSum, test: ArmijoTest, first: float, theta: Array, g: Array, i: Array
-) -> Array:
-    """The accepted trial step of each run; searches that are over wait for the others."""
-    search = armijo_start(test, np.full(len(theta), first))
-    while search.active.any():
-        loss = problem.losses(theta - search.trial[:, None] * g, i)
-        loss = np.where(cannot_succeed(test, search), np.inf, loss)
-        with np.errstate(invalid="ignore"):  # inf - inf, by which `is_finite` finds it
-            ahead = armijo_advance(test, search, loss)
-        search = ArmijoSearch(*map(_keep_finished(search.active), ahead, search))
-    if not search.accepted.all():
-        raise ValueError(f"no trial step was accepted after {MAX_TRIALS} trials")
-    trial: Array = search.trial
-    return trial
+def _decide(
+    rule: Rule, constants: Any, memory: Any, seen: Seen, trial_losses: Callable[[Array], Array]
+) -> Search:
+    """What the rule decides for each run; searches that are over wait for the others."""
+    shape = seen.loss.shape
+    # Infinite and undefined values are part of the formulas, and no reason to warn.
+    with np.errstate(all="ignore"):
+        first = rule.start(constants, memory, seen)
+        search = Search(*(np.broadcast_to(value, shape) for value in first))
+        while search.active.any():
+            loss = trial_losses(search.trial)
+            ahead = rule.advance(constants, memory, seen, search, loss)
+            pairs = zip(ahead, search, strict=True)
+            search = Search(*(np.where(search.active, new, old) for new, old in pairs))
+    return search
 
 
-def _keep_finished(active: Array) -> Any:
-    return lambda new, old: np.where(active, new, old)
+def _trial_losses(problem: FiniteSum, theta: Array, g: Array, i: Array) -> Callable[[Array], Array]:
+    return lambda trial: problem.losses(theta - trial[:, None] * g, i)
+
+
+def _symbols(configuration: Configuration) -> dict[str, Any]:
+    """The method in the symbols of the paper, as far as they speak of it."""
+    options = dict(configuration.options)
+    return {
+        "rule": configuration.theory or configuration.method,
+        "scaling": options.get("scaling", ""),
+        "c": options.get("c", np.nan),
+        "omega": options.get("decrease_factor"),
+        "smooth_reset": options.get("steps_per_epoch") is not None,
+    }

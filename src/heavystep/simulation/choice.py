@@ -1,77 +1,154 @@
-"""The step of each rule inside kernels."""
+"""Rules and momentum forms inside kernels: what a kernel calls, and which functions that is.
 
-from typing import Any, NamedTuple
+A kernel knows a rule and a form by their types only (:mod:`heavystep.simulation.kernel_types`); the
+stubs below are replaced by the functions of the rule and the form when it is compiled.
+"""
 
-from heavystep.rules import (
-    ArmijoTest,
-    armijo_advance,
-    armijo_start,
-    polyak_step,
-    skip_impossible,
-)
-from heavystep.simulation import numba_rules as numba_rules
-from heavystep.simulation.checks import EPS
-from heavystep.simulation.terms import implement, prepare_search, trial_loss
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
+from heavystep.momentum import Form
+from heavystep.rules import Rule
+from heavystep.simulation.kernel_cache import reduction
+from heavystep.simulation.kernel_types import kernel_type
+from heavystep.simulation.numba_rules import form_functions, rule_functions
+from heavystep.simulation.terms import Function, implement
 
-class FixedRule(NamedTuple):
-    """The step is the cap; the constant is not used."""
-
-    c: float
-
-
-class PolyakRule(NamedTuple):
-    """Constants of the Polyak rule."""
-
-    c: float
+DIRECTION = {"direction_sqnorm", "slope"}
+"""What a rule may read of the direction of the momentum form."""
 
 
-class ArmijoRule(NamedTuple):
-    """Constants of the line search."""
-
-    c: float
-    omega: float
-    max_trials: int
-
-
-def choose(
-    rule: Any, terms: Any, theta: Any, g: Any, batch: Any, work: Any, seen: Any, limits: Any
-) -> Any:
-    """The step before its multiplier, the trials, and whether there is a step at all.
-
-    ``seen`` is loss, lower bound and squared norm, ``limits`` kappa and the cap.
-    """
+def constants_at(rule: Any, table: Any, step: Any) -> Any:
+    """The constants of one step, from the row of a table."""
     raise NotImplementedError
 
 
-def _fixed(
-    rule: Any, terms: Any, theta: Any, g: Any, batch: Any, work: Any, seen: Any, limits: Any
-) -> Any:
-    return limits[1], 0, True
+def recall(rule: Any, numbers: Any) -> Any:
+    """The memory of the rule, from the array that holds it between steps."""
+    raise NotImplementedError
 
 
-def _polyak(
-    rule: Any, terms: Any, theta: Any, g: Any, batch: Any, work: Any, seen: Any, limits: Any
-) -> Any:
-    loss, low, sqnorm = seen
-    kappa, cap = limits
-    return polyak_step(loss, sqnorm, low, rule.c, kappa, cap), 0, True
+def keep(rule: Any, numbers: Any, memory: Any) -> Any:
+    """Write what the rule remembers into that array."""
+    raise NotImplementedError
 
 
-def _armijo(
-    rule: Any, terms: Any, theta: Any, g: Any, batch: Any, work: Any, seen: Any, limits: Any
-) -> Any:
-    loss, low, sqnorm = seen
-    kappa, cap = limits
-    test = ArmijoTest(loss, sqnorm, low, rule.c, rule.omega, rule.max_trials, EPS)
-    search = skip_impossible(test, armijo_start(test, cap / kappa))
-    if search.active:
-        prepare_search(terms, theta, g, batch, work)
-    while search.active:
-        value = trial_loss(terms, theta, g, search.trial, batch, work)
-        search = armijo_advance(test, search, value)
-    return kappa * search.trial, search.trials, search.accepted
+def look(rule: Any, form: Any, buffer: Any, g: Any, momentum: Any) -> Any:
+    """||d||^2 and <g, d> for the direction d of the form; 0 if the rule does not read them."""
+    raise NotImplementedError
 
 
-for _kind, _function in ((FixedRule, _fixed), (PolyakRule, _polyak), (ArmijoRule, _armijo)):
-    implement(_kind, {choose: _function})
+def start(rule: Any, constants: Any, memory: Any, seen: Any) -> Any:
+    """Begin to choose a step; a closed form has then done so."""
+    raise NotImplementedError
+
+
+def advance(rule: Any, constants: Any, memory: Any, seen: Any, search: Any, loss: Any) -> Any:
+    """Take in the loss at the trial step."""
+    raise NotImplementedError
+
+
+def remember(rule: Any, constants: Any, memory: Any, seen: Any, search: Any) -> Any:
+    """The rule's memory after the step, as a plain tuple."""
+    raise NotImplementedError
+
+
+def move(form: Any, buffer: Any, gradient: Any, step: Any, momentum: Any) -> Any:
+    """Motion and new buffer of one parameter."""
+    raise NotImplementedError
+
+
+def direction(form: Any, buffer: Any, gradient: Any, momentum: Any) -> Any:
+    """What the step size multiplies, for one parameter."""
+    raise NotImplementedError
+
+
+@cache
+def kernel_rule(rule: Rule) -> Any:
+    """What stands for the rule among the arguments of a kernel."""
+    constants, memory = rule.constants or (), tuple(rule.memory)
+    looks = bool(DIRECTION & rule.reads)
+    kind = kernel_type("Rule", rule_functions(rule), (rule.name, constants, memory, looks))
+    begin, skip, go_on, retain = rule.start, rule.skip, rule.advance, rule.remember
+
+    def _start(rule: Any, constants: Any, memory: Any, seen: Any) -> Any:
+        return skip(constants, memory, seen, begin(constants, memory, seen))
+
+    def _advance(rule: Any, constants: Any, memory: Any, seen: Any, search: Any, loss: Any) -> Any:
+        return go_on(constants, memory, seen, search, loss)
+
+    def _remember(rule: Any, constants: Any, memory: Any, seen: Any, search: Any) -> Any:
+        return retain(constants, memory, seen, search)
+
+    implement(
+        kind,
+        {
+            constants_at: _row_reader(rule.Constants, constants),
+            recall: _reader(rule.Memory, memory),
+            keep: _writer(memory),
+            look: _look if looks else _look_away,
+            start: _start,
+            advance: _advance,
+            remember: _remember,
+        },
+    )
+    return kind()
+
+
+@cache
+def kernel_form(form: Form) -> Any:
+    """What stands for the momentum form among the arguments of a kernel."""
+    kind = kernel_type("Form", form_functions(form), form.name)
+    moved, along = form.move, form.direction
+
+    def _move(form: Any, buffer: Any, gradient: Any, step: Any, momentum: Any) -> Any:
+        return moved(buffer, gradient, step, momentum)
+
+    def _direction(form: Any, buffer: Any, gradient: Any, momentum: Any) -> Any:
+        return along(buffer, gradient, momentum)
+
+    implement(kind, {move: _move, direction: _direction})
+    return kind()
+
+
+def _look(rule: Any, form: Any, buffer: Any, g: Any, momentum: Any) -> Any:
+    return _products(form, buffer, g, momentum)
+
+
+def _look_away(rule: Any, form: Any, buffer: Any, g: Any, momentum: Any) -> Any:
+    return 0.0, 0.0
+
+
+@reduction
+def _products(form: Any, buffer: Any, g: Any, momentum: Any) -> Any:
+    square, slope = 0.0, 0.0
+    for j in range(g.shape[0]):
+        d = direction(form, buffer[j], g[j], momentum)
+        square += d * d
+        slope += g[j] * d
+    return square, slope
+
+
+# Named tuples are put together element by element: a view of a row would be reference-counted at
+# every step, and numba can neither unpack an array into a named tuple nor loop over mixed types.
+def _row_reader(kind: Any, names: Sequence[str]) -> Function:
+    values = ", ".join(f"table[step, {place}]" for place in range(len(names)))
+    return _function(f"def read(rule, table, step): return kind({values})", "read", kind=kind)
+
+
+def _reader(kind: Any, names: Sequence[str]) -> Function:
+    values = ", ".join(f"numbers[{place}]" for place in range(len(names)))
+    return _function(f"def read(rule, numbers): return kind({values})", "read", kind=kind)
+
+
+def _writer(names: Sequence[str]) -> Function:
+    lines = [f" numbers[{place}] = memory[{place}]" for place in range(len(names))]
+    source = "\n".join(["def write(rule, numbers, memory):", *lines, " return 0"])
+    return _function(source, "write")
+
+
+def _function(source: str, name: str, **names: Any) -> Function:
+    exec(source, names)
+    function: Function = names[name]
+    return function

@@ -18,13 +18,13 @@ import numba
 from heavystep.files import cache_home, hash_sources
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-SOURCES = ("rules", "simulation")
+SOURCES = ("rules", "momentum", "simulation")
 COMPILES = not cast(Any, numba.config).DISABLE_JIT
 
 
 @cache
 def source_hash() -> str:
-    """Hash of the mathematics: the rules and the kernels."""
+    """Hash of all that kernels are compiled from: rules, momentum forms and this package."""
     return hash_sources(SOURCES)
 
 

@@ -1,34 +1,106 @@
-"""The rules inside numba kernels: the same functions, compiled, never copied.
+"""The formulas of rules and momentum forms inside numba kernels: the same functions, compiled.
 
-After this import a function under ``numba.njit`` may call anything in
-``heavystep.rules`` except :func:`heavystep.rules.kappa`, whose string argument is
-resolved before a kernel starts.
+:func:`teach` makes a function callable from a kernel together with all that it calls, so that no
+list of functions has to be kept; :mod:`heavystep.simulation.choice` does so for the rule of every
+run. The functions of the methods in the registry are taught when this module is imported.
 """
+
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 from numba.extending import overload, register_jitable
 
 from heavystep import rules
+from heavystep.methods import METHODS
+from heavystep.momentum import Form
+from heavystep.rules import Rule, Search
 from heavystep.rules.primitives import PYTHON
-
-_COMPILED_RULES = (
-    rules.is_finite,
-    rules.momentum_factor,
-    rules.step_cap,
-    rules.remember_step,
-    rules.polyak_step,
-    rules.batch_is_finite,
-    rules.sufficient_loss,
-    rules.cannot_succeed,
-    rules.skip_impossible,
-    rules.armijo_start,
-    rules.armijo_advance,
-)
-
 
 # Not strict: numba compares annotations as well as names.
 overload(rules.where, strict=False)(lambda condition, if_true, if_false: PYTHON.where)
 overload(rules.minimum, strict=False)(lambda a, b: PYTHON.minimum)
 overload(rules.maximum, strict=False)(lambda a, b: PYTHON.maximum)
+_PRIMITIVES: set[Any] = {rules.where, rules.minimum, rules.maximum}
+_TAUGHT: set[FunctionType] = set()
 
-for _rule in _COMPILED_RULES:
-    register_jitable(_rule)
+
+@register_jitable
+def complete_search(
+    step: Any, accepted: Any, capped: Any, trial: Any = 0.0, trials: Any = 0, active: Any = False
+) -> Search:
+    """What :class:`Search` makes of its arguments, with one type for each field.
+
+    Numba knows no defaults of named tuples, and a variable must keep its type from trial to trial.
+    """
+    return Search(
+        float(step), bool(accepted), bool(capped), float(trial), int(trials), bool(active)
+    )
+
+
+def teach(*functions: Callable[..., Any]) -> list[FunctionType]:
+    """Make functions callable from kernels, with all that they call; returns all of them."""
+    reached: dict[FunctionType, None] = {}
+    waiting: list[Any] = list(functions)
+    while waiting:
+        function = waiting.pop()
+        if not isinstance(function, FunctionType) or function in reached:
+            continue
+        if function in _PRIMITIVES or function.__module__.startswith("numpy"):
+            continue
+        reached[function] = None
+        waiting += _called(function)
+    for function in reached:
+        if function not in _TAUGHT:
+            _TAUGHT.add(function)
+            overload(function, strict=False)(_always(_with_complete_searches(function)))
+    return list(reached)
+
+
+def rule_functions(rule: Rule) -> list[FunctionType]:
+    """All functions that a kernel with this rule calls; it may do so from now on."""
+    return teach(rule.start, rule.skip, rule.advance, rule.remember)
+
+
+def form_functions(form: Form) -> list[FunctionType]:
+    """All functions that a kernel with this momentum form calls; it may do so from now on."""
+    return teach(form.move, form.direction)
+
+
+def _called(function: FunctionType) -> Iterator[Any]:
+    """What the names in a function stand for: globals, attributes of modules, enclosed values."""
+    names = set(_names(function.__code__))
+    found = [function.__globals__.get(name) for name in names]
+    yield from found
+    for module in found:
+        if isinstance(module, ModuleType):
+            yield from (getattr(module, name, None) for name in names)
+    yield from (cell.cell_contents for cell in function.__closure__ or ())
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _with_complete_searches(function: FunctionType) -> FunctionType:
+    """The same code, in which :class:`Search` is :func:`complete_search`."""
+    names = {
+        name: complete_search if value is Search else value
+        for name, value in function.__globals__.items()
+    }
+    return FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+    )
+
+
+def _always(function: FunctionType) -> Callable[..., FunctionType]:
+    return lambda *arguments: function
+
+
+teach(rules.batch_is_finite)  # which the iteration calls itself
+for _method in METHODS.values():
+    rule_functions(_method.rule)
+    form_functions(_method.form)

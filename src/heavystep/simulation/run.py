@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,15 @@ from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.problems import FiniteSum, SparseLogistic
 from heavystep.records import Trajectories
-from heavystep.rules import FIRST_STEP
-from heavystep.simulation.checks import EPS, checked_samples
+from heavystep.simulation.checks import checked_samples
+from heavystep.simulation.choice import kernel_form, kernel_rule
+from heavystep.simulation.configuration import Configuration, configure
 from heavystep.simulation.kernel_cache import COMPILES, kernel
 from heavystep.simulation.layout import terms_of
-from heavystep.simulation.method import Method
 from heavystep.simulation.streams import stream_key
 from heavystep.simulation.terms import objective
-from heavystep.simulation.trajectory import Scene, State, advance
+from heavystep.simulation.trajectory import Kinds, Scene, State, advance
 from heavystep.simulation.watch import (
-    ROUNDINGS,
     THEORY_METRICS,
     TRAINING_METRICS,
     MeanWatch,
@@ -30,6 +28,7 @@ from heavystep.simulation.watch import (
 )
 
 CHUNK = 1 << 16
+"""Steps between two reports of progress."""
 Problem = FiniteSum | SparseLogistic
 
 
@@ -43,9 +42,9 @@ def log_grid(iterations: int, points: int = 200) -> Array:
     return np.unique(np.rint(exact).astype(np.int64))
 
 
-def trajectories(
+def simulate(
     problem: Problem,
-    method: Method,
+    method: str | Configuration,
     *,
     seeds: Sequence[int],
     iterations: int,
@@ -54,6 +53,7 @@ def trajectories(
     indices: Array | None = None,
     threads: int | None = None,
     progress: Callable[[int], None] = lambda steps: None,
+    **options: Any,
 ) -> Trajectories:
     """Run a method from several seeds and record its metrics.
 
@@ -61,8 +61,10 @@ def trajectories(
     seeds change a run.
 
     Args:
-        problem: a problem with kernels.
-        method: what to run.
+        problem: a problem with kernels: least squares, the cosine problem, sparse logistic
+            regression.
+        method: the name of a method, see ``heavystep methods``, or what
+            :func:`heavystep.simulation.configuration.configure` made of one.
         seeds: one run each.
         iterations: steps of each run.
         grid: numbers of steps after which metrics are recorded; default :func:`log_grid`.
@@ -70,16 +72,20 @@ def trajectories(
         indices: (seeds, iterations, batch_size) samples in place of the streams.
         threads: how many runs at once; default: all cores.
         progress: called with the number of steps done since the last call.
+        options: options of the method, if it is given by its name, as its optimizer takes them;
+            ``lr``, ``momentum`` and ``max_step`` may be schedules.
 
     Raises:
+        TypeError: the problem has no kernels, or the method no such option.
         ValueError: a run diverged, or an argument is out of range.
 
     >>> from heavystep.problems import paper_least_squares
-    >>> method = Method("polyak", beta=0.9, c=0.75, gamma_max=1.0)
-    >>> result = trajectories(paper_least_squares(), method, seeds=[0, 1], iterations=100)
+    >>> result = simulate(paper_least_squares(), "SHBPolyak", seeds=[0, 1], iterations=100,
+    ...                   momentum=0.9, c=0.75, scaling="theory")
     >>> result.metrics["gap_average"].shape == (2, len(result.k))
     True
     """
+    configuration = _configured(method, options)
     validation.integer("iterations", iterations, least=1)
     validation.integer("batch_size", batch_size, least=1)
     if not len(seeds):
@@ -93,7 +99,7 @@ def trajectories(
         if indices.shape != wanted:
             raise ValueError(f"indices must have shape {wanted}, got {indices.shape}")
     check_compiler()
-    runs = [Run(problem, method, seed, grid) for seed in seeds]
+    runs = [Run(problem, configuration, seed, grid) for seed in seeds]
     empty = np.empty((0, batch_size), dtype=np.int64)
 
     def go(run: int, first: int, count: int) -> None:
@@ -116,14 +122,25 @@ def trajectories(
     return Trajectories(grid, tuple(seeds), columns)
 
 
+def _configured(method: str | Configuration, options: dict[str, Any]) -> Configuration:
+    if isinstance(method, str):
+        return configure(method, **options)
+    if options:
+        raise TypeError(
+            f"options ({', '.join(options)}) go with the name of a method; a Configuration has its "
+            "own already"
+        )
+    return method
+
+
 def check_compiler() -> None:
-    """See that there is one.
+    """Refuse to go on if numba's compiler is switched off.
 
     Raises:
-        ValueError: it was switched off.
+        ValueError: it is.
     """
     if not COMPILES:
-        raise ValueError("trajectories are compiled by numba: unset NUMBA_DISABLE_JIT")
+        raise ValueError("simulations are compiled by numba: unset NUMBA_DISABLE_JIT")
 
 
 def metric_names(problem: Problem) -> tuple[str, ...]:
@@ -152,13 +169,19 @@ def _objective(terms: Any, point: Any) -> Any:
 class Run:
     """One seed's state and records."""
 
-    def __init__(self, problem: Problem, method: Method, seed: int, grid: Array) -> None:
-        self.problem, self.method = problem, method
-        self.terms, self.rule = terms_of(problem), method.kernel_rule()
+    def __init__(
+        self, problem: Problem, configuration: Configuration, seed: int, grid: Array
+    ) -> None:
+        self.terms = terms_of(problem)
+        self.configuration = configuration
         theta = np.array(problem.theta0)
-        self.state = State(theta, np.zeros_like(theta), np.array([FIRST_STEP]))
-        self.scene = Scene(grid, stream_key(seed), problem.n, method.growth_factor())
-        self.watch: TheoryWatch | TrainingWatch | MeanWatch = _watch(problem)
+        self.state = State(theta, np.zeros_like(theta), _memory(configuration, {}))
+        self.scene = Scene(grid, stream_key(seed), problem.n, configuration.loss_eps)
+        self.watch: TheoryWatch | TrainingWatch | MeanWatch
+        if isinstance(problem, SparseLogistic):
+            self.watch = TrainingWatch.empty()
+        else:
+            self.watch = TheoryWatch.of(problem, configuration)
         self.out = np.full((len(grid), len(metric_names(problem))), np.nan)
         self.steps = 0
 
@@ -169,11 +192,12 @@ class Run:
             count: how many.
             indices: (count, batch) samples, or (0, batch) for those of the seed's stream.
         """
+        configuration = self.configuration
         done = advance(
             self.terms,
-            self.rule,
-            self._watch(count),
-            self.method.parameters(self.steps, count),
+            Kinds(kernel_rule(configuration.rule), kernel_form(configuration.form)),
+            self.watch.prepare(configuration, self.steps, count),
+            configuration.parameters(self.steps, count),
             self.state,
             self.scene,
             self.steps,
@@ -183,24 +207,18 @@ class Run:
         self.steps += int(done)
         return int(done)
 
-    def change_method(self, method: Method) -> None:
-        """Go on with another method from where the run is."""
-        self.method, self.rule = method, method.kernel_rule()
-        self.scene = self.scene._replace(growth=method.growth_factor())
+    def change(self, configuration: Configuration) -> None:
+        """Go on with another configuration from where the run is.
 
-    def _watch(self, count: int) -> Any:
-        """What is measured, with what the theory says of the next ``count`` steps."""
-        if not isinstance(self.watch, TheoryWatch):
-            return self.watch
-        L = self.problem.L
-        least = self.method.least_steps(L, self.steps, count)
-        return self.watch._replace(least=least, weights=self.method.weights(L, self.steps, count))
+        What both rules remember under the same name is taken over.
+        """
+        before = dict(zip(self.configuration.rule.memory, self.state.memory, strict=True))
+        self.state = self.state._replace(memory=_memory(configuration, before))
+        self.scene = self.scene._replace(loss_eps=configuration.loss_eps)
+        self.configuration = configuration
 
 
-def _watch(problem: Problem) -> TheoryWatch | TrainingWatch:
-    if isinstance(problem, SparseLogistic):
-        return TrainingWatch(np.zeros(5))
-    numbers = np.array([0.0, inf, inf, inf, 0.0, 0.0])
-    size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
-    error, none = ROUNDINGS * EPS * float(size), np.empty(0)
-    return TheoryWatch(np.zeros(problem.dim), numbers, error, float(problem.L), none, none)
+def _memory(configuration: Configuration, known: dict[str, Any]) -> Array:
+    """The rule's memory as an array: what is known of it, and first values for the rest."""
+    first = configuration.rule.memory
+    return np.array([known.get(name, value) for name, value in first.items()], dtype=np.float64)

@@ -1,35 +1,34 @@
-"""The heavy-ball iteration as one kernel, for every problem, rule and set of metrics."""
+"""The iteration as one kernel, for every problem, rule, momentum form and set of metrics."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.rules import batch_is_finite, remember_step, step_cap
-from heavystep.simulation.choice import choose
+from heavystep.rules import Seen, batch_is_finite
+from heavystep.simulation import choice
+from heavystep.simulation.choice import constants_at, keep, look, recall, remember, start
 from heavystep.simulation.kernel_cache import kernel
 from heavystep.simulation.streams import random_index
-from heavystep.simulation.terms import dot, evaluate, workspace
+from heavystep.simulation.terms import dot, evaluate, prepare_search, trial_loss, workspace
 from heavystep.simulation.watch import watch_arrival, watch_point, watch_record, watch_step
 
 
-class Parameters(NamedTuple):
-    """What may change from step to step, for the steps of one call."""
+class Kinds(NamedTuple):
+    """The rule and the momentum form, as types."""
 
-    kappa: Array
-    cap: Array
-    """gamma_max,k."""
-    eta: Array
-    beta: Array
+    rule: Any
+    form: Any
 
 
 class State(NamedTuple):
     """What a run carries from call to call."""
 
     theta: Array
-    displacement: Array
-    last_step: Array
-    """(1,) the smooth reset's memory."""
+    buffer: Array
+    """The momentum form's state of each parameter."""
+    memory: Array
+    """The rule's memory, in its order."""
 
 
 class Scene(NamedTuple):
@@ -41,14 +40,14 @@ class Scene(NamedTuple):
     """The seed's stream."""
     n: int
     """Number of terms."""
-    growth: float
-    """Factor by which a step may exceed the last one; infinite without smooth reset."""
+    loss_eps: float
+    """Relative rounding error of losses."""
 
 
 @kernel
 def advance(
     terms: Any,
-    rule: Any,
+    kinds: Any,
     watch: Any,
     parameters: Any,
     state: Any,
@@ -57,18 +56,19 @@ def advance(
     indices: Any,
     out: Any,
 ) -> int:
-    """Take one step for each entry of ``parameters``; ``first`` is the number of the first.
+    """Take one step for each row of ``parameters``; ``first`` is the number of the first.
 
-    ``indices`` are (steps, batch) samples; a first axis of 0 draws them from the stream. Metrics
-    go to the row of ``out`` that belongs to their k. Returns the number of steps taken: fewer
-    than asked for if a loss or gradient is not finite, or if no trial was accepted.
+    ``indices`` are (steps, batch) samples; if their first axis is 0, samples are drawn from the
+    stream. Metrics go to the row of ``out`` that belongs to their k. Returns the number of steps
+    taken: fewer than asked for if a loss or gradient is not finite, or if the rule refuses.
     """
-    theta, displacement, last_step = state
+    theta, buffer, numbers = state
+    rule, form = kinds
     g = np.zeros_like(theta)
     batch = np.empty(indices.shape[1], dtype=np.int64)
     work = workspace(terms, theta, batch.shape[0])
     row = np.searchsorted(scene.grid, first + 1)
-    for step in range(parameters.cap.shape[0]):
+    for step in range(parameters.lr.shape[0]):
         k = first + step
         _sample(batch, indices, scene, step, k)
         loss, low, full = evaluate(terms, theta, batch, g, work)
@@ -76,20 +76,27 @@ def advance(
         if not batch_is_finite(loss, sqnorm):
             return step
         watch_point(watch, k, theta, full)
-        cap = step_cap(last_step[0], scene.growth, parameters.cap[step])
-        limits = (parameters.kappa[step], cap)
-        seen = (loss, low, sqnorm)
-        base, trials, accepted = choose(rule, terms, theta, g, batch, work, seen, limits)
-        if not accepted:
+        beta = theta.dtype.type(parameters.momentum[step])
+        constants, memory = constants_at(rule, parameters.constants, step), recall(rule, numbers)
+        square, slope = look(rule, form, buffer, g, beta)
+        seen = Seen(loss, low, sqnorm, square, slope, scene.loss_eps)
+        search = start(rule, constants, memory, seen)
+        if search.active:
+            prepare_search(terms, theta, g, batch, work)
+        while search.active:
+            value = trial_loss(terms, theta, g, search.trial, batch, work)
+            search = choice.advance(rule, constants, memory, seen, search, value)
+        if not search.accepted:
             return step
-        last_step[0] = remember_step(last_step[0], base, True)
-        watch_step(watch, step, base, (parameters.cap[step], cap), trials, seen)
-        _move(theta, displacement, g, parameters.eta[step] * base, parameters.beta[step])
+        keep(rule, numbers, remember(rule, constants, memory, seen, search))
+        gamma = parameters.lr[step] * search.step
+        watch_step(watch, step, search, gamma, seen)
+        _move(form, theta, buffer, g, gamma, beta)
         watch_arrival(watch, step, theta)
         if row < scene.grid.shape[0] and scene.grid[row] == k + 1:
             watch_record(watch, out[row], terms, theta)
             row += 1
-    return int(parameters.cap.shape[0])
+    return int(parameters.lr.shape[0])
 
 
 @kernel
@@ -104,16 +111,13 @@ def _sample(batch: Any, indices: Any, scene: Any, step: Any, k: Any) -> None:
 
 
 @kernel
-def _move(theta: Any, displacement: Any, g: Any, gamma: Any, beta: Any) -> None:
-    """theta_{k+1} = theta_k - gamma g + beta (theta_k - theta_{k-1}), the displacement first.
-
-    ``g`` is left at 0, for sparse gradients to be added to.
-    """
-    tiny = np.finfo(theta.dtype).tiny
-    step, momentum = theta.dtype.type(gamma), theta.dtype.type(beta)
+def _move(form: Any, theta: Any, buffer: Any, g: Any, gamma: Any, momentum: Any) -> None:
+    """Move every parameter; ``g`` is left at 0, for sparse gradients to be added to."""
+    number = theta.dtype.type
+    tiny, zero, step = np.finfo(theta.dtype).tiny, number(0.0), number(gamma)
     for j in range(theta.shape[0]):
-        motion = momentum * displacement[j] - step * g[j]
+        motion, kept = choice.move(form, buffer[j], g[j], step, momentum)
         # Momentum alone would go through all subnormal numbers, which are slow.
-        displacement[j] = motion if abs(motion) > tiny else theta.dtype.type(0.0)
-        theta[j] += displacement[j]
-        g[j] = theta.dtype.type(0.0)
+        theta[j] += number(motion) if abs(motion) > tiny else zero
+        buffer[j] = number(kept) if abs(kept) > tiny else zero
+        g[j] = zero

@@ -1,12 +1,13 @@
-"""What is measured along a run: the theory's quantities, or those of training."""
+"""What is measured along a run: the theory's quantities, those of training, or a mean."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.simulation.checks import EPS
+from heavystep.problems import FiniteSum
+from heavystep.simulation.configuration import EPS, Configuration
 from heavystep.simulation.kernel_cache import kernel
 from heavystep.simulation.terms import full_sqnorm, implement, objective, objective_gap
 
@@ -14,6 +15,8 @@ TINY = float(np.finfo(np.float64).tiny)
 ROUNDINGS = 64.0
 BLUR = 1e-6
 """A step bound is looked at where rounding of the loss moves the step by less than this part."""
+NEARLY = 1.0 - 4.0 * EPS
+"""A line search makes its largest step by a division and a product: it may miss it by rounding."""
 THEORY_METRICS = (
     "gap_average",
     "gap_last",
@@ -25,10 +28,12 @@ THEORY_METRICS = (
     "trials",
 )
 """What :class:`TheoryWatch` records at each point of the grid, after k steps."""
+GAP_AVERAGE, GAP_LAST, BEST, BEST_AFTER, GRAD_LAST, LOWEST, HIGHEST, TRIALS = range(8)
 TRAINING_METRICS = ("loss", "step", "capped", "limited", "trials")
-"""What :class:`TrainingWatch` records: the full loss, and since the last record the mean step
-before its multiplier, the share of steps at gamma_max and the share held below it by the smooth
-reset; the trials since the start."""
+"""What :class:`TrainingWatch` records: the full loss, and since the last record the mean step, the
+share of steps at the largest step and the share held below it by the smooth reset; the trials since
+the start."""
+LOSS, STEP, CAPPED, LIMITED, ALL_TRIALS = range(5)
 
 
 def watch_point(watch: Any, k: Any, theta: Any, full: Any) -> Any:
@@ -36,8 +41,8 @@ def watch_point(watch: Any, k: Any, theta: Any, full: Any) -> Any:
     raise NotImplementedError
 
 
-def watch_step(watch: Any, step: Any, base: Any, caps: Any, trials: Any, seen: Any) -> Any:
-    """The step chosen, before its multiplier; ``caps`` are gamma_max and the smooth reset's."""
+def watch_step(watch: Any, step: Any, search: Any, gamma: Any, seen: Any) -> Any:
+    """The rule has decided; ``gamma`` is its step times the multiplier."""
     raise NotImplementedError
 
 
@@ -55,67 +60,87 @@ class TheoryWatch(NamedTuple):
     """Averages, running minima and step bounds of the paper's theorems."""
 
     average: Array
+    weight: Array
+    """(1,) sum of the weights in the average."""
     numbers: Array
-    """Sum of weights, best, best_after, lowest, highest, trials."""
+    """Metrics so far, in the order of :data:`THEORY_METRICS`."""
     point_error: float
     """Rounding of a point, for the step bounds."""
     L: float
     least: Array
-    """gamma_min,k of Lemmas 2 and 5, for the steps of one call."""
+    """gamma_min,k of Lemmas 2 and 5, for the steps of one call; NaN: no lemma speaks of them."""
+    most: Array
+    """gamma_max,k, likewise."""
     weights: Array
     """Of theta_{k+1} in the average; empty: uniform average of theta_0 .. theta_k."""
 
+    @classmethod
+    def of(cls, problem: FiniteSum, configuration: Configuration) -> "TheoryWatch":
+        """Nothing measured yet."""
+        numbers = np.zeros(len(THEORY_METRICS))
+        numbers[[BEST, BEST_AFTER, LOWEST]] = math.inf
+        if not configuration.rule.theory:
+            numbers[[LOWEST, HIGHEST]] = math.nan
+        size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
+        error, none = ROUNDINGS * EPS * float(size), np.empty(0)
+        average = np.zeros(problem.dim)
+        return cls(average, np.zeros(1), numbers, error, float(problem.L), none, none, none)
+
+    def prepare(self, configuration: Configuration, first: int, count: int) -> Self:
+        """Take in what the theory says of the next ``count`` steps."""
+        least, most = configuration.step_bounds(self.L, first, count)
+        weights = configuration.weights(self.L, first, count)
+        return self._replace(least=least, most=most, weights=weights)
+
 
 @kernel
-def _include(average: Any, numbers: Any, point: Any, weight: Any) -> None:
+def _include(average: Any, total: Any, point: Any, weight: Any) -> None:
     """One more point in the running average, by its difference from it."""
-    numbers[0] += weight
-    share = weight / numbers[0]
+    total[0] += weight
+    share = weight / total[0]
     for j in range(point.shape[0]):
         average[j] += share * (point[j] - average[j])
 
 
 def _theory_point(watch: Any, k: Any, theta: Any, full: Any) -> Any:
     numbers = watch.numbers
-    if full < numbers[1]:
-        numbers[1] = full
-    if full < numbers[2] and k > 0:
-        numbers[2] = full
+    if full < numbers[BEST]:
+        numbers[BEST] = full
+    if full < numbers[BEST_AFTER] and k > 0:
+        numbers[BEST_AFTER] = full
     if watch.weights.shape[0] == 0:
-        _include(watch.average, numbers, theta, 1.0)
+        _include(watch.average, watch.weight, theta, 1.0)
     return 0
 
 
-def _theory_step(watch: Any, step: Any, base: Any, caps: Any, trials: Any, seen: Any) -> Any:
+def _theory_step(watch: Any, step: Any, search: Any, gamma: Any, seen: Any) -> Any:
     """Smallest step in units of gamma_min and largest in units of gamma_max (Lemmas 2, 5)."""
-    numbers, least = watch.numbers, watch.least[step]
-    numbers[5] += trials
-    if base > numbers[4] * caps[0]:
-        numbers[4] = base / caps[0]
-    if base < numbers[3] * least:
-        loss, low, sqnorm = seen
-        error = ROUNDINGS * EPS * (abs(loss) + abs(low)) + TINY
-        error += watch.point_error * (math.sqrt(sqnorm) + watch.L * watch.point_error)
-        if sqnorm > 0.0 and error < BLUR * min(loss - low, least * sqnorm):
-            numbers[3] = base / least
+    numbers, least, most = watch.numbers, watch.least[step], watch.most[step]
+    numbers[TRIALS] += search.trials
+    if search.step > numbers[HIGHEST] * most:
+        numbers[HIGHEST] = search.step / most
+    if search.step < numbers[LOWEST] * least:
+        error = ROUNDINGS * EPS * (abs(seen.loss) + abs(seen.lower_bound)) + TINY
+        error += watch.point_error * (math.sqrt(seen.grad_sqnorm) + watch.L * watch.point_error)
+        blur = BLUR * min(seen.loss - seen.lower_bound, least * seen.grad_sqnorm)
+        if seen.grad_sqnorm > 0.0 and error < blur:
+            numbers[LOWEST] = search.step / least
     return 0
 
 
 def _theory_arrival(watch: Any, step: Any, theta: Any) -> Any:
     if watch.weights.shape[0] > 0:
-        _include(watch.average, watch.numbers, theta, watch.weights[step])
+        _include(watch.average, watch.weight, theta, watch.weights[step])
     return 0
 
 
 def _theory_record(watch: Any, out: Any, terms: Any, theta: Any) -> Any:
-    numbers = watch.numbers
-    last = full_sqnorm(terms, theta)
-    out[0] = objective_gap(terms, watch.average)
-    out[1] = objective_gap(terms, theta)
-    out[2] = numbers[1]
-    out[3] = min(numbers[2], last)
-    out[4] = last
-    out[5], out[6], out[7] = numbers[3], numbers[4], numbers[5]
+    for metric in (BEST, BEST_AFTER, LOWEST, HIGHEST, TRIALS):
+        out[metric] = watch.numbers[metric]
+    out[GAP_AVERAGE] = objective_gap(terms, watch.average)
+    out[GAP_LAST] = objective_gap(terms, theta)
+    out[GRAD_LAST] = full_sqnorm(terms, theta)
+    out[BEST_AFTER] = min(out[BEST_AFTER], out[GRAD_LAST])
     return 0
 
 
@@ -123,23 +148,36 @@ class TrainingWatch(NamedTuple):
     """The full loss, and how the steps were chosen."""
 
     numbers: Array
-    """Since the last record: steps, their sum, those at gamma_max, those held by the reset;
-    trials since the start."""
+    """Sums since the last record, in the order of :data:`TRAINING_METRICS`; the trials since the
+    start."""
+    taken: Array
+    """(1,) steps since the last record."""
+    most: Array
+    """gamma_max,k for the steps of one call; NaN: the rule has no largest step."""
+
+    @classmethod
+    def empty(cls) -> "TrainingWatch":
+        """Nothing measured yet."""
+        return cls(np.zeros(len(TRAINING_METRICS)), np.zeros(1), np.empty(0))
+
+    def prepare(self, configuration: Configuration, first: int, count: int) -> Self:
+        """Take in the largest of the next ``count`` steps."""
+        return self._replace(most=configuration.largest_steps(first, count))
 
 
 def _training_point(watch: Any, k: Any, theta: Any, full: Any) -> Any:
     return 0
 
 
-def _training_step(watch: Any, step: Any, base: Any, caps: Any, trials: Any, seen: Any) -> Any:
+def _training_step(watch: Any, step: Any, search: Any, gamma: Any, seen: Any) -> Any:
     numbers = watch.numbers
-    numbers[0] += 1.0
-    numbers[1] += base
-    if base >= caps[0]:
-        numbers[2] += 1.0
-    elif base >= caps[1]:
-        numbers[3] += 1.0
-    numbers[4] += trials
+    watch.taken[0] += 1.0
+    numbers[STEP] += gamma
+    if search.capped and search.step < NEARLY * watch.most[step]:
+        numbers[LIMITED] += 1.0
+    elif search.capped:
+        numbers[CAPPED] += 1.0
+    numbers[ALL_TRIALS] += search.trials
     return 0
 
 
@@ -148,38 +186,55 @@ def _training_arrival(watch: Any, step: Any, theta: Any) -> Any:
 
 
 def _training_record(watch: Any, out: Any, terms: Any, theta: Any) -> Any:
-    numbers = watch.numbers
-    out[0] = objective(terms, theta)
-    for column in (1, 2, 3):
-        out[column] = numbers[column] / numbers[0]
-    out[4] = numbers[4]
-    numbers[:4] = 0.0
+    out[LOSS] = objective(terms, theta)
+    for column in (STEP, CAPPED, LIMITED):
+        out[column] = watch.numbers[column] / watch.taken[0]
+        watch.numbers[column] = 0.0
+    out[ALL_TRIALS] = watch.numbers[ALL_TRIALS]
+    watch.taken[0] = 0.0
     return 0
 
 
 class MeanWatch(NamedTuple):
-    """The mean of some iterates of a run, later ones counting more."""
+    """The mean of some iterates of a run, in which later ones count more."""
 
-    mean: Array
-    """Sum of weighted iterates, until it is divided by the sum of the weights."""
-    numbers: Array
-    """Steps taken, iterates that entered, the sum of their weights 1, 2, 3, ..."""
+    total: Array
+    """Sum of the iterates times their weights 1, 2, 3, ..."""
+    steps: Array
+    """(1,) steps taken."""
+    last_weight: Array
+    """(1,) weight of the last iterate that entered, which is the number of those."""
+    weight: Array
+    """(1,) sum of the weights."""
     every: int
-    """Neighbours hardly differ: one iterate in so many enters."""
+    """Neighbours hardly differ: one iterate in ``every`` enters."""
+
+    @classmethod
+    def of(cls, dim: int, every: int) -> "MeanWatch":
+        """Nothing measured yet."""
+        return cls(np.zeros(dim), np.zeros(1), np.zeros(1), np.zeros(1), every)
+
+    def prepare(self, configuration: Configuration, first: int, count: int) -> Self:
+        """Needs nothing."""
+        return self
+
+    def mean(self) -> Array:
+        """The mean of the iterates that entered."""
+        mean: Array = self.total / self.weight
+        return mean
 
 
-def _mean_step(watch: Any, step: Any, base: Any, caps: Any, trials: Any, seen: Any) -> Any:
+def _mean_step(watch: Any, step: Any, search: Any, gamma: Any, seen: Any) -> Any:
     return 0
 
 
 def _mean_arrival(watch: Any, step: Any, theta: Any) -> Any:
-    numbers = watch.numbers
-    numbers[0] += 1
-    if numbers[0] % watch.every == 0:
-        numbers[1] += 1
-        numbers[2] += numbers[1]
+    watch.steps[0] += 1
+    if watch.steps[0] % watch.every == 0:
+        watch.last_weight[0] += 1
+        watch.weight[0] += watch.last_weight[0]
         for j in range(theta.shape[0]):
-            watch.mean[j] += numbers[1] * theta[j]
+            watch.total[j] += watch.last_weight[0] * theta[j]
     return 0
 
 
