@@ -173,7 +173,7 @@ MUTANTS = [
            "if loss is not None and handed_over:", "if False:", HAND_OVER),
     Mutant("an optimizer that searches but is told not to", "optim/optimizer.py",
            "isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches",
-           "False", HAND_OVER + ("integrations",)),
+           "False", (*HAND_OVER, "integrations")),
     Mutant("the direction without its momentum", "optim/state.py",
            "found.append(form.direction(buffer, slope, momentum))", "found.append(slope)",
            ("conformance/test_forms.py",)),
