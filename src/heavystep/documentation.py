@@ -1,4 +1,4 @@
-"""The ``Args`` section of a docstring, from one text an argument."""
+"""The ``Args`` section of a docstring, made from one text for each argument."""
 
 from collections.abc import Iterable, Mapping
 from textwrap import fill
