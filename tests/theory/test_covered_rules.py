@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from theory_cases import LAWS
 
 from heavystep import theory
 from heavystep.certificates import certify
@@ -12,7 +13,6 @@ from heavystep.problems import paper_least_squares
 from heavystep.simulation.batch import draw_samples, simulate
 from heavystep.theory.rules import RULES, ConditionOnC, CoveredRule, covered
 from heavystep.validation import POSITIVE, Interval
-from theory_cases import LAWS
 
 
 @dataclass(frozen=True)

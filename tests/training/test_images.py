@@ -6,6 +6,7 @@ import torch
 
 from heavystep.training.images import PADDING, DeviceImages, colours, epoch_plan
 from heavystep.training.memory import fitting_batch
+from tests.helpers import rounding
 from tests.helpers.image_training import BATCH, CPU, STEPS, TEST, TRAIN, literal_batch
 from tests.helpers.training import DEVICES
 
@@ -25,6 +26,8 @@ def test_plans_are_permutations_with_every_crop_and_flip():
 def test_batches_are_crops_of_the_right_images(device):
     scale = colours(TRAIN.images)
     images = DeviceImages(TRAIN.images, TRAIN.labels, scale, BATCH, torch.device(device))
+    # A difference and a quotient, of numbers up to the brightest pixel in deviations.
+    apart = rounding.of_a_sum(1) * 255.0 / min(scale.deviation)
     plan = epoch_plan(len(TRAIN.labels), 0, 1)
     images.begin(plan)
     assert images.batches == STEPS
@@ -33,7 +36,7 @@ def test_batches_are_crops_of_the_right_images(device):
         images.prepare()
         part = plan[:, k * BATCH : (k + 1) * BATCH]
         expected = literal_batch(TRAIN.images, part, scale)
-        np.testing.assert_allclose(images.inputs.cpu(), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(images.inputs.cpu(), expected, rtol=0.0, atol=apart)
         assert images.targets.tolist() == TRAIN.labels[part[0]].tolist()
 
 
