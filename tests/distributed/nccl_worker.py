@@ -7,7 +7,7 @@ import torch
 from torch import distributed
 
 from tests.distributed.worker import (
-    OPTIONS,
+    METHODS,
     STEPS,
     make,
     noted_messages,
@@ -32,7 +32,7 @@ def main(out):
     rank, ranks = distributed.get_rank(), distributed.get_world_size()
     device, found = torch.device("cuda", rank), {}
     for how in WAYS:
-        for name in OPTIONS:
+        for name in METHODS:
             net = wrapped(make_net(dtype=torch.float64).to(device), how, "cuda")
             opt = make(name, net.parameters())
             with noted_messages() as sent:

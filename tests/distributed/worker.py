@@ -26,18 +26,19 @@ import heavystep
 from tests.helpers.training import loss_of, make_batches, make_net
 
 STEPS = 8
-OPTIONS = {
-    "SHB": {"lr": 0.05},
-    "SHBPolyak": {"steps_per_epoch": 5},
-    "SPS": {"c": 0.6, "steps_per_epoch": 5},
-    "SHBArmijo": {"steps_per_epoch": 2, "max_step": 6.0},
-    "SHBArmijo objective": {"max_step": 6.0, "weight_decay": 0.1, "decay": "objective"},
-    "SLS": {"max_step": 6.0, "lower_bound": 0.0},
+IN_OBJECTIVE = {"max_step": 6.0, "weight_decay": 0.1, "decay": "objective"}
+METHODS = {
+    "SHB": partial(heavystep.SHB, lr=0.05),
+    "SHBPolyak": partial(heavystep.SHBPolyak, steps_per_epoch=5),
+    "SPS": partial(heavystep.SPS, c=0.6, steps_per_epoch=5),
+    "SHBArmijo": partial(heavystep.SHBArmijo, steps_per_epoch=2, max_step=6.0),
+    "SHBArmijo objective": partial(heavystep.SHBArmijo, **IN_OBJECTIVE),
+    "SLS": partial(heavystep.SLS, max_step=6.0, lower_bound=0.0),
 }
 
 
 def make(name, params, **options):
-    return getattr(heavystep, name.split()[0])(params, **OPTIONS[name], **options)
+    return METHODS[name](params, **options)
 
 
 def whole(net):
@@ -78,7 +79,7 @@ def wrapped(net, how, device="cpu"):
 
 def trained(how, dtype, rank, ranks):
     found = {}
-    for name in OPTIONS:
+    for name in METHODS:
         net = wrapped(make_net(dtype=dtype), how)
         opt = make(name, net.parameters())
         batches = [share(batch, rank, ranks) for batch in make_batches(STEPS, dtype=dtype)]
@@ -92,7 +93,7 @@ def grouped(size, dtype, rank, ranks):
     groups = [range(first, first + size) for first in range(0, ranks, size)]
     group = [distributed.new_group(list(members)) for members in groups][rank // size]
     found = {}
-    for name in OPTIONS:
+    for name in METHODS:
         net = DistributedDataParallel(make_net(dtype=dtype), process_group=group)
         opt = make(name, net.parameters(), process_group=group)
         parts = [share(batch, rank // size, len(groups)) for batch in make_batches(4, dtype=dtype)]
@@ -123,7 +124,7 @@ def normed(dtype, rank, ranks):
 def bad(dtype, rank, ranks):
     """NaN inputs on one rank, then a smaller batch, then an empty one on the other rank."""
     found = {}
-    for name in OPTIONS:
+    for name in METHODS:
         net = wrapped(make_net(dtype=dtype), "ddp")
         opt = make(name, net.parameters())
         accepted = []
@@ -210,7 +211,7 @@ def done(job, rank, ranks, out):
     what, dtype = job.split("/")
     jobs = {"bad": bad, "messages": messages, "normed": normed, "outsider": outsider}
     jobs |= {f"groups of {size}": partial(grouped, size) for size in (1, 2)}
-    jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in OPTIONS}
+    jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in METHODS}
     return jobs.get(what, partial(trained, what))(getattr(torch, dtype), rank, ranks)
 
 
