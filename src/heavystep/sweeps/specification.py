@@ -158,7 +158,10 @@ class RunSpec:
                 "options": dict(method.options),
                 "average": method.average,
             },
-            "versions": {**method.versions(), "problem": getattr(self.problem.build(), "version", 1)},
+            "versions": {
+                **method.versions(),
+                "problem": getattr(self.problem.build(), "version", 1),
+            },
             "seeds": self.seeds,
             "iterations": self.iterations,
             "batch_size": self.batch_size,
