@@ -127,17 +127,25 @@ def test_messages_of_a_step(found_on):
             assert trials > 0
 
 
+STRETCHED = ["SHBPolyak", "SHBArmijo", "SLS"]
+
+
+@pytest.fixture(scope="module")
+def stretches(tmp_path_factory):
+    """What ranks found on the way, when there were 2, then 1, then 4 of them."""
+    folder = tmp_path_factory.mktemp("stretches")
+    jobs = [f"stretch {name}/float64" for name in STRETCHED]
+    return [found_by(ranks, worker.__file__, *jobs, folder)[0] for ranks in (2, 1, 4)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo", "SLS"])
-def test_checkpoints_for_another_number_of_ranks(name, tmp_path):
-    """2 -> 1 -> 4."""
-    taken, job = [], f"stretch {name}/float64"
-    for ranks in (2, 1, 4):
-        found = found_by(ranks, worker.__file__, job, tmp_path)[0][job]
-        taken += found["taken"]
-    assert found["done"] == worker.STEPS
+@pytest.mark.parametrize("name", STRETCHED)
+def test_checkpoints_for_another_number_of_ranks(name, stretches):
+    found = [stretch[f"stretch {name}/float64"] for stretch in stretches]
+    assert found[-1]["done"] == worker.STEPS
     parameters, expected = trained_alone(name, torch.float64)
-    torch.testing.assert_close(found["parameters"], parameters, rtol=0.0, atol=1e-12)
+    torch.testing.assert_close(found[-1]["parameters"], parameters, rtol=0.0, atol=1e-12)
+    taken = [each for stretch in found for each in stretch["taken"]]
     assert [trials for *_, trials in taken] == [trials for *_, trials in expected]
 
 

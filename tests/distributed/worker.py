@@ -173,7 +173,7 @@ def messages(dtype, rank, ranks):
 
 def stretch(name, dtype, rank, ranks, out):
     """Go on from the checkpoint, if there is one, to the next stop."""
-    folder = os.path.join(out, "checkpoint")
+    folder = os.path.join(out, f"checkpoint of {name}")
     net = wrapped(make_net(dtype=dtype), "fsdp root")
     opt = make(name, net.parameters())
     begin = 0

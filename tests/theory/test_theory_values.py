@@ -14,7 +14,8 @@ from heavystep.schedules import Schedules
 from heavystep.theory.advice import advice
 from heavystep.theory.registry import RESULTS, call
 from tests import reference
-from tests.helpers.theory_cases import BROKEN, GOOD, OUT_OF_RANGE, examples, log_uniform, parameters
+from tests.helpers.examples import examples
+from tests.helpers.theory_cases import BROKEN, GOOD, OUT_OF_RANGE, log_uniform, parameters
 
 REDUCTIONS = [(r.id, reduction) for r in RESULTS for reduction in r.reductions]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from heavystep.training import memory
 from heavystep.training.images import PADDING, DeviceImages, colours, epoch_plan
 from heavystep.training.memory import fitting_batch
 from tests.helpers import rounding
@@ -54,8 +55,10 @@ def test_colours_are_those_of_the_pixels():
     np.testing.assert_allclose(found.deviation, pixels.std(axis=1), rtol=1e-12)
 
 
-def test_the_batch_that_would_fit():
-    tried = []
+def test_the_batch_that_would_fit(monkeypatch):
+    tried, freed = [], []
+    # All that the process holds would be gone through, twice for each attempt.
+    monkeypatch.setattr(memory.gc, "collect", lambda: freed.append(len(tried)))
 
     def attempt(batch):
         tried.append(batch)
@@ -64,4 +67,5 @@ def test_the_batch_that_would_fit():
 
     assert fitting_batch(attempt, 512) == 64
     assert tried == [256, 128, 64]
+    assert freed == [0, 1, 1, 2, 2, 3]  # before and after each
     assert fitting_batch(lambda batch: attempt(1000), 4) is None
