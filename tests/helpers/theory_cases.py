@@ -1,11 +1,9 @@
 """Small problems, admissible constants and the tables of the theory tests."""
 
-import os
 from itertools import product
 from math import inf, nan
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from heavystep import theory
@@ -14,12 +12,6 @@ from heavystep.schedules import Schedules
 from heavystep.simulation.batch import simulate
 
 PATH_STEPS = 5
-
-
-def examples(count):
-    """Settings of a property test; ``HEAVYSTEP_EXAMPLES=20`` looks twenty times harder."""
-    factor = float(os.environ.get("HEAVYSTEP_EXAMPLES", "1"))
-    return settings(max_examples=int(factor * count), deadline=None)
 
 
 def least_squares(rng):

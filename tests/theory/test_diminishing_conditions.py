@@ -14,7 +14,8 @@ from heavystep.theory.condition_on_c import TOLERANCE, c_condition, c_limit, sma
 from heavystep.theory.diminishing_step_bounds import DiminishingSteps
 from heavystep.theory.schedule_assumption import check_schedules
 from tests import reference
-from tests.helpers.theory_cases import LAWS, examples, log_uniform, schedules
+from tests.helpers.examples import examples
+from tests.helpers.theory_cases import LAWS, log_uniform, schedules
 
 
 def test_assumption_on_every_grid_of_tenths():

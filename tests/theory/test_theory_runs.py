@@ -10,13 +10,13 @@ from heavystep.arrays import square
 from heavystep.schedules import Schedules
 from heavystep.simulation.batch import simulate
 from tests import reference
+from tests.helpers.examples import examples
 from tests.helpers.theory_cases import (
     ANY,
     CONVEX,
     PATH_STEPS,
     cosine,
     every_path,
-    examples,
     log_uniform,
     make_problem,
     methods,
