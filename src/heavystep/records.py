@@ -39,7 +39,8 @@ class Record:
     beta: Array
     """(K,) momentum beta_k."""
     gamma_max: Array
-    """(K,) largest step before the outer multiplier, gamma_max,k."""
+    """(K,) largest step before the outer multiplier, gamma_max,k; a rule that no theorem covers may
+    have none, which is infinity."""
     eta: Array
     """(K,) outer multiplier eta_k; ones without a schedule."""
     gamma: Array
@@ -71,7 +72,8 @@ class Record:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, np.asarray(value))
-        for name in (*_PER_STEP, "eps", "tiny"):
+        finite = _PER_STEP if self.rule in RULES else ("beta", "eta")
+        for name in (*finite, "eps", "tiny"):
             if not np.isfinite(getattr(self, name)).all():
                 raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
         if np.isnan(self.f_star).any():
