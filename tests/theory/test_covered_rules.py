@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from theory_cases import LAWS
 
 from heavystep import theory
 from heavystep.certificates import certify
@@ -14,6 +13,7 @@ from heavystep.simulation.batch import draw_samples
 from heavystep.theory.rules import RULES, ConditionOnC, CoveredRule, covered
 from heavystep.validation import POSITIVE, Interval
 from tests.helpers.paper_symbols import recorded
+from tests.helpers.theory_cases import LAWS
 
 
 @dataclass(frozen=True)

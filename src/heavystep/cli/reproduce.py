@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from heavystep import validation
 from heavystep.cli.errors import told
 from heavystep.cli.options import option, with_options
 from heavystep.cli.output import show
@@ -56,19 +55,17 @@ UNFINISHED = 3
 @told
 def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
     # Numba, matplotlib and pyarrow take seconds to import, and are an extra.
-    from heavystep.paper.figures import FIGURES
+    from heavystep.paper.figure import UnfinishedError
     from heavystep.paper.reproduce import plan
     from heavystep.paper.reproduce import reproduce as run
-    from heavystep.paper.reproducible import UnfinishedError
     from heavystep.sweeps.output_folder import claim_folder
 
-    validation.choice("figure", figure, FIGURES)
     chosen = {n: value for n, value in values.items() if value is not None and value is not False}
     out = out.expanduser()
     wanted = plan(figure, out, quick=quick, chosen=chosen)
     claim_folder(out)
     try:
-        with progress_of(FIGURES[figure].unit) as progress:
+        with progress_of(wanted.unit) as progress:
             made = run(wanted, out, progress)
     except UnfinishedError as unfinished:
         typer.echo(str(unfinished), err=True)

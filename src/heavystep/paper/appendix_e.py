@@ -4,29 +4,35 @@ from typing import NamedTuple
 
 BETA = 0.9
 MAX_STEP = 1.0
+SCALING = "practical"
+"""The scaling of the methods with momentum; the others have no choice of it."""
+FAMILIES = {"PS": ("SHB-PS", "SPS"), "ALS": ("SHB-ALS", "SLS")}
+"""The method with momentum, and its counterpart without."""
+ADAPTIVE = tuple(label for family in FAMILIES.values() for label in family)
+"""The methods that choose their steps."""
 FIXED_STEPS = (1e-4, 1e-3, 1e-2, 1e-1)
 FIXED = tuple(f"SHB {step:g}" for step in FIXED_STEPS)
-FAMILIES = {"PS": ("SHB-PS", "SPS"), "ALS": ("SHB-ALS", "SLS")}
-"""The method with momentum and its counterpart without."""
 
 
-class Adaptive(NamedTuple):
-    """Constants of a method that chooses its steps; n_b and the cap are the figure's."""
+class PaperMethod(NamedTuple):
+    """A method of the registry, with the constants that both figures give it."""
 
-    rule: str
-    momentum: float
-    c: float
-    scaling: str
-    growth: float
-    """Over an epoch, of the smooth reset."""
-    omega: float | None = None
+    name: str
+    """In :mod:`heavystep.methods`."""
+    options: dict[str, float]
 
 
-ADAPTIVE = {
-    "SHB-PS": Adaptive("polyak", BETA, 1.0, "practical", 4.0),
-    "SPS": Adaptive("polyak", 0.0, 0.1, "plain", 4.0),
-    "SHB-ALS": Adaptive("armijo", BETA, 0.1, "practical", 2.0, 0.9),
-    "SLS": Adaptive("armijo", 0.0, 0.1, "plain", 2.0, 0.9),
+METHODS = {
+    "SHB-PS": PaperMethod("SHBPolyak", {"momentum": BETA, "c": 1.0, "growth": 4.0}),
+    "SPS": PaperMethod("SPS", {"c": 0.1, "growth": 4.0}),
+    "SHB-ALS": PaperMethod(
+        "SHBArmijo", {"momentum": BETA, "c": 0.1, "decrease_factor": 0.9, "growth": 2.0}
+    ),
+    "SLS": PaperMethod("SLS", {"c": 0.1, "decrease_factor": 0.9, "growth": 2.0}),
+    **{
+        label: PaperMethod("SHB", {"lr": step, "momentum": BETA})
+        for label, step in zip(FIXED, FIXED_STEPS, strict=True)
+    },
 }
-METHODS = (*ADAPTIVE, *FIXED)
-"""In the order of legends and tables."""
+"""In the order of legends and tables. n_b and the largest step of the adaptive methods are set by
+each figure."""

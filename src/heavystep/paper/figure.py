@@ -1,18 +1,29 @@
-"""A figure as data: curves, panels and what they are drawn from; nothing here computes."""
+"""A figure as data, and what it takes to reproduce one."""
 
-from collections.abc import Callable, Collection
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from heavystep import validation
+from heavystep.paper.claim import Claim
+from heavystep.paper.table import Table
+
+LARGEST = 10**10
+"""Sizes above this are refused as slips of the keyboard."""
+Chosen = Mapping[str, Any]
+"""What the user chose, by the names of :meth:`Reproducible.choices`."""
 
 
 class Run(Protocol):
-    """What a curve is drawn from."""
+    """The runs that a curve is drawn from."""
 
     def key(self) -> str:
-        """The name under which its results are handed on."""
+        """The name under which the results are passed on."""
 
     def size(self) -> str:
-        """How many runs of which length."""
+        """Say how many runs there are, and how long they are."""
 
 
 AnyRun = TypeVar("AnyRun", bound=Run)
@@ -26,11 +37,11 @@ class Curve(Generic[AnyRun]):
     label: str
     run: AnyRun
     metric: str
-    """One of those that its runs record."""
+    """The metric that is drawn, one of those that the runs record."""
     diminishing: bool = False
-    """Drawn as the largest of all runs, because its theorem holds almost surely."""
+    """Whether the largest of all runs is drawn, because the theorem holds almost surely."""
     style: int = 0
-    """Colour and line style, the same for one method in every panel."""
+    """The number of its colour and line style, the same for one method in every panel."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +53,9 @@ class Panel(Generic[AnyRun]):
     ylabel: str
     curves: tuple[Curve[AnyRun], ...]
     missing: str = ""
-    """What an empty panel says in place of curves."""
+    """The text that a panel without curves shows."""
+    data_set: str = ""
+    """The name of the data set that it shows; empty if the figure has none."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +66,23 @@ class Figure(Generic[AnyRun]):
     title: str
     panels: tuple[Panel[AnyRun], ...]
     companion: bool = False
-    """Beyond the paper, which claims nothing of it."""
+    """Whether it goes beyond the paper, which then claims nothing about it."""
     note: str = ""
-    """What its user should know: data that are not here."""
+    """What the user should know, such as which data are missing; usually empty."""
     reduced: bool = False
-    """So small that the paper's claims are measured but need not hold."""
+    """Whether it is so small that the paper's claims are measured but need not hold."""
 
     def runs(self) -> dict[str, AnyRun]:
-        """All runs by key, each once."""
+        """All runs by key; a run that several curves share is there once."""
         return {curve.run.key(): curve.run for panel in self.panels for curve in panel.curves}
 
     def headline(self) -> str:
-        """The title with the size of the runs."""
+        """The title, with the number and length of the runs."""
         run = next(curve.run for panel in self.panels for curve in panel.curves)
         return f"{self.title}: {run.size()}"
 
     def only(self, keys: Collection[str]) -> "Figure[AnyRun]":
-        """The same panels with those curves whose runs are among ``keys``."""
+        """The same figure without the curves whose runs are not among ``keys``."""
         panels = tuple(
             replace(panel, curves=tuple(c for c in panel.curves if c.run.key() in keys))
             for panel in self.panels
@@ -78,19 +91,18 @@ class Figure(Generic[AnyRun]):
 
 
 def by_data_set(
-    figure: Figure[AnyRun], results: dict[str, Result], data_set_of: Callable[[AnyRun], str]
+    figure: Figure[AnyRun], results: dict[str, Result]
 ) -> dict[str, dict[str, Result]]:
-    """The results on each data set, by method in the order of the legend.
+    """The results by data set, then by method in the order of the legend.
 
     Args:
-        figure: with one curve for each data set and method in one panel or more.
-        results: by the keys of its runs.
-        data_set_of: the name of a run's data set.
+        figure: each of its methods has a curve on each data set, in one panel or several.
+        results: by the keys of the runs.
     """
     curves: dict[str, dict[str, Curve[AnyRun]]] = {}
     for panel in figure.panels:
         for curve in panel.curves:
-            curves.setdefault(data_set_of(curve.run), {})[curve.label] = curve
+            curves.setdefault(panel.data_set, {})[curve.label] = curve
     return {
         data_set: {
             curve.label: results[curve.run.key()]
@@ -98,3 +110,69 @@ def by_data_set(
         }
         for data_set, found in curves.items()
     }
+
+
+class UnfinishedError(Exception):
+    """Time ran out before all runs of a figure were complete."""
+
+
+@dataclass(frozen=True)
+class Reproducible(ABC):
+    """How a figure is made, at full size and quickly, and what is shown and claimed about it."""
+
+    make: Callable[..., Figure[Any]]
+    """The figure, from the sizes of its runs."""
+    pictures: Callable[[Figure[Any], Any], dict[str, Any]]
+    """Pictures by the name of their file, from the figure and its results."""
+    claims: Callable[[Figure[Any], Any], list[Claim]]
+    full: dict[str, Any]
+    """The sizes in the paper."""
+    quick: dict[str, Any]
+    """The sizes with ``--quick``."""
+    table: Callable[[Figure[Any], Any], Table] | None = None
+
+    unit: ClassVar[str]
+    """What the length of a run is counted in: ``"steps"`` or ``"epochs"``."""
+    least: ClassVar[dict[str, int]]
+    """The sizes that can be chosen, with the least value of each."""
+
+    @abstractmethod
+    def choices(self) -> tuple[str, ...]:
+        """The names of everything that the user can choose."""
+
+    @abstractmethod
+    def figures(self, *, quick: bool, chosen: Chosen, folder: Path) -> list[Figure[Any]]:
+        """The paper's figure and its companions. Data and runs are read, and nothing is written.
+
+        Raises:
+            ValueError: a choice is out of range, or data or runs are missing.
+        """
+
+    @abstractmethod
+    def complete(
+        self, runs: dict[str, Any], folder: Path, progress: Any, chosen: Chosen
+    ) -> dict[str, Any]:
+        """The results by key. Runs that are in ``folder`` are read, the others made and kept there.
+
+        Raises:
+            UnfinishedError: time ran out.
+        """
+
+    @abstractmethod
+    def evaluated(self, name: str, folder: Path, note: Callable[[str], None]) -> list[Claim]:
+        """The claims, evaluated on the runs in ``folder``; none if runs are missing."""
+
+    def sizes(self, *, quick: bool, chosen: Chosen) -> dict[str, Any]:
+        """The sizes of the runs: those chosen, and the defaults of the others.
+
+        Raises:
+            ValueError: a size is out of range.
+        """
+        sizes = dict(self.quick if quick else self.full)
+        for name, least in self.least.items():
+            if name in chosen:
+                validation.integer(name, chosen[name], least)
+                if chosen[name] > LARGEST:
+                    raise ValueError(f"{name} must be <= {LARGEST:g}, got {chosen[name]}")
+                sizes[name] = chosen[name]
+        return sizes

@@ -1,120 +1,176 @@
-"""From a figure's name to its files: runs, pictures, tables, claims."""
+"""From the name of a figure to its files: runs, pictures, tables and claims."""
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from heavystep import validation
 from heavystep.files import write_atomically
 from heavystep.paper.claim import Claim
-from heavystep.paper.figure import Figure
-from heavystep.paper.figures import FIGURES
+from heavystep.paper.figure import Chosen, Figure, Reproducible
 from heavystep.paper.plot import save, styled
-from heavystep.paper.reproducible import Chosen, Reproducible
 from heavystep.paper.table import Table
 from heavystep.sweeps.output_folder import runs_folder
 
 
+# Each figure is imported when it is asked for: Figure 1 needs no networks, and Figure 3 no kernels.
+def _figure1() -> Reproducible:
+    from heavystep.paper.figure1 import claims, definition, plot
+    from heavystep.paper.simulated import SimulatedFigure
+
+    return SimulatedFigure(
+        definition.figure1,
+        plot.figure1_pictures,
+        claims.figure1_claims,
+        full={"seeds": 20, "iterations": 1_000_000},
+        quick={"seeds": 5, "iterations": 100_000},
+    )
+
+
+def _figure2() -> Reproducible:
+    from heavystep.paper.appendix_e import MAX_STEP
+    from heavystep.paper.figure2 import claims, definition, plot, table
+    from heavystep.paper.simulated import SimulatedFigure
+
+    return SimulatedFigure(
+        definition.figure2,
+        plot.figure2_pictures,
+        claims.figure2_claims,
+        full={"seeds": 5, "iterations": 20_000},
+        quick={"seeds": 3, "iterations": 2_000},
+        table=table.figure2_table,
+        max_steps=(MAX_STEP, definition.COMPANION_MAX_STEP),
+    )
+
+
+def _figure3() -> Reproducible:
+    from heavystep.paper.figure3 import claims, definition, plot, table
+    from heavystep.paper.trained import TrainedFigure
+
+    return TrainedFigure(
+        definition.figure3,
+        plot.figure3_pictures,
+        claims.figure3_claims,
+        full={"seeds": 3, "epochs": 200},
+        quick={"seeds": 2, "epochs": 3, "scale": definition.QUICK},
+        table=table.figure3_table,
+    )
+
+
+FIGURES: dict[str, Callable[[], Reproducible]] = {
+    "figure1": cache(_figure1),
+    "figure2": cache(_figure2),
+    "figure3": cache(_figure3),
+}
+"""How each figure is reproduced, by its name."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A figure with its companions, and the runs that they need."""
+
+    name: str
+    figures: list[Figure[Any]]
+    runs: dict[str, Any]
+    """By key."""
+    chosen: Chosen
+    unit: str
+    """What the length of a run is counted in: ``"steps"`` or ``"epochs"``."""
+
+
 @dataclass(frozen=True)
 class Reproduction:
-    """What was written, and what holds."""
+    """The files that were written, and what they say."""
 
     claims: list[Claim]
     tables: list[Table]
     paths: list[Path]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A figure with its companions, and their runs by key."""
-
-    name: str
-    figures: list[Figure[Any]]
-    runs: dict[str, Any]
-    chosen: Chosen
-
-
 def plan(name: str, out: Path, *, quick: bool, chosen: Chosen) -> Plan:
-    """What a figure needs; reads its data, so that a fault of theirs is told before all else.
+    """Find out which runs a figure needs. This reads its data, so that their faults are told first.
 
     Args:
         name: one of :data:`FIGURES`.
-        out: the output folder, in which nothing is written.
-        quick: fewer runs and steps.
-        chosen: among what the figure leaves to choose.
+        out: the output folder, in which nothing is written yet.
+        quick: whether runs are fewer and shorter.
+        chosen: what the user chose, by name.
 
     Raises:
-        ValueError: data are not here or damaged, or a choice is out of range or not the figure's.
+        ValueError: there is no such figure, data are missing or damaged, or a choice is out of
+            range or not one of this figure.
     """
-    known = FIGURES[name]
+    validation.choice("figure", name, FIGURES)
+    figure = FIGURES[name]()
     for choice in chosen:
-        if choice not in known.choices():
-            others = [other for other, each in FIGURES.items() if choice in each.choices()]
+        if choice not in figure.choices():
+            others = [other for other, make in FIGURES.items() if choice in make().choices()]
             option = "--" + choice.replace("_", "-")
             raise ValueError(f"{name} has no {option}: it is for {' and '.join(others)} only")
-    figures = known.figures(quick=quick, chosen=chosen, folder=runs_folder(out, name))
-    runs = {key: run for figure in figures for key, run in figure.runs().items()}
-    return Plan(name, figures, runs, chosen)
+    figures = figure.figures(quick=quick, chosen=chosen, folder=runs_folder(out, name))
+    runs = {key: run for each in figures for key, run in each.runs().items()}
+    return Plan(name, figures, runs, chosen, figure.unit)
 
 
 def reproduce(wanted: Plan, out: Path, progress: Any) -> Reproduction:
-    """Run what is missing of a figure, draw it and evaluate its claims.
+    """Make the runs of a figure that are missing, draw it and evaluate the claims about it.
 
     Args:
         wanted: the figure.
         out: the output folder.
-        progress: what the runs of its kind report to.
+        progress: told how far the runs are.
 
     Raises:
         UnfinishedError: time ran out before all runs were complete; nothing is drawn.
     """
-    name, known = wanted.name, FIGURES[wanted.name]
+    name, reproducible = wanted.name, FIGURES[wanted.name]()
     if wanted.figures[0].note:
         progress.note(wanted.figures[0].note)
-    folder = runs_folder(out, name)
-    results = known.complete(wanted.runs, folder, progress, wanted.chosen)
+    results = reproducible.complete(wanted.runs, runs_folder(out, name), progress, wanted.chosen)
     claims: list[Claim] = []
     tables: list[Table] = []
     paths: list[Path] = []
     for figure in (each.only(results) for each in wanted.figures):
-        paths += _pictures(known, figure, results, out)
-        if known.table is not None:
-            tables.append(known.table(figure, results))
+        paths += _pictures(reproducible, figure, results, out)
+        if reproducible.table is not None:
+            tables.append(reproducible.table(figure, results))
             paths += tables[-1].save(out / name / f"table{figure.name.removeprefix(name)}")
         if not figure.companion:
-            claims = known.claims(figure, results)
-            paths.append(_save_claims(claims, out / name / "claims.json"))
+            claims = reproducible.claims(figure, results)
+            text = json.dumps([claim.as_json() for claim in claims], indent=1, allow_nan=False)
+            paths.append(out / name / "claims.json")
+            write_atomically(paths[-1], lambda part: part.write_text(text + "\n"))  # noqa: B023
     return Reproduction(claims, tables, paths)
 
 
 def _pictures(
-    known: Reproducible, figure: Figure[Any], results: dict[str, Any], out: Path
+    reproducible: Reproducible, figure: Figure[Any], results: dict[str, Any], out: Path
 ) -> list[Path]:
     with styled():
         return [
             path
-            for name, canvas in known.pictures(figure, results).items()
+            for name, canvas in reproducible.pictures(figure, results).items()
             for path in save(canvas, out / name)
         ]
 
 
-def _save_claims(claims: list[Claim], path: Path) -> Path:
-    text = json.dumps([claim.as_json() for claim in claims], indent=1, allow_nan=False) + "\n"
-    write_atomically(path, lambda part: part.write_text(text))
-    return path
-
-
 def evaluate_claims(out: Path, note: Callable[[str], None]) -> list[Claim]:
-    """The claims of every figure under ``out``, evaluated anew on its stored runs.
+    """The claims of every figure under ``out``, evaluated anew on the runs that are there.
+
+    Args:
+        out: the output folder.
+        note: told which runs are used, and why others are not.
 
     Raises:
-        ValueError: no figure's runs suffice, for the present mathematics.
+        ValueError: there are no runs that suffice for a figure.
     """
     claims = [
         replace(claim, id=f"{name}.{claim.id}")
-        for name, known in FIGURES.items()
-        for claim in known.evaluated(name, runs_folder(out, name), note)
+        for name, figure in FIGURES.items()
+        for claim in figure().evaluated(name, runs_folder(out, name), note)
     ]
     if not claims:
         raise ValueError(f"nothing to evaluate under {out}: run heavystep reproduce first")

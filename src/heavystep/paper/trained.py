@@ -8,11 +8,9 @@ from typing import ClassVar
 from heavystep import validation
 from heavystep.data.cifar import CIFAR
 from heavystep.paper.claim import Claim
-from heavystep.paper.figure import Figure
+from heavystep.paper.figure import Chosen, Figure, Reproducible, UnfinishedError
 from heavystep.paper.figure3.stored import extents
-from heavystep.paper.reproducible import Chosen, Reproducible, UnfinishedError
-from heavystep.sweeps.chosen_engine import engine_of
-from heavystep.sweeps.engines import Engine
+from heavystep.sweeps.engines import Engine, engine_of
 from heavystep.sweeps.training import gpus_of, train_on
 from heavystep.training.results import (
     TrainedResults,
@@ -27,32 +25,32 @@ from heavystep.training.specification import Scale, TrainingRuns, counted
 from heavystep.training.store import TrainingStore
 
 HOW = ("device", "tensorboard", "minutes", "force")
-"""Choices that do not decide the numbers."""
+"""Choices that do not decide the numbers of a run."""
 WHERE = ("engine", "address")
-"""Choices of who trains."""
+"""Choices that say who does the training."""
 
 
 def quietly(text: str) -> None:
-    """Say nothing: whoever draws the runs says what is wrong with them."""
+    """Ignore a note, because it will be told again when the runs are drawn."""
 
 
 @dataclass(frozen=True)
 class TrainedFigure(Reproducible):
-    """Runs that grow: one of 200 epochs begins with the one of 30.
+    """A figure whose runs are trained and can grow: one of 200 epochs begins with one of 30.
 
-    When time runs out nothing is drawn: what was drawn before stays, and ``no_train`` draws what
-    is there.
+    When time runs out nothing is drawn: pictures made before stay, and ``no_train`` draws the
+    epochs that are there.
     """
 
     unit: ClassVar[str] = "epochs"
     least: ClassVar[dict[str, int]] = {"seeds": 1, "epochs": 1}
 
     def choices(self) -> tuple[str, ...]:
-        """Sizes, data sets, whether to train and how."""
+        """Sizes, data sets, whether to train, where and how."""
         return (*self.least, "datasets", *HOW, *WHERE, "no_train")
 
     def figures(self, *, quick: bool, chosen: Chosen, folder: Path) -> list[Figure[TrainingRuns]]:
-        """One figure; without training and a number of epochs, as far as the runs go."""
+        """The figure. With ``no_train`` and no number of epochs, it reaches as far as the runs."""
         sizes = self.sizes(quick=quick, chosen=chosen)
         sizes["data_sets"] = _data_sets(chosen)
         _check(chosen)
@@ -81,7 +79,7 @@ class TrainedFigure(Reproducible):
         progress: TrainingProgress,
         chosen: Chosen,
     ) -> TrainedResults:
-        """All of these runs, or those that are there."""
+        """The results of all runs; with ``no_train``, of those that are there."""
         store = TrainingStore(folder)
         if not chosen.get("no_train"):
             how = How(**{name: chosen[name] for name in HOW if name in chosen})
@@ -96,7 +94,7 @@ class TrainedFigure(Reproducible):
         return curves(runs, store, progress.note)
 
     def evaluated(self, name: str, folder: Path, note: Callable[[str], None]) -> list[Claim]:
-        """For each data set, the scale with the most images of which all methods are there."""
+        """The claims; each data set counts at the largest scale at which all methods are there."""
         store, claims, done = TrainingStore(folder), [], set()
         for extent in sorted(extents(survey(store, note)), key=lambda each: -each.images):
             if extent.data_set in done:
@@ -128,14 +126,15 @@ def _data_sets(chosen: Chosen) -> tuple[str, ...]:
 
 
 def _read_data(runs: Iterable[TrainingRuns], store: TrainingStore, *, force: bool) -> None:
-    """Tell now what is wrong with the images of the runs that will be trained."""
+    """Read the images of the runs that will be trained, so that their faults are told now."""
     for run in runs:
         if force or missing([run], store)[0]:
             images_of(run.data_set)
 
 
 def _engine(chosen: Chosen) -> Engine:
-    return engine_of(chosen, gpus_of(chosen.get("device")))
+    name, gpus = chosen.get("engine", "local"), gpus_of(chosen.get("device"))
+    return engine_of(name, address=chosen.get("address"), gpus=gpus)
 
 
 def _check(chosen: Chosen) -> None:
@@ -143,7 +142,9 @@ def _check(chosen: Chosen) -> None:
     if chosen.get("engine") != "ray":
         the_device(chosen.get("device"))
     elif "minutes" in chosen:
-        raise ValueError("--minutes is not for --engine ray: stopped, a sweep goes on where it was")
+        raise ValueError(
+            "--minutes is not for --engine ray: a sweep can be stopped at any time and goes on later"
+        )
     elif "device" in chosen:  # which this machine need not have
         validation.choice("device", chosen["device"], DEVICES)
     if "minutes" in chosen:
@@ -156,7 +157,7 @@ def _check(chosen: Chosen) -> None:
 
 
 def _nothing(figure: Figure[TrainingRuns], store: TrainingStore) -> str:
-    """Why there is nothing to draw."""
+    """Say why there is nothing to draw."""
     runs = list(figure.runs().values())
     found = [
         stored.epochs

@@ -1,76 +1,80 @@
-"""Where the jobs of a sweep are done; here: in threads of this process.
+"""Engines do the jobs of a sweep: here the one that uses threads of this process.
 
-An engine takes jobs and gives outcomes as they come, in any order. What a job computes does not
-depend on the engine, so that results are the same to the byte.
+An engine takes jobs and yields their outcomes as they come, in any order. What a job computes does
+not depend on the engine, so results are the same to the byte. The other engine is
+:mod:`heavystep.sweeps.ray_engine`; :func:`engine_of` finds one by its name.
 """
 
 import os
 import threading
 import traceback
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from heavystep import validation
+
+ENGINES = ("local", "ray")
 Advance = Callable[[float], None]
+"""Told how much of a job was done since the last call."""
 
 
 class Progress(Protocol):
-    """What an engine tells, from any thread."""
+    """What an engine reports; it may be called from any thread."""
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """The user should read this text."""
 
     def begin(self, run: str) -> None:
-        """A job begins."""
+        """The job of this name begins."""
 
     def advance(self, amount: Any) -> None:
-        """So much was done, in the unit of :attr:`Job.amount`."""
+        """This amount of work was done, in the unit of :attr:`Job.amount`."""
 
 
 class Data(Protocol):
-    """What many jobs read; hashable, so that it is built once."""
+    """Data that many jobs read. It is hashable, so that an engine builds it once for all of them."""
 
     def build(self) -> Any:
-        """The data themselves."""
+        """Return the data."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A piece of a sweep, which any process can do.
-
-    ``work(data, *arguments, advance)`` does it: a function of a module, told by name to other
-    processes. It calls ``advance(amount)`` now and then.
-    """
+    """A piece of a sweep that any process can do, by calling ``work(data, *arguments, advance)``."""
 
     name: str
-    """For people."""
+    """What people call it."""
     work: Callable[..., Any]
+    """A function at the top of a module, because other processes find it by its name. It calls
+    ``advance(amount)`` now and then."""
     arguments: tuple[Any, ...]
     amount: float
-    """How much there is to do, for the progress."""
+    """How much work it is, for the progress."""
     data: Data | None = None
+    """Passed to ``work`` after it was built; None if the job needs no data."""
 
 
 class Outcome(NamedTuple):
-    """What came of a job."""
+    """The result of a job, or why there is none."""
 
     place: int
-    """Which of the jobs it was."""
+    """The position of the job in the list that the engine was given."""
     value: Any = None
+    """What ``work`` returned."""
     failure: str = ""
-    """The traceback, if it failed for good."""
+    """The traceback of a job that failed; empty for one that succeeded."""
 
 
 Outcomes = Generator[Outcome, None, None]
 
 
 class Engine(Protocol):
-    """Does jobs."""
+    """Anything that can do jobs."""
 
     def outcomes(self, jobs: Sequence[Job], progress: Progress) -> Outcomes:
-        """One of each job; a failed job does not keep the others from being done.
+        """Do all jobs and yield one outcome for each. The others go on when one fails.
 
         Closing the generator gives up the jobs in flight.
         """
@@ -78,14 +82,15 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Threads of this process, for work that releases the interpreter's lock."""
+    """Does jobs in threads of this process; the work should release the interpreter's lock."""
 
     jobs: int | None = None
-    """How many at a time; None: as many as there are cores."""
+    """How many jobs run at a time; None: one for each core."""
 
     def outcomes(self, jobs: Sequence[Job], progress: Progress) -> Outcomes:
         """See :class:`Engine`."""
-        with _threads(self.jobs) as (pool, stopped):
+        pool, stopped = ThreadPoolExecutor(self.jobs or os.cpu_count()), threading.Event()
+        try:
             futures = {
                 pool.submit(_done, job, progress, stopped): place for place, job in enumerate(jobs)
             }
@@ -96,21 +101,13 @@ class LocalEngine:
                 except Exception:
                     outcome = Outcome(place, failure=traceback.format_exc())
                 yield outcome
-
-
-@contextmanager
-def _threads(jobs: int | None) -> Iterator[tuple[ThreadPoolExecutor, threading.Event]]:
-    """A pool, and what tells its jobs that nobody waits for them any more."""
-    pool, stopped = ThreadPoolExecutor(jobs or os.cpu_count()), threading.Event()
-    try:
-        yield pool, stopped
-    finally:
-        stopped.set()
-        pool.shutdown(cancel_futures=True)
+        finally:  # the generator may have been closed: nobody waits for the other jobs
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
 
 
 class _StoppedError(Exception):
-    """Ends a job; nobody waits for its result."""
+    """Ends a job that nobody waits for any more."""
 
 
 def _done(job: Job, progress: Progress, stopped: threading.Event) -> Any:
@@ -122,3 +119,39 @@ def _done(job: Job, progress: Progress, stopped: threading.Event) -> Any:
     progress.begin(job.name)
     data = None if job.data is None else job.data.build()
     return job.work(data, *job.arguments, advance=advance)
+
+
+def engine_of(
+    name: str = "local",
+    *,
+    jobs: int | None = None,
+    address: str | None = None,
+    gpus: float = 0.0,
+) -> Engine:
+    """The engine of a name.
+
+    Args:
+        name: ``"local"`` for threads of this process, or ``"ray"``.
+        jobs: how many jobs run at a time, >= 1; None: as many as there are cores.
+        address: of a Ray cluster; see :class:`heavystep.sweeps.ray_engine.RayEngine`.
+        gpus: that each job needs on a cluster.
+
+    Raises:
+        ValueError: there is no such engine, or an option is not for it.
+        ModuleNotFoundError: Ray is not installed.
+
+    >>> engine_of("local", jobs=2)
+    LocalEngine(jobs=2)
+    """
+    validation.choice("engine", name, ENGINES)
+    if jobs is not None:
+        validation.integer("jobs", jobs, 1)
+    if name == "ray":
+        import ray  # noqa: F401  # an extra: that it is missing is said before anything runs
+
+        from heavystep.sweeps.ray_engine import RayEngine
+
+        return RayEngine(address, jobs, gpus)
+    if address is not None:
+        raise ValueError("address is that of a Ray cluster: it needs the engine 'ray'")
+    return LocalEngine(jobs)

@@ -1,4 +1,7 @@
-"""Jobs of a sweep as tasks of a Ray cluster."""
+"""The engine that does jobs as tasks of a Ray cluster.
+
+Ray is an extra: it is imported when it is used, so that this module can be imported without it.
+"""
 
 import logging
 import os
@@ -10,29 +13,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import ray
-from ray import exceptions
-
 from heavystep.files import hash_sources
 from heavystep.sweeps.engines import Data, Job, Outcome, Outcomes, Progress
 
 TRIES = 3
-"""A job that fails so often has failed."""
+"""A job is given up after this many failures."""
 LOSSES = 10
-"""A job that loses its node so often does not lose it by chance."""
-LOST = (exceptions.NodeDiedError, exceptions.ObjectLostError, exceptions.LocalRayletDiedError)
-"""What happens to a job through no fault of its own: its node is gone, or went with its result."""
+"""A job is given up after it has lost its node this often, which is then no accident."""
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
      "VECLIB_MAXIMUM_THREADS"), "1"
 )  # fmt: skip
-"""One task a core: libraries that start a thread for each core would fight for them."""
+"""Each task has one core, so its libraries must not start a thread for every core."""
 FOLDERS = ("HEAVYSTEP_DATA", "HEAVYSTEP_CACHE")
-"""Variables that say where data and kernels are; workers get those of this process."""
+"""Environment variables of this process that workers get, too: where data and kernels are."""
 IN_ADVANCE = 2
-"""Tasks handed out for each core, so that no core waits for the driver."""
+"""How many tasks are handed out for each core, so that no core waits for this process."""
 WAIT = 2.0
-"""Seconds after which to look whether the cluster has grown."""
+"""Seconds between two looks at the size of the cluster, which may grow."""
 PATIENCE = 10.0
 """Seconds to wait for an answer of the cluster."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -40,20 +38,20 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class RayEngine:
-    """Tasks of a Ray cluster, one core each; results come back to this process.
+    """Does jobs as tasks of a Ray cluster, one core each; results come back to this process.
 
-    A task whose worker dies or that raises is tried again, three times in all; one whose node is
+    A task that raises, or whose worker dies, is tried three times in all. A task whose node is
     lost is tried again elsewhere. Data are built here and sent once, so that workers need no data
-    files. All nodes need the same heavystep, which is checked.
+    files. All nodes must have the same heavystep, which is checked.
     """
 
     address: str | None = None
-    """Of the cluster, "auto" for the one on this machine; None: where ``RAY_ADDRESS`` says, or
-    one that is started for the sweep on this machine."""
+    """The address of the cluster, or "auto" for the one on this machine. None: the one that
+    ``RAY_ADDRESS`` names, or else one that is started here for the sweep."""
     jobs: int | None = None
-    """The most at a time; None: as the cluster has cores."""
+    """How many tasks run at a time; None: as many as the cluster has cores."""
     gpus: float = 0.0
-    """That a task needs."""
+    """How many GPUs a task needs."""
 
     def outcomes(self, jobs: Sequence[Job], progress: Progress) -> Outcomes:
         """See :class:`~heavystep.sweeps.engines.Engine`."""
@@ -69,6 +67,8 @@ class RayEngine:
 
 @contextmanager
 def _connected(address: str | None) -> Iterator[None]:
+    import ray
+
     if ray.is_initialized():  # by a program that uses Ray itself
         yield
         return
@@ -82,7 +82,7 @@ def _connected(address: str | None) -> Iterator[None]:
         reason = str(error).partition(". ")[0]
         raise ValueError(
             f"cannot reach a Ray cluster at {found} ({reason}): start one with 'ray start --head', "
-            "or leave out --address for one on this machine"
+            "or leave out the address for one on this machine"
         ) from None
     try:
         yield
@@ -91,19 +91,19 @@ def _connected(address: str | None) -> Iterator[None]:
 
 
 def _knock(address: str) -> None:
-    """See whether anybody answers at host:port, for which Ray itself takes minutes."""
+    """Fail at once if nobody answers at host:port: Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=PATIENCE).close()
 
 
 def sources() -> str:
-    """Hash of the whole package."""
+    """The hash of the whole package."""
     return hash_sources((".",))
 
 
 def _tell_what_is_missing(gpus: float, progress: Progress) -> None:
-    """Say what tasks will wait for; a cluster may grow by itself, so that this is no error."""
+    """Report what tasks will wait for. This is no error, because a cluster may grow by itself."""
     there = _resources()
     for name, text, needed in (("CPU", "core", 1.0), ("GPU", "GPU", gpus)):
         if there.get(name, 0.0) < needed:
@@ -111,16 +111,21 @@ def _tell_what_is_missing(gpus: float, progress: Progress) -> None:
 
 
 def _resources() -> dict[str, float]:
+    import ray
+
     there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     return there
 
 
 def _check_workers(progress: Progress) -> None:
-    """See that a worker has the same heavystep.
+    """Check that a worker has the same heavystep.
 
     Raises:
-        ValueError: it has none, or another.
+        ValueError: it has none, or a different one.
     """
+    import ray
+    from ray import exceptions
+
     task = _remote(sources).remote()
     if not ray.wait([task], timeout=PATIENCE)[0]:
         progress.note("waiting for a free core of the cluster")
@@ -133,8 +138,10 @@ def _check_workers(progress: Progress) -> None:
 
 
 def _remote(function: Any, gpus: float = 0.0) -> Any:
-    """A task that Ray itself does not try again, so that we can count."""
-    # Absolute, because workers are at home in another folder.
+    """A task that Ray itself does not try again, so that tries can be counted here."""
+    import ray
+
+    # Absolute paths, because workers run in another folder.
     ours = {name: os.path.abspath(os.environ[name]) for name in FOLDERS if os.environ.get(name)}
     environment = {"env_vars": {**ours, **ONE_THREAD}}
     decorate = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, runtime_env=environment)
@@ -146,7 +153,7 @@ def _task(work: Any, data: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 class _Sweep:
-    """Jobs that wait, and tasks in flight."""
+    """The jobs that wait and the tasks in flight."""
 
     def __init__(self, jobs: Sequence[Job], progress: Progress, engine: RayEngine) -> None:
         self._jobs, self._progress, self._most = jobs, progress, engine.jobs
@@ -158,7 +165,9 @@ class _Sweep:
         self._losses: Counter[int] = Counter()
 
     def outcomes(self) -> Iterator[Outcome]:
-        """One of each job."""
+        """Do all jobs and yield one outcome for each."""
+        import ray
+
         while self._waiting or self._flying:
             self._hand_out()
             done, _ = ray.wait(list(self._flying), num_returns=1, timeout=WAIT)
@@ -169,10 +178,14 @@ class _Sweep:
 
     def give_up(self) -> None:
         """Stop the tasks in flight."""
+        import ray
+
         for task in self._flying:
             ray.cancel(task, force=True)
 
     def _hand_out(self) -> None:
+        import ray
+
         cores = int(_resources().get("CPU", 0.0))
         most = self._most or IN_ADVANCE * max(cores, 1)
         while self._waiting and len(self._flying) < most:
@@ -186,13 +199,20 @@ class _Sweep:
             self._progress.begin(job.name)
 
     def _landed(self, task: Any, place: int) -> Outcome | None:
-        """What came of a task; None if its job has to be done again."""
+        """The outcome of a task; None if its job has to be done again."""
+        import ray
+        from ray import exceptions
+
+        # Through no fault of the job its node is gone, or went with its result.
+        lost = (
+            exceptions.NodeDiedError, exceptions.ObjectLostError, exceptions.LocalRayletDiedError,
+        )  # fmt: skip
         job = self._jobs[place]
         try:
             value = ray.get(task)
         except exceptions.RayError as error:
             counts, limit = self._failures, TRIES
-            if isinstance(error, LOST):
+            if isinstance(error, lost):
                 counts, limit = self._losses, LOSSES
             counts[place] += 1
             if counts[place] == limit:
@@ -204,13 +224,15 @@ class _Sweep:
         return Outcome(place, value)
 
 
-def _text(error: exceptions.RayError) -> str:
-    """What Ray tells, with the traceback of the task."""
+def _text(error: Exception) -> str:
+    """The message of an error of Ray, which holds the traceback of the task."""
     return COLOURS.sub("", str(error)).strip()
 
 
-def _last_line(error: exceptions.RayError) -> str:
-    """What it comes down to: of a traceback the end, of one of Ray's own texts the beginning."""
+def _last_line(error: Exception) -> str:
+    """The line that says what happened: the last of a traceback, the first of Ray's own texts."""
+    from ray import exceptions
+
     lines = _text(error).splitlines() or [type(error).__name__]
     if isinstance(error, exceptions.RayTaskError):
         return lines[-1]

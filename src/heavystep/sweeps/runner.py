@@ -1,4 +1,4 @@
-"""Runs what is missing of a sweep and keeps it."""
+"""Makes the runs of a sweep that are missing, and keeps them."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -7,16 +7,18 @@ from typing import Protocol
 
 import numpy as np
 
+from heavystep.arrays import Array
 from heavystep.parquet import DamagedError
 from heavystep.records import Trajectories
-from heavystep.simulation.run import Problem, check_compiler, trajectories
+from heavystep.simulation.configuration import Configuration
+from heavystep.simulation.run import Problem, check_compiler, simulate
 from heavystep.sweeps import engines
 from heavystep.sweeps.engines import Advance, Engine, Job, LocalEngine
-from heavystep.sweeps.specification import RunSpec, describe
+from heavystep.sweeps.specification import RunSpec
 from heavystep.sweeps.store import Store
 
 Results = dict[str, Trajectories]
-"""Runs by key."""
+"""Results by the key of their run."""
 
 
 class FailedRunsError(ValueError):
@@ -24,39 +26,39 @@ class FailedRunsError(ValueError):
 
 
 class Progress(engines.Progress, Protocol):
-    """What a runner tells, from any thread; see :mod:`heavystep.cli.progress`."""
+    """What a runner reports, from any thread; see :mod:`heavystep.cli.progress`."""
 
     def start(self, runs: int, kept: int, steps: int) -> None:
-        """How much there is to do: runs, those already complete, steps of the others."""
+        """There are ``runs`` runs; ``kept`` are complete, and the others take ``steps`` steps."""
 
     def finish(self) -> None:
         """A run is complete and kept."""
 
 
 class Logged:
-    """Tells the log what the user should know, and how far the sweep is at level INFO."""
+    """Writes notes to the log "heavystep" as warnings, and each finished run at level INFO."""
 
     def __init__(self) -> None:
         self._log = logging.getLogger("heavystep")
         self._runs = self._done = 0
 
     def start(self, runs: int, kept: int, steps: int) -> None:
-        """How much there is to do."""
+        """Remember how many runs there are."""
         self._runs, self._done = runs, kept
 
     def note(self, text: str) -> None:
-        """A warning."""
+        """Write a warning."""
         self._log.warning(text)
 
     def begin(self, run: str) -> None:
-        """For those who want to know."""
+        """Write the name of the run at level DEBUG."""
         self._log.debug("%s begins", run)
 
     def advance(self, amount: float) -> None:
-        """Too much for a log."""
+        """Write nothing: this comes too often for a log."""
 
     def finish(self) -> None:
-        """How far it is."""
+        """Write how many runs are complete."""
         self._done += 1
         self._log.info("%d of %d runs", self._done, self._runs)
 
@@ -69,39 +71,45 @@ def complete(
     engine: Engine | None = None,
     force: bool = False,
 ) -> Results:
-    """All of these runs: those kept are read, the others run and kept as they become complete.
+    """The results of all runs: those in the store are read, the others are made and kept.
 
-    Each seed is a job of its own, so that nobody waits for the last seeds of a run. Stopped at
-    any moment, it loses at most the runs in flight; called again it goes on there.
+    Each seed of a run is a job of its own, so that no core waits for the last seeds of a run. This
+    function can be stopped at any moment: it loses the runs in flight, and a new call goes on there.
 
     Args:
         runs: by key.
         store: where they are kept.
-        progress: told what happens; None: the log "heavystep" is.
-        engine: who does the jobs; None: threads of this process.
-        force: run again what is there.
+        progress: told what happens; None: it is written to the log "heavystep".
+        engine: does the jobs; None: threads of this process.
+        force: whether runs that are there are made again.
 
     Raises:
-        FailedRunsError: when all others are complete.
+        FailedRunsError: some runs failed. This is raised when all others are complete.
     """
     progress = progress or Logged()
     results = {} if force else kept(runs, store, progress.note)
     missing = {key: run for key, run in runs.items() if key not in results}
     steps = sum(run.seeds * run.iterations for run in missing.values())
     progress.start(len(runs), len(results), steps)
+    if not missing:
+        return results
+    for line in store.outdated(missing.values()):
+        progress.note(f"{line}; what is missing is run again")
+    check_compiler()  # once, since all jobs would say the same
     places = [(key, seed) for key, run in missing.items() for seed in range(run.seeds)]
+    jobs = [
+        Job(run.label, one_seed, (run.method, seed, run.iterations, run.grid(), run.batch_size),
+            run.iterations, run.problem)
+        for run, seed in ((missing[key], seed) for key, seed in places)
+    ]  # fmt: skip
     parts: dict[str, dict[int, Trajectories]] = {key: {} for key in missing}
     failed: dict[str, str] = {}
-    jobs = [_job(missing[key], seed) for key, seed in places]
-    if not jobs:
-        return results
-    check_compiler()  # once, since all jobs would say the same
     with closing((engine or LocalEngine()).outcomes(jobs, progress)) as outcomes:
         for place, value, failure in outcomes:
             key, seed = places[place]
             if failure:
                 if key not in failed:  # its other seeds will fail alike
-                    progress.note(f"{describe(missing[key])}, seed {seed} failed\n{failure}")
+                    progress.note(f"{missing[key].label}, seed {seed} failed\n{failure}")
                 failed[key] = failure.strip().splitlines()[-1]
                 continue
             parts[key][seed] = value
@@ -110,42 +118,47 @@ def complete(
                 store.save(missing[key], results[key])
                 progress.finish()
     if failed:
-        raise FailedRunsError(_failures(failed, missing, len(runs)))
+        names = "; ".join(f"{missing[key].label} ({reason})" for key, reason in failed.items())
+        raise FailedRunsError(
+            f"{len(failed)} of {len(runs)} runs failed, what is complete is kept: {names}"
+        )
     return results
 
 
-def _failures(failed: dict[str, str], runs: Mapping[str, RunSpec], count: int) -> str:
-    names = "; ".join(f"{describe(runs[key])} ({reason})" for key, reason in failed.items())
-    return f"{len(failed)} of {count} runs failed, what is complete is kept: {names}"
-
-
-def _job(run: RunSpec, seed: int) -> Job:
-    return Job(describe(run), one_seed, (run, seed), run.iterations, run.problem)
-
-
-def one_seed(problem: Problem, run: RunSpec, seed: int, advance: Advance) -> Trajectories:
-    """A run from one seed.
+def one_seed(
+    problem: Problem,
+    method: Configuration,
+    seed: int,
+    iterations: int,
+    grid: Array,
+    batch_size: int,
+    advance: Advance,
+) -> Trajectories:
+    """Run a method on a problem from one seed: the job of an engine.
 
     Args:
-        problem: that of the run.
-        run: all there is to know.
-        seed: which of its seeds.
-        advance: told of steps that were taken.
+        problem: what to minimise.
+        method: with its options.
+        seed: of the samples.
+        iterations: steps of the run.
+        grid: numbers of steps after which metrics are recorded.
+        batch_size: terms sampled at each step.
+        advance: told how many steps were taken since the last call.
     """
-    return trajectories(
+    return simulate(
         problem,
-        run.method,
+        method,
         seeds=[seed],
-        iterations=run.iterations,
-        grid=run.grid(),
-        batch_size=run.batch_size,
+        iterations=iterations,
+        grid=grid,
+        batch_size=batch_size,
         threads=1,
         progress=advance,
     )
 
 
 def joined(parts: dict[int, Trajectories]) -> Trajectories:
-    """Runs of one seed each as one, in the order of the seeds."""
+    """Join the results of single seeds, in the order of the seeds."""
     seeds = tuple(sorted(parts))
     names = parts[seeds[0]].metrics
     metrics = {
@@ -155,7 +168,7 @@ def joined(parts: dict[int, Trajectories]) -> Trajectories:
 
 
 def kept(runs: Mapping[str, RunSpec], store: Store, note: Callable[[str], None]) -> Results:
-    """The runs that are there and whole; a damaged one is noted and left out."""
+    """The results of the runs that are in the store; damaged ones are noted and left out."""
     results = {}
     for key, run in runs.items():
         try:

@@ -1,105 +1,178 @@
-"""An experiment as data: problems, and runs of the engine on them; nothing here computes."""
+"""A sweep as data: problems, and runs of methods on them. Nothing here computes a run."""
 
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.files import hash_sources
+from heavystep.data import binary_labels, load
+from heavystep.data.locate import locate
 from heavystep.problems import FiniteSum, SparseLogistic, paper_cosine, paper_least_squares
-from heavystep.simulation.method import Method
+from heavystep.simulation.configuration import Configuration
 from heavystep.simulation.run import Problem, log_grid
-from heavystep.sweeps.libsvm import fingerprint, logistic_on
 
-MATHEMATICS = (
-    "arrays.py",
-    "rules",
-    "simulation",
-    "problems",
-    "schedules.py",
-    "sparse.py",
-    "theory",
-)
-"""What a run's numbers come from; claims and plots do not enter."""
-PROBLEMS: dict[str, Callable[..., Problem]] = {
-    "least squares": cache(paper_least_squares),
-    "cosine": cache(paper_cosine),
-    "libsvm": logistic_on,
-}
+FORMAT = 2
+"""The layout of :meth:`RunSpec.text`. Runs of the first one were named by a hash of the sources."""
 
 
+def logistic_on(name: str) -> SparseLogistic:
+    """Logistic regression on a LIBSVM data set, as Appendix E states it.
+
+    It has no penalty and no intercept, and its rows have unit length. Files are read once a process.
+
+    Args:
+        name: a data set of the catalogue.
+
+    Raises:
+        ValueError: the file is damaged, or not the published one.
+        OSError: there is no file, or it cannot be read.
+    """
+    return _read(name, locate(name))
+
+
+# By the file as well: the data folder may be another one at the next call.
 @cache
-def mathematics_version() -> str:
-    """Hash of the sources that decide a run's numbers."""
-    return hash_sources(MATHEMATICS)[:16]
+def _read(name: str, file: Path) -> SparseLogistic:
+    data = load(name)
+    return SparseLogistic(data.rows.unit_length(), binary_labels(data.labels))
+
+
+class Known(NamedTuple):
+    """A kind of problem that a name and a setting describe."""
+
+    build: Callable[[Any], Problem]
+    """The problem, from its setting."""
+    from_files: bool
+    """Whether its numbers come from files, so that they are part of the key of a run. Numbers that
+    are drawn here may differ in the last place on another processor, and are no part of it."""
+
+
+PROBLEMS = {
+    "least squares": Known(cache(paper_least_squares), from_files=False),
+    "cosine": Known(cache(paper_cosine), from_files=False),
+    "libsvm": Known(logistic_on, from_files=True),
+}
 
 
 @dataclass(frozen=True)
 class ProblemSpec:
-    """One of :data:`PROBLEMS` with its setting."""
+    """A problem by its name: one of :data:`PROBLEMS`, with its setting."""
 
     name: str
     setting: float | str
 
     def build(self) -> Problem:
         """The problem itself."""
-        return PROBLEMS[self.name](self.setting)
+        return PROBLEMS[self.name].build(self.setting)
 
     def finite_sum(self) -> FiniteSum:
-        """The problem itself, one that has the constants of the theory."""
+        """The problem itself, if it is one that has the constants of the theory."""
         problem = self.build()
         assert isinstance(problem, FiniteSum)
         return problem
 
-    def data(self) -> str:
-        """What identifies the data; empty for a problem that the sources define."""
-        problem = self.build()
-        return fingerprint(problem) if isinstance(problem, SparseLogistic) else ""
+    def identity(self) -> dict[str, Any]:
+        """What tells it from other problems, for the key of a run."""
+        known: dict[str, Any] = {"name": self.name, "setting": self.setting}
+        if PROBLEMS[self.name].from_files:
+            known["numbers"] = fingerprint(self.build())
+        return known
+
+
+@dataclass(frozen=True)
+class GivenProblem:
+    """A problem that somebody has made; its numbers tell it from others."""
+
+    problem: Problem
+
+    def build(self) -> Problem:
+        """The problem itself."""
+        return self.problem
+
+    def identity(self) -> dict[str, Any]:
+        """What tells it from other problems, for the key of a run."""
+        return {"name": type(self.problem).__name__, "numbers": fingerprint(self.problem)}
+
+
+_FINGERPRINTS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def fingerprint(problem: Problem) -> str:
+    """The hash of the numbers that a problem is made of, wherever they came from."""
+    if problem not in _FINGERPRINTS:
+        digest = hashlib.sha256()
+        _add(digest, problem)
+        _FINGERPRINTS[problem] = digest.hexdigest()[:24]
+    return _FINGERPRINTS[problem]
+
+
+def _add(digest: Any, value: Any) -> None:
+    if is_dataclass(value):
+        for part in fields(value):
+            digest.update(f"{part.name}:".encode())
+            _add(digest, getattr(value, part.name))
+    elif isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype.str}{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).data)
+    else:
+        digest.update(repr(value).encode())
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Everything that decides the numbers of a run."""
+    """A method on a problem from several seeds: everything that decides the numbers of these runs."""
 
-    problem: ProblemSpec
-    method: Method
+    problem: ProblemSpec | GivenProblem
+    method: Configuration
     seeds: int
+    """How many; the seeds are 0, 1, 2, ..."""
     iterations: int
     batch_size: int = 1
     every: int | None = None
-    """Metrics are recorded every so many steps and at the end; None: on a logarithmic grid."""
+    """How many steps lie between two records of the metrics, which are also recorded at the end.
+    None: a logarithmic grid."""
+    label: str = field(default="", compare=False)
+    """What progress and messages call it. It decides no number."""
 
     def grid(self) -> Array:
-        """Numbers of steps after which metrics are recorded."""
+        """The numbers of steps after which metrics are recorded."""
         if self.every is None:
             return log_grid(self.iterations)
         return np.append(np.arange(self.every, self.iterations, self.every), self.iterations)
 
-    def text(self) -> str:
-        """The full specification with the data and the version of the mathematics, as JSON."""
-        content = {
-            "run": asdict(self),
-            "data": self.problem.data(),
-            "mathematics": mathematics_version(),
+    def content(self) -> dict[str, Any]:
+        """The full specification, without the label."""
+        method = self.method
+        return {
+            "format": FORMAT,
+            "problem": self.problem.identity(),
+            "method": {
+                "name": method.method,
+                "options": dict(method.options),
+                "average": method.average,
+            },
+            "versions": {**method.versions(), "problem": getattr(self.problem.build(), "version", 1)},
+            "seeds": self.seeds,
+            "iterations": self.iterations,
+            "batch_size": self.batch_size,
+            "every": self.every,
         }
-        return json.dumps(content, sort_keys=True)
+
+    def text(self) -> str:
+        """The full specification as JSON."""
+        return json.dumps(self.content(), sort_keys=True)
 
     def key(self) -> str:
-        """The name under which the run is stored."""
+        """The name under which the runs are stored."""
         return hashlib.sha256(self.text().encode()).hexdigest()[:24]
 
     def size(self) -> str:
-        """How many runs of which length."""
+        """Say how many runs there are, and how long they are."""
         return f"{self.seeds} runs of {self.iterations:,} steps"
-
-
-def describe(run: RunSpec) -> str:
-    """A short name for progress and messages."""
-    method = run.method
-    momentum = method.beta if isinstance(method.beta, float) else "diminishing"
-    step = f", step {method.gamma_max:g}" if method.rule == "fixed" else ""
-    return f"{run.problem.name} {run.problem.setting}, {method.rule}{step}, beta {momentum}"

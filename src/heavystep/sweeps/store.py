@@ -1,8 +1,10 @@
-"""Runs on disk: one Parquet file each, whole or not there."""
+"""Runs on disk: one Parquet file for each specification, whole or not there."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,21 +12,21 @@ from heavystep import parquet
 from heavystep.parquet import DamagedError
 from heavystep.records import Trajectories
 from heavystep.simulation.run import metric_names
-from heavystep.sweeps.specification import RunSpec
+from heavystep.sweeps.specification import FORMAT, RunSpec
 
 
 @dataclass(frozen=True)
 class Store:
-    """The runs of one figure, under ``folder``."""
+    """The runs in one folder."""
 
     folder: Path
 
     def path(self, run: RunSpec) -> Path:
-        """Where a run is kept."""
+        """The file of a run."""
         return self.folder / f"{run.key()}{parquet.ENDING}"
 
     def save(self, run: RunSpec, result: Trajectories) -> None:
-        """Keep a run."""
+        """Write the file of a run."""
         seeds, points = len(result.seeds), len(result.k)
         columns = {
             "seed": np.repeat(np.asarray(result.seeds, dtype=np.int64), points),
@@ -33,22 +35,11 @@ class Store:
         }
         parquet.write(self.path(run), run.text(), columns)
 
-    def sizes(self) -> list[dict[str, int]]:
-        """Numbers of seeds and iterations for which there are runs."""
-        found = set()
-        for path in self.folder.glob(f"*{parquet.ENDING}"):
-            try:
-                run = json.loads(parquet.specification(path) or "")["run"]
-                found.add((int(run["seeds"]), int(run["iterations"])))
-            except (KeyError, TypeError, ValueError):
-                continue  # not one of ours, or damaged: whoever needs it will say so
-        return [{"seeds": seeds, "iterations": iterations} for seeds, iterations in found]
-
     def load(self, run: RunSpec) -> Trajectories | None:
-        """A run that is complete, None if there is none.
+        """The result of a run, or None if there is no file.
 
         Raises:
-            DamagedError: the file cannot be read or is not this run.
+            DamagedError: the file cannot be read, or is not this run.
         """
         path = self.path(run)
         found = parquet.read(path, run.text())
@@ -65,3 +56,67 @@ class Store:
             tuple(int(seed) for seed in columns["seed"].reshape(shape)[:, 0]),
             {name: columns[name].reshape(shape) for name in metrics},
         )
+
+    def sizes(self) -> list[dict[str, int]]:
+        """The numbers of seeds and iterations of the runs that are there."""
+        sizes = {
+            (content["seeds"], content["iterations"])
+            for content in self._contents()
+            if content.get("format") == FORMAT
+        }
+        return [{"seeds": seeds, "iterations": iterations} for seeds, iterations in sizes]
+
+    def outdated(self, runs: Iterable[RunSpec] = ()) -> list[str]:
+        """Say in a line or two which runs in the folder cannot be used any more, and why.
+
+        Args:
+            runs: those that are wanted. Of these, runs made with other versions count; runs that an
+                earlier heavystep made do so in any case, because they do not say what they are.
+        """
+        contents, lines = list(self._contents()), []
+        if early := sum("mathematics" in content for content in contents):
+            lines.append(
+                f"{early} runs in {self.folder} were made by an earlier heavystep and are not used: "
+                "they do not say which versions of rule, momentum form, kernel and problem made them"
+            )
+        wanted = {_question(content): content for content in (run.content() for run in runs)}
+        others: dict[str, int] = {}
+        for content in contents:
+            now = wanted.get(_question(content))
+            if now is not None and now["versions"] != content.get("versions"):
+                change = _changes(content.get("versions") or {}, now["versions"])
+                others[change] = others.get(change, 0) + 1
+        for change, count in others.items():
+            lines.append(
+                f"{count} runs in {self.folder} were made with other versions and are not used: "
+                f"{change}"
+            )
+        return lines
+
+    def _contents(self) -> Iterable[dict[str, Any]]:
+        """The specifications of all files that can be read; a damaged one is told when it is used."""
+        for path in self.folder.glob(f"*{parquet.ENDING}"):
+            try:
+                content = json.loads(parquet.specification(path) or "")
+            except ValueError:
+                continue
+            if isinstance(content, dict):
+                yield content
+
+
+def _question(content: dict[str, Any]) -> str:
+    """A specification without its versions: what was asked for, whatever answers it."""
+    return json.dumps({**content, "versions": None}, sort_keys=True)
+
+
+def _changes(before: dict[str, int], now: dict[str, int]) -> str:
+    """The versions that differ.
+
+    >>> _changes({"rule": 1, "kernel": 1}, {"rule": 2, "kernel": 1})
+    'rule 1 is now 2'
+    """
+    return ", ".join(
+        f"{name} {before.get(name, 'unknown')} is now {version}"
+        for name, version in now.items()
+        if before.get(name) != version
+    )

@@ -1,4 +1,4 @@
-"""Sums over the steps of an epoch, kept where steps are chosen: nothing waits for the device."""
+"""Sums over the steps of an epoch. They are kept where steps are chosen, so that nothing waits."""
 
 import math
 from typing import Any, NamedTuple
@@ -9,8 +9,15 @@ from torch import Tensor
 from heavystep.optim import StepInfo
 
 
+TAKEN, REFUSED = slice(0, 5), 5
+"""Places in the sums: of the steps that were taken loss, step, share at the cap, trials and number;
+then the number of steps that were refused."""
+NOW, LONGEST = 0, 1
+"""Places in the streak of steps in a row whose loss was not finite: up to now, and the longest."""
+
+
 class Means(NamedTuple):
-    """Of the steps that were taken, and how many were not."""
+    """Means over the steps that were taken, and how many were refused."""
 
     loss: float
     step: float
@@ -20,16 +27,14 @@ class Means(NamedTuple):
 
 
 class Meter:
-    """Adds up what an optimizer reports: on the device, or on the host for a line search.
+    """Adds up what an optimizer reports, on the device, or on the host for a line search.
 
-    A tensor of a replayed step has to stay in place, so everything is done in place.
+    On the device everything is done in place, because a replayed step writes to the same memory.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._sums = torch.zeros(6, dtype=torch.float64, device=device)
-        """Loss, step, at the cap, trials of the steps taken; steps taken; steps refused."""
         self._streak = torch.zeros(2, dtype=torch.float64, device=device)
-        """Steps with a loss that is not finite: in a row up to now, and at most so far."""
 
     def add(self, info: StepInfo) -> None:
         """Add one step."""
@@ -50,13 +55,13 @@ class Meter:
             ]
         )
         # A refused step may hold NaN, which no product removes.
-        self._sums[:5].add_(torch.where(info.accepted, taken, 0.0))
-        self._sums[5].add_(1.0 - accepted)
-        self._streak[0].add_(1.0).mul_(torch.isfinite(info.loss).logical_not())
-        self._streak[1].copy_(torch.maximum(self._streak[0], self._streak[1]))
+        self._sums[TAKEN].add_(torch.where(info.accepted, taken, 0.0))
+        self._sums[REFUSED].add_(1.0 - accepted)
+        self._streak[NOW].add_(1.0).mul_(torch.isfinite(info.loss).logical_not())
+        self._streak[LONGEST].copy_(torch.maximum(self._streak[NOW], self._streak[LONGEST]))
 
     def _add_numbers(self, info: StepInfo) -> None:
-        """The same with few calls: the GPU waits meanwhile."""
+        """Do the same with few calls, because the GPU waits meanwhile."""
         taken = [info.loss, info.step, info.capped, info.trials, 1.0, 0.0]
         refused = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
         self._sums += torch.tensor(taken if info.accepted else refused, dtype=torch.float64)
@@ -65,15 +70,15 @@ class Meter:
         self._streak = torch.tensor([now, max(now, longest)], dtype=torch.float64)
 
     def in_a_streak(self) -> bool:
-        """Whether the loss of the last step was not finite; waits for the device."""
-        return bool(self._streak[0] > 0.0)
+        """Whether the loss of the last step was not finite. This waits for the device."""
+        return bool(self._streak[NOW] > 0.0)
 
     def longest_streak(self) -> int:
-        """Most steps in a row whose loss was not finite; waits for the device."""
-        return int(self._streak[1])
+        """The most steps in a row whose loss was not finite. This waits for the device."""
+        return int(self._streak[LONGEST])
 
     def means(self) -> Means:
-        """Of all steps since the last :meth:`clear`; waits for the device."""
+        """The means over all steps since the last :meth:`clear`. This waits for the device."""
         loss, step, capped, trials, taken, refused = self._sums.tolist()
         count = max(taken, 1.0)
         nan = float("nan")
@@ -90,7 +95,7 @@ class Meter:
         self._sums.zero_()
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """The sums and the streak, for a checkpoint."""
         return {"sums": self._sums.cpu(), "streak": self._streak.cpu()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -12,25 +12,26 @@ from torch.optim import Optimizer
 
 from heavystep import __version__, optim, validation
 from heavystep.data.cifar import CIFAR, TrainTest, load_cifar
+from heavystep.methods import method_of
 from heavystep.training.images import Colours, colours
 from heavystep.training.memory import fitting_batch
 from heavystep.training.resnet import NETWORKS
-from heavystep.training.specification import MethodSpec, TrainingSpec
+from heavystep.training.specification import UNSAID, MethodSpec, TrainingSpec
 from heavystep.training.trainer import Labelled, Trainer
 
 DEVICES = ("cpu", "cuda")
 LOSS_EPS = 2.0**-12
-"""Of losses from bfloat16 activations, batches of 256: moving the parameters of a ResNet-18 by 1e-4
-of themselves changes the loss by 3e-4 (relative, one standard deviation; 3e-5 in float32). The line
-search's tolerance is four times this number."""
+"""The relative rounding error of a loss from bfloat16 activations, with batches of 256. It was
+measured: moving the parameters of a ResNet-18 by 1e-4 of themselves changes the loss by 3e-4
+(relative, one standard deviation; 3e-5 in float32). A line search tolerates four times this."""
 
 
 @cache
 def images_of(data_set: str) -> TrainTest:
-    """A data set's images, read and checked once.
+    """The images of a data set, which are read and checked once.
 
     Raises:
-        ValueError: a file is not here, or not the published one.
+        ValueError: a file is missing, or is not the published one.
     """
     try:
         return load_cifar(data_set)
@@ -40,12 +41,18 @@ def images_of(data_set: str) -> TrainTest:
 
 @cache
 def _colours_of(data_set: str, images: int) -> Colours:
-    """Of the first so many training images; the same for every run."""
+    """The colours of the first training images, which are the same for every run."""
     return colours(images_of(data_set).train.images[:images])
 
 
 def trainer_of(run: TrainingSpec, device: torch.device, batch_size: int | None = None) -> Trainer:
-    """The trainer of a run at its beginning; ``batch_size`` is for trying another one."""
+    """The trainer of a run, before its first step.
+
+    Args:
+        run: which run.
+        device: where it is trained.
+        batch_size: another one than that of the run, to try whether it fits into memory.
+    """
     scale, (train, test) = run.scale, images_of(run.data_set)
     torch.manual_seed(run.seed)
     return Trainer(
@@ -63,20 +70,28 @@ def trainer_of(run: TrainingSpec, device: torch.device, batch_size: int | None =
 def optimizer_of(
     method: MethodSpec, network: nn.Module, steps_per_epoch: int, device: torch.device
 ) -> Optimizer:
-    """The optimizer of a method, for a network and its number of steps an epoch."""
-    kind, options = getattr(optim, method.optimizer), dict[str, Any](method.options)
-    if not issubclass(kind, optim.SHB):
+    """The optimizer of a method.
+
+    Args:
+        method: with its options.
+        network: whose parameters are trained.
+        steps_per_epoch: n_b of the smooth reset, for methods that have one.
+        device: where it is trained.
+    """
+    registered = method_of(method.optimizer)
+    options = {**UNSAID[method.optimizer], **dict(method.options)}
+    if "steps_per_epoch" in {option.name for option in registered.options}:
         options["steps_per_epoch"] = steps_per_epoch
-    if issubclass(kind, optim.SHBArmijo):
+    if registered.rule.searches:
         options["buffers"] = network.buffers
-        if device.type == "cuda":  # where the loss is one of bfloat16 activations
+        if device.type == "cuda":  # there losses come from bfloat16 activations
             options["loss_eps"] = LOSS_EPS
-    optimizer: Optimizer = kind(network.parameters(), **options)
+    optimizer: Optimizer = getattr(optim, method.optimizer)(network.parameters(), **options)
     return optimizer
 
 
 def the_device(name: str | None) -> torch.device:
-    """A device by its name; None: the GPU if there is one.
+    """A device by its name; without a name, the GPU if there is one.
 
     Raises:
         ValueError: there is no such device.
@@ -90,7 +105,7 @@ def the_device(name: str | None) -> torch.device:
 
 @contextmanager
 def chosen_kernels() -> Iterator[None]:
-    """Let cuDNN try its algorithms: shapes never change."""
+    """Let cuDNN try its algorithms, which is worth it because shapes never change."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:
@@ -101,9 +116,10 @@ def chosen_kernels() -> Iterator[None]:
 
 @contextmanager
 def threads_for(network: str) -> Iterator[None]:
-    """One for the small network, whose threads would wait for each other more than they help.
+    """Use one thread for the small network, and all of them for the others.
 
-    On a busy machine, much more; and its numbers are the same on any number of cores.
+    The threads of the small network would wait for each other more than they help, above all on a
+    busy machine. With one thread its numbers do not depend on the number of cores.
     """
     before = torch.get_num_threads()
     if network == "small":
@@ -115,21 +131,21 @@ def threads_for(network: str) -> Iterator[None]:
 
 
 def device_name(device: torch.device) -> str:
-    """What a person calls it."""
+    """The name of the processor or GPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return platform.processor() or platform.machine()
 
 
 def versions() -> str:
-    """Of what computes."""
+    """The versions of the software that trains."""
     cudnn: Any = torch.backends.cudnn
     gpu = f", CUDA {torch.version.cuda}, cuDNN {cudnn.version()}" if torch.version.cuda else ""
     return f"heavystep {__version__}, torch {torch.__version__}{gpu}"
 
 
 def advice(run: TrainingSpec, device: torch.device) -> str:
-    """What to tell when the batches of a run do not fit into the memory of the GPU."""
+    """Say which batch size would fit, after a run has run out of GPU memory."""
 
     def attempt(batch_size: int) -> None:
         trainer = trainer_of(run, device, batch_size)

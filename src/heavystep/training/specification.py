@@ -1,4 +1,4 @@
-"""A training run as data; nothing here computes."""
+"""A training run as data. Nothing here computes."""
 
 import hashlib
 import json
@@ -6,31 +6,40 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 PROTOCOL = 1
-"""Of the trainer: to be raised when it would give other numbers.
-
-Runs of the other figures are named by a hash of the sources, so that any change makes them again.
-A run here takes minutes on a GPU and has to outlive changes that leave its numbers alone.
-"""
+"""The version of the trainer. Raise it when the same specification would give other numbers."""
+_ALWAYS = {"weight_decay": 0.0}
+_ADAPTIVE = {"lr": 1.0, **_ALWAYS}
+_SEARCH = {"max_trials": 100, "loss_eps": None, **_ADAPTIVE}
+UNSAID: dict[str, dict[str, Any]] = {
+    "SHBPolyak": {"scaling": "practical", "lower_bound": 0.0, **_ADAPTIVE},
+    "SPS": {"lower_bound": 0.0, **_ADAPTIVE},
+    "SHBArmijo": {"scaling": "practical", **_SEARCH},
+    "SLS": _SEARCH,
+    "SHB": _ALWAYS,
+}
+"""Options that protocol 1 leaves out of its specifications, by optimizer. They were the defaults
+when it was made, and stay what they are when defaults change."""
 
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """An optimizer of :mod:`heavystep` with its options."""
+    """A method of :mod:`heavystep.methods` with its options."""
 
     name: str
-    """In the paper."""
+    """What the paper calls it."""
     optimizer: str
+    """Its name in the registry."""
     options: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What is trained, on how many of the images."""
+    """Which network is trained, and on how many images."""
 
     network: str = "resnet18"
     batch_size: int = 256
     train_images: int = 50_000
-    """The first so many."""
+    """How many training images are used, the first ones of the data set."""
     test_images: int = 10_000
 
     @property
@@ -41,9 +50,9 @@ class Scale:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """Everything that decides the numbers of one run, except for how long it goes on.
+    """Everything that decides the numbers of one run, except for its length.
 
-    No method knows how many epochs there will be, so that a run of 200 begins with the one of 30.
+    No method knows how many epochs there will be, so a run of 200 epochs begins with one of 30.
     """
 
     data_set: str
@@ -66,7 +75,7 @@ class TrainingSpec:
 
 @dataclass(frozen=True)
 class TrainingRuns:
-    """One method on one data set from several seeds, to the same epoch: a curve."""
+    """The runs of one curve: a method on a data set from several seeds, to the same epoch."""
 
     data_set: str
     method: MethodSpec
@@ -75,23 +84,23 @@ class TrainingRuns:
     epochs: int
 
     def each(self) -> tuple[TrainingSpec, ...]:
-        """The runs."""
+        """The runs, one for each seed."""
         return tuple(
             TrainingSpec(self.data_set, self.method, self.scale, seed) for seed in range(self.seeds)
         )
 
     def key(self) -> str:
-        """The name under which results are handed on."""
+        """The name under which the results are passed on."""
         text = json.dumps([self.epochs, *(run.key() for run in self.each())])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     def size(self) -> str:
-        """How many runs of which length."""
+        """Say how many runs there are, and how long they are."""
         return f"{counted(self.seeds, 'run')} of {counted(self.epochs, 'epoch')}"
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things.
+    """A number with what it counts.
 
     >>> counted(1, "run"), counted(1200, "epoch")
     ('1 run', '1,200 epochs')
@@ -103,10 +112,10 @@ def parsed(text: str) -> TrainingSpec:
     """The run whose :meth:`TrainingSpec.text` this is.
 
     Args:
-        text: as it was stored.
+        text: what a file holds.
 
     Raises:
-        ValueError: it is none, or one of another protocol.
+        ValueError: the text is no specification, or one of another protocol.
     """
     try:
         content: dict[str, Any] = json.loads(text)

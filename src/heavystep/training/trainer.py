@@ -1,4 +1,4 @@
-"""The training loop: epochs of minibatches, an evaluation after each."""
+"""The training loop: epochs of minibatches, with an evaluation after each."""
 
 import time
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
 from heavystep.arrays import Array
-from heavystep.optim import CapturedStep, SHBArmijo, StepInfo
+from heavystep.optim import CapturedStep, StepInfo, searches
 from heavystep.training.history import EpochRow, History
 from heavystep.training.images import Colours, DeviceImages, colours, epoch_plan
 from heavystep.training.meter import Meter
 
 BAD_STEPS = 10
-"""Steps in a row without a finite loss after which a run is given up."""
+"""A run is given up after this many steps in a row without a finite loss."""
 LOOK_EVERY = 50
-"""Steps after which the host looks whether that happened; it waits for the GPU then."""
+"""How many steps lie between two looks for such a row. At each of them the host waits for the GPU."""
 TEST_BATCH = 1000
 
 
@@ -35,7 +35,7 @@ class Labelled:
     labels: Array
 
     def first(self, count: int) -> "Labelled":
-        """Some of them."""
+        """The first ``count`` of them."""
         return Labelled(self.images[:count], self.labels[:count])
 
 
@@ -43,18 +43,18 @@ class Trainer:
     """A network in training: everything that changes is in its :meth:`state_dict`.
 
     On a GPU the network computes in bfloat16 where autocast thinks it safe, colours are innermost
-    in memory, and a step is replayed as CUDA graphs (:class:`~heavystep.CapturedStep`); on a CPU
-    all is float32 and eager. No scheduler, no weight decay: the step size chooses itself.
+    in memory, and a step is replayed as CUDA graphs (:class:`~heavystep.CapturedStep`). On a CPU
+    everything is float32 and eager. There is no scheduler and no weight decay.
 
     Args:
-        network: from logits of its last layer a class is chosen; made from the run's seed.
-        optimizer: makes the optimizer of a network and its number of steps per epoch.
-        train: what is learnt from.
-        test: what is counted after each epoch.
-        batch_size: of a step.
-        seed: of crops, flips and the order.
-        device: where it all happens.
-        scale: by which images are normalised; default: the colours of the training images.
+        network: gives the logits of the classes; its weights come from the run's seed.
+        optimizer: makes an optimizer, from the network and the number of steps in an epoch.
+        train: the images to learn from.
+        test: the images on which the network is evaluated after each epoch.
+        batch_size: images in a step.
+        seed: decides crops, flips and the order of the images.
+        device: where everything happens.
+        scale: mean and deviation by which images are normalised; None: those of ``train``.
     """
 
     def __init__(
@@ -79,8 +79,7 @@ class Trainer:
         self._train = DeviceImages(train.images, train.labels, scale, batch_size, device)
         self._test = DeviceImages(test.images, test.labels, scale, TEST_BATCH, device)
         self.optimizer: Any = optimizer(self.network, self._train.batches)
-        host = isinstance(self.optimizer, SHBArmijo)
-        self.meter = Meter(torch.device("cpu") if host else device)
+        self.meter = Meter(torch.device("cpu") if searches(self.optimizer) else device)
         self.step: Callable[[], object] = CapturedStep(
             self.optimizer,
             self.loss,
@@ -96,16 +95,16 @@ class Trainer:
 
     @property
     def precision(self) -> str:
-        """In which the network computes."""
+        """The number format in which the network computes."""
         return "bfloat16 autocast" if self._gpu else "float32"
 
     @property
     def images_per_epoch(self) -> int:
-        """Those in whole minibatches."""
+        """The number of training images in whole minibatches."""
         return self._train.batches * self._train.batch_size
 
     def loss(self) -> Tensor:
-        """Mean cross-entropy of the minibatch that is in place."""
+        """The mean cross-entropy of the minibatch that is in place."""
         loss = cross_entropy(self._logits(self._train.inputs), self._train.targets)
         self._last_loss = loss.detach()
         return loss
@@ -115,7 +114,7 @@ class Trainer:
         self._train.prepare()
 
     def report(self) -> None:
-        """Add the last step to the sums of the epoch; of torch's optimizers, what can be known."""
+        """Add the last step to the sums of the epoch; torch's own optimizers report less of it."""
         info = getattr(self.optimizer, "info", None)
         if info is None:
             lr, loss = self.optimizer.param_groups[0]["lr"], self._last_loss
@@ -133,11 +132,14 @@ class Trainer:
         stopped: Callable[[], bool] = lambda: False,
         advance: Callable[[float], None] = lambda share: None,
     ) -> EpochRow | None:
-        """Go on to the end of the epoch in progress; None if it was stopped before.
+        """Go on to the end of the epoch in progress.
 
         Args:
-            stopped: asked before each step.
-            advance: told the share of an epoch done since the last call.
+            stopped: asked before each step whether to stop.
+            advance: told which share of an epoch was done since the last call.
+
+        Returns:
+            What was recorded of the epoch; None if it was stopped before its end.
 
         Raises:
             DivergedError: the loss was not finite for ten steps in a row.
@@ -189,7 +191,7 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self) -> tuple[float, float]:
-        """Mean cross-entropy and accuracy on the test images."""
+        """The mean cross-entropy and the accuracy on the test images."""
         self.network.eval()
         sums = torch.zeros(2, dtype=torch.float64, device=self.device)
         for inputs, targets in self._test.in_order():
@@ -201,12 +203,12 @@ class Trainer:
         return loss, accuracy
 
     def _streams(self) -> dict[str, Tensor]:
-        """Random streams: the CPU's and this GPU's, not those of others that may be here."""
+        """The state of the random streams of the CPU and of this GPU; other GPUs do not matter."""
         gpu = {"gpu": torch.cuda.get_rng_state(self.device)} if self._gpu else {}
         return {"cpu": torch.get_rng_state(), **gpu}
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a run needs to go on as if it had never stopped."""
+        """Everything that a run needs to go on as if it had never stopped."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),

@@ -7,7 +7,7 @@ import numpy as np
 from heavystep.arrays import Array
 from heavystep.paper.claim import Claim
 from heavystep.paper.simulated import Curve, Figure, Panel
-from heavystep.paper.theory_bounds import bound, residual
+from heavystep.paper.figure1.bounds import bound, residual
 from heavystep.records import Trajectories
 from heavystep.sweeps.runner import Results
 

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from heavystep.arrays import Array
 from heavystep.paper.plot import COLOURS, entitle, legend_below, named_lines, visible
 from heavystep.paper.simulated import Curve, Figure, Panel
-from heavystep.paper.theory_bounds import bound, rate
+from heavystep.paper.figure1.bounds import bound, rate
 from heavystep.sweeps.runner import Results
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))

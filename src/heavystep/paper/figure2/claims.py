@@ -2,7 +2,8 @@
 
 from heavystep.paper.appendix_e import FAMILIES, FIXED
 from heavystep.paper.claim import Claim
-from heavystep.paper.figure2.table import area, by_data_set, final_loss, ratio
+from heavystep.paper.figure import by_data_set
+from heavystep.paper.figure2.table import area, final_loss, ratio
 from heavystep.paper.interval import mean_and_half_width
 from heavystep.paper.simulated import Figure
 from heavystep.records import Trajectories

@@ -17,17 +17,10 @@ from math import ceil
 from heavystep import validation
 from heavystep.data.catalogue import CATALOGUE, DataSet
 from heavystep.data.locate import missing_text, present
-from heavystep.paper.appendix_e import (
-    ADAPTIVE,
-    BETA,
-    FAMILIES,
-    FIXED,
-    FIXED_STEPS,
-    MAX_STEP,
-    Adaptive,
-)
+from heavystep.methods import method_of
+from heavystep.paper.appendix_e import FAMILIES, FIXED, MAX_STEP, METHODS, SCALING
 from heavystep.paper.simulated import Curve, Figure, Panel
-from heavystep.simulation.method import Method
+from heavystep.simulation.configuration import Configuration, configure
 from heavystep.sweeps.specification import ProblemSpec, RunSpec
 
 BATCH, EVERY = 128, 100
@@ -35,31 +28,34 @@ COMPANION_MAX_STEP = 100.0
 COLUMNS = 4
 
 
-def methods(rows: int, max_step: float) -> dict[str, Method]:
-    """All eight on a data set with this many rows; ``max_step`` is the adaptive ones'."""
-
-    def adaptive(rule: Adaptive) -> Method:
-        return Method(
-            rule.rule, rule.momentum, rule.c, max_step, rule.omega,
-            scaling=rule.scaling, steps_per_epoch=ceil(rows / BATCH), growth=rule.growth,
-        )  # fmt: skip
-
-    return {
-        **{name: adaptive(rule) for name, rule in ADAPTIVE.items()},
-        **{name: Method.fixed(step, BETA) for name, step in zip(FIXED, FIXED_STEPS, strict=True)},
+def methods(rows: int, max_step: float) -> dict[str, Configuration]:
+    """All eight methods on a data set with this many rows; the adaptive ones have ``max_step``."""
+    common = {
+        "lr": 1.0,
+        "max_step": max_step,
+        "scaling": SCALING,
+        "steps_per_epoch": ceil(rows / BATCH),
+        "max_trials": 10_000,
+        "loss_eps": None,
     }
+    found = {}
+    for label, (name, options) in METHODS.items():
+        has = {option.name for option in method_of(name).options}
+        shared = {option: value for option, value in common.items() if option in has}
+        found[label] = configure(name, **{**shared, **options})
+    return found
 
 
 def figure2(*, seeds: int = 5, iterations: int = 20_000, max_step: float = MAX_STEP) -> Figure:
-    """The figure with this many runs a curve and steps a run, on the data sets that are here.
+    """The figure on the data sets that are here.
 
     Args:
         seeds: runs of each method.
         iterations: steps of each run.
-        max_step: gamma_max of the adaptive methods; only at 1 is it the paper's figure.
+        max_step: gamma_max of the adaptive methods; the paper's figure has 1.
 
     Raises:
-        ValueError: ``max_step`` is out of range, or no data set is here.
+        ValueError: ``max_step`` is out of range, or none of the data sets is here.
     """
     validation.real("max_step", max_step, validation.POSITIVE)
     here = present(CATALOGUE)
@@ -85,20 +81,18 @@ def _curves(
     data_set: DataSet, family: str, seeds: int, iterations: int, max_step: float
 ) -> tuple[Curve, ...]:
     problem, known = ProblemSpec("libsvm", data_set.name), methods(data_set.n, max_step)
-    return tuple(
-        Curve(
-            name,
-            RunSpec(problem, known[name], seeds, iterations, BATCH, EVERY),
-            "loss",
-            style=list(known).index(name),
-        )
-        for name in (*FAMILIES[family], *FIXED)
-    )
+    curves = []
+    for name in (*FAMILIES[family], *FIXED):
+        cap = f", largest step {max_step:g}" if name not in FIXED else ""
+        label = f"{data_set.name}, {name}{cap}"
+        run = RunSpec(problem, known[name], seeds, iterations, BATCH, EVERY, label=label)
+        curves.append(Curve(name, run, "loss", style=list(known).index(name)))
+    return tuple(curves)
 
 
 def _panel(data_set: DataSet, family: str, curves: tuple[Curve, ...]) -> Panel:
     missing = "" if curves else f"not here:\nheavystep data fetch\n{data_set.name}"
-    title = data_set.title
+    ylabel = f"training loss, {family} family"
     return Panel(
-        f"{data_set.name}.{family}", title, f"training loss, {family} family", curves, missing
+        f"{data_set.name}.{family}", data_set.title, ylabel, curves, missing, data_set.name
     )

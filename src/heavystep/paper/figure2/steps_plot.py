@@ -6,10 +6,11 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Patch
 
-from heavystep.paper.appendix_e import FAMILIES
+from heavystep.paper.appendix_e import ADAPTIVE, FAMILIES
 from heavystep.paper.appendix_e_plot import STEP_LOOKS
+from heavystep.paper.figure import by_data_set
 from heavystep.paper.figure2.definition import COLUMNS
-from heavystep.paper.figure2.table import by_data_set, over_steps
+from heavystep.paper.figure2.table import over_steps
 from heavystep.paper.plot import (
     entitle,
     legend_below,
@@ -23,7 +24,6 @@ from heavystep.paper.simulated import Figure
 from heavystep.records import Trajectories
 from heavystep.sweeps.runner import Results
 
-ADAPTIVE = [name for pair in FAMILIES.values() for name in pair]
 SHARES: dict[str, dict[str, Any]] = {
     r"at $\gamma_{\max}$": {"facecolor": "#606060"},
     "held by the smooth reset": {"facecolor": "#9ecae1", "hatch": "/////"},
@@ -33,7 +33,7 @@ EDGE: dict[str, Any] = {"edgecolor": "#303030", "linewidth": 0.5}
 
 
 def steps_picture(figure: Figure, results: Results) -> Canvas:
-    """For each data set the mean step over iterations, and below what decided the steps."""
+    """For each data set the mean step over iterations, and below it what decided the steps."""
     runs = by_data_set(figure, results)
     panels = [panel for panel in figure.panels if panel.id.endswith(f".{next(iter(FAMILIES))}")]
     blocks = len(panels) // COLUMNS
@@ -47,7 +47,7 @@ def steps_picture(figure: Figure, results: Results) -> Canvas:
             say_missing(above, panel.missing)
             below.set_axis_off()
             continue
-        found = runs[str(panel.curves[0].run.problem.setting)]
+        found = runs[panel.data_set]
         _steps(above, found, first=column == 0)
         _shares(below, found, first=column == 0)
     _one_scale([ax for ax in axes[::2].flat if ax.get_lines()])
@@ -71,14 +71,14 @@ def _steps(ax: Any, runs: dict[str, Trajectories], *, first: bool) -> None:
 
 
 def _one_scale(axes: list[Any]) -> None:
-    """Steps compare across data sets."""
+    """Give all data sets one scale, so that their steps can be compared."""
     lines = [line.get_ydata() for ax in axes for line in ax.get_lines()]
     for ax in axes:
         log_limits(ax, np.concatenate(lines), margin=1.4)
 
 
 def _shares(ax: Any, runs: dict[str, Trajectories], *, first: bool) -> None:
-    """A bar for each method, 100% long."""
+    """Draw a bar for each method, divided by what decided its steps."""
     for place, name in enumerate(ADAPTIVE):
         result = runs[name]
         at_cap, held = (

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.paper import figure as layout
-from heavystep.paper.appendix_e import FAMILIES
+from heavystep.paper.appendix_e import ADAPTIVE
+from heavystep.paper.figure import by_data_set
 from heavystep.paper.interval import mean_and_half_width
 from heavystep.paper.simulated import Figure
 from heavystep.paper.table import Table, csv_text, markdown_text
@@ -24,44 +24,39 @@ class Row(NamedTuple):
     method: str
     final_loss: float
     half_width: float
-    """Of the 95% confidence interval of the final loss."""
+    """Half the width of the 95% confidence interval of the final loss."""
     ratio_to_best: float
-    """Final loss over the least one on the data set."""
+    """The final loss over the least one on the data set."""
     area: float
-    """Mean over the iterations of log10 of the mean loss: the area under the curve drawn."""
+    """The area under the curve drawn: the mean over the iterations of log10 of the mean loss."""
     at_cap: float
-    """Share of steps at gamma_max."""
+    """The share of steps at gamma_max."""
     held: float
-    """Share of steps that the smooth reset held below gamma_max."""
+    """The share of steps that the smooth reset held below gamma_max."""
     mean_step: float
     trials: float
-    """Losses evaluated in the line search, a step."""
-
-
-def by_data_set(figure: Figure, results: Results) -> dict[str, dict[str, Trajectories]]:
-    """The runs of each data set, by method in the order of the legend."""
-    return layout.by_data_set(figure, results, lambda run: str(run.problem.setting))
+    """How many losses the line search evaluates in a step."""
 
 
 def over_steps(result: Trajectories, values: Array) -> Array:
-    """Mean over the steps of what was recorded on the grid: (..., G) gives (...)."""
+    """The mean over the steps of values recorded on the grid: (..., G) gives (...)."""
     mean: Array = np.average(values, axis=-1, weights=np.diff(result.k, prepend=0))
     return mean
 
 
 def final_loss(result: Trajectories) -> float:
-    """Mean over seeds of the last loss recorded."""
+    """The mean over seeds of the last loss recorded."""
     return float(result.metrics["loss"][:, -1].mean())
 
 
 def area(result: Trajectories) -> float:
-    """Mean over the iterations of log10 of the mean loss; a loss of 0 counts as the least float."""
+    """The mean over the iterations of log10 of the mean loss; 0 counts as the least float."""
     curve = np.log10(np.maximum(result.metrics["loss"].mean(axis=0), TINY))
     return float(over_steps(result, curve))
 
 
 def ratio(loss: float, other: float) -> float:
-    """Of two losses; NaN where the other one is not positive."""
+    """The ratio of two losses; NaN where the other one is not positive."""
     return loss / other if other > 0.0 else math.nan
 
 
@@ -95,16 +90,16 @@ def _row(data_set: str, method: str, result: Trajectories, best: float) -> Row:
 
 
 def figure2_table(figure: Figure, results: Results) -> Table:
-    """For files all numbers, for the terminal the final losses."""
+    """The table: files have all numbers, the terminal shows the final losses."""
     rows = rows_of(figure, results)
     title = f"{figure.title}: final loss"
     return Table(title, csv_text(rows), markdown_text(rows, texts=2), _compact(rows), _shares(rows))
 
 
 def _shares(rows: list[Row]) -> str:
-    """How the adaptive methods chose their steps, over all data sets."""
+    """Say how the adaptive methods chose their steps, over all data sets."""
     parts = []
-    for method in (name for family in FAMILIES.values() for name in family):
+    for method in ADAPTIVE:
         of_method = [row for row in rows if row.method == method]
         cap, held = (
             np.mean([getattr(row, name) for row in of_method]) for name in ("at_cap", "held")

@@ -9,8 +9,8 @@ from heavystep.arrays import Array
 from heavystep.data.cifar import CIFAR
 from heavystep.paper.appendix_e import FAMILIES, FIXED, METHODS
 from heavystep.paper.claim import Claim
-from heavystep.paper.figure import Figure
-from heavystep.paper.figure3.table import best_accuracy, by_data_set, final
+from heavystep.paper.figure import Figure, by_data_set
+from heavystep.paper.figure3.table import best_accuracy, final
 from heavystep.training.results import TrainedCurve, TrainedResults
 from heavystep.training.specification import TrainingRuns
 

@@ -13,15 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from heavystep import validation
 from heavystep.data.cifar import CIFAR
-from heavystep.paper.appendix_e import (
-    ADAPTIVE,
-    BETA,
-    FAMILIES,
-    FIXED,
-    FIXED_STEPS,
-    MAX_STEP,
-    Adaptive,
-)
+from heavystep.methods import method_of
+from heavystep.paper.appendix_e import FAMILIES, FIXED, MAX_STEP, METHODS
 from heavystep.paper.figure import Curve, Figure, Panel
 from heavystep.training.specification import MethodSpec, Scale, TrainingRuns
 
@@ -29,8 +22,7 @@ PAPER = Scale()
 QUICK = Scale(network="small", batch_size=64, train_images=256, test_images=128)
 NETWORKS = {"resnet18": "ResNet-18", "small": "a small network"}
 METRICS = {"loss": "training cross-entropy", "test_accuracy": "test accuracy [%]"}
-"""Columns of a family."""
-OPTIMIZERS = {"SHB-PS": "SHBPolyak", "SPS": "SPS", "SHB-ALS": "SHBArmijo", "SLS": "SLS"}
+"""The two metrics that are drawn for each family, with the names of their axes."""
 
 
 def figure3(
@@ -44,9 +36,9 @@ def figure3(
 
     Args:
         seeds: runs of each method.
-        epochs: of each run; or by data set.
-        data_sets: 'cifar10', 'cifar100'.
-        scale: what is trained; the paper speaks of the default only.
+        epochs: the length of each run, or one length for each data set.
+        data_sets: ``"cifar10"``, ``"cifar100"`` or both.
+        scale: what is trained; the paper's is the default.
 
     Raises:
         ValueError: there is no such data set.
@@ -79,25 +71,20 @@ def _panel(
     )
     title = f"{CIFAR[data_set].title}, {family} family"
     missing = f"no runs on\n{CIFAR[data_set].title}"
-    return Panel(f"{data_set}.{family}.{metric}", title, METRICS[metric], curves, missing)
+    return Panel(
+        f"{data_set}.{family}.{metric}", title, METRICS[metric], curves, missing, data_set
+    )
 
 
 def methods() -> dict[str, MethodSpec]:
-    """All eight; n_b is the training set's."""
-    return {
-        **{name: _adaptive(name, rule) for name, rule in ADAPTIVE.items()},
-        **{
-            name: MethodSpec(name, "SHB", (("lr", step), ("momentum", BETA)))
-            for name, step in zip(FIXED, FIXED_STEPS, strict=True)
-        },
-    }
-
-
-def _adaptive(name: str, rule: Adaptive) -> MethodSpec:
-    options: dict[str, float] = {"c": rule.c, "max_step": MAX_STEP, "growth": rule.growth}
-    if rule.omega is not None:
-        # A known bound spares trials that cannot succeed, and changes no step.
-        options |= {"decrease_factor": rule.omega, "lower_bound": 0.0}
-    if rule.momentum:
-        options["momentum"] = rule.momentum
-    return MethodSpec(name, OPTIMIZERS[name], tuple(sorted(options.items())))
+    """All eight methods. The trainer adds n_b, which depends on the training set."""
+    found = {}
+    for label, (name, constants) in METHODS.items():
+        method, options = method_of(name), dict(constants)
+        if "max_step" in {option.name for option in method.options}:
+            options["max_step"] = MAX_STEP
+        if method.rule.searches:
+            # A known bound spares trials that cannot succeed, and changes no step.
+            options["lower_bound"] = 0.0
+        found[label] = MethodSpec(label, name, tuple(sorted(options.items())))
+    return found

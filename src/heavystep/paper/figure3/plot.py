@@ -9,9 +9,8 @@ from matplotlib.ticker import MaxNLocator
 from heavystep.data.cifar import CIFAR
 from heavystep.paper.appendix_e import ADAPTIVE, FAMILIES
 from heavystep.paper.appendix_e_plot import LOOKS, STEP_LOOKS, SWEEP_NAMES, mean_with_band
-from heavystep.paper.figure import Figure, Panel
+from heavystep.paper.figure import Figure, Panel, by_data_set
 from heavystep.paper.figure3.definition import METRICS
-from heavystep.paper.figure3.table import by_data_set
 from heavystep.paper.plot import (
     entitle,
     legend_below,
@@ -30,8 +29,8 @@ NAMES = {
     **SWEEP_NAMES,
 }
 STEPS = {
-    "step": (r"mean step $\gamma_k$", tuple(ADAPTIVE)),
-    "capped": ("steps at the upper limit [%]", tuple(ADAPTIVE)),
+    "step": (r"mean step $\gamma_k$", ADAPTIVE),
+    "capped": ("steps at the upper limit [%]", ADAPTIVE),
     "trials": ("losses a line search", FAMILIES["ALS"]),
 }
 """Columns of the second picture: what an axis says, and the methods on it."""
@@ -103,7 +102,7 @@ def steps_picture(figure: Figure[TrainingRuns], results: TrainedResults) -> Canv
     canvas = Canvas(figsize=(7.2, 1.9 * len(panels) + 0.6), layout="constrained")
     axes = canvas.subplots(len(panels), len(STEPS), squeeze=False)
     for row, panel in zip(axes, panels, strict=True):
-        name = panel.id.split(".")[0]
+        name = panel.data_set
         for ax, metric in zip(row, STEPS, strict=True):
             ax.set_title(CIFAR[name].title)
             shown = {m: runs[name][m] for m in STEPS[metric][1] if m in runs.get(name, {})}

@@ -3,15 +3,14 @@
 from typing import NamedTuple
 
 from heavystep.arrays import Array
-from heavystep.paper import figure as layout
-from heavystep.paper.figure import Figure
+from heavystep.paper.figure import Figure, by_data_set
 from heavystep.paper.interval import mean_and_half_width
 from heavystep.paper.table import Table, csv_text, markdown_text
 from heavystep.training.results import TrainedCurve, TrainedResults
 from heavystep.training.specification import TrainingRuns
 
 LAST = 10
-"""Final numbers are means over the last epoch in so many: one epoch alone is noisy."""
+"""Final numbers are means over the last tenth of the epochs, because one epoch alone is noisy."""
 
 
 class Row(NamedTuple):
@@ -22,34 +21,27 @@ class Row(NamedTuple):
     seeds: int
     epochs: int
     final_loss: float
-    """Training cross-entropy, mean over the last tenth of the epochs."""
+    """The training cross-entropy, a mean over the last tenth of the epochs."""
     loss_half_width: float
-    """Of its 95% confidence interval; NaN for one seed."""
+    """Half the width of its 95% confidence interval; NaN for one seed."""
     final_accuracy: float
-    """Test accuracy, mean over the last tenth of the epochs."""
+    """The test accuracy, a mean over the last tenth of the epochs."""
     accuracy_half_width: float
     best_accuracy: float
-    """The largest of the mean over seeds."""
+    """The largest mean over seeds among the epochs."""
     mean_step: float
     at_cap: float
-    """Share of steps at the largest that the cap and the smooth reset allowed."""
+    """The share of steps at the largest that the cap and the smooth reset allowed."""
     trials: float
-    """Losses evaluated in the line search, a step."""
+    """How many losses the line search evaluates in a step."""
     refused: float
-    """Steps of a run that were not taken."""
+    """How many steps of a run were not taken."""
     seconds: float
-    """Wall time of an epoch, evaluation included."""
-
-
-def by_data_set(
-    figure: Figure[TrainingRuns], results: TrainedResults
-) -> dict[str, dict[str, TrainedCurve]]:
-    """The runs on each data set, by method in the order of the legend."""
-    return layout.by_data_set(figure, results, lambda run: run.data_set)
+    """The wall time of an epoch, evaluation included."""
 
 
 def final(values: Array) -> Array:
-    """Mean over the last tenth of the epochs, one at least: (seeds, epochs) gives (seeds,).
+    """The mean over the last tenth of the epochs, at least one: (seeds, epochs) gives (seeds,).
 
     >>> import numpy as np
     >>> final(np.arange(25.0)[None]).tolist()
@@ -96,7 +88,7 @@ def _row(data_set: str, method: str, result: TrainedCurve) -> Row:
 
 
 def figure3_table(figure: Figure[TrainingRuns], results: TrainedResults) -> Table:
-    """For files all numbers, for the terminal those that fit."""
+    """The table: files have all numbers, the terminal shows those that fit."""
     rows = rows_of(figure, results)
     return Table(
         figure.title, csv_text(rows), markdown_text(rows, texts=2), _compact(rows), where(results)
@@ -126,7 +118,7 @@ def _line(row: Row) -> list[str]:
 
 
 def with_half_width(value: float, half_width: float, form: str) -> str:
-    """A mean and how well it is known; nothing is known from one seed.
+    """A mean with the half-width of its interval, which one seed does not have.
 
     >>> with_half_width(91.234, 0.25, ".2f"), with_half_width(91.234, float("nan"), ".2f")
     ('91.23 ±0.25', '91.23')
@@ -136,7 +128,7 @@ def with_half_width(value: float, half_width: float, form: str) -> str:
 
 
 def where(results: TrainedResults) -> str:
-    """On what the epochs were made, in the order of how many."""
+    """Say on which machines the epochs were made; the one with the most comes first."""
     epochs: dict[str, int] = {}
     for result in results.values():
         for stretch in result.stretches:
