@@ -39,8 +39,7 @@ class Record:
     beta: Array
     """(K,) momentum beta_k."""
     gamma_max: Array
-    """(K,) largest step before the outer multiplier, gamma_max,k; a rule that no theorem covers may
-    have none, which is infinity."""
+    """(K,) largest step before the outer multiplier, gamma_max,k."""
     eta: Array
     """(K,) outer multiplier eta_k; ones without a schedule."""
     gamma: Array
@@ -72,14 +71,9 @@ class Record:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, np.asarray(value))
-<<<<<<< HEAD
-        finite = _PER_STEP if self.rule in RULES else ("beta", "eta")
-        for name in (*finite, "eps", "tiny"):
-=======
         # A rule that no theorem covers need not have a largest step.
         finite = ("beta", "eta", "eps", "tiny", *(["gamma_max"] if self.rule in RULES else []))
         for name in finite:
->>>>>>> house
             if not np.isfinite(getattr(self, name)).all():
                 raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
         if np.isnan(self.f_star).any():
