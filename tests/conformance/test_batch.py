@@ -5,8 +5,9 @@ import pytest
 
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression
 from heavystep.schedules import PowerLaw
-from heavystep.simulation.batch import draw_samples, simulate
+from heavystep.simulation.batch import draw_samples
 from tests import reference
+from tests.helpers.paper_symbols import recorded
 
 RNG = np.random.default_rng(5)
 A = RNG.normal(size=(12, 3)) * [0.4, 1.0, 2.0]
@@ -50,7 +51,7 @@ class Literal:
 def test_batch_equals_the_literal_loop(name, rule, setting):
     problem = PROBLEMS[name]
     samples = draw_samples(problem, runs=3, steps=40, seed=7)
-    record = simulate(problem, rule, samples, **RULES[rule], **SETTINGS[setting])
+    record = recorded(problem, rule, samples, **RULES[rule], **SETTINGS[setting])
     for r in range(3):
         iterates, steps = reference.trajectory(
             rule, Literal(problem), problem.theta0, samples[r], **RULES[rule], **SETTINGS[setting]
@@ -67,8 +68,8 @@ def test_runs_do_not_depend_on_their_neighbours():
     problem = PROBLEMS["cosine"]
     samples = draw_samples(problem, runs=4, steps=25, seed=1)
     options = {"beta": 0.5, "c": 0.5, "gamma_max": 1.0, "omega": 0.8}
-    together = simulate(problem, "armijo", samples, **options)
-    alone = simulate(problem, "armijo", samples[2:3], **options)
+    together = recorded(problem, "armijo", samples, **options)
+    alone = recorded(problem, "armijo", samples[2:3], **options)
     np.testing.assert_array_equal(together.iterates[2], alone.iterates[0])
 
 
@@ -84,4 +85,4 @@ def test_unknown_rule(rule, omega):
     problem = PROBLEMS["least squares"]
     samples = draw_samples(problem, runs=1, steps=2)
     with pytest.raises(ValueError, match="rule must be 'polyak', or 'armijo' with omega, got"):
-        simulate(problem, rule, samples, beta=0.5, c=0.5, gamma_max=1.0, omega=omega)
+        recorded(problem, rule, samples, beta=0.5, c=0.5, gamma_max=1.0, omega=omega)

@@ -6,10 +6,10 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from heavystep.simulation.method import Method
 
 from heavystep.problems import LogisticRegression, SparseLogistic
 from heavystep.simulation.layout import terms_of
-from heavystep.simulation.method import Method
 from heavystep.simulation.run import Run, trajectories
 from heavystep.simulation.softplus import softplus_and_slope, softplus_minus
 from heavystep.simulation.streams import index_stream

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from heavystep.simulation.method import Method
 
 import heavystep
 from heavystep import files
@@ -15,7 +16,6 @@ from heavystep.schedules import PowerLaw
 from heavystep.simulation import kernel_cache, run
 from heavystep.simulation import method as engine_method
 from heavystep.simulation.layout import terms_of
-from heavystep.simulation.method import Method
 from heavystep.simulation.run import Run, log_grid, trajectories
 from heavystep.simulation.streams import index_stream
 from heavystep.simulation.watch import THEORY_METRICS as METRICS

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from heavystep import theory
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression
 from heavystep.schedules import Schedules
-from heavystep.simulation.batch import simulate
+from tests.helpers.paper_symbols import recorded
 
 PATH_STEPS = 5
 
@@ -126,7 +126,7 @@ def schedules(draw, horizon=None):
 
 
 def run(problem, method, samples, gamma_max):
-    return simulate(
+    return recorded(
         problem,
         method["rule"],
         samples,

@@ -5,14 +5,15 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from theory_cases import LAWS
 
 from heavystep import theory
 from heavystep.certificates import certify
 from heavystep.problems import paper_least_squares
-from heavystep.simulation.batch import draw_samples, simulate
+from heavystep.simulation.batch import draw_samples
 from heavystep.theory.rules import RULES, ConditionOnC, CoveredRule, covered
 from heavystep.validation import POSITIVE, Interval
+from tests.helpers.paper_symbols import recorded
+from tests.helpers.theory_cases import LAWS
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def third_rule(monkeypatch):
 def record():
     problem = paper_least_squares(noise=0.3)
     samples = draw_samples(problem, runs=2, steps=8)
-    return simulate(problem, "polyak", samples, beta=0.5, c=1.5, gamma_max=1.0)
+    return recorded(problem, "polyak", samples, beta=0.5, c=1.5, gamma_max=1.0)
 
 
 STEPS = {"L": 2.0, "beta": 0.5}

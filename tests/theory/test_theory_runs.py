@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from heavystep import theory
 from heavystep.arrays import square
 from heavystep.schedules import Schedules
-from heavystep.simulation.batch import simulate
 from tests import reference
 from tests.helpers.examples import examples
+from tests.helpers.paper_symbols import recorded
 from tests.helpers.theory_cases import (
     ANY,
     CONVEX,
@@ -204,7 +204,7 @@ def _scaled(laws, cap):
 
 
 def _diminishing(problem, method, laws: Schedules, steps=PATH_STEPS):
-    return simulate(
+    return recorded(
         problem,
         method["rule"],
         every_path(problem, steps),
