@@ -160,8 +160,9 @@ def escape(text: str) -> str:
 
 
 def file(result: Result) -> str:
-    """Where the function stands."""
-    path = inspect.getsourcefile(result.function) or ""
+    """The file that the result's function is written in."""
+    # Many functions are wrapped by the decorator that documents their arguments.
+    path = inspect.getsourcefile(inspect.unwrap(result.function)) or ""
     return "theory/" + path.rpartition("/theory/")[2]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 import torch
+from heavystep.optim.base import HeavyBall
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -21,7 +22,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heavystep import SHB, SLS, SPS, SHBArmijo, SHBPolyak
-from heavystep.optim.base import HeavyBall
 
 BATCH = 64
 Make = Callable[[nn.Module, int], HeavyBall]

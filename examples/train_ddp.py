@@ -21,6 +21,7 @@ import torch
 # destroy_process_group() would leave gloo's threads running, and one of them that still releases
 # a tensor when the interpreter ends would abort the process.
 import torch.distributed.nn
+from heavystep.optim.base import HeavyBall
 from sklearn.datasets import load_digits
 from torch import Tensor, distributed, nn
 from torch.nn.functional import cross_entropy
@@ -28,7 +29,6 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from heavystep import SLS, SPS, SHBArmijo, SHBPolyak
-from heavystep.optim.base import HeavyBall
 
 METHODS: dict[str, Callable[..., HeavyBall]] = {
     "polyak": SHBPolyak,

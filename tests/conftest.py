@@ -1,6 +1,11 @@
 """What tests of several rooms share and takes long to make."""
 
 import pytest
+from hypothesis import settings
+
+# A busy machine must not make a property fail.
+settings.register_profile("heavystep", deadline=None)
+settings.load_profile("heavystep")
 
 
 @pytest.fixture(scope="session")

@@ -132,26 +132,35 @@ def test_lemma_2_along_a_run(name, scaling, beta):
     omega=st.floats(0.1, 0.95),
 )
 def test_skipping_at_once_is_skipping_one_by_one(loss, grad_sqnorm, height, first, c, omega):
-    test = rules.ArmijoTest(loss, grad_sqnorm, loss * (1.0 - height), c, omega, 50, 2.2e-16)
-    start = rules.armijo_start(test, first)
+    case = armijo_case(loss, grad_sqnorm, loss * (1.0 - height), c, omega, first, 2.2e-16)
+    start = rules.ARMIJO.start(*case)
     one = start
-    while one.active and rules.cannot_succeed(test, one):
-        one = rules.armijo_advance(test, one, math.inf)
-    at_once = rules.skip_impossible(test, start)
-    assert at_once[:4] == one[:4]
+    while one.active and one.trials == 0:
+        before, one = one, rules.ARMIJO.advance(*case, one, math.inf)
+    if one.trials:
+        one = before  # the first that might have succeeded
+    at_once = rules.ARMIJO.skip(*case, start)
+    assert at_once._replace(accepted=one.accepted) == one
     if not one.active:
         assert at_once.accepted == one.accepted
 
 
+def armijo_case(loss, grad_sqnorm, lower_bound, c, omega, first, eps):
+    """Constants with kappa = 1, memory and what is seen."""
+    constants = rules.ARMIJO.Constants(c, 1.0, math.inf, first, omega, 50)
+    seen = rules.Seen(loss, lower_bound, grad_sqnorm, loss_eps=eps)
+    return constants, rules.ARMIJO.Memory(math.inf), seen
+
+
 @pytest.mark.parametrize("grad_sqnorm", [0.0, math.nan, math.inf])
 def test_there_is_nothing_to_skip_without_a_search(grad_sqnorm):
-    test = rules.ArmijoTest(1.0, grad_sqnorm, 0.0, 0.5, 0.5, 50, 0.0)
-    start = rules.armijo_start(test, 1.0)
-    assert rules.skip_impossible(test, start) == start
+    case = armijo_case(1.0, grad_sqnorm, 0.0, 0.5, 0.5, 1.0, 0.0)
+    start = rules.ARMIJO.start(*case)
+    assert rules.ARMIJO.skip(*case, start) == start
 
 
 def test_skipping_ends_where_trials_underflow():
     """The smallest positive number times 0.7 is itself."""
-    test = rules.ArmijoTest(1e-300, 1e300, 0.0, 0.75, 0.7, 50, 2.2e-16)
-    end = rules.skip_impossible(test, rules.armijo_start(test, 1.0))
+    case = armijo_case(1e-300, 1e300, 0.0, 0.75, 0.7, 1.0, 2.2e-16)
+    end = rules.ARMIJO.skip(*case, rules.ARMIJO.start(*case))
     assert (end.trial, end.active, end.accepted) == (0.0, False, False)

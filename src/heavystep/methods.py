@@ -21,7 +21,7 @@ LR = Option(
     "outer multiplier eta of the step, >= 0 (default 1.0). Any torch LR scheduler drives it; it "
     "need not be tuned. May differ by group.",
 )
-MOMENTUM = Option("momentum", 0.9, validation.UNIT, "heavy-ball momentum beta, in [0, 1).")
+MOMENTUM = Option("momentum", 0.9, validation.UNIT, "momentum beta, in [0, 1).")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,14 @@ class Method:
             for each in (own.get(o.name, o) for o in (LR, MOMENTUM, *self.rule.options))
             if each.name not in self.fixed
         )
+
+    @property
+    def needs(self) -> str:
+        """What a step must be given besides the gradient."""
+        if self.rule.searches:
+            return "closure"
+        wanted = [name for name in ("loss", "lower_bound") if name in self.rule.reads]
+        return ", ".join(wanted).replace("_", " ") or "nothing"
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All options, checked: those given, the defaults of the others and what is fixed.

@@ -1,4 +1,4 @@
-"""What a run did, step by step: written by the engine and the recorder, read by certificates."""
+"""What runs did, step by step: simulations and the recorder write it, certificates read it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -8,6 +8,8 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
+from heavystep.rules import SCALINGS
+from heavystep.theory.rules import RULES, CoveredRule, checked, covered
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,16 +18,24 @@ class Record:
 
     Step k goes from :math:`\theta_k` to :math:`\theta_{k+1}`, k = 0 .. K - 1. Names are those
     of the paper; gradients and losses are the sampled ones, at :math:`\theta_k`.
+
+    The rule may be one that no theorem covers. Then ``scaling``, ``c`` and ``omega`` are kept as
+    they are given, and there is nothing that :func:`heavystep.certify` could check.
+
+    Raises:
+        TypeError: ``rule`` is not a name, or a constant of a covered rule is not a number.
+        ValueError: an array has the wrong shape or is not finite where it must be, or a constant
+            of a covered rule is missing, out of range or not one of its constants.
     """
 
     rule: str
-    """``"polyak"`` or ``"armijo"``."""
+    """The name of the rule, such as ``"polyak"`` or ``"armijo"``."""
     scaling: str
     """``"theory"``, ``"practical"`` or ``"plain"``; see :mod:`heavystep.rules.scaling`."""
     c: float
     """Divisor (Polyak) or sufficient decrease constant (Armijo)."""
     omega: float | None
-    """Backtracking factor; None for Polyak."""
+    """Backtracking factor of the line search; None for a rule without one."""
     beta: Array
     """(K,) momentum beta_k."""
     gamma_max: Array
@@ -56,7 +66,18 @@ class Record:
     """Its smallest normal number."""
 
     def __post_init__(self) -> None:
-        self._convert()
+        self._check_rule()
+        for name in (*_PER_STEP, *_PER_RUN):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, np.asarray(value))
+        # A rule that no theorem covers need not have a largest step.
+        finite = ("beta", "eta", "eps", "tiny", *(["gamma_max"] if self.rule in RULES else []))
+        for name in finite:
+            if not np.isfinite(getattr(self, name)).all():
+                raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
+        if np.isnan(self.f_star).any():
+            raise ValueError("f_star must hold lower bounds or -inf, got NaN")
         if self.gamma.ndim != 2 or not self.gamma.size:
             raise ValueError(f"gamma must have shape (R, K), got {self.gamma.shape}")
         runs, steps = self.gamma.shape
@@ -70,20 +91,28 @@ class Record:
             if array is not None and array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
 
-    def _convert(self) -> None:
-        """Arrays from what looks like them; refuses a method or schedules that are none."""
-        for name in (*_PER_STEP, *_PER_RUN):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, np.asarray(value))
-        validation.choice("scaling", self.scaling, ("theory", "practical", "plain"))
-        if self.rule not in ("polyak", "armijo") or (self.rule == "armijo") != bool(self.omega):
-            raise ValueError(f"rule must be 'polyak', or 'armijo' with omega, got {self.rule!r}")
-        for name in (*_PER_STEP, "c", "eps", "tiny"):
-            if not np.isfinite(getattr(self, name)).all():
-                raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
-        if np.isnan(self.f_star).any():
-            raise ValueError("f_star must hold lower bounds or -inf, got NaN")
+    def _check_rule(self) -> None:
+        """Refuse a rule without a name, and constants that a covered rule does not have."""
+        if not isinstance(self.rule, str):
+            raise TypeError(f"rule must be the name of a rule, got {self.rule!r}")
+        if self.rule not in RULES:
+            return
+        validation.choice("scaling", self.scaling, SCALINGS)
+        rule = checked("Record", self.rule, c=self.c, omega=self.omega)
+        if self.omega is not None and "omega" not in rule.ranges:
+            raise ValueError(f"the {rule.title} rule has no omega, got omega = {self.omega!r}")
+
+    @property
+    def theory(self) -> CoveredRule:
+        """The rule as the theorems know it, with the constants of these runs.
+
+        Raises:
+            ValueError: no theorem covers the rule.
+        """
+        if self.rule not in RULES:
+            known = ", ".join(map(repr, RULES))
+            raise ValueError(f"no theorem covers the rule {self.rule!r}, only the rules {known}")
+        return covered(self.rule, c=self.c, omega=self.omega)
 
     @property
     def runs(self) -> int:
@@ -110,12 +139,12 @@ class Trajectories:
 def heavy_ball_defect(
     iterates: Array, gamma: Array, gradients: Array, beta: Array, accepted: Array
 ) -> tuple[Array, Array]:
-    r"""How far each step is from heavy ball, and the size of what was added up; (R, K, d).
+    r"""How far each step is from heavy ball, and the size of what was added up, (R, K, d) each.
 
     .. math:: \theta_{k+1} - \theta_k + \gamma_k g_k - \beta_k (\theta_k - \theta_{k-1}),
               \qquad \theta_{-1} = \theta_0
 
-    A refused step must not move; the next one goes on with the move before it.
+    A refused step must not move. The step after it carries on the move before the refused one.
     """
     error, size = np.zeros_like(gradients), np.zeros_like(gradients)
     previous = iterates[:, 0]
@@ -130,10 +159,10 @@ def heavy_ball_defect(
 
 
 def stack(records: Sequence[Record]) -> Record:
-    """Put runs of one method, equally long, side by side.
+    """Put the runs of several records side by side: one method, equally many steps.
 
     Raises:
-        ValueError: there is nothing to stack, or the methods differ; names the field.
+        ValueError: there are no records, or their methods or shapes differ; names the field.
     """
     if not records:
         raise ValueError("stack needs at least one record, got none")

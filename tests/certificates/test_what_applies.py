@@ -176,8 +176,9 @@ BAD_RECORDS = [
     ({"beta": np.zeros(3)}, r"beta must have shape \(4,\), got \(3,\)"),
     ({"loss": np.zeros((2, 5))}, r"loss must have shape \(2, 4\), got \(2, 5\)"),
     ({"iterates": np.zeros((2, 4, 20))}, r"iterates must have shape \(2, 5, 20\)"),
-    ({"rule": "adam"}, r"rule must be 'polyak', or 'armijo' with omega, got 'adam'"),
-    ({"rule": "armijo"}, r"rule must be 'polyak', or 'armijo' with omega"),
+    ({"rule": "armijo"}, r"Record needs omega in \(0, 1\) for the Armijo rule, got omega = None"),
+    ({"omega": 0.5}, r"the Polyak rule has no omega, got omega = 0.5"),
+    ({"c": np.nan}, r"Record needs c > 0 and finite, got c = nan"),
 ]
 
 

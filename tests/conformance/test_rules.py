@@ -8,6 +8,7 @@ import torch
 
 import heavystep.simulation.numba_rules  # noqa: F401  (makes the rules callable from compiled code)
 from heavystep import rules
+from heavystep.rules import armijo
 from tests.helpers.cases import ARMIJO_CASES, CAP_CASES, FINITE_CASES, POLYAK_CASES, REMEMBER_CASES
 
 
@@ -65,58 +66,84 @@ def test_rule_table(rule, back_end):
         assert call(*args) == pytest.approx(expected, rel=0, abs=0, nan_ok=True), name
 
 
-def drive(test, first_trial, losses):
-    search = rules.armijo_start(test, first_trial)
+def search_of(numbers, first_trial):
+    """The Armijo rule as :data:`ARMIJO_CASES` gives it: kappa is 1, and nothing is remembered."""
+    loss, grad_sqnorm, lower_bound, c, omega, max_trials, eps = numbers
+    constants = rules.ARMIJO.Constants(c, 1.0, inf, first_trial, omega, max_trials)
+    memory = rules.ARMIJO.Memory(inf)
+    return constants, memory, rules.Seen(loss, lower_bound, grad_sqnorm, loss_eps=eps)
+
+
+def drive(constants, memory, seen, losses):
+    search = rules.ARMIJO.start(constants, memory, seen)
     for loss in losses:
         assert search.active
-        search = rules.armijo_advance(test, search, loss)
+        search = rules.ARMIJO.advance(constants, memory, seen, search, loss)
     return search
 
 
 @numba.njit
-def drive_compiled(test, first_trial, losses):
-    search = rules.armijo_start(test, first_trial)
+def drive_compiled(constants, memory, seen, losses):
+    search = armijo.start(constants, memory, seen)
     for loss in losses:
-        search = rules.armijo_advance(test, search, loss)
+        search = armijo.advance(constants, memory, seen, search, loss)
     return search
+
+
+def told(search):
+    """In the order of the table."""
+    return search.trial, search.trials, search.capped, search.active, search.accepted
 
 
 @pytest.mark.parametrize("name", ARMIJO_CASES)
 def test_armijo_table(name):
-    test, first_trial, losses, expected = ARMIJO_CASES[name]
-    assert tuple(drive(rules.ArmijoTest(*test), first_trial, losses)) == expected
-    in_numba = drive_compiled(
-        rules.ArmijoTest(*test), first_trial, numba.typed.List(losses or [inf])[: len(losses)]
-    )
-    assert tuple(in_numba) == expected
+    numbers, first_trial, losses, expected = ARMIJO_CASES[name]
+    case = search_of(numbers, first_trial)
+    assert told(drive(*case, losses)) == expected
+    in_numba = drive_compiled(*case, numba.typed.List(losses or [inf])[: len(losses)])
+    assert told(in_numba) == expected
 
 
 @pytest.mark.parametrize(
     "name", ["accepted at once", "second trial", "out of trials", "zero gradient"]
 )
 def test_armijo_accepts_tensors(name):
-    test, first_trial, losses, expected = ARMIJO_CASES[name]
-    as_tensors = rules.ArmijoTest(*(torch.tensor(float(x), dtype=torch.float64) for x in test))
-    search = drive(as_tensors, torch.tensor(first_trial, dtype=torch.float64), losses)
-    assert tuple(float(x) for x in search) == tuple(float(x) for x in expected)
+    numbers, first_trial, losses, expected = ARMIJO_CASES[name]
+    as_tensors = [torch.tensor(float(x), dtype=torch.float64) for x in numbers]
+    search = drive(*search_of(as_tensors, torch.tensor(first_trial, dtype=torch.float64)), losses)
+    assert tuple(float(x) for x in told(search)) == tuple(float(x) for x in expected)
 
 
-def test_a_trial_that_cannot_succeed_asks_for_less_than_the_bound():
-    test = rules.ArmijoTest(3.0, 8.0, 1.0, 0.5, 0.5, 9, 0.0)
-    start = rules.armijo_start(test, 0.5)  # asks for a loss of 3 - 0.5 * 0.5 * 8 = 1
-    assert not rules.cannot_succeed(test, start)
-    assert rules.cannot_succeed(test, start._replace(trial=0.5000001))
+def test_the_step_is_kappa_times_the_trial():
+    numbers, first_trial, losses, expected = ARMIJO_CASES["second trial"]
+    constants, memory, seen = search_of(numbers, first_trial)
+    scaled = constants._replace(kappa=0.25, max_step=0.25 * first_trial)
+    search = drive(scaled, memory, seen, losses)
+    assert search.trial == expected[0]
+    assert search.step == 0.25 * search.trial
+    assert rules.ARMIJO.remember(scaled, memory, seen, search) == (search.step,)
+
+
+@pytest.mark.parametrize("bound", [1.0, 1.0000001])
+def test_a_trial_that_cannot_succeed_asks_for_less_than_the_bound(bound):
+    numbers = (3.0, 8.0, bound, 0.5, 0.5, 9, 0.0)
+    case = search_of(numbers, 0.5)  # asks for a loss of 3 - 0.5 * 0.5 * 8 = 1
+    search = rules.ARMIJO.start(*case)
+    skipped = rules.ARMIJO.skip(*case, search)
+    assert (skipped.trial == search.trial) == (bound == 1.0)
+    there = rules.ARMIJO.advance(*case, search, 1.0)
+    assert (there.accepted, there.trials) == ((True, 1) if bound == 1.0 else (False, 0))
 
 
 @pytest.mark.parametrize("factor", [0.3, 0.5, 0.9])
 def test_a_search_ends_when_the_grid_does(factor):
     """The smallest positive number times 0.9 rounds to itself."""
-    test = rules.ArmijoTest(3.0, 8.0, 0.0, 0.5, factor, 10**9, 0.0)
-    search = rules.ArmijoSearch(1e-320, 0, False, True, False)
+    case = search_of((3.0, 8.0, 0.0, 0.5, factor, 10**9, 0.0), 1e-320)
+    search = rules.ARMIJO.start(*case)
     for _ in range(200):
         if not search.active:
             break
-        search = rules.armijo_advance(test, search, inf)
+        search = rules.ARMIJO.advance(*case, search, inf)
     assert not search.active
     assert not search.accepted
 

@@ -76,16 +76,14 @@ CAP_CASES = {
     "max_step active": ((0.4, 2.0, 0.5), 0.5),
 }
 
-# last_step, step, accepted -> next last_step
+# last_step, step -> next last_step
 REMEMBER_CASES = {
-    "step": ((0.5, 0.25, True), 0.25),
-    "zero step": ((0.5, 0.0, True), 0.5),
-    "refused": ((0.5, 0.25, False), 0.5),
-    "refused NaN": ((0.5, nan, False), 0.5),
+    "step": ((0.5, 0.25), 0.25),
+    "zero step": ((0.5, 0.0), 0.5),
 }
 
 # test(loss, grad_sqnorm, lower_bound, c, decrease_factor, max_trials, loss_eps), first trial,
-# trial losses -> (trial, trials, at_first, active, accepted)
+# trial losses -> (trial, trials, capped, active, accepted)
 ARMIJO_CASES = {
     "accepted at once": ((3.0, 8.0, -inf, 0.5, 0.5, 9, 0.0), 0.25, [2.0], (0.25, 1, True, False, True)),
     "just too large": ((3.0, 8.0, -inf, 0.5, 0.5, 9, 0.0), 0.25, [2.01], (0.125, 1, False, True, False)),

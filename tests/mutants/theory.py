@@ -5,8 +5,8 @@ from tests.mutants.mutant import Mutant
 THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
 
 MUTANTS = [
-    Mutant("Armijo's smallest step without its 2", "theory/step_bounds.py",
-           "return 2.0 * omega * (1.0 - c)", "return omega * (1.0 - c)", THEORY),
+    Mutant("Armijo's smallest step without its 2", "theory/rules.py",
+           "return 2.0 * self.omega * (1.0 - self.c)", "return self.omega * (1.0 - self.c)", THEORY),
     Mutant("Lemma 1 without c", "theory/basic_inequality.py",
            "kappa(scaling, beta) / c * gap", "kappa(scaling, beta) * gap", THEORY),
     Mutant("Lemma 3 with beta^(k-1-n)", "theory/decoupling_convex.py",
@@ -29,7 +29,7 @@ MUTANTS = [
            "self.sigma2 * (steps + 1.0) / steps", "self.sigma2", THEORY),
     Mutant("the distance recursion with half the noise", "theory/convex.py",
            "* progress + 2.0 * noise", "* progress + noise", THEORY),
-    Mutant("Theorem 3 with c >= rho / 8", "theory/nonconvex.py", "c >= rho / 4.0,", "c >= rho / 8.0,", THEORY),
+    Mutant("Theorem 3 with c >= rho / 8", "theory/rules.py", "least = rho / 4.0", "least = rho / 8.0", THEORY),
     Mutant("s1 without rho", "theory/nonconvex.py", "- rho * q", "- q", THEORY),
     Mutant("the limit without 1 - rho", "theory/nonconvex.py",
            "1.0 - rho + root if rho <= 1.0", "root if rho <= 1.0", THEORY),

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, SHBArmijo, SHBPolyak
+from heavystep.optim import searches
 from heavystep.optim.ranks import Ranks
 from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
 
@@ -39,7 +40,7 @@ every_device = pytest.mark.parametrize("device", DEVICES)
 
 def plain_step(opt, net, batch):
     """What a user writes."""
-    if isinstance(opt, SHBArmijo):
+    if searches(opt):
         return opt.step(lambda: loss_of(net, batch))
     opt.zero_grad()
     loss = loss_of(net, batch)
@@ -126,7 +127,7 @@ def test_a_bad_batch_changes_nothing(name, device):
         step()
         assert bool(run.opt.info.accepted) is not bad
         assert torch.equal(flat(run.net), before[0]) is bad
-        if bad and isinstance(run.opt, SHBArmijo):
+        if bad and searches(run.opt):
             assert all(map(torch.equal, run.net.buffers(), before[1]))
         elif bad:  # a step that never waits for the device cannot know in time
             for buffer, value in zip(run.net.buffers(), before[1], strict=True):
@@ -333,7 +334,7 @@ def test_waits_for_the_gpu(name):
         finally:
             torch.cuda.set_sync_debug_mode("default")
     waits = [w for w in caught if "called a synchronizing" in str(w.message)]
-    assert len(waits) == (trials if isinstance(run.opt, SHBArmijo) else 0)
+    assert len(waits) == (trials if searches(run.opt) else 0)
 
 
 @every_device

@@ -9,10 +9,10 @@ from torch import distributed
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from tests.helpers.cases import OPTIMIZERS
 from heavystep import SHB, SHBPolyak
 from heavystep.momentum import HEAVY_BALL
 from heavystep.optim.vectors import Update, move
+from tests.helpers.cases import OPTIMIZERS
 from tests.helpers.training import make_batches, take_step
 
 with_momentum = pytest.mark.parametrize(

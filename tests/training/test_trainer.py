@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from heavystep import SHBArmijo
 from heavystep.bench.train import made_up_images, plain_step
+from heavystep.optim import searches
 from heavystep.training import checkpoint
 from heavystep.training import trainer as training_loop
 from heavystep.training.images import PADDING, colours, epoch_plan
@@ -50,7 +50,7 @@ def literal_epochs(name, epochs, seed=3):
             part = plan[:, k * BATCH : (k + 1) * BATCH]
             x = torch.from_numpy(literal_batch(TRAIN.images, part, scale))
             y = torch.from_numpy(TRAIN.labels[part[0]])
-            if isinstance(opt, SHBArmijo):
+            if searches(opt):
                 opt.step(lambda: cross_entropy(net(x), y))
             else:
                 opt.zero_grad()

@@ -1,4 +1,4 @@
-"""Did a run keep the theory's promises? :func:`certify` checks it, result by result."""
+"""Recorded runs checked against the theory, result by result: :func:`certify`."""
 
 from heavystep.certificates.certify import certify
 from heavystep.certificates.check import Certificate, Check

@@ -1,4 +1,4 @@
-"""All checks that apply to a recorded run."""
+"""Certify a recorded run: all checks that apply to it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,8 +38,8 @@ def certify(
     From the recorded scalars alone: the step bounds (Lemmas 2 and 5) and the basic inequality
     (Lemmas 1 and 6) at every step. With iterates: the decoupling identity (Lemma 3). With the
     problem: the decoupling inequality (Lemma 4), the distance recursion on every run, and the
-    bound of each theorem at every k, for the mean over runs less its standard error. What says
-    nothing about the run is listed with the reason, in ``skipped``.
+    bound of each theorem at every k, for the mean over runs less its standard error. Results that
+    do not apply to the run are in ``skipped``, with the reason.
 
     Args:
         record: from :func:`heavystep.simulation.batch.simulate` or :class:`heavystep.Recorder`.
@@ -49,11 +49,12 @@ def certify(
             table then names.
         schedules: the power laws of a diminishing run, for Theorems 6 to 9.
         samples: which terms of the problem were sampled, (R, K), where the record does not
-            say; losses and gradients are then compared with the problem's.
+            say it; losses and gradients are then compared with the problem's.
 
     Raises:
         TypeError: an argument is of another kind.
-        ValueError: the record is not finite or not one of this problem; says where.
+        ValueError: no theorem covers the rule, or the record is not finite or not one of this
+            problem; names the rule, or the run and the step.
 
     >>> from heavystep.simulation.batch import draw_samples, simulate
     >>> from heavystep.problems import paper_least_squares
@@ -65,6 +66,7 @@ def certify(
     (True, 'E F(mean of theta_0..theta_{k-1}) - F*')
     """
     _check_kinds(record, problem, schedules)
+    _ = record.theory  # refuses a rule that no theorem covers
     smoothness, note = _smoothness(L, problem)
     if samples is not None:
         record = replace(record, samples=np.asarray(samples).reshape(record.gamma.shape))
@@ -103,7 +105,7 @@ def _path_and_theorems(
 
 
 def _certificate(outcomes: list[Check | Skipped]) -> Certificate:
-    """Only checks that were made count; one without a step to apply to certifies nothing."""
+    """The checks that were made. One that applies to no step counts as skipped."""
     made = tuple(o for o in outcomes if isinstance(o, Check) and o.applied)
     skipped = {o.result: o.reason for o in outcomes if isinstance(o, Skipped)}
     for idle in (o for o in outcomes if isinstance(o, Check) and not o.applied):
@@ -120,11 +122,11 @@ def _check_kinds(record: Any, problem: Any, schedules: Any) -> None:
 
 
 def _smoothness(L: Any, problem: FiniteSum | None) -> tuple[float | None, str]:
-    """L, and what the table says of it."""
+    """L if it is known, and the note about it in the table."""
     if L is None:
         return (None if problem is None else problem.L), ""
     if problem is not None:
-        raise ValueError("give the problem or L, not both: the problem knows its own")
+        raise ValueError("give the problem or L, not both: the problem has its own L")
     value = getattr(L, "value", L)
     validation.real("L", value, validation.POSITIVE)
     return float(value), "" if value is L else " (estimated L)"

@@ -1,4 +1,4 @@
-"""The outcome of a certificate: a value with a table."""
+"""What a certificate consists of: checks, results that were skipped, and a table of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from heavystep.arrays import Array
 from heavystep.certificates.rounding import TINY
 
 RESOLVED = 1e-9
-"""Rounding beyond this part of a number makes its slack a matter of rounding."""
+"""If rounding is more than this part of a number, its slack is a matter of rounding."""
 
 
 class Skipped(NamedTuple):
-    """A result that says nothing about the run, and why."""
+    """A result that does not apply to the run, and the reason."""
 
     result: str
     reason: str
@@ -22,7 +22,7 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """One inequality, at every step at which it was checked.
+    """One inequality, at all the steps at which it was checked.
 
     ``measured``, ``bound`` and ``tolerance`` are arrays (K,) for a mean over runs and (R, K)
     for what must hold on every run; ``k`` is (K,). NaN in ``measured`` marks a step to which
@@ -30,7 +30,7 @@ class Check:
     """
 
     result: str
-    """Which result: ``"Theorem 2"``."""
+    """The name of the result, such as ``"Theorem 2"``."""
     quantity: str
     """What is measured, in the paper's symbols."""
     k: Array
@@ -43,7 +43,7 @@ class Check:
 
     @property
     def slacks(self) -> Array:
-        """Distance to the bound, everywhere; negative where it is crossed."""
+        """The distance to the bound at each step; negative where the bound is crossed."""
         slacks: Array = self.bound - self.measured
         return -slacks if self.lower else slacks
 
@@ -55,7 +55,7 @@ class Check:
 
     @property
     def applied(self) -> int:
-        """At how many steps it was checked."""
+        """The number of steps at which it was checked."""
         return int((~np.isnan(self.measured)).sum())
 
     @property
@@ -65,15 +65,15 @@ class Check:
 
     @property
     def blurred(self) -> Array:
-        """Where the slack is a matter of rounding."""
+        """True where the slack is a matter of rounding."""
         blurred: Array = self.tolerance > RESOLVED * self._sizes
         return blurred
 
     @property
     def tightest(self) -> tuple[int, ...]:
-        """Index of the step with the least slack for its size; one that fails, if any does.
+        """Index of the step with the least slack for its size, which fails if any step fails.
 
-        Steps at which rounding is as large as the numbers come last.
+        A step whose slack is a matter of rounding is chosen only if there is no other.
         """
         relative = np.where(np.isnan(self.measured), np.inf, self.slacks / self._sizes)
         blurred = self.blurred & (self.slacks >= -self.tolerance)
@@ -98,14 +98,14 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What a run was checked for, and whether it kept to it.
+    """All checks of a run.
 
-    ``print(certificate)`` shows the table, each check at the step where it is tightest.
+    ``print(certificate)`` shows the table, with each check at the step where it is tightest.
     """
 
     checks: tuple[Check, ...]
     skipped: dict[str, str] = field(default_factory=dict)
-    """Results that say nothing about this run, and why."""
+    """The results that do not apply to this run, with the reasons."""
 
     @property
     def holds(self) -> bool:
@@ -136,7 +136,7 @@ class Certificate:
         for check in self.checks:
             if check.result == result:
                 return check
-        reason = self.skipped.get(result, "not a result that was looked at")
+        reason = self.skipped.get(result, "there is no such result")
         raise KeyError(f"{result} was not checked: {reason}")
 
     def __str__(self) -> str:

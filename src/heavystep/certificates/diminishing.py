@@ -1,4 +1,4 @@
-"""Theorems 6-9: the bounds that the proofs carry, and the tail inequalities, at every k."""
+"""Theorems 6-9 at every recorded k: the bounds in the proofs, and the tail inequalities."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ def _convex(result: str, run: Measured) -> Check:
 
 
 def _nonconvex(result: str, run: Measured) -> Check:
-    run.sigma2()  # refuses lower bounds above f*(x): the rule is then another one
+    run.sigma2()  # refuses lower bounds above f*(x), with which no theorem holds
     problem = run.problem
     promise = theory.nonconvex_diminishing(
         run.rule, **run.diminishing_method(), rho=problem.rho, delta=problem.delta
@@ -38,7 +38,7 @@ def _nonconvex(result: str, run: Measured) -> Check:
 
 
 def _finite(check: Check) -> Check:
-    """Only the steps at which the constant of the proof still is a float64."""
+    """The check at those steps at which the constant of the proof is finite in float64."""
     finite = np.isfinite(check.bound)
     if not finite.any():
         raise ValueError("the constant in its proof, exp(sum of beta_k), leaves float64")

@@ -1,4 +1,4 @@
-"""A run with its problem: the constants and the quantities that the theorems speak of."""
+"""Runs with their problem: the constants and the quantities in the theorems."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from heavystep.arrays import Array, square
 from heavystep.certificates.check import Check
-from heavystep.certificates.path import Path
+from heavystep.certificates.path import SOME_REFUSED, Path
 from heavystep.certificates.steps import least_steps
 from heavystep.problems import FiniteSum
 from heavystep.schedules import Schedules
@@ -14,11 +14,15 @@ from heavystep.schedules import Schedules
 ROUNDING = 1e-9
 """Relative rounding of a measured quantity that is a sum over the run."""
 FEWEST_RUNS = 5
-"""A standard error from fewer runs is no measure of chance."""
+"""The standard error of fewer runs does not measure chance."""
 
 
 class Measured(NamedTuple):
-    """A run with its problem: the constants and the quantities of the theorems."""
+    """Runs with their problem.
+
+    A method raises ValueError where the theorem that asks for its value does not apply. The
+    message is the rest of a sentence that begins with the theorem's name.
+    """
 
     path: Path
     problem: FiniteSum
@@ -26,7 +30,7 @@ class Measured(NamedTuple):
 
     @property
     def rule(self) -> str:
-        """``"polyak"`` or ``"armijo"``."""
+        """The name of the rule, as theorems take it."""
         return self.path.record.rule
 
     def method(self) -> dict[str, Any]:
@@ -65,10 +69,11 @@ class Measured(NamedTuple):
         }
 
     def _plain_run(self) -> None:
+        """Refuse a run whose cap was not given, or in which a batch was refused."""
         if self.path.record.smooth_reset:
             raise ValueError("is about a cap that is given, the run used smooth reset")
         if not self.path.all_accepted:
-            raise ValueError("is about runs in which every batch was used, some were refused")
+            raise ValueError(SOME_REFUSED)
 
     def smallest_steps(self) -> Array:
         """(K,) eta_k gamma_min,k, the weights of the weighted average."""
@@ -83,12 +88,12 @@ class Measured(NamedTuple):
     def sigma2(self) -> float:
         """sigma^2 counted from the lower bounds that the rule used.
 
-        The line search does not depend on them. For the Polyak rule they must be the infima
-        f*(x), or one number below them all.
+        A rule whose steps depend on them must have used the infima f*(x), or one number below
+        all of them. For other rules it is the sigma^2 of the problem.
         """
         problem, record = self.problem, self.path.record
         low, exact = record.f_star, problem.f_star
-        if record.rule == "armijo":
+        if not record.theory.uses_lower_bound:
             return problem.sigma2
         slack = self.path.rounding.loss
         if record.samples is not None and (abs(low - exact[record.samples]) <= slack).all():
@@ -117,7 +122,7 @@ class Measured(NamedTuple):
         return float(self.dist_sq()[:, 0].mean())
 
     def floor(self) -> float:
-        """Squared distance that rounding of the points alone makes."""
+        """The squared distance by which rounding alone may move a point."""
         return float((self.path.rounding.point**2).max())
 
 
@@ -126,8 +131,8 @@ def in_expectation(
 ) -> Check:
     """A check of the mean over runs (R, K), less its standard error.
 
-    A statistical statement: where a bound is nearly attained, or hangs on samples too rare to
-    have been drawn, runs that keep to the theorem may fail it by chance.
+    This is a statistical check. Runs that obey the theorem may fail it by chance where the bound
+    is nearly attained, or where it depends on samples so rare that none was drawn.
     """
     if len(runs) < FEWEST_RUNS:
         raise ValueError(f"is about the mean over runs, which takes {FEWEST_RUNS}, got {len(runs)}")

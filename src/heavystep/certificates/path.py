@@ -20,8 +20,13 @@ SMALLEST_SCALE = 1e-280
 """Products of smaller terms lose digits to underflow."""
 
 
+SOME_REFUSED = "is about runs in which every batch was used, some were refused"
+RECURSIONS = {"theory": "Recursion of Theorem 2", "plain": "Recursion of Theorem 6"}
+"""By scaling. The paper has no recursion for the practical one."""
+
+
 class Path(NamedTuple):
-    """The iterates and gradients of a record, known to be there."""
+    """A record of which iterates and gradients are known."""
 
     record: Record
     iterates: Array
@@ -35,26 +40,25 @@ class Path(NamedTuple):
 
     @property
     def constant_beta(self) -> float | None:
-        """The momentum, if it never changed."""
+        """The momentum, or None if it changes."""
         beta = self.record.beta
         return float(beta[0]) if (beta == beta[0]).all() else None
 
     @property
     def all_accepted(self) -> bool:
-        """Whether no batch was refused: a refused one stops the momentum for a step."""
+        """Whether no batch was refused. A refused batch stops the momentum for one step."""
         return bool(self.record.accepted.all())
 
 
 def path_checks(path: Path, problem: FiniteSum | None) -> Iterator[Check | Skipped]:
-    """Everything that must hold along every run, of what applies to this one."""
+    """The checks along every run: heavy ball, Lemmas 3 and 4, and the recursion of a proof."""
     yield _heavy_ball(path)
-    beta, flaw = path.constant_beta, None
+    beta = path.constant_beta
     if not path.all_accepted:
-        flaw = "is about runs in which every batch was used, some were refused"
+        yield from (Skipped(lemma, SOME_REFUSED) for lemma in ("Lemma 3", "Lemma 4"))
     elif beta is None:
-        flaw = "is about constant momentum, here it changes"
-    if flaw is not None or beta is None:
-        yield from (Skipped(lemma, str(flaw)) for lemma in ("Lemma 3", "Lemma 4"))
+        reason = "is about constant momentum, here it changes"
+        yield from (Skipped(lemma, reason) for lemma in ("Lemma 3", "Lemma 4"))
     else:
         yield _identity(path, beta, problem)
         if problem is None:
@@ -65,31 +69,12 @@ def path_checks(path: Path, problem: FiniteSum | None) -> Iterator[Check | Skipp
         yield _recursion(path, problem)
 
 
-RECURSIONS = {"theory": "Recursion of Theorem 2", "plain": "Recursion of Theorem 6"}
-
-
-def _recursion(path: Path, problem: FiniteSum) -> Check | Skipped:
-    record, beta = path.record, path.constant_beta
-    result = RECURSIONS[record.scaling]
-    if not problem.convex:
-        return Skipped(result, "is about convex samples, the problem's are not")
-    if record.samples is None or not np.isfinite(record.f_star).all():
-        return Skipped(result, "needs to know which terms were sampled: certify(..., samples=)")
-    if not path.all_accepted:
-        return Skipped(result, "is about runs in which every batch was used, some were refused")
-    if record.scaling == "plain":
-        return _distance(path, problem, None, result)
-    if beta is None or (record.eta != 1.0).any():
-        return Skipped(result, "is about constant momentum and eta_k = 1")
-    return _distance(path, problem, beta, result)
-
-
 def _heavy_ball(path: Path) -> Check:
     record = path.record
     error, size = heavy_ball_defect(
         path.iterates, record.gamma, path.gradients, record.beta, record.accepted
     )
-    # At the coordinate that is worst for its size.
+    # Only the coordinate with the largest error for its size is reported.
     allowed = path.rounding.unit * size + TINY
     worst = (abs(error) / allowed).argmax(axis=-1)[..., None]
     measured = np.take_along_axis(abs(error), worst, axis=-1)[..., 0]
@@ -129,31 +114,37 @@ def _inequality(path: Path, beta: float, problem: FiniteSum) -> Check:
     return Check("Lemma 4", "F(theta_{k+1}) - F(theta_k)", k, change, bound, tolerance)
 
 
-def _distance(path: Path, problem: FiniteSum, beta: float | None, result: str) -> Check:
+def _recursion(path: Path, problem: FiniteSum) -> Check | Skipped:
     """||theta_{k+1} - theta*||^2 against the recursion of Theorem 2 or of Theorem 6."""
-    record, samples = path.record, path.record.samples
-    assert samples is not None
-    offset = path.iterates - problem.theta_star
-    dist = square(offset)
+    record, beta = path.record, path.constant_beta
+    result = RECURSIONS[record.scaling]
+    if not problem.convex:
+        return Skipped(result, "is about convex samples, the problem's are not")
+    if record.samples is None or not np.isfinite(record.f_star).all():
+        return Skipped(result, "needs to know which terms were sampled: certify(..., samples=)")
+    if not path.all_accepted:
+        return Skipped(result, SOME_REFUSED)
+    dist = square(path.iterates - problem.theta_star)
     theta_star = np.broadcast_to(problem.theta_star, path.before.shape)
     gap = record.loss - record.f_star
-    optimal_gap = problem.losses(theta_star, samples) - record.f_star
-    if beta is not None:
-        bound = distance_recursion(
-            dist[:, :-1], record.gamma, gap, optimal_gap, beta=beta, c=record.c
-        )
-    else:
+    optimal_gap = problem.losses(theta_star, record.samples) - record.f_star
+    if record.scaling == "plain":
         moved = np.zeros_like(gap)
         moved[:, 1:] = square(path.before[:, 1:] - path.before[:, :-1])
         bound = diminishing_distance(
             dist[:, :-1], moved, gap, optimal_gap,
             gamma=record.gamma, eta=record.eta, beta=record.beta, c=record.c,
         )  # fmt: skip
+    elif beta is None or (record.eta != 1.0).any():
+        return Skipped(result, "is about constant momentum and eta_k = 1")
+    else:
+        bound = distance_recursion(
+            dist[:, :-1], record.gamma, gap, optimal_gap, beta=beta, c=record.c
+        )
     error = path.rounding.point
     points = np.sqrt(dist) * error + error**2
     losses = discounted_sums(float(record.beta.max()), record.gamma * path.rounding.loss, axis=-1)
     tolerance = 2.0 * (points[:, 1:] + points[:, :-1]) + 4.0 * losses
     tolerance += path.rounding.unit * (dist[:, 1:] + dist[:, :-1])
-    k = np.arange(record.steps)
-    quantity = "||theta_{k+1} - theta*||^2"
+    k, quantity = np.arange(record.steps), "||theta_{k+1} - theta*||^2"
     return Check(result, quantity, k, dist[:, 1:], bound, tolerance)

@@ -1,8 +1,9 @@
 """What rounding may do to a recorded run: the tolerances of all checks.
 
-Every loss and gradient was computed as if at a point a few eps away, so that its error follows
-from smoothness: an error e of the point changes a loss by ||g|| e + L e^2 / 2 and a gradient by
-L e. Near a minimiser that is far more than eps times the loss.
+A computed loss or gradient is the exact one at another point, a few eps away, up to rounding of
+the result itself. Its error follows from smoothness: moving the point by e changes a loss by at
+most ||g|| e + L e^2 / 2 and a gradient by at most L e. Near a minimiser that is far more than eps
+times the loss.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from heavystep.records import Record
 ROUNDINGS = 64.0
 """How many roundings a recorded number may carry, in units of eps of its size."""
 TINY = float(np.finfo(np.float64).tiny)
-"""Below this numbers lose digits; no relative statement holds there."""
+"""Numbers below this lose digits, and no relative statement about them holds."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,11 @@ class Rounding:
 
     @classmethod
     def of(cls, record: Record, problem: FiniteSum | None, L: float | None) -> "Rounding":
-        """The errors of a run; without iterates those of the losses alone."""
+        """The errors of a run; without iterates only those of the losses are known."""
         unit = ROUNDINGS * record.eps
         point = np.zeros((record.runs, record.steps + 1))
         if record.iterates is not None:
-            # Where the optimum is not known, the start tells the size of the problem's data.
+            # Where the optimum is not known, the start shows how large the problem's data are.
             centre = record.iterates[:, :1] if problem is None else problem.theta_star
             size = np.linalg.norm(record.iterates, axis=-1) + np.linalg.norm(centre, axis=-1)
             point = unit * size

@@ -32,7 +32,7 @@ def _convex(result: str, run: Measured) -> Check:
 
 
 def _nonconvex(result: str, run: Measured) -> Check:
-    run.sigma2()  # refuses lower bounds above f*(x): the rule is then another one
+    run.sigma2()  # refuses lower bounds above f*(x), with which no theorem holds
     problem = run.problem
     promise = theory.nonconvex(
         run.rule, **run.method(), rho=problem.rho, delta=problem.delta, gap0=run.gap0()
@@ -61,7 +61,7 @@ def _convex_sums(result: str, run: Measured) -> Check:
 
 
 def _nonconvex_sums(result: str, run: Measured) -> Check:
-    run.sigma2()  # refuses lower bounds above f*(x): the rule is then another one
+    run.sigma2()  # refuses lower bounds above f*(x), with which no theorem holds
     problem = run.problem
     if problem.delta > 0.0:
         raise ValueError(f"needs delta = 0 (strong growth), got {problem.delta:g}")

@@ -10,6 +10,7 @@ from heavystep.certificates.rounding import Rounding
 from heavystep.records import Record
 from heavystep.rules import kappa
 from heavystep.theory.basic_inequality import largest_slope
+from heavystep.theory.rules import SmallestStep
 from heavystep.theory.step_bounds import smallest_step
 
 NAMES = {
@@ -17,7 +18,9 @@ NAMES = {
     "practical": ("Lemma 2 at kappa = 1/2", "Lemma 1 at kappa = 1/2"),
     "plain": ("Lemma 5", "Lemma 6"),
 }
-"""The two results by scaling; the paper states nothing on the practical one, the formula holds."""
+"""The step bounds and the basic inequality, by scaling.
+
+The paper states nothing about the practical scaling; the formulas hold with its kappa."""
 
 
 def step_checks(
@@ -38,7 +41,7 @@ def step_checks(
     else:
         least = np.broadcast_to(record.eta * least_steps(record, L), gamma.shape)
         relative = rounding.unit + _blur(record, least, rounding)
-        # Where rounding decides, the lemma says nothing about the numbers at hand.
+        # Where rounding decides, the recorded numbers say nothing about the lemma.
         resolved = np.where(relative < 0.5, gamma, np.nan)
         quantity = f"gamma_k >= eta_k gamma_min,k{note}"
         yield Check(bounds, quantity, k, resolved, least, relative * least, lower=True)
@@ -70,16 +73,10 @@ def _kappas(record: Record) -> Array:
 
 
 def _blur(record: Record, least: Array, rounding: Rounding) -> Array:
-    """How far rounding of the losses may move the smallest step, relative to it.
-
-    Polyak divides the height above f*; Armijo compares losses that differ by about c t ||g||^2
-    and (1 - c) t ||g||^2 from what decides, with t the smallest trial.
-    """
-    if record.omega is None:
-        decisive = record.loss - record.f_star
-    else:
-        trial = least / (record.eta * _kappas(record))
-        decisive = min(record.c, 1.0 - record.c) * trial * record.grad_sqnorm
+    """How far rounding of the losses may move the smallest step, relative to it."""
+    scale = record.eta * _kappas(record)
+    at = SmallestStep(record.loss, record.f_star, record.grad_sqnorm, least, scale)
+    decisive = record.theory.decisive_loss(at)
     blur: Array = np.full_like(decisive, np.inf)
     np.divide(rounding.loss, decisive, out=blur, where=decisive > 0.0)
     return blur

@@ -1,7 +1,7 @@
-"""``heavystep methods``: the optimizers, and what each argument means."""
+"""``heavystep methods``: the registry, and what each argument of a method means."""
 
 import inspect
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -10,16 +10,10 @@ from heavystep import validation
 from heavystep.cli.errors import told
 from heavystep.cli.options import argument_texts
 from heavystep.cli.output import show
+from heavystep.documentation import plain_formula
 
-NAMES = ("SHBPolyak", "SHBArmijo", "SPS", "SLS", "SHB", "Diminishing")
-PAPER = {
-    "SHBPolyak": "SHB-PS",
-    "SHBArmijo": "SHB-ALS",
-    "SPS": "SPS",
-    "SLS": "SLS",
-    "SHB": "SHB",
-    "Diminishing": "SHB-PS_dec, SHB-ALS_dec",
-}
+SCHEDULERS = {"Diminishing": "SHB-PS_dec, SHB-ALS_dec"}
+"""What drives the options of a method, with the name of the result in the paper."""
 
 
 @told
@@ -28,16 +22,25 @@ def methods(
 ) -> None:
     """List the methods; give a name for its arguments, their defaults and what they mean."""
     from heavystep import optim
+    from heavystep.methods import METHODS
 
-    known: dict[str, Any] = {each: getattr(optim, each) for each in NAMES}
-    if name is not None:
-        validation.choice("method", name, known)
-        show(_summary(known[name]), _arguments(known[name]))
+    if name is None:
+        table = Table("heavystep.", "paper", "what it is", "momentum form", "needs")
+        for method in METHODS.values():
+            table.add_row(method.name, method.title, method.summary, method.form.name, method.needs)
+        for scheduler, title in SCHEDULERS.items():
+            table.add_row(scheduler, title, _summary(getattr(optim, scheduler)), "", "")
+        show(table, "heavystep methods NAME: arguments, defaults and what they mean.")
         return
-    table = Table("heavystep.", "paper", "what it is")
-    for each, kind in known.items():
-        table.add_row(each, PAPER[each], _summary(kind))
-    show(table, "heavystep methods NAME: arguments, defaults and what they mean.")
+    validation.choice("method", name, (*METHODS, *SCHEDULERS))
+    if name in SCHEDULERS:
+        kind: type = getattr(optim, name)
+        show(_summary(kind))
+    else:
+        method, kind = METHODS[name], optim.optimizer_class(name)
+        formulas = (plain_formula(each.formula) for each in (method.rule, method.form))
+        show(method.summary, *(f"    {formula}" for formula in formulas), method.reference)
+    show(_arguments(kind))
 
 
 def _summary(kind: type) -> str:

@@ -33,9 +33,8 @@ from heavystep.optim.ranks import Ranks, whole
 from heavystep.optim.sample import Active, Measure, Sample, active_of
 from heavystep.optim.shapes import check_buffers
 from heavystep.optim.speaking import warn_caller
-from heavystep.optim.state import keep_wide, momentum_buffers
+from heavystep.optim.state import apply_step, directions_of, keep_wide, momentum_buffers
 from heavystep.optim.torch_primitives import as_scalar
-from heavystep.optim.vectors import Update, move
 from heavystep.rules import where
 
 
@@ -206,7 +205,8 @@ class RuleOptimizer(Optimizer):
     def _sample(self, loss: Any) -> Sample:
         groups = [self._active(group) for group in self.param_groups]
         reads_direction = {"direction_sqnorm", "slope"} & self.method.rule.reads
-        directions = self._directions(groups) if reads_direction else None
+        form = self.method.form
+        directions = directions_of(form, groups, self.state) if reads_direction else None
         sample = self._measure().sample(groups, loss, directions)
         if not any(active.grads for active in groups):
             warn_caller(
@@ -219,34 +219,8 @@ class RuleOptimizer(Optimizer):
         buffer = self.method.form.buffer
         return active_of(group, type(self).__name__, buffer, self.state, self.param_groups)
 
-    def _directions(self, groups: list[Active]) -> list[Tensor]:
-        """What the step size will multiply, of every parameter."""
-        found: list[Tensor] = []
-        for active in groups:
-            past: list[Any] = self._momentum_buffers(active) or [0.0] * len(active.params)
-            momentum = active.group["momentum"]
-            for buffer, slope in zip(past, active.slopes, strict=True):
-                found.append(self.method.form.direction(buffer, slope, momentum))
-        return found
-
     def _apply(self, sample: Sample, decision: Decision) -> None:
-        accepted = decision.accepted
-        if accepted is False:
-            return
-        if accepted is True:
-            accepted = torch.ones((), dtype=torch.bool, device=sample.grad_sqnorm.device)
-        for active in sample.groups:
-            if active.params:
-                self._apply_group(active, decision.base_step, accepted)
-
-    def _apply_group(self, active: Active, base_step: Any, accepted: Tensor) -> None:
-        group = active.group
-        step = group["lr"] * base_step
-        decoupled = group["decay"] == "decoupled" and group["weight_decay"]
-        shrink = 1.0 - step * group["weight_decay"] if decoupled else None
-        update = Update(self.method.form, step, group["momentum"], shrink, accepted)
-        buffers = self._momentum_buffers(active)
-        move(active.places, active.slopes, buffers, update, self._foreach)
+        apply_step(self.method.form, sample, decision, self.state, self._foreach)
 
     def _report(self, decision: Decision) -> None:
         base_step, grad_sqnorm = decision.base_step, decision.grad_sqnorm
@@ -296,9 +270,7 @@ class RuleOptimizer(Optimizer):
 
     def __setstate__(self, state: Group) -> None:
         # Here a load has changed nothing yet, and its hooks have been called.
-        groups = state["param_groups"]
-        params = (param for group in groups for param in group["params"])
-        check_buffers(self.method.form.buffer, params, state["state"], groups)
+        check_buffers(self.method.form.buffer, state["state"], state["param_groups"])
         super().__setstate__(state)
         for group in self.param_groups:
             for name, default in self.defaults.items():

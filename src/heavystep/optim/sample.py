@@ -7,7 +7,7 @@ from torch import Tensor
 
 from heavystep.optim.groups import Group
 from heavystep.optim.ranks import Ranks, local, whole
-from heavystep.optim.shapes import check_buffers, has_shape_of, misshapen
+from heavystep.optim.shapes import check_shapes
 from heavystep.optim.torch_primitives import as_scalar
 
 
@@ -52,11 +52,9 @@ def active_of(
                 f"{owner} does not support sparse gradients, got layout {grad.layout}: use dense "
                 "embeddings (sparse=False)"
             )
-        if not has_shape_of(param, grad):
-            raise misshapen("gradient", grad, param, groups)
         params.append(param)
         grads.append(grad)
-    check_buffers(buffer, params, state, groups)
+    check_shapes(buffer, params, grads, state, groups)
     if group["decay"] == "objective" and group["weight_decay"] and params:
         grads = list(torch._foreach_add(grads, params, alpha=group["weight_decay"]))
     return Active(group, params, grads)

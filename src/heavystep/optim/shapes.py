@@ -1,6 +1,6 @@
 """What belongs to a parameter has its shape: kernels walk memory without looking."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -12,30 +12,47 @@ NEW_GRADIENT = "call zero_grad() and backward() after exchanging a parameter"
 NEW_STATE = "load a state of this model, or make a new optimizer for a new parameter"
 
 
-def has_shape_of(param: Tensor, tensor: Tensor) -> bool:
-    """Whether a tensor has a parameter's shape, and this process holds as much of it."""
-    if tensor.shape != param.shape:
-        return False
-    if hasattr(param, "to_local") or hasattr(tensor, "to_local"):
-        return local(tensor).shape == local(param).shape
-    return True
-
-
-def check_buffers(
-    buffer: str, params: Iterable[Tensor], state: Mapping[Any, Any], groups: list[Group]
+def check_shapes(
+    buffer: str,
+    params: list[Tensor],
+    grads: list[Tensor],
+    state: Mapping[Any, Any],
+    groups: list[Group],
 ) -> None:
-    """Refuse a state in which the buffer of the momentum does not fit its parameter.
+    """Refuse gradients and buffers that do not fit their parameters.
+
+    Every step does this, so that plain tensors cost three shapes and nothing else.
 
     Args:
-        buffer: what the momentum form calls it.
-        params: whose buffers are looked at.
+        buffer: what the momentum form calls its state.
+        params: those with a gradient.
+        grads: their gradients.
         state: of all parameters.
         groups: all groups, for the message.
     """
-    for param in params:
-        found = state.get(param, {}).get(buffer)
-        if found is not None and not has_shape_of(param, found):
+    for param, grad in zip(params, grads, strict=True):
+        shape, sharded = param.shape, hasattr(param, "to_local")
+        if grad.shape != shape or (sharded and not _has_shape_of(param, grad)):
+            raise misshapen("gradient", grad, param, groups)
+        kept = state.get(param)
+        found = kept.get(buffer) if kept else None
+        if found is None:
+            continue
+        if found.shape != shape or (sharded and not _has_shape_of(param, found)):
             raise misshapen(buffer, found, param, groups)
+
+
+def check_buffers(buffer: str, state: Mapping[Any, Any], groups: list[Group]) -> None:
+    """Refuse a state in which the buffer of the momentum does not fit its parameter."""
+    for param in (param for group in groups for param in group["params"]):
+        found = state.get(param, {}).get(buffer)
+        if found is not None and not _has_shape_of(param, found):
+            raise misshapen(buffer, found, param, groups)
+
+
+def _has_shape_of(param: Tensor, tensor: Tensor) -> bool:
+    """Whether a tensor has a parameter's shape, and this process holds as much of it."""
+    return tensor.shape == param.shape and local(tensor).shape == local(param).shape
 
 
 def misshapen(what: str, tensor: Tensor, param: Tensor, groups: list[Group]) -> ValueError:

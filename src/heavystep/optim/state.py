@@ -1,4 +1,4 @@
-"""The momentum's buffers: one a parameter, at least in float32, where the parameter is."""
+"""The momentum's buffers, one a parameter and at least in float32, and the step that uses them."""
 
 from collections.abc import MutableMapping
 from typing import Any
@@ -6,10 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from heavystep.momentum import Form
+from heavystep.optim.deciding import Decision
 from heavystep.optim.groups import Group
 from heavystep.optim.ranks import local
-from heavystep.optim.sample import Active
-from heavystep.optim.vectors import state_dtype
+from heavystep.optim.sample import Active, Sample
+from heavystep.optim.vectors import Update, move, state_dtype
 
 State = MutableMapping[Any, Any]
 
@@ -34,6 +36,44 @@ def momentum_buffers(name: str, active: Active, state: State) -> list[Tensor] | 
             buffer = own[name] = buffer.to(param.device, dtype)  # the model was moved
         buffers.append(local(buffer))
     return buffers
+
+
+def directions_of(form: Form, groups: list[Active], state: State) -> list[Tensor]:
+    """What the step size will multiply, of every parameter that has a gradient."""
+    found: list[Tensor] = []
+    for active in groups:
+        past: list[Any] = momentum_buffers(form.buffer, active, state) or [0.0] * len(active.params)
+        momentum = active.group["momentum"]
+        for buffer, slope in zip(past, active.slopes, strict=True):
+            found.append(form.direction(buffer, slope, momentum))
+    return found
+
+
+def apply_step(form: Form, sample: Sample, decision: Decision, state: State, foreach: bool) -> None:
+    """Take the step that was decided, unless the batch is refused.
+
+    Args:
+        form: the momentum form.
+        sample: the batch.
+        decision: of the rule.
+        state: of all parameters.
+        foreach: whether multi-tensor kernels may be used.
+    """
+    accepted = decision.accepted
+    if accepted is False:
+        return
+    if accepted is True:
+        accepted = torch.ones((), dtype=torch.bool, device=sample.grad_sqnorm.device)
+    for active in sample.groups:
+        if not active.params:
+            continue
+        group = active.group
+        step = group["lr"] * decision.base_step
+        decoupled = group["decay"] == "decoupled" and group["weight_decay"]
+        shrink = 1.0 - step * group["weight_decay"] if decoupled else None
+        update = Update(form, step, group["momentum"], shrink, accepted)
+        buffers = momentum_buffers(form.buffer, active, state)
+        move(active.places, active.slopes, buffers, update, foreach)
 
 
 def keep_wide(name: str, saved: Group, params: list[Tensor], state: State) -> None:

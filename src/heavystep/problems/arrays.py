@@ -1,4 +1,4 @@
-"""Arrays of a problem: what is accepted as data, stored read-only."""
+"""The data of a problem: checked, and stored as read-only arrays."""
 
 from typing import Any
 
@@ -9,15 +9,16 @@ from heavystep.arrays import Array
 
 
 def frozen(array: Array) -> Array:
-    """The array, made read-only: constants computed from it stay true."""
+    """The array itself, made read-only so that constants computed from it stay true."""
     array.flags.writeable = False
     return array
 
 
 def finite_array(name: str, value: Any, ndim: int, *, empty: bool = False) -> Array:
-    """A read-only float64 copy of ``value``, refused if non-finite or of other dimension.
+    """A read-only float64 copy of ``value``.
 
-    It is refused, too, if it is empty, unless ``empty`` allows that.
+    Numbers that are not finite, another dimension and, unless ``empty`` allows it, an empty array
+    are refused.
 
     >>> finite_array("b", [1, 2], ndim=1)
     array([1., 2.])
@@ -42,13 +43,16 @@ def finite_array(name: str, value: Any, ndim: int, *, empty: bool = False) -> Ar
 
 
 def shaped(name: str, array: Array, shape: tuple[int, ...], why: str) -> None:
-    """Refuse an array of another shape; ``why`` names what it must match."""
+    """Refuse an array of another shape; ``why`` names what the shape must match."""
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape} to match {why}, got {array.shape}")
 
 
 def start(theta0: ArrayLike | None, default: Array, why: str) -> Array:
-    """Where runs start: ``theta0``, or ``default`` for None; ``why`` names what it must match."""
+    """Where runs start: ``theta0``, or ``default`` if that is None.
+
+    ``why`` names what the shape must match.
+    """
     if theta0 is None:
         return frozen(default)
     array = finite_array("theta0", theta0, ndim=1)

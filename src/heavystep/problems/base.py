@@ -1,6 +1,7 @@
 """What every finite sum offers: vectorised losses and gradients, and exact constants."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,12 +11,14 @@ from heavystep.arrays import Array
 class FiniteSum(ABC):
     r"""A finite sum :math:`F(\theta) = \frac1n \sum_{i=1}^n f(\theta; i)` with exact constants.
 
-    Points are arrays (..., d); every method works on all of them at once, and one point goes
-    with many indices. Constants are proved or computed to rounding, never estimated: each
-    docstring says how. What is costly is computed when first asked for and kept; the arrays of
-    a problem are read-only float64, so that it stays true.
+    Points are arrays (..., d). Every method takes many points at once, and one point can go with
+    many indices. Constants are proved or computed to rounding, never estimated: each docstring
+    says how. A costly constant is computed when it is first asked for, and then kept. It stays
+    true because the arrays of a problem are read-only.
     """
 
+    version: ClassVar[int]
+    """Raised when the same arguments would give other numbers; part of the key of stored runs."""
     convex: bool
     """Whether every term is convex."""
     theta0: Array
@@ -93,5 +96,5 @@ class FiniteSum(ABC):
         return mean if mean > rounding else 0.0
 
     def gap(self, theta: Array) -> Array:
-        """F(theta) - F*, by a form without cancellation where there is one."""
+        """F(theta) - F*. Subclasses use a form without cancellation where there is one."""
         return self.objective(theta) - self.F_star

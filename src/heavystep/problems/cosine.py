@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike
 from heavystep.arrays import Array, inner
 from heavystep.problems.arrays import finite_array, frozen, shaped, start
 from heavystep.problems.base import FiniteSum
-from heavystep.problems.growth import smallest_delta
+from heavystep.problems.growth import WeakGrowth, smallest_delta
 
 
 def bowl(theta: Array) -> Array:
@@ -93,6 +94,7 @@ class Cosine(FiniteSum):
     xi: Array
     theta0: Array
     convex = False
+    version: ClassVar[int] = 1
 
     def __init__(self, s: ArrayLike, xi: ArrayLike, theta0: ArrayLike | None = None) -> None:
         scales, tilts = finite_array("s", s, ndim=1), finite_array("xi", xi, ndim=2)
@@ -113,7 +115,7 @@ class Cosine(FiniteSum):
 
     @cached_property
     def _scale(self) -> float:
-        """Mean of s: F is this times the bowl."""
+        """Mean of s: F is the bowl times this number."""
         return float(self.s.mean())
 
     def losses(self, theta: Array, i: Array) -> Array:
@@ -159,7 +161,7 @@ class Cosine(FiniteSum):
         """Exact: each term is separable, with :func:`tilted_minimum` at xi_ij / s_i."""
         return frozen(self.s * tilted_minimum(self.xi / self.s[:, None]).sum(axis=-1))
 
-    def weak_growth(self, rho: float | None = None) -> tuple[float, float]:
+    def weak_growth(self, rho: float | None = None) -> WeakGrowth:
         r"""The pair (rho, delta) of Assumption 4, with the smallest delta for this rho.
 
         Exact, by :func:`~heavystep.problems.growth.smallest_delta`. With :math:`v = \nabla F`,
@@ -180,7 +182,7 @@ class Cosine(FiniteSum):
             ValueError: ``rho`` is too small for any delta.
 
         >>> Cosine(s=[1.0, 1.0], xi=[[0.3], [-0.3]]).weak_growth()
-        (1.0, 0.09)
+        WeakGrowth(rho=1.0, delta=0.09)
         """
         curvature = np.full(self.dim, np.mean(self.s**2) / self._scale**2)
         tilt = self.s[:, None] * self.xi
@@ -190,9 +192,9 @@ class Cosine(FiniteSum):
     @property
     def rho(self) -> float:
         """The default rho of :meth:`weak_growth`."""
-        return self.weak_growth()[0]
+        return self.weak_growth().rho
 
     @property
     def delta(self) -> float:
         """The smallest delta for :attr:`rho`; see :meth:`weak_growth`."""
-        return self.weak_growth()[1]
+        return self.weak_growth().delta

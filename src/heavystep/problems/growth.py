@@ -1,14 +1,21 @@
 """The weak growth condition where it can be solved exactly."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.validation import POSITIVE, real
 
 
-def smallest_delta(
-    rho: float | None, curvature: Array, pull: Array, noise: float
-) -> tuple[float, float]:
+class WeakGrowth(NamedTuple):
+    """The constants of Assumption 4: E ||grad f||^2 <= rho ||grad F||^2 + delta."""
+
+    rho: float
+    delta: float
+
+
+def smallest_delta(rho: float | None, curvature: Array, pull: Array, noise: float) -> WeakGrowth:
     r"""The pair (rho, delta) with the smallest delta, for a second moment quadratic in grad F.
 
     Let :math:`v = \nabla F(\theta)` in some orthonormal basis take every value in
@@ -35,7 +42,7 @@ def smallest_delta(
         ValueError: ``rho`` is too small for any delta.
 
     >>> smallest_delta(4.0, np.array([1.0, 2.0]), np.array([0.0, 1.0]), noise=0.5)
-    (4.0, 1.0)
+    WeakGrowth(rho=4.0, delta=1.0)
     >>> smallest_delta(2.0, np.array([1.0, 2.0]), np.array([0.0, 1.0]), noise=0.5)
     Traceback (most recent call last):
     ValueError: rho must be > rho_0 = 2 (weak growth, Assumption 4), got 2.0
@@ -53,4 +60,4 @@ def smallest_delta(
             f"rho must be {bound} rho_0 = {rho_0:.17g} (weak growth, Assumption 4), got {rho!r}"
         )
     delta = noise + float(np.sum(pull[pulled] ** 2 / (rho - curvature[pulled])))
-    return float(rho), delta
+    return WeakGrowth(float(rho), delta)

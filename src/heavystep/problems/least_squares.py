@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike
 from heavystep.arrays import Array, inner
 from heavystep.problems.arrays import finite_array, frozen, shaped, start
 from heavystep.problems.base import FiniteSum
-from heavystep.problems.growth import smallest_delta
+from heavystep.problems.growth import WeakGrowth, smallest_delta
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -43,6 +44,7 @@ class LeastSquares(FiniteSum):
     b: Array
     theta0: Array
     convex = True
+    version: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class LeastSquares(FiniteSum):
         shaped("b", targets, (n,), f"the rows of A of shape {rows.shape}")
         first = start(theta0, np.zeros(dim), f"the columns of A of shape {rows.shape}")
         self.__dict__.update(A=rows, b=targets, theta0=first)
-        singular = self._svd[1]
+        _, singular, _ = self._svd
         rank = int(np.sum(singular > max(n, dim) * np.finfo(float).eps * singular[0]))
         if rank < dim:
             raise ValueError(f"A must have full column rank {dim}, got rank {rank}")
@@ -111,7 +113,8 @@ class LeastSquares(FiniteSum):
     @cached_property
     def mu(self) -> float:
         r"""Exact: smallest eigenvalue of :math:`A^\top A / n`, from the singular values of A."""
-        return min(float(self._svd[1][-1] ** 2 / self.n), self.L)
+        _, singular, _ = self._svd
+        return min(float(singular[-1] ** 2 / self.n), self.L)
 
     @cached_property
     def theta_star(self) -> Array:
@@ -130,8 +133,8 @@ class LeastSquares(FiniteSum):
 
         .. math:: 8 d \epsilon\, (\|\,|A|\,|\theta^\star|\,\| + \|b\|),
 
-        because forming :math:`A\theta` in floating point already errs by up to an eighth of
-        that: smaller residuals say nothing about the data.
+        because computing :math:`A\theta` in floating point errs by up to an eighth of that.
+        Smaller residuals say nothing about the data.
         """
         live = self._row_sqnorms > 0.0
         r = np.where(live, self.A @ self.theta_star - self.b, 0.0)
@@ -171,7 +174,7 @@ class LeastSquares(FiniteSum):
         q = lengths * self.residuals / np.sqrt(self.n)
         return K**2, K * (X.T @ q), float(q @ q)
 
-    def weak_growth(self, rho: float | None = None) -> tuple[float, float]:
+    def weak_growth(self, rho: float | None = None) -> WeakGrowth:
         r"""The pair (rho, delta) of Assumption 4, with the smallest delta for this rho.
 
         Exact, by :func:`~heavystep.problems.growth.smallest_delta`. The smallest rho is the
@@ -185,7 +188,7 @@ class LeastSquares(FiniteSum):
         Raises:
             ValueError: ``rho`` is too small for any delta.
 
-        >>> LeastSquares([[1.0], [2.0]], [1.0, 2.0]).weak_growth()[1]
+        >>> LeastSquares([[1.0], [2.0]], [1.0, 2.0]).weak_growth().delta
         0.0
         """
         return smallest_delta(rho, *self._second_moment)
@@ -193,9 +196,9 @@ class LeastSquares(FiniteSum):
     @property
     def rho(self) -> float:
         """The default rho of :meth:`weak_growth`."""
-        return self.weak_growth()[0]
+        return self.weak_growth().rho
 
     @property
     def delta(self) -> float:
         """The smallest delta for :attr:`rho`; see :meth:`weak_growth`."""
-        return self.weak_growth()[1]
+        return self.weak_growth().delta

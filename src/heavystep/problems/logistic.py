@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +32,7 @@ class LogisticRegression(FiniteSum):
         theta0: (d,) where runs start; zeros by default.
 
     Raises:
-        TypeError: an argument is not of real numbers.
+        TypeError: an argument does not hold real numbers.
         ValueError: an argument is empty, not finite or of the wrong shape, a label is neither
             -1 nor +1, or the penalty is negative.
 
@@ -47,6 +48,7 @@ class LogisticRegression(FiniteSum):
     l2: float
     theta0: Array
     convex = True
+    version: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -128,15 +130,16 @@ class LogisticRegression(FiniteSum):
 
     @property
     def mu(self) -> float:
-        """Exact: the penalty. Far out the losses are flat, so that they add nothing to it."""
+        """Exact: the penalty. The losses are flat far from 0 and add nothing to it."""
         return self.l2
 
     @cached_property
     def f_star(self) -> Array:
         """Exact infimum of each term.
 
-        Without penalty: 0 where a_i is not 0 (never attained), log 2 where it is. With it: a
-        problem along a_i alone, :func:`~heavystep.problems.sigmoid.penalised_minimum`.
+        Without penalty it is 0 where a_i is not 0 (and never attained), and log 2 where a_i is 0.
+        With penalty only the direction of a_i matters:
+        :func:`~heavystep.problems.sigmoid.penalised_minimum`.
         """
         if self.l2 == 0.0:
             return frozen(np.where(self._row_sqnorms > 0.0, 0.0, np.log(2.0)))
@@ -147,8 +150,8 @@ class LogisticRegression(FiniteSum):
         """The unique minimiser, by :func:`~heavystep.problems.newton.fit_logistic`.
 
         Raises:
-            ValueError: there is none, or more than one: without penalty the data may be
-                separable or A rank deficient.
+            ValueError: there is no minimiser, or more than one. Without penalty the data may be
+                separable, or A rank deficient.
         """
         return frozen(fit_logistic(self.y[:, None] * self.A, self.l2))
 

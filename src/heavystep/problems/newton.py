@@ -24,9 +24,9 @@ def fit_logistic(Z: Array, l2: float) -> Array:
     :math:`p_i = 1/(1 + e^{z_i^\top\theta}) > 0`, Newton's equation says that
     :math:`\sum_i p_i (1 - (1 - p_i) z_i^\top\delta) z_i = 0`. For r < 1 all these coefficients are
     positive; and positive coefficients that cancel leave no direction that separates the data,
-    even weakly. The method stops at r <= 1e-9 only, far on the safe side, and gives up where
+    even weakly. The method stops only at r <= 1e-9, far on the safe side, and gives up where
     rounding could hide a step of 1; see :func:`newton_step`. Conversely, a theta with every
-    margin positive proves that there is none.
+    margin positive proves that there is no minimiser.
 
     Args:
         Z: (n, d) rows :math:`z_i = y_i a_i`.
@@ -47,8 +47,9 @@ def fit_logistic(Z: Array, l2: float) -> Array:
         change = float(np.abs(rows @ step).max())
         if change <= 1e-9:
             point = point + step
-            # Once more: what is left after the step is at rounding level, whatever its size.
-            theta: Array = basis @ (point + newton_step(point, rows, penalty)[0])
+            # One more step: what is then left is at rounding level.
+            last, _ = newton_step(point, rows, penalty)
+            theta: Array = basis @ (point + last)
             if stationary(theta, Z, l2):
                 return theta
             break
@@ -60,10 +61,10 @@ def fit_logistic(Z: Array, l2: float) -> Array:
 
 
 def orthonormal_basis(Z: Array) -> Array:
-    """A matrix T for which Z T has orthonormal columns; refuses a rank below d.
+    """A matrix T for which Z T has orthonormal columns. A rank of Z below d is refused.
 
-    Without penalty any coordinates will do, and in these the weights are the only cause of
-    ill conditioning.
+    Without penalty the coordinates are free to choose. In these the Hessian is ill conditioned
+    only if the weights p of the rows are.
     """
     n, dim = Z.shape
     lengths = np.linalg.norm(Z, axis=0)
@@ -77,16 +78,16 @@ def orthonormal_basis(Z: Array) -> Array:
 
 
 def separates(theta: Array, Z: Array) -> bool:
-    """Whether every margin is positive beyond rounding, zero rows apart."""
+    """Whether every margin is positive beyond rounding; zero rows do not count."""
     rounding = Z.shape[1] * EPS * (np.abs(Z) @ np.abs(theta))
     return bool(np.all((Z @ theta > rounding) | (inner(Z, Z) == 0.0)))
 
 
 def newton_step(point: Array, rows: Array, penalty: Array) -> tuple[Array, bool]:
-    """Newton's step, and whether rounding changes it by a few per cent at most.
+    """Newton's step with the penalty point.penalty.point / 2, and whether it is resolved.
 
-    With the penalty point.penalty.point / 2. The relative error of the step is of the order of
-    (n + d) eps times the condition number of the Hessian: resolved means below 0.01.
+    The relative error of the step is of the order of (n + d) eps times the condition number of
+    the Hessian. Resolved means that this is below 0.01.
     """
     n, dim = rows.shape
     margins = rows @ point

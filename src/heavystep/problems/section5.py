@@ -1,4 +1,7 @@
-"""The problems of Section 5 of the paper."""
+"""The problems of Section 5 of the paper.
+
+Whoever changes the numbers drawn here must raise the ``version`` of the class that holds them.
+"""
 
 from typing import Literal
 
@@ -23,7 +26,7 @@ def paper_least_squares(noise: float = 0.0, seed: int = 0) -> LeastSquares:
 
     Args:
         noise: :math:`\nu \ge 0`; the paper uses 0 and 0.3.
-        seed: of A, theta* and epsilon.
+        seed: seed of A, theta* and epsilon.
 
     >>> round(paper_least_squares(noise=0.3).sigma2, 12), paper_least_squares().sigma2
     (0.045, 0.0)
@@ -60,8 +63,8 @@ def paper_cosine(setting: Literal["strong_growth", "noise"], seed: int = 0) -> C
     equal chance, then their opposites; (rho, delta) = (1, 1.8).
 
     Args:
-        setting: which of the two.
-        seed: of the signs; ``"strong_growth"`` draws nothing.
+        setting: ``"strong_growth"`` or ``"noise"``.
+        seed: seed of the signs; ``"strong_growth"`` draws nothing.
 
     >>> problem = paper_cosine("noise")
     >>> problem.L, problem.rho, round(problem.delta, 12)

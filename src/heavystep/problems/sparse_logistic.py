@@ -1,7 +1,8 @@
-"""Logistic regression on sparse rows: what the engine's linear kernels run on."""
+"""Logistic regression on sparse rows, for the linear kernels of the simulation."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +27,7 @@ class SparseLogistic:
         rows: features a_i.
         y: (n,) labels, -1 or +1.
         l2: penalty, >= 0: one number, or (d,) one for each parameter.
-        weights: (n,) weights, >= 0 and not all 0; None: all equal.
+        weights: (n,) weights, >= 0 and not all 0; None: all are equal.
 
     Raises:
         ValueError: a label is neither -1 nor +1, a number is out of range, or lengths disagree.
@@ -42,6 +43,8 @@ class SparseLogistic:
     l2: Array
     weights: Array
     convex = True
+    version: ClassVar[int] = 1
+    """Raised when the same arguments would give other numbers; part of the key of stored runs."""
 
     def __init__(
         self,
@@ -60,7 +63,8 @@ class SparseLogistic:
         weight = finite_array("weights", np.ones(rows.n) if weights is None else weights, ndim=1)
         shaped("weights", weight, (rows.n,), f"{rows.n} rows")
         if weight.min() < 0.0 or weight.max() == 0.0:
-            raise ValueError(f"weights must be >= 0 and not all 0, got {weight.min()} at least")
+            got = f"got numbers from {weight.min()} to {weight.max()}"
+            raise ValueError(f"weights must be >= 0 and not all 0, {got}")
         weight = weight if weights is None else frozen(weight / weight.mean())
         self.__dict__.update(rows=rows, y=labels, l2=penalties, weights=weight)
 
@@ -76,7 +80,7 @@ class SparseLogistic:
 
     @property
     def theta0(self) -> Array:
-        """Zeros in the number format of the rows, where runs start."""
+        """Where runs start: zeros, in the number format of the rows."""
         return np.zeros(self.dim, dtype=self.rows.values.dtype)
 
     @cached_property
@@ -91,7 +95,7 @@ class SparseLogistic:
 
     @cached_property
     def f_star(self) -> Array:
-        """(n,) lower bounds of log(1 + e^-m): 0, and log 2 for empty rows, which no theta fits."""
+        """(n,) lower bounds of log(1 + e^-m): 0, and log 2 for an empty row, whose margin is 0."""
         return frozen(np.where(np.diff(self.rows.indptr) > 0, 0.0, np.log(2.0)))
 
     def margins(self, theta: Array) -> Array:

@@ -28,7 +28,10 @@ THEORY_METRICS = (
     "trials",
 )
 """What :class:`TheoryWatch` records at each point of the grid, after k steps."""
-GAP_AVERAGE, GAP_LAST, BEST, BEST_AFTER, GRAD_LAST, LOWEST, HIGHEST, TRIALS = range(8)
+GAP_AVERAGE, GAP_LAST, BEST, BEST_AFTER, GRAD_LAST, LOWEST, HIGHEST, TRIALS, SUM_OF_WEIGHTS = range(
+    9
+)
+LEAST, MOST, WEIGHT = range(3)
 TRAINING_METRICS = ("loss", "step", "capped", "limited", "trials")
 """What :class:`TrainingWatch` records: the full loss, and since the last record the mean step, the
 share of steps at the largest step and the share held below it by the smooth reset; the trials since
@@ -60,78 +63,89 @@ class TheoryWatch(NamedTuple):
     """Averages, running minima and step bounds of the paper's theorems."""
 
     average: Array
-    weight: Array
-    """(1,) sum of the weights in the average."""
     numbers: Array
-    """Metrics so far, in the order of :data:`THEORY_METRICS`."""
+    """Metrics so far, in the order of :data:`THEORY_METRICS`, then the sum of the weights."""
     point_error: float
     """Rounding of a point, for the step bounds."""
     L: float
-    least: Array
-    """gamma_min,k of Lemmas 2 and 5, for the steps of one call; NaN: no lemma speaks of them."""
-    most: Array
-    """gamma_max,k, likewise."""
-    weights: Array
-    """Of theta_{k+1} in the average; empty: uniform average of theta_0 .. theta_k."""
+    ahead: Array
+    """(steps, 3) for the steps of one call: gamma_min,k and gamma_max,k of Lemmas 2 and 5, NaN if
+    no lemma covers the rule, and the weight of theta_{k+1} in the average."""
+    weighted: bool
+    """Whether these weights count; else the average is uniform, of theta_0 .. theta_k."""
 
     @classmethod
     def of(cls, problem: FiniteSum, configuration: Configuration) -> "TheoryWatch":
         """Nothing measured yet."""
-        numbers = np.zeros(len(THEORY_METRICS))
+        numbers = np.zeros(len(THEORY_METRICS) + 1)
         numbers[[BEST, BEST_AFTER, LOWEST]] = math.inf
         if not configuration.rule.theory:
             numbers[[LOWEST, HIGHEST]] = math.nan
         size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
-        error, none = ROUNDINGS * EPS * float(size), np.empty(0)
-        average = np.zeros(problem.dim)
-        return cls(average, np.zeros(1), numbers, error, float(problem.L), none, none, none)
+        error, ahead = ROUNDINGS * EPS * float(size), np.empty((0, 3))
+        weighted = configuration.average == "weighted"
+        return cls(np.zeros(problem.dim), numbers, error, float(problem.L), ahead, weighted)
 
     def prepare(self, configuration: Configuration, first: int, count: int) -> Self:
         """Take in what the theory says of the next ``count`` steps."""
-        least, most = configuration.step_bounds(self.L, first, count)
-        weights = configuration.weights(self.L, first, count)
-        return self._replace(least=least, most=most, weights=weights)
+        ahead = np.ones((count, 3))
+        ahead[:, LEAST], ahead[:, MOST] = configuration.step_bounds(self.L, first, count)
+        if self.weighted:
+            ahead[:, WEIGHT] = configuration.weights(self.L, first, count)
+        return self._replace(ahead=ahead)
 
 
-@kernel
-def _include(average: Any, total: Any, point: Any, weight: Any) -> None:
-    """One more point in the running average, by its difference from it."""
-    total[0] += weight
-    share = weight / total[0]
-    for j in range(point.shape[0]):
-        average[j] += share * (point[j] - average[j])
-
-
+# These hand arrays to kernels at once and do nothing else: where a named tuple is used in branches,
+# numba counts the references to all its arrays at every step, which costs more than the step.
 def _theory_point(watch: Any, k: Any, theta: Any, full: Any) -> Any:
-    numbers = watch.numbers
-    if full < numbers[BEST]:
-        numbers[BEST] = full
-    if full < numbers[BEST_AFTER] and k > 0:
-        numbers[BEST_AFTER] = full
-    if watch.weights.shape[0] == 0:
-        _include(watch.average, watch.weight, theta, 1.0)
+    _note_point(watch.numbers, k, full)
+    _include(watch.average, watch.numbers, theta, 1.0, not watch.weighted)
     return 0
 
 
 def _theory_step(watch: Any, step: Any, search: Any, gamma: Any, seen: Any) -> Any:
+    _note_step(watch.numbers, watch.ahead, watch.point_error, watch.L, step, search, seen)
+    return 0
+
+
+def _theory_arrival(watch: Any, step: Any, theta: Any) -> Any:
+    _include(watch.average, watch.numbers, theta, watch.ahead[step, WEIGHT], watch.weighted)
+    return 0
+
+
+@kernel
+def _note_point(numbers: Any, k: Any, full: Any) -> None:
+    """Running minima."""
+    if full < numbers[BEST]:
+        numbers[BEST] = full
+    if full < numbers[BEST_AFTER] and k > 0:
+        numbers[BEST_AFTER] = full
+
+
+@kernel
+def _note_step(
+    numbers: Any, ahead: Any, point_error: Any, L: Any, step: Any, search: Any, seen: Any
+) -> None:
     """Smallest step in units of gamma_min and largest in units of gamma_max (Lemmas 2, 5)."""
-    numbers, least, most = watch.numbers, watch.least[step], watch.most[step]
+    least, most = ahead[step, LEAST], ahead[step, MOST]
     numbers[TRIALS] += search.trials
     if search.step > numbers[HIGHEST] * most:
         numbers[HIGHEST] = search.step / most
     if search.step < numbers[LOWEST] * least:
         error = ROUNDINGS * EPS * (abs(seen.loss) + abs(seen.lower_bound)) + TINY
-        error += watch.point_error * (math.sqrt(seen.grad_sqnorm) + watch.L * watch.point_error)
+        error += point_error * (math.sqrt(seen.grad_sqnorm) + L * point_error)
         blur = BLUR * min(seen.loss - seen.lower_bound, least * seen.grad_sqnorm)
         if seen.grad_sqnorm > 0.0 and error < blur:
             numbers[LOWEST] = search.step / least
-    return 0
 
 
-def _theory_arrival(watch: Any, step: Any, theta: Any) -> Any:
-    if watch.weights.shape[0] > 0:
-        _include(watch.average, watch.weight, theta, watch.weights[step])
-    return 0
+@kernel
+def _include(average: Any, numbers: Any, point: Any, weight: Any, wanted: Any) -> None:
+    """One more point in the running average, by its difference from it, if it is ``wanted``."""
+    numbers[SUM_OF_WEIGHTS] += weight if wanted else 0.0
+    share = weight / numbers[SUM_OF_WEIGHTS]
+    for j in range(point.shape[0] if wanted else 0):
+        average[j] += share * (point[j] - average[j])
 
 
 def _theory_record(watch: Any, out: Any, terms: Any, theta: Any) -> Any:

@@ -1,6 +1,5 @@
 """Which c and gamma_max each theorem admits."""
 
-from math import inf, sqrt
 from typing import NamedTuple
 
 from heavystep import validation
@@ -19,9 +18,11 @@ class Advice(NamedTuple):
     gamma_max: Interval
     """The admissible range; where it depends on c, for the c in ``at_c``."""
     best_c: float | None
-    """The c with the smallest constant where gamma_max is no restriction; None: no closed form."""
+    """The c with the smallest constant where gamma_max is no restriction.
+
+    None: there is no closed form."""
     at_c: float | None = None
-    """The c for which gamma_max was advised; None: it does not depend on c."""
+    """The c for which gamma_max was advised; None: the range does not depend on c."""
 
     def admits(self, *, c: float, gamma_max: float) -> bool:
         """Whether the theorem covers these values."""
@@ -53,7 +54,7 @@ def advice(
     (Polyak), (2 - 1/c)(1 - c) at c = 1 / sqrt(2) (Armijo).
 
     Raises:
-        ValueError: a number is out of range, or ``c`` is and the limit of gamma_max with it.
+        ValueError: a number is out of range, or Theorem 3 does not admit the ``c`` that was given.
 
     >>> for line in advice("polyak", L=2.0, beta=0.25, rho=2.0):
     ...     print(line.theorem, "| c", line.c, "| gamma_max", line.gamma_max)
@@ -63,35 +64,18 @@ def advice(
     Theorems 6-9 | c > 0 and finite | gamma_max > 0 and finite
     """
     probe = 0.5 if c is None else c
-    check("advice", rule, L=L, beta=beta, c=probe, gamma_max=1.0, omega=omega)
-    polyak = rule == "polyak"
-    high = inf if polyak else 1.0
+    known = check("advice", rule, L=L, beta=beta, c=probe, gamma_max=1.0, omega=omega)
+    high, any_cap = known.ranges["c"].high, validation.POSITIVE
     lines = [
-        Advice("Theorem 1", Interval(0.5, high, closed_low=True), validation.POSITIVE, 0.5),
-        Advice(
-            "Theorems 2 and 4",
-            Interval(0.5, high),
-            validation.POSITIVE,
-            1.0 if polyak else 1.0 / sqrt(2.0),
-        ),
+        Advice("Theorem 1", Interval(0.5, high, closed_low=True), any_cap, best_c=0.5),
+        Advice("Theorems 2 and 4", Interval(0.5, high), any_cap, best_c=known.best_c),
     ]
     if rho is not None:
         conditions.real("advice", validation.POSITIVE, rho=rho)
-        lines.append(_nonconvex(rule, L=L, beta=beta, omega=omega, rho=rho, c=c))
-    lines.append(Advice("Theorems 6-9", Interval(0.0, high), validation.POSITIVE, None))
+        condition = known.condition_on_c(rho)
+        at_c = condition.typical if c is None else c
+        limit = nonconvex_step_limit(rule, L=L, rho=rho, beta=beta, c=at_c, omega=omega)
+        caps = Interval(0.0, limit)
+        lines.append(Advice("Theorems 3 and 5", condition.admissible, caps, None, at_c))
+    lines.append(Advice("Theorems 6-9", Interval(0.0, high), any_cap, best_c=None))
     return tuple(lines)
-
-
-def _nonconvex(
-    rule: str, *, L: float, beta: float, omega: float | None, rho: float, c: float | None
-) -> Advice:
-    if rule == "polyak":
-        admissible = Interval(rho / 4.0, closed_low=True)
-        typical = rho / 4.0
-    else:
-        assert omega is not None
-        admissible = Interval(max(0.0, 1.0 - 1.0 / (omega * rho)), 1.0)
-        typical = (admissible.low + 1.0) / 2.0
-    at_c = typical if c is None else c
-    limit = nonconvex_step_limit(rule, L=L, rho=rho, beta=beta, c=at_c, omega=omega)
-    return Advice("Theorems 3 and 5", admissible, Interval(0.0, limit), None, at_c)

@@ -1,4 +1,4 @@
-"""How a violated condition is told: the result, the inequality, the numbers."""
+"""Errors for violated conditions: each names the result, the inequality and the numbers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +10,6 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.validation import Interval
-
-RULES = ("polyak", "armijo")
 
 
 def require(result: str, holds: bool, inequality: str, **numbers: float | None) -> None:
@@ -49,24 +47,11 @@ def real(result: str, interval: Interval, **named: Any) -> None:
 
 @contextmanager
 def told_by(result: str) -> Iterator[None]:
-    """Name ``result`` in a refusal by a result that it rests on."""
+    """Put ``result`` in front of an error from a result that it rests on."""
     try:
         yield
     except (ValueError, TypeError) as error:
         raise type(error)(f"{result}: {error}") from None
-
-
-def rule(result: str, name: str, *, c: Any, omega: Any) -> None:
-    """Refuse an unknown rule, or constants that the rule itself does not allow."""
-    if name not in RULES:
-        raise ValueError(f"rule must be one of 'polyak', 'armijo', got {name!r}")
-    if name == "polyak":
-        real(result, validation.POSITIVE, c=c)
-        return
-    real(result, validation.OPEN_UNIT, c=c)
-    if omega is None:
-        raise ValueError(f"{result} needs omega in (0, 1) for the Armijo rule, got omega = None")
-    real(result, validation.OPEN_UNIT, omega=omega)
 
 
 def steps(result: str, k: Any, least: int) -> Array:
@@ -86,7 +71,7 @@ def steps(result: str, k: Any, least: int) -> Array:
 
 
 def finite_arrays(result: str, *, nonnegative: bool = False, **arrays: Any) -> list[Array]:
-    """The arrays as float64, refused if an entry is not finite, or negative where it must not be.
+    """The arrays as float64. Entries must be finite, and at least 0 where ``nonnegative``.
 
     >>> finite_arrays("Lemma 1", nonnegative=True, gap=[1.0, -2.0])
     Traceback (most recent call last):
@@ -108,7 +93,7 @@ def finite_arrays(result: str, *, nonnegative: bool = False, **arrays: Any) -> l
 
 
 def finite(result: str, **constants: float) -> None:
-    """Refuse constants that left the range of float64: no bound is then NaN."""
+    """Refuse constants outside the range of float64, so that no bound is NaN."""
     for name, value in constants.items():
         if not isfinite(value):
             raise ValueError(
@@ -117,7 +102,7 @@ def finite(result: str, **constants: float) -> None:
 
 
 def at_most(result: str, counts: Array, most: float) -> None:
-    """Refuse numbers of steps that are summed over one by one, beyond what fits into memory."""
+    """Refuse more than ``most`` steps, for sums with one term in memory for each step."""
     if counts.max() > most:
         raise ValueError(
             f"{result} is summed step by step, up to k = {most:g}, got {counts.max():g}"
@@ -125,5 +110,5 @@ def at_most(result: str, counts: Array, most: float) -> None:
 
 
 def like(k: Any, values: Array) -> Any:
-    """``values`` as a float if ``k`` was a single number."""
+    """``values`` as a float if ``k`` is a single number, else as they are."""
     return float(values) if np.ndim(k) == 0 else values

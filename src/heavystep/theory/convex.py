@@ -6,7 +6,7 @@ from typing import Any
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.theory import conditions
-from heavystep.theory.arguments import documented
+from heavystep.theory.arguments import c_from, documented
 from heavystep.theory.discounted import discounted_sums
 from heavystep.theory.step_bounds import check, step_bounds
 
@@ -31,9 +31,7 @@ class Convex:
         return conditions.like(k, self.A / steps + self.M * self.sigma2 * (steps + 1.0) / steps)
 
 
-@documented(
-    c="> 1/2; below 1 for Armijo.",
-)
+@documented(c=c_from("> 1/2"))
 def convex(
     rule: str,
     *,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from heavystep.theory import conditions
-from heavystep.theory.arguments import documented
+from heavystep.theory.arguments import c_from, documented
 from heavystep.theory.convex import convex
 from heavystep.theory.summable import SummableSequence
 
@@ -18,9 +18,7 @@ class ConvexAlmostSure(SummableSequence):
     r"""On every run :math:`\sum_m \gamma_m (f(\theta_m;x_m) - f^\star(x_m))` is at most this."""
 
 
-@documented(
-    c="> 1/2; below 1 for Armijo.",
-)
+@documented(c=c_from("> 1/2"))
 def convex_almost_sure(
     rule: str,
     *,

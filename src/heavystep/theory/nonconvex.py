@@ -7,8 +7,8 @@ from typing import Any
 from heavystep import validation
 from heavystep.rules import momentum_factor
 from heavystep.theory import conditions
-from heavystep.theory.arguments import documented
-from heavystep.theory.step_bounds import check, step_bounds, unit_step
+from heavystep.theory.arguments import C_NONCONVEX, documented
+from heavystep.theory.step_bounds import check, step_bounds
 
 THEOREM = "Theorem 3"
 
@@ -35,9 +35,7 @@ class NonConvex:
         return conditions.like(k, self.gap0 / self.scale / steps + noise * (steps + 1.0) / steps)
 
 
-@documented(
-    c=">= rho / 4 for Polyak; in (0, 1) and > 1 - 1 / (omega rho) for Armijo.",
-)
+@documented(c=C_NONCONVEX)
 def nonconvex_step_limit(
     rule: str, *, L: float, rho: float, beta: float, c: float, omega: float | None = None
 ) -> float:
@@ -55,19 +53,12 @@ def nonconvex_step_limit(
 
     Reference: Zhang, Shi and Gu, Theorem 3 (label nonconvex_general), Section 3.
     """
-    check(THEOREM, rule, L=L, beta=beta, c=c, gamma_max=1.0, omega=omega)
+    known = check(THEOREM, rule, L=L, beta=beta, c=c, gamma_max=1.0, omega=omega)
     conditions.real(THEOREM, validation.POSITIVE, rho=rho)
-    if rule == "polyak":
-        conditions.require(THEOREM, c >= rho / 4.0, "c >= rho / 4", c=c, rho=rho)
-    else:
-        assert omega is not None
-        conditions.require(
-            THEOREM,
-            c > 1.0 - 1.0 / (omega * rho),
-            "c > 1 - 1 / (omega rho)",
-            **{"c": c, "omega": omega, "rho": rho, "1 - 1 / (omega rho)": 1 - 1 / (omega * rho)},
-        )
-    kappa = 2.0 * unit_step(rule, c=c, omega=omega)
+    condition = known.condition_on_c(rho)
+    holds = float(c) in condition.admissible
+    conditions.require(THEOREM, holds, known.inequality, **condition.numbers)
+    kappa = 2.0 * known.unit_step()
     # (1 - rho) + sqrt((1 - rho)^2 + t), written without cancellation where rho > 1.
     t = 2.0 * rho * (1.0 + rho) * kappa
     root = hypot(1.0 - rho, sqrt(t))
@@ -81,7 +72,7 @@ def nonconvex_step_limit(
 
 
 @documented(
-    c=">= rho / 4 for Polyak; in (0, 1) and > 1 - 1 / (omega rho) for Armijo.",
+    c=C_NONCONVEX,
     gamma_max="cap of the step, below :func:`nonconvex_step_limit`.",
 )
 def nonconvex(

@@ -1,7 +1,7 @@
 """Theorem 5: almost sure convergence for non-convex objectives under strong growth."""
 
 from heavystep.theory import conditions
-from heavystep.theory.arguments import documented
+from heavystep.theory.arguments import C_NONCONVEX, documented
 from heavystep.theory.nonconvex import nonconvex
 from heavystep.theory.summable import SummableSequence
 
@@ -10,7 +10,7 @@ THEOREM = "Theorem 5"
 
 @documented(
     rho="strong growth factor, > 0.",
-    c=">= rho / 4 for Polyak; in (0, 1) and > 1 - 1 / (omega rho) for Armijo.",
+    c=C_NONCONVEX,
     gamma_max="cap of the step, below :func:`nonconvex_step_limit`.",
 )
 def nonconvex_almost_sure(

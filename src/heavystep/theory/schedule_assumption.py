@@ -3,14 +3,15 @@
 from heavystep import validation
 from heavystep.schedules import Schedules, check_diminishing
 from heavystep.theory import conditions
+from heavystep.theory.rules import checked
 
 
 def check(
     result: str, rule: str, *, L: float, schedules: Schedules, c: float, omega: float | None
 ) -> None:
-    """The conditions that every result on diminishing steps shares, told in its name."""
+    """Refuse what no result on diminishing steps admits; errors name ``result``."""
     conditions.real(result, validation.POSITIVE, L=L)
-    conditions.rule(result, rule, c=c, omega=omega)
+    checked(result, rule, c=c, omega=omega)
     check_schedules(result, schedules)
 
 
@@ -31,5 +32,5 @@ def check_schedules(result: str, schedules: Schedules) -> None:
     try:
         check_diminishing(eta, beta, gamma_max)
     except ValueError as error:
-        told = str(error).replace("max_step_power", "gamma_max_power")
-        raise ValueError(f"{result}: {told}") from None
+        reason = str(error).replace("max_step_power", "gamma_max_power")
+        raise ValueError(f"{result}: {reason}") from None

@@ -3,7 +3,8 @@ r"""Lemma 2: bounds on the step sizes, and the one formula behind Lemmas 2 and 5
 .. math:: \min\{\kappa\,u / L,\ \gamma_{\max}\} \le \gamma_k / \eta_k \le \gamma_{\max},
           \qquad u = \tfrac{1}{2c}\ \text{(Polyak)},\quad u = 2\omega(1-c)\ \text{(Armijo)}
 
-with :math:`\kappa = s_\beta/2` in Lemma 2 and :math:`\kappa = 1` in Lemma 5.
+with :math:`\kappa = s_\beta/2` in Lemma 2 and :math:`\kappa = 1` in Lemma 5. The u of each rule is
+in :mod:`heavystep.theory.rules`.
 """
 
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from heavystep import validation
 from heavystep.rules import kappa
 from heavystep.theory import conditions
 from heavystep.theory.arguments import documented
+from heavystep.theory.rules import CoveredRule, checked, covered
 
 
 class StepBounds(NamedTuple):
@@ -23,30 +25,18 @@ class StepBounds(NamedTuple):
     gamma_max: Any
 
 
-def unit_step(rule: str, *, c: float, omega: float | None = None) -> float:
-    """The u above: smallest uncapped step of the rule where kappa = L = 1.
-
-    Polyak: a smooth loss has f - f* >= ||g||^2 / (2 L). Armijo: every trial t <= 2 (1 - c) / L
-    is accepted, and the search may overshoot that by one factor omega.
-
-    >>> unit_step("polyak", c=0.5), unit_step("armijo", c=0.75, omega=0.5)
-    (1.0, 0.25)
-    """
-    if rule == "polyak":
-        return 1.0 / (2.0 * c)
-    assert omega is not None
-    return 2.0 * omega * (1.0 - c)
-
-
 def smallest_step(
     rule: str, *, L: float, c: float, omega: float | None, kappa: Any, cap: Any
 ) -> Any:
-    """Smallest step before the multiplier, for any scaling; ``cap`` may be an array.
+    """Smallest step before the multiplier, for any scaling; ``kappa`` and ``cap`` may be arrays.
 
-    It does not hold under smooth reset, whose cap depends on the step before, nor where the
-    gradient vanishes, which takes no step.
+    It is no bound under smooth reset, whose cap depends on the step before, nor where the
+    gradient vanishes and no step is taken.
+
+    >>> float(smallest_step("armijo", L=2.0, c=0.75, omega=0.5, kappa=1.0, cap=3.0))
+    0.125
     """
-    return np.minimum(kappa * unit_step(rule, c=c, omega=omega) / L, cap)
+    return np.minimum(kappa * covered(rule, c=c, omega=omega).unit_step() / L, cap)
 
 
 @documented()
@@ -91,8 +81,11 @@ def check(
     c: float,
     gamma_max: float,
     omega: float | None,
-) -> None:
-    """The ranges that every result on constant parameters shares, told in its name."""
+) -> CoveredRule:
+    """The rule, if all arguments are in the ranges that results on constant parameters share.
+
+    ``result`` is the one for which they are checked; errors name it.
+    """
     conditions.real(result, validation.POSITIVE, L=L, gamma_max=gamma_max)
     conditions.real(result, validation.UNIT, beta=beta)
-    conditions.rule(result, rule, c=c, omega=omega)
+    return checked(result, rule, c=c, omega=omega)

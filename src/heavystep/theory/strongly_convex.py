@@ -8,7 +8,7 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.theory import conditions
-from heavystep.theory.arguments import documented
+from heavystep.theory.arguments import c_from, documented
 from heavystep.theory.step_bounds import check, step_bounds
 
 THEOREM = "Theorem 1"
@@ -40,7 +40,7 @@ class StronglyConvex:
 
 
 @documented(
-    c=">= 1/2; below 1 for Armijo.",
+    c=c_from(">= 1/2"),
     dist0_sq="||theta_0 - theta*||^2; without it there is no B.",
     dist1_sq="E ||theta_1 - theta*||^2 if known; sharpens B.",
 )

@@ -19,8 +19,6 @@ from heavystep.optim.recording.path import RecordedPath, flat
 from heavystep.records import Record
 
 _BLOCK = 1024
-UNCAPPED = float(np.finfo(np.float64).max)
-"""gamma_max of a rule that has none."""
 _CONSTANTS = ("c", "decrease_factor", "scaling")
 _PER_STEP = ("beta", "gamma_max", "eta")
 _PER_RUN = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted")
@@ -162,7 +160,7 @@ class Recorder:
             "f_star": _bound_used(options, kwargs.get("lower_bound"), info.loss),
             "accepted": info.accepted,
             "beta": options["momentum"],
-            "gamma_max": options.get("max_step", UNCAPPED),
+            "gamma_max": options.get("max_step", np.nan),
             "eta": options["lr"],
         }
         row = {name: _kept(value) for name, value in row.items()}

@@ -7,6 +7,7 @@ from heavystep.theory.convex_almost_sure import convex_almost_sure
 from heavystep.theory.nonconvex import nonconvex
 from heavystep.theory.nonconvex_almost_sure import nonconvex_almost_sure
 from heavystep.theory.registry.result import Reduction, Result, call
+from heavystep.theory.rules import RULES
 from heavystep.theory.step_bounds import step_bounds
 from heavystep.theory.strongly_convex import strongly_convex
 
@@ -131,7 +132,7 @@ THEOREMS = (
         assumptions=(
             SMOOTH,
             "E ||grad f||^2 <= rho ||grad F||^2 + delta",
-            "c >= rho/4 (Polyak), c > 1 - 1/(omega rho) (Armijo)",
+            ", ".join(f"{rule.inequality} ({rule.title})" for rule in RULES.values()),
             "gamma_max < nonconvex_step_limit(...)",
         ),
         function=nonconvex,
@@ -214,7 +215,7 @@ THEOREMS = (
             ),
         ),
         readings=(
-            "As in Theorem 4, `bound(k, p)` holds for all k at once but with probability p.",
+            "As in Theorem 4, `bound(k, p)` holds for all k at once, except with probability p.",
         ),
     ),
 )

@@ -1,0 +1,100 @@
+"""Write ``docs/methods.md`` from the registry of methods.
+
+python docs/make_methods.py, or ``make methods``
+"""
+
+import inspect
+from pathlib import Path
+
+from heavystep.methods import METHODS, Method
+from heavystep.optim import optimizer_class
+from heavystep.rules import REQUIRED, Option, Whole
+from heavystep.validation import SYMBOLS, Interval
+
+DOCS = Path(__file__).parent
+HEAD = """# The methods
+
+This page is generated from the registry (`heavystep.methods`); `heavystep methods NAME` prints the
+same on the terminal. A method is a rule, which chooses the step size, and a momentum form, which
+says how the step moves the parameters. Every method is a torch optimizer of its name, and runs in
+`heavystep.simulate` and `heavystep.sweep`.
+"""
+
+
+def main():
+    """Write the page."""
+    (DOCS / "methods.md").write_text(render())
+
+
+def render() -> str:
+    """The page."""
+    return "\n".join([HEAD, *overview(), *(section(method) for method in METHODS.values())])
+
+
+def overview() -> list[str]:
+    """One row a method."""
+    rows = [
+        "| method | paper | what it is | momentum form | needs | theory |",
+        "|---|" * 1 + "---|" * 5,
+    ]
+    for method in METHODS.values():
+        theory = "Theorems 1-9" if method.rule.theory else "none"
+        rows.append(
+            f"| [`{method.name}`](#{method.name.lower()}) | {method.title} | {method.summary} | "
+            f"{method.form.name} | {method.needs} | {theory} |"
+        )
+    return [*rows, ""]
+
+
+def section(method: Method) -> str:
+    """Formulas, options and sources of one method."""
+    lines = [
+        f"## {method.name}",
+        "",
+        method.summary,
+        "",
+        f"$${method.rule.formula}$$",
+        "",
+        f"$${method.form.formula}$$",
+        "",
+        "| option | symbol | default | range | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [row(option) for option in method.options]
+    signature = ", ".join(inspect.signature(optimizer_class(method.name)).parameters)
+    memory = ", ".join(f"`{name}`" for name in method.rule.memory) or "nothing"
+    fixed = ", ".join(f"`{name}` = {value!r}" for name, value in method.fixed.items()) or "nothing"
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Carried from step to step: {memory}. Fixed: {fixed}.",
+            "",
+            f"`heavystep.optim.{method.name}({signature})`",
+            "",
+            f"Reference: {method.reference}.",
+            "",
+        ]
+    )
+
+
+def row(option: Option) -> str:
+    """One option of a method."""
+    default = "" if option.default is REQUIRED else f"`{option.default!r}`"
+    symbol = option.symbol or SYMBOLS.get(option.name, "")
+    return f"| `{option.name}` | {symbol} | {default} | {allowed(option)} | {option.text} |"
+
+
+def allowed(option: Option) -> str:
+    """The range of an option."""
+    if isinstance(option.allowed, Whole):
+        text = f">= {option.allowed.least}"
+    elif isinstance(option.allowed, Interval):
+        text = str(option.allowed)
+    else:
+        text = ", ".join(f"`{word!r}`" for word in option.allowed)
+    return f"{text}, or None" if option.optional else text
+
+
+if __name__ == "__main__":
+    main()

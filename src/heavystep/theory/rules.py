@@ -1,0 +1,185 @@
+r"""The rules that the theorems cover: one class a rule, with everything in which they differ.
+
+The proofs use two properties of a rule and nothing else about it:
+
+.. math:: \gamma_k\|g_k\|^2 \le \frac{\eta_k\kappa}{c}\big(f_k - f^\star(x_k)\big), \qquad
+          \gamma_k \ge \eta_k\min\Big\{\frac{\kappa\,u}{L},\ \gamma_{\max,k}\Big\}
+
+The first is Lemma 1 (Lemma 6), the second Lemma 2 (Lemma 5). A rule with both properties is
+covered as soon as it has a class here and a place in :data:`RULES`: theorems, advice, records and
+certificates ask that class.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, ClassVar, NamedTuple
+
+from heavystep import validation
+from heavystep.theory import conditions
+from heavystep.validation import Interval
+
+
+class ConditionOnC(NamedTuple):
+    """What Theorem 3 asks of c, for one rho."""
+
+    admissible: Interval
+    typical: float
+    """An admissible c, for which advice is given where the user names none."""
+    numbers: Mapping[str, float]
+    """The numbers that an error shows."""
+
+
+class SmallestStep(NamedTuple):
+    """What is known at a step whose size is to be compared with the smallest one."""
+
+    loss: Any
+    f_star: Any
+    grad_sqnorm: Any
+    gamma: Any
+    """The smallest step, eta_k gamma_min,k."""
+    scale: Any
+    """eta_k kappa, by which a step differs from the trial step of a line search."""
+
+
+class CoveredRule(ABC):
+    """A rule that the theorems cover, with its constants as fields."""
+
+    name: ClassVar[str]
+    """The value of the argument ``rule``."""
+    title: ClassVar[str]
+    """How messages and docstrings call it."""
+    ranges: ClassVar[Mapping[str, Interval]]
+    """The range of each constant; the first is c."""
+    inequality: ClassVar[str]
+    """The condition of Theorem 3 on c, in words; :meth:`condition_on_c` has its numbers."""
+    best_c: ClassVar[float]
+    """The c with the smallest A in Theorem 2 where gamma_max is no restriction."""
+    uses_lower_bound: ClassVar[bool]
+    """Whether the step depends on the lower bound of the sampled loss."""
+
+    @abstractmethod
+    def unit_step(self) -> float:
+        """The u above: the smallest uncapped step where kappa = L = 1."""
+
+    @abstractmethod
+    def condition_on_c(self, rho: float) -> ConditionOnC:
+        r"""Theorem 3's condition on c, which is :math:`2u \le 4/\rho`."""
+
+    @abstractmethod
+    def decisive_loss(self, at: SmallestStep) -> Any:
+        """The difference of losses from which the rule gets its smallest step.
+
+        Where rounding of the losses is as large, the step says nothing about Lemma 2.
+        """
+
+
+@dataclass(frozen=True)
+class Polyak(CoveredRule):
+    """The Polyak step size.
+
+    >>> Polyak(c=0.5).unit_step()
+    1.0
+    """
+
+    c: float
+    name = "polyak"
+    title = "Polyak"
+    ranges: ClassVar = {"c": validation.POSITIVE}
+    inequality = "c >= rho / 4"
+    best_c = 1.0  # (2 - 1/c) / c is largest
+    uses_lower_bound = True
+
+    def unit_step(self) -> float:
+        """1 / (2c): a smooth loss has f - f* >= ||g||^2 / (2L)."""
+        return 1.0 / (2.0 * self.c)
+
+    def condition_on_c(self, rho: float) -> ConditionOnC:
+        """The smallest c is admissible, and typical."""
+        least = rho / 4.0
+        admissible = Interval(least, closed_low=True)
+        return ConditionOnC(admissible, least, {"c": self.c, "rho": rho})
+
+    def decisive_loss(self, at: SmallestStep) -> Any:
+        """The height above f*, which the rule divides."""
+        return at.loss - at.f_star
+
+
+@dataclass(frozen=True)
+class Armijo(CoveredRule):
+    """The modified Armijo line search.
+
+    >>> Armijo(c=0.75, omega=0.5).unit_step()
+    0.25
+    """
+
+    c: float
+    omega: float
+    name = "armijo"
+    title = "Armijo"
+    ranges: ClassVar = {"c": validation.OPEN_UNIT, "omega": validation.OPEN_UNIT}
+    inequality = "c > 1 - 1 / (omega rho)"
+    best_c = 1.0 / sqrt(2.0)  # (2 - 1/c)(1 - c) is largest
+    uses_lower_bound = False  # it only skips trials that must fail
+
+    def unit_step(self) -> float:
+        """2 omega (1 - c): every trial t <= 2 (1 - c) / L is accepted.
+
+        The search may overshoot that by one factor omega.
+        """
+        return 2.0 * self.omega * (1.0 - self.c)
+
+    def condition_on_c(self, rho: float) -> ConditionOnC:
+        """The middle of the admissible range is typical: there is no smallest c."""
+        below = 1.0 - 1.0 / (self.omega * rho)
+        admissible = Interval(max(0.0, below), 1.0)
+        numbers = {"c": self.c, "omega": self.omega, "rho": rho, "1 - 1 / (omega rho)": below}
+        return ConditionOnC(admissible, (admissible.low + 1.0) / 2.0, numbers)
+
+    def decisive_loss(self, at: SmallestStep) -> Any:
+        """How far the losses at the smallest trial t are from what decides about t.
+
+        That is about c t ||g||^2 or (1 - c) t ||g||^2, whichever is less.
+        """
+        trial = at.gamma / at.scale
+        return min(self.c, 1.0 - self.c) * trial * at.grad_sqnorm
+
+
+RULES: dict[str, type[CoveredRule]] = {rule.name: rule for rule in (Polyak, Armijo)}
+"""The covered rules by name."""
+
+
+def covered(name: str, **constants: Any) -> CoveredRule:
+    """The rule of that name with those of the constants that it has.
+
+    Raises:
+        ValueError: no theorem covers a rule of that name; lists those that are covered.
+
+    >>> covered("polyak", c=0.5, omega=None)
+    Polyak(c=0.5)
+    """
+    validation.choice("rule", name, RULES)
+    rule = RULES[name]
+    return rule(**{constant: constants[constant] for constant in rule.ranges})
+
+
+def checked(result: str, name: str, **constants: Any) -> CoveredRule:
+    """The rule with its constants, for ``result``, by which errors begin.
+
+    Raises:
+        TypeError: a constant is not a real number.
+        ValueError: the rule is not covered, or a constant is missing or out of range.
+
+    >>> checked("Theorem 2", "armijo", c=0.75, omega=None)
+    Traceback (most recent call last):
+    ValueError: Theorem 2 needs omega in (0, 1) for the Armijo rule, got omega = None
+    """
+    rule = covered(name, **constants)
+    for constant, interval in rule.ranges.items():
+        value = constants[constant]
+        if value is None:
+            needed = f"{constant} {interval} for the {rule.title} rule"
+            raise ValueError(f"{result} needs {needed}, got {constant} = None")
+        conditions.real(result, interval, **{constant: value})
+    return rule

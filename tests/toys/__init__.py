@@ -1,0 +1,1 @@
+"""A rule, a line search and a momentum form that nobody needs: what adding one takes."""

@@ -1,0 +1,236 @@
+"""One file a rule, a line search or a momentum form is enough: everything else finds it."""
+
+import inspect
+import pickle
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import heavystep
+from heavystep.cli.app import app
+from heavystep.methods import METHODS
+from heavystep.optim import CapturedStep, optimizer_class, searches
+from heavystep.problems import LeastSquares
+from heavystep.simulation.batch import record_runs
+from heavystep.simulation.configuration import configure
+from heavystep.simulation.run import Run
+from tests.helpers.launch import found_by
+from tests.helpers.places import ROOT
+from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
+from tests.toys import literal, worker
+from tests.toys.cases import TOYS, registered
+
+STEPS, LR, BETA, CLOSE = 120, 0.8, 0.6, {"rtol": 1e-12, "atol": 1e-12}
+every_toy = pytest.mark.parametrize("name", TOYS)
+
+
+@pytest.fixture(autouse=True)
+def toys():
+    with registered():
+        yield
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(5)
+    A = rng.normal(size=(30, 4)) * [0.5, 1.0, 1.5, 0.7]
+    return LeastSquares(A, A @ [1.0, -2.0, 0.5, 3.0] + 0.2 * rng.normal(size=30))
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return np.random.default_rng(6).integers(0, 30, size=STEPS)
+
+
+def expected(toy, problem, samples):
+    def value(theta, i):
+        return 0.5 * (problem.A[i] @ theta - problem.b[i]) ** 2
+
+    def gradient(theta, i):
+        return (problem.A[i] @ theta - problem.b[i]) * problem.A[i]
+
+    return literal.run(value, gradient, problem.theta0, samples, toy.choose(), toy.form, LR, BETA)
+
+
+def optimizer(toy, params, **options):
+    cls = optimizer_class(toy.method.name)
+    return cls(params, lr=LR, momentum=BETA, **{**toy.options, **options})
+
+
+def torch_run(opt, theta, problem, samples):
+    """Iterates and steps."""
+    iterates, steps = [theta.detach().numpy().copy()], []
+    for i in samples:
+        a, b = torch.tensor(problem.A[i]), float(problem.b[i])
+        opt.step(lambda a=a, b=b: 0.5 * (a @ theta - b) ** 2)
+        iterates.append(theta.detach().numpy().copy())
+        steps.append(float(opt.info.step))
+    return np.array(iterates), np.array(steps)
+
+
+def start(problem):
+    return torch.tensor(problem.theta0, requires_grad=True)
+
+
+@every_toy
+def test_the_file_is_small(name):
+    toy = TOYS[name]
+    for part in (toy.method.rule.start, toy.method.form.move):
+        path = Path(inspect.getfile(part))
+        if path.parent == Path(__file__).parent:
+            assert len(path.read_text().splitlines()) <= 40
+
+
+@every_toy
+@pytest.mark.parametrize("foreach", [None, False])
+def test_torch(name, foreach, problem, samples):
+    toy, theta = TOYS[name], start(problem)
+    iterates, steps = torch_run(optimizer(toy, [theta], foreach=foreach), theta, problem, samples)
+    wanted, wanted_steps = expected(toy, problem, samples)
+    np.testing.assert_allclose(steps, wanted_steps, rtol=1e-10)
+    np.testing.assert_allclose(iterates, wanted, **CLOSE)
+    assert len(set(steps.round(12))) >= 3
+
+
+@every_toy
+def test_numba(name, problem, samples):
+    toy = TOYS[name]
+    method = configure(toy.method.name, lr=LR, momentum=BETA, **toy.options)
+    run = Run(problem, method, seed=0, grid=np.array([STEPS]))
+    wanted, _ = expected(toy, problem, samples)
+    for first, last in ((0, 50), (50, STEPS)):  # memory is carried from call to call
+        assert run.advance(last - first, samples[first:last, None]) == last - first
+        np.testing.assert_allclose(run.state.theta, wanted[last], **CLOSE)
+    result = heavystep.simulate(problem, method, seeds=[0], iterations=STEPS,
+                                indices=samples[None, :, None])  # fmt: skip
+    gap = problem.objective(wanted[-1]) - problem.objective(problem.theta_star)
+    np.testing.assert_allclose(result.metrics["gap_last"][0, -1], gap, rtol=1e-8)
+
+
+@every_toy
+def test_numpy(name, problem, samples):
+    toy = TOYS[name]
+    method = configure(toy.method.name, lr=LR, momentum=BETA, **toy.options)
+    record = record_runs(problem, method, [samples, samples[::-1]])
+    for run, each in enumerate((samples, samples[::-1])):
+        wanted, wanted_steps = expected(toy, problem, each)
+        np.testing.assert_allclose(record.iterates[run], wanted, **CLOSE)
+        np.testing.assert_allclose(record.gamma[run], wanted_steps, rtol=1e-10)
+    with pytest.raises(ValueError, match=f"{toy.method.name}"):
+        heavystep.certify(record, problem)
+
+
+@every_toy
+def test_resume_and_pickle(name, problem, samples):
+    toy, half = TOYS[name], STEPS // 2
+    theta = start(problem)
+    opt = optimizer(toy, [theta])
+    torch_run(opt, theta, problem, samples[:half])
+    state, point = opt.state_dict(), theta.detach().clone()
+    assert set(toy.method.rule.memory) <= set(state["param_groups"][0])
+    assert set(state["state"][0]) == {toy.method.form.buffer}
+    copied = pickle.loads(pickle.dumps(state))
+    whole, _ = torch_run(opt, theta, problem, samples[half:])
+
+    again = point.clone().requires_grad_(True)
+    other = optimizer(toy, [again])
+    other.load_state_dict(copied)
+    resumed, _ = torch_run(other, again, problem, samples[half:])
+    np.testing.assert_array_equal(resumed, whole)
+    assert type(pickle.loads(pickle.dumps(other))) is type(other)
+
+
+@every_toy
+def test_a_bad_batch_changes_nothing(name, problem, samples):
+    toy, theta = TOYS[name], start(problem)
+    opt = optimizer(toy, [theta])
+    torch_run(opt, theta, problem, samples[:9])
+    before = pickle.dumps((theta, opt.state_dict()))
+    opt.step(lambda: (theta * torch.nan).sum())
+    assert not opt.info.accepted
+    assert pickle.dumps((theta, opt.state_dict())) == before
+
+
+@every_toy
+@pytest.mark.parametrize("device", DEVICES)
+def test_captured(name, device):
+    toy, batches = TOYS[name], make_batches(10, dtype=torch.float64)
+    batches = [tuple(part.to(device) for part in batch) for batch in batches]
+    results = []
+    for captured in (False, True):
+        net = make_net(dtype=torch.float64).to(device)
+        opt = optimizer(toy, net.parameters())
+        place = tuple(part.clone() for part in batches[0])
+        step = CapturedStep(opt, lambda net=net, place=place: loss_of(net, place))
+        for batch in batches:
+            for part, values in zip(place, batch, strict=True):
+                part.copy_(values)
+            if captured:
+                step()
+            else:
+                opt.step(lambda net=net, place=place: loss_of(net, place))
+        results.append(flat(net).cpu())
+    torch.testing.assert_close(*results, **CLOSE)
+
+
+def test_two_ranks(tmp_path):
+    found = found_by(2, worker.__file__, tmp_path)
+    alone = worker.trained(0, 1)
+    for name in TOYS:
+        first, second = (each[name] for each in found)
+        assert torch.equal(first["parameters"], second["parameters"])
+        torch.testing.assert_close(
+            first["parameters"], alone[name]["parameters"], rtol=0.0, atol=1e-12
+        )
+
+
+@every_toy
+def test_arguments(name):
+    toy, params = TOYS[name], [torch.zeros(2, requires_grad=True)]
+    cls = optimizer_class(toy.method.name)
+    parameters = inspect.signature(cls).parameters
+    documented = inspect.getdoc(cls)
+    for option in toy.method.options:
+        assert parameters[option.name].default == option.default
+        assert f"    {option.name}: " in documented
+    assert toy.method.rule.formula in documented
+    assert toy.method.form.formula in documented
+    with pytest.raises(ValueError, match=r"c must be .*, got -1.0"):
+        cls(params, c=-1.0)
+    with pytest.raises(TypeError, match="growt"):
+        cls(params, growt=1.0)
+    opt = optimizer(toy, params)
+    assert searches(opt) == toy.method.rule.searches
+    opt.param_groups[0]["c"] = -2.0
+    with pytest.raises(ValueError, match=r"c must be .*, got -2.0"):
+        opt.step(lambda: (params[0] ** 2).sum())
+    with pytest.raises(ValueError, match=r"c must be the same in all parameter groups"):
+        cls([{"params": params}, {"params": [torch.zeros(1, requires_grad=True)], "c": 0.123}])
+    with pytest.raises(ValueError, match=r"c must be .*, got -1.0"):
+        configure(toy.method.name, c=-1.0)
+
+
+@every_toy
+def test_the_command_line_and_the_page(name):
+    toy = TOYS[name]
+    listed = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "200"})
+    assert toy.method.name in listed.output
+    assert toy.method.form.name in listed.output
+    one = CliRunner().invoke(app, ["methods", toy.method.name], env={"COLUMNS": "200"})
+    page = runpy.run_path(str(ROOT / "docs" / "make_methods.py"))["render"]()
+    section = page.partition(f"## {toy.method.name}\n")[2].partition("\n## ")[0]
+    assert toy.method.rule.formula in section
+    assert toy.method.form.formula in section
+    words = " ".join(one.output.replace("│", " ").split())
+    for option in toy.method.options:
+        assert f"{option.name} {option.default!r}" in words
+        assert f"| `{option.name}` |" in section
+
+
+def test_a_name_is_taken_once():
+    with pytest.raises(ValueError, match="there is a method 'SPS' already"):
+        heavystep.methods.register(METHODS["SPS"])
