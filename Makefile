@@ -3,7 +3,7 @@
 #                  commands, and five times as many examples of every property
 # make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), two minutes
 # make demo        train one network with every method
-# make bench       step cost against torch.optim.SGD, the engine's against numpy, scipy and torch,
+# make bench       step cost against torch.optim.SGD, simulations against numpy, scipy and torch,
 #                  logistic regression against scikit-learn's solvers, training against SGD, on
 #                  one process and on two
 # make scaling     measure steps on 1, 2 and 4 processes and write docs/scaling.md
@@ -54,7 +54,7 @@ demo: $(SETUP)
 
 bench: $(SETUP)
 	$(BIN)/python benchmarks/step_cost.py
-	$(BIN)/heavystep bench engine
+	$(BIN)/heavystep bench simulation
 	$(BIN)/heavystep bench linear
 	$(BIN)/heavystep bench train
 	$(BIN)/heavystep bench distributed
