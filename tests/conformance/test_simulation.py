@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -134,6 +135,12 @@ def test_iterates_agree_to_twelve_digits(name, rule, setting):
     np.testing.assert_allclose(one.state.theta, iterates[-1], rtol=1e-12, atol=1e-13)
 
 
+IN_TORCH = {
+    "polyak": partial(heavystep.SHBPolyak, c=0.6),
+    "armijo": partial(heavystep.SHBArmijo, c=0.4, decrease_factor=0.7),
+}
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_torch_optimizers_take_the_same_steps(rule):
     problem = PROBLEMS["least squares"]
@@ -141,11 +148,7 @@ def test_torch_optimizers_take_the_same_steps(rule):
     theta = torch.tensor(problem.theta0, requires_grad=True)
     rows, targets = torch.tensor(problem.A), torch.tensor(problem.b)
     options = {"momentum": 0.6, "max_step": 0.7, "scaling": "theory", "lower_bound": 0.0}
-    opt = (
-        heavystep.SHBPolyak([theta], c=0.6, **options)
-        if rule == "polyak"
-        else heavystep.SHBArmijo([theta], c=0.4, decrease_factor=0.7, **options)
-    )
+    opt = IN_TORCH[rule]([theta], **options)
     for i in indices:
         opt.step(lambda: 0.5 * (rows[i] @ theta - targets[i]) ** 2)
     method = Method(rule, **RULES[rule], **SETTINGS["theory"])

@@ -334,9 +334,8 @@ def test_advice_admits_what_the_theorems_accept(p):
         lines[2].admits(c=0.5 * p["c"], gamma_max=1.0)
 
 
-@pytest.mark.parametrize("rule", ["polyak", "armijo"])
-def test_best_c_is_best(rule):
-    omega = None if rule == "polyak" else 0.5
+@pytest.mark.parametrize(("rule", "omega"), [("polyak", None), ("armijo", 0.5)])
+def test_best_c_is_best(rule, omega):
     strong, plain, _ = advice(rule, L=3.0, beta=0.5, omega=omega)
     grid = np.linspace(0.501, 0.999 if omega else 3.0, 500)
     A = [
