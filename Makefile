@@ -1,8 +1,9 @@
 # make test        set up .venv, then lint, type-check and test, JOBS (2) files at a time
-# make test-slow   the tests that take long (torch.compile, four processes)
+# make test-all    the same and what takes long: torch.compile, clusters, four processes, killed
+#                  commands, and five times as many examples of every property
 # make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), two minutes
 # make demo        train one network with every method
-# make bench       step cost against torch.optim.SGD, the engine's against numpy, scipy and torch,
+# make bench       step cost against torch.optim.SGD, simulations against numpy, scipy and torch,
 #                  logistic regression against scikit-learn's solvers, training against SGD, on
 #                  one process and on two
 # make scaling     measure steps on 1, 2 and 4 processes and write docs/scaling.md
@@ -16,7 +17,7 @@ JOBS ?= 2
 # Processes with a thread a core each would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
 
-.PHONY: setup test test-slow reproduce demo bench scaling theory mutants clean
+.PHONY: setup lint types test-fast test test-slow test-all reproduce demo bench scaling theory mutants clean
 
 setup: $(SETUP)
 
@@ -26,14 +27,24 @@ $(SETUP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-test: $(SETUP)
+lint: $(SETUP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(SETUP)
 	$(BIN)/mypy
-	$(ONE_THREAD) $(BIN)/pytest -m 'not slow' -n $(JOBS) --dist loadfile
+
+test-fast: $(SETUP)
+	$(ONE_THREAD) HEAVYSTEP_EXAMPLES=0.2 $(BIN)/pytest -m 'not slow' -n $(JOBS) --dist loadfile
+
+# Types are checked while tests wait for processes that they start.
+test: lint
+	+$(MAKE) --no-print-directory -j 2 types test-fast
 
 test-slow: $(SETUP)
-	$(ONE_THREAD) $(BIN)/pytest -m slow
+	$(ONE_THREAD) $(BIN)/pytest -m 'slow or hypothesis' -n $(JOBS) --dist loadfile
+
+test-all: test test-slow
 
 reproduce: $(SETUP)
 	$(BIN)/heavystep reproduce figure1
@@ -43,7 +54,7 @@ demo: $(SETUP)
 
 bench: $(SETUP)
 	$(BIN)/python benchmarks/step_cost.py
-	$(BIN)/heavystep bench engine
+	$(BIN)/heavystep bench simulation
 	$(BIN)/heavystep bench linear
 	$(BIN)/heavystep bench train
 	$(BIN)/heavystep bench distributed

@@ -280,8 +280,3 @@ def test_notation_lists_names_symbols_and_deviations():
     for path in modules():
         if "Differs from the paper" in path.read_text():
             assert path.relative_to(SOURCE).as_posix() in notation, path
-
-
-def test_no_optimizer_is_recognised_by_its_name():
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        assert not re.search(r"\.(id|__name__) ==", path.read_text().replace("\\.(id|", "")), path

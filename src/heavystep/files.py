@@ -1,4 +1,4 @@
-"""Files of ours: where they are kept, how they are written, what they were made by."""
+"""Files that this package writes: where they are kept, and how they are written."""
 
 import hashlib
 import os
@@ -9,16 +9,16 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent
 TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
-"""What a file is called before it has its name."""
+"""The temporary name of a file that is being written."""
 
 
 def cache_home() -> Path:
-    """Where what can be made again is kept; ``HEAVYSTEP_CACHE`` moves it."""
+    """The folder for everything that can be made again; ``HEAVYSTEP_CACHE`` names another one."""
     return Path(os.environ.get("HEAVYSTEP_CACHE") or Path.home() / ".cache" / "heavystep")
 
 
 def hash_sources(names: Iterable[str]) -> str:
-    """Hash of modules and folders of the package."""
+    """The hash of some modules and folders of the package."""
     digest = hashlib.sha256()
     for name in names:
         path = PACKAGE / name
@@ -28,7 +28,7 @@ def hash_sources(names: Iterable[str]) -> str:
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` make a file beside ``path``, then put it there in one step."""
+    """Let ``write`` make a file beside ``path``, then rename it to ``path`` in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
@@ -46,10 +46,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_folder_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a folder beside ``path``, then put it there in one step.
+    """Let ``write`` fill a folder beside ``path``, then rename it to ``path`` in one step.
 
-    In a folder that is there already, files of the same names are replaced, one step each, and
-    the others stay.
+    If there is such a folder, files of the same names are replaced one by one, and the others stay.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -68,5 +67,5 @@ def write_folder_atomically(path: Path, write: Callable[[Path], object]) -> None
 
 
 def _about(path: Path, error: OSError) -> OSError:
-    """The same failure, without the name that only the writer knows."""
+    """The same error, about ``path`` and not about the temporary name."""
     return OSError(error.errno, error.strerror or str(error), str(path))

@@ -1,4 +1,4 @@
-"""Columns of numbers in a Parquet file, which says what they are and notices what changed them."""
+"""Columns of numbers in a Parquet file that says what they are, and notices a changed number."""
 
 import hashlib
 from pathlib import Path
@@ -15,7 +15,7 @@ ENDING = ".parquet"
 
 
 class DamagedError(Exception):
-    """A file that is not what it should be."""
+    """A file cannot be read, or is not what it should be."""
 
 
 def write(
@@ -24,10 +24,10 @@ def write(
     """Write a file under a temporary name, then rename it: a reader sees all of it or none.
 
     Args:
-        path: of the file.
-        specification: what decides the numbers; a reader has to ask for it.
-        columns: of the same length.
-        notes: more about them, by name.
+        path: the file.
+        specification: what decides the numbers; a reader has to know it.
+        columns: arrays of the same length, by name.
+        notes: more texts, by name.
     """
     metadata = {SPECIFICATION: specification.encode(), CONTENT: _digest(columns)}
     metadata |= {
@@ -38,14 +38,15 @@ def write(
 
 
 def read(path: Path, specification: str) -> tuple[dict[str, Array], dict[str, str]] | None:
-    """Columns and notes of a file; None if there is none.
+    """The columns and notes of a file; None if there is no file.
 
     Args:
-        path: of the file.
-        specification: what it was written with.
+        path: the file.
+        specification: the one that it must have been written with.
 
     Raises:
-        DamagedError: the file cannot be read, or is not the one that was written so.
+        DamagedError: the file cannot be read, or was not written with this specification, or does
+            not hold the numbers that were written.
     """
     if not path.exists():
         return None
@@ -64,10 +65,10 @@ def read(path: Path, specification: str) -> tuple[dict[str, Array], dict[str, st
 
 
 def specification(path: Path) -> str | None:
-    """What a file says it is; None if it is not one of ours or cannot be read.
+    """The specification that a file holds; None if it holds none, or cannot be read.
 
     Args:
-        path: of the file.
+        path: the file.
     """
     try:
         return str((pq.read_schema(path).metadata or {})[SPECIFICATION].decode())
@@ -85,7 +86,7 @@ def _notes(metadata: dict[bytes, bytes]) -> dict[str, str]:
 
 
 def _digest(columns: dict[str, Array]) -> bytes:
-    """Hash of all numbers: checksums of pages leave out their headers."""
+    """The hash of all numbers, because the checksums of Parquet leave out headers of pages."""
     digest = hashlib.sha256()
     for name, values in columns.items():
         digest.update(name.encode() + b"\0" + np.ascontiguousarray(values).tobytes())

@@ -19,11 +19,11 @@ from tests.helpers.certified_runs import (
     section_5_run,
     torch_runs,
 )
+from tests.helpers.examples import examples
 from tests.helpers.paper_symbols import recorded
 from tests.helpers.theory_cases import (
     ANY,
     LAWS,
-    examples,
     make_problem,
     methods,
     problem_seeds,

@@ -1,9 +1,9 @@
-"""What a step costs with several processes: measured within each of them, one rank a process.
+"""What a step costs with several processes, as each of them measures it.
 
-Every method has a network of its own under DistributedDataParallel, and they take turns. Messages
-are counted on further networks, whose every all-reduce goes through a note: those that the
-optimizer asks for by wrapping ``torch.distributed.all_reduce``, those of the gradients by a
-communication hook. Nothing that is counted is timed.
+Every method has a network of its own under DistributedDataParallel, and the methods take turns.
+Messages are counted in separate runs: those that the optimizer asks for by wrapping
+``torch.distributed.all_reduce``, and those of the gradients by a communication hook. What is
+counted is not timed.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,29 +17,27 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import SGD
 
 from heavystep.bench.timing import RUNS_A_TURN, in_turns, seconds_of
-from heavystep.bench.train import Make, optimizers
-from heavystep.optim import SHBArmijo
+from heavystep.bench.train import Make, optimizers, usual_step
 
 FEATURES, WIDTH, CLASSES = 64, 256, 10
 SETTLED = 5
-"""Steps after which gradients are in the buckets in which they stay."""
+"""After this many steps gradients are in the buckets in which they stay."""
 FORWARD = "forward"
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of what is measured."""
+    """The sizes of what is measured."""
 
     batch: int
-    """Rows a rank."""
+    """Rows in a batch of each rank."""
     batches: int
-    """How many there are, and steps in a turn."""
+    """How many batches there are, which is also the number of steps in a turn."""
     turns: int
     latencies: int
-    """All-reduces of two numbers."""
+    """How many all-reduces of two numbers are timed."""
 
 
 FULL = Size(batch=64, batches=20, turns=12, latencies=400)
@@ -48,43 +46,43 @@ QUICK = Size(batch=8, batches=4, turns=1, latencies=5)
 
 @dataclass
 class Tally:
-    """Messages and their bytes."""
+    """Counts messages and their bytes."""
 
     messages: int = 0
     bytes: int = 0
 
     def note(self, sent: Tensor) -> None:
-        """Add one."""
+        """Count one message."""
         self.messages += 1
         self.bytes += sent.numel() * sent.element_size()
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """A step of one method, on one rank."""
+    """What a step of one method costs on one rank."""
 
     what: str
     seconds: float
     trials: float
-    """Losses evaluated in the line search."""
+    """How many losses the line search evaluates."""
     messages: float
-    """All-reduces that the optimizer asks for."""
+    """How many all-reduces the optimizer asks for."""
     bytes: float
     gradient_messages: float
-    """Buckets of gradients that DistributedDataParallel adds up."""
+    """How many buckets of gradients DistributedDataParallel adds up."""
     gradient_bytes: float
 
 
 @dataclass(frozen=True)
 class RanksCost:
-    """All methods with one number of ranks, the baseline first."""
+    """What all methods cost with one number of ranks, the baseline first."""
 
     ranks: int
     where: str
     latency: float
-    """Seconds of an all-reduce of two numbers, which the optimizers leave out on one rank."""
+    """Seconds for an all-reduce of two numbers; on one rank the optimizers leave it out."""
     forward: float
-    """Seconds of a forward without gradients, as a trial makes it."""
+    """Seconds for a forward without gradients, as in a trial."""
     steps: list[StepCost]
 
 
@@ -92,10 +90,10 @@ class Contestant:
     """A method with its network and this rank's batches.
 
     Args:
-        make: the optimizer, from the network and its steps an epoch.
-        size: of the batches.
+        make: makes the optimizer, from the network and the number of steps in an epoch.
+        size: number and size of the batches.
         device: where they are.
-        hook: what DistributedDataParallel calls with each bucket of gradients, or None.
+        hook: called by DistributedDataParallel with each bucket of gradients; None: its default.
     """
 
     def __init__(
@@ -126,17 +124,7 @@ class Contestant:
             self.evaluations += 1
             return cross_entropy(self._net(x), y)
 
-        optimizer = self._optimizer
-        if isinstance(optimizer, SHBArmijo):
-            optimizer.step(loss)
-            return
-        optimizer.zero_grad()
-        value = loss()
-        value.backward()  # type: ignore[no-untyped-call]
-        if isinstance(optimizer, SGD):
-            optimizer.step()
-        else:
-            optimizer.step(loss=value)
+        usual_step(self._optimizer, loss)
 
     @torch.no_grad()
     def forwards(self, count: int) -> None:
@@ -148,7 +136,7 @@ class Contestant:
 
 
 def made_up_batches(size: Size, device: torch.device) -> list[tuple[Tensor, Tensor]]:
-    """This rank's rows, with labels that depend on them."""
+    """The batches of this rank, with labels that depend on the rows."""
     generator = torch.Generator().manual_seed(1 + distributed.get_rank())
     teacher = torch.randn(FEATURES, CLASSES, generator=torch.Generator().manual_seed(0))
     rows = torch.randn(size.batches, size.batch, FEATURES, generator=generator)
@@ -156,13 +144,13 @@ def made_up_batches(size: Size, device: torch.device) -> list[tuple[Tensor, Tens
 
 
 def wait(device: torch.device) -> None:
-    """Until the device has nothing to do."""
+    """Wait until the device has nothing to do."""
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
 def measured(size: Size, device: torch.device, where: str) -> RanksCost:
-    """What this rank finds, together with the others of the group."""
+    """What this rank measures, together with the others of the group."""
     known = optimizers(device)
     latency = message_seconds(size.latencies, device)
     contestants = {name: Contestant(make, size, device) for name, make in known.items()}

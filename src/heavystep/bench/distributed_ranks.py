@@ -1,4 +1,4 @@
-"""Starts the processes of ``bench distributed`` and collects what they found."""
+"""Starts the processes of ``bench distributed``, and collects what they measure."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from heavystep.files import write_atomically
 from heavystep.training.setup import versions
 
 PATIENCE = timedelta(seconds=60)
-"""Until a rank gives up waiting for another."""
+"""After this time a rank gives up waiting for another one."""
 
 
 def backend_for(ranks: int) -> str:
@@ -31,14 +31,14 @@ def backend_for(ranks: int) -> str:
 
 
 def ranks_cost(ranks: int, size: Size) -> RanksCost:
-    """All methods with so many ranks, as rank 0 saw them.
+    """The costs of all methods with this many ranks, as rank 0 measures them.
 
     Args:
-        ranks: processes, each on one thread.
-        size: of what is measured.
+        ranks: number of processes, each with one thread.
+        size: the sizes of what is measured.
 
     Raises:
-        ValueError: not a number of ranks, or one of them failed.
+        ValueError: ``ranks`` is out of range, or one of the ranks failed.
     """
     validation.integer("ranks", ranks, least=1)
     with tempfile.TemporaryDirectory() as folder:
@@ -51,12 +51,12 @@ def ranks_cost(ranks: int, size: Size) -> RanksCost:
 
 
 def save(path: Path, costs: list[RanksCost], load: float) -> None:
-    """Write the figures, and on what they were measured.
+    """Write the costs to a JSON file, with the machine on which they were measured.
 
     Args:
-        path: of the file.
-        costs: by number of ranks.
-        load: average of the machine before.
+        path: the file.
+        costs: one entry for each number of ranks.
+        load: the load average of the machine before the measurement.
     """
     what = {"versions": versions(), "cores": os.cpu_count(), "load": load}
     text = json.dumps({**what, "costs": [asdict(cost) for cost in costs]}, indent=1) + "\n"
@@ -64,7 +64,7 @@ def save(path: Path, costs: list[RanksCost], load: float) -> None:
 
 
 def stored(path: Path) -> list[RanksCost]:
-    """The figures of a file that :func:`save` wrote."""
+    """The costs in a file that :func:`save` wrote."""
     return [_cost(found) for found in json.loads(path.read_text())["costs"]]
 
 
@@ -73,7 +73,7 @@ def _cost(found: dict[str, Any]) -> RanksCost:
 
 
 def _rank(rank: int, ranks: int, size: Size, folder: str) -> None:
-    """One process."""
+    """What one process does."""
     torch.set_num_threads(1)
     backend = backend_for(ranks)
     device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")

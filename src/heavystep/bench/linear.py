@@ -1,7 +1,7 @@
-"""What an iteration of SHB on sparse rows costs: the engine, scipy.sparse and torch in one run.
+"""What an iteration of SHB on sparse rows costs: our kernels, scipy.sparse and torch in one run.
 
-All take the same batches, and the rows named SHB-PS the same iterates. Drawing the batches is not
-timed, nor is bringing the data into each one's own format.
+All take the same batches, and those named SHB-PS take the same iterates. Drawing the batches and
+bringing the data into each format is not timed.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,33 +17,33 @@ from heavystep.bench.timing import Job, interleaved, one_thread
 from heavystep.paper.appendix_e import MAX_STEP
 from heavystep.paper.figure2.definition import BATCH, COMPANION_MAX_STEP, methods
 from heavystep.problems import SparseLogistic
-from heavystep.simulation.method import Method
+from heavystep.simulation.configuration import Configuration, configure
 from heavystep.simulation.run import Run
 from heavystep.simulation.streams import index_stream
 from heavystep.sparse import SparseRows
 
 Prepare = Callable[[SparseLogistic, Array], Job]
-"""Makes a job that takes one step for each row of the batches, from the start."""
+"""Makes a job that starts anew and takes one step for each row of the batches."""
 
 
-def polyak(problem: SparseLogistic) -> Method:
+def polyak(problem: SparseLogistic) -> Configuration:
     """SHB-PS of Figure 2."""
     return methods(problem.n, MAX_STEP)["SHB-PS"]
 
 
-def armijo(problem: SparseLogistic, max_step: float) -> Method:
+def armijo(problem: SparseLogistic, max_step: float) -> Configuration:
     """SHB-ALS of Figure 2, with another largest step."""
     return methods(problem.n, max_step)["SHB-ALS"]
 
 
-def engine_job(problem: SparseLogistic, method: Method, batches: Array) -> Job:
-    """The engine on given batches, without records: those evaluate the full loss."""
+def kernel_job(problem: SparseLogistic, method: Configuration, batches: Array) -> Job:
+    """Our kernel on given batches, without records, because those evaluate the full loss."""
     run = Run(problem, method, 0, np.array([len(batches) + 1]))
 
     def job() -> Array:
         done = run.advance(len(batches), batches)
         if done < len(batches):  # it would count as fast
-            raise ValueError(f"{method.rule} stopped at step {done} of {len(batches)}")
+            raise ValueError(f"{method.method} stopped at step {done} of {len(batches)}")
         return run.state.theta
 
     return job
@@ -51,14 +51,14 @@ def engine_job(problem: SparseLogistic, method: Method, batches: Array) -> Job:
 
 @lru_cache(maxsize=1)
 def _single(problem: SparseLogistic) -> SparseLogistic:
-    """The same numbers in float32; made once, so that repetitions find them in place."""
+    """The same numbers in float32. They are made once, so that repetitions find them in place."""
     rows = problem.rows
     values = rows.values.astype(np.float32)
     return SparseLogistic(SparseRows(rows.indptr, rows.indices, values, rows.dim), problem.y)
 
 
 def _single_job(problem: SparseLogistic, batches: Array) -> Job:
-    return engine_job(_single(problem), polyak(problem), batches)
+    return kernel_job(_single(problem), polyak(problem), batches)
 
 
 def _scipy_job(problem: SparseLogistic, batches: Array) -> Job:
@@ -71,45 +71,45 @@ def _torch_job(problem: SparseLogistic, batches: Array) -> Job:
     return lambda: loop.run(batches)
 
 
-POLYAK, ARMIJO, STEEP = "engine, SHB-PS", "engine, SHB-ALS", "engine, SHB-ALS, max_step 100"
+POLYAK, ARMIJO, STEEP = "kernel, SHB-PS", "kernel, SHB-ALS", "kernel, SHB-ALS, max_step 100"
 SCIPY, TORCH = "scipy.sparse loop, SHB-PS", "torch loop, SHB-PS"
 CONTESTANTS: dict[str, Prepare] = {
-    POLYAK: lambda problem, batches: engine_job(problem, polyak(problem), batches),
-    ARMIJO: lambda problem, batches: engine_job(problem, armijo(problem, MAX_STEP), batches),
-    STEEP: lambda problem, batches: engine_job(
+    POLYAK: lambda problem, batches: kernel_job(problem, polyak(problem), batches),
+    ARMIJO: lambda problem, batches: kernel_job(problem, armijo(problem, MAX_STEP), batches),
+    STEEP: lambda problem, batches: kernel_job(
         problem, armijo(problem, COMPANION_MAX_STEP), batches
     ),
-    "engine, fixed step": lambda problem, batches: engine_job(
-        problem, Method.fixed(0.1, 0.9), batches
+    "kernel, SHB": lambda problem, batches: kernel_job(
+        problem, configure("SHB", lr=0.1, momentum=0.9), batches
     ),
-    "engine, SHB-PS, float32": _single_job,
+    "kernel, SHB-PS, float32": _single_job,
     SCIPY: _scipy_job,
     TORCH: _torch_job,
 }
 
 
 def iteration_costs(problem: SparseLogistic, steps: int, repeats: int) -> dict[str, float]:
-    """Microseconds an iteration on one core, by contestant.
+    """Microseconds for an iteration on one core, by contestant.
 
     Args:
-        problem: what to run on.
-        steps: of each run.
-        repeats: how often each is run; the shortest counts.
+        problem: what to minimise.
+        steps: length of each run.
+        repeats: how often each contestant is run; the shortest time counts.
     """
     batches = index_stream(0, problem.n, steps * BATCH).reshape(steps, BATCH)
     with one_thread():
         for prepare in CONTESTANTS.values():
-            prepare(problem, batches[:1])()  # compiles, or loads what was
+            prepare(problem, batches[:1])()  # compiles, or loads what was compiled
         jobs = {name: partial(prepare, problem, batches) for name, prepare in CONTESTANTS.items()}
         return {name: s / steps * 1e6 for name, s in interleaved(jobs, repeats).items()}
 
 
 class Target(NamedTuple):
-    """What was aimed at beside what was measured."""
+    """An aim beside what was measured."""
 
     what: str
     least: bool
-    """Whether the aim is the least that will do; else the most."""
+    """Whether the aim is the least value that will do; otherwise it is the largest."""
     aim: float
     measured: float
 
@@ -120,7 +120,7 @@ class Target(NamedTuple):
 
 
 MICROSECONDS = {"a9a": 25.0, TWIN: 70.0}
-"""The most that an iteration of SHB-PS should take."""
+"""The longest that an iteration of SHB-PS should take, by data set."""
 
 
 def targets(data: str, costs: Mapping[str, float]) -> list[Target]:

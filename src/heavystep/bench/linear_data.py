@@ -1,4 +1,4 @@
-"""Data of the benchmark of linear models: what is at hand, and the twin."""
+"""The data of the benchmark of linear models: the data sets that are here, and the twin."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,13 +11,13 @@ from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.locate import present
 from heavystep.problems import SparseLogistic
 from heavystep.sparse import SparseRows
-from heavystep.sweeps.libsvm import logistic_on
+from heavystep.sweeps.specification import logistic_on
 
 TWIN = "twin of real-sim"
 
 
 def sets_at_hand() -> list[str]:
-    """The data sets that are there, the small ones first, and the twin."""
+    """The names of the data sets that are here, the small ones first, and of the twin."""
     return [*sorted(present(CATALOGUE), key=lambda name: CATALOGUE[name].n), TWIN]
 
 
@@ -25,13 +25,13 @@ def plain_problem(name: str) -> SparseLogistic:
     """A data set with rows of unit length, without penalty.
 
     Args:
-        name: of the catalogue, or :data:`TWIN`.
+        name: a data set of the catalogue, or :data:`TWIN`.
     """
     return real_sim_twin() if name == TWIN else logistic_on(name)
 
 
 def scipy_matrix(rows: SparseRows) -> sp.csr_matrix:
-    """The same rows, with the narrow pointers that other packages ask for."""
+    """The same rows as a scipy matrix, with the narrow pointers that other packages ask for."""
     starts = rows.indptr.astype(np.int32)
     return sp.csr_matrix((rows.values, rows.indices, starts), (rows.n, rows.dim))
 
@@ -49,5 +49,5 @@ class Task:
 
     @cached_property
     def matrix(self) -> sp.csr_matrix:
-        """The rows, as scikit-learn takes them without a copy."""
+        """The rows as scikit-learn takes them, without a copy."""
         return scipy_matrix(self.problem.rows)

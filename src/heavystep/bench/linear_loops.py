@@ -1,8 +1,8 @@
-"""SHB-PS on sparse logistic regression, as one writes it without the engine.
+"""SHB-PS on sparse logistic regression, as one writes it without this package's kernels.
 
-With scipy matrices, and with torch and this package's optimizer. Both are written for speed with
-what their library offers, and take the same iterates as the engine from the same batches. Their
-lower bound is 0, so that no row may be empty.
+One loop uses scipy matrices, the other one torch and this package's optimizer. Both are written for
+speed with what their library offers, and take the same iterates as the simulation from the same
+batches. Their lower bound of a loss is 0, so that no row may be empty.
 """
 
 import numpy as np
@@ -14,15 +14,22 @@ from heavystep.arrays import Array
 from heavystep.bench.linear_data import scipy_matrix
 from heavystep.optim import SHBPolyak
 from heavystep.problems import SparseLogistic
-from heavystep.rules import FIRST_STEP, kappa, polyak_step, remember_step, step_cap
-from heavystep.simulation.method import Method
+from heavystep.rules import (
+    FIRST_STEP,
+    growth_factor,
+    kappa,
+    polyak_step,
+    remember_step,
+    step_cap,
+)
+from heavystep.simulation.configuration import Configuration
 from heavystep.sparse import SparseRows
 
 
 class ScipyLoop:
-    """Slices of a scipy.sparse matrix, dense momentum."""
+    """Takes slices of a scipy.sparse matrix, with a dense displacement."""
 
-    def __init__(self, problem: SparseLogistic, method: Method) -> None:
+    def __init__(self, problem: SparseLogistic, method: Configuration) -> None:
         rows, signs = problem.rows, problem.y.astype(problem.rows.values.dtype)
         # With the labels in the rows a margin is one product.
         values = rows.values * signs[rows.row_of_entries()]
@@ -31,19 +38,21 @@ class ScipyLoop:
         self.method = method
 
     def run(self, batches: Array) -> Array:
-        """One step for each row of ``batches``; the last iterate."""
+        """Take one step for each row of ``batches`` and return the last iterate."""
         method, theta, size = self.method, self.theta, batches.shape[1]
-        factor, growth = kappa(method.scaling, method.beta), method.growth_factor()
+        c, beta, max_step = method["c"], method["momentum"], method["max_step"]
+        factor = kappa(method["scaling"], beta)
+        growth = growth_factor(method["growth"], method["steps_per_epoch"])
         displacement, last_step = np.zeros_like(theta), FIRST_STEP
         for batch in batches:
             rows = self.signed[batch]
             margins = rows @ theta
             loss = float(np.logaddexp(0.0, -margins).mean())
             g = rows.T @ (expit(-margins) / -size)
-            cap = step_cap(last_step, growth, method.gamma_max)
-            step = polyak_step(loss, float(g @ g), 0.0, method.c, factor, cap)
-            last_step = remember_step(last_step, step, True)
-            displacement *= method.beta
+            cap = step_cap(last_step, growth, max_step)
+            step = polyak_step(loss, float(g @ g), 0.0, c, factor, cap)
+            last_step = remember_step(last_step, step)
+            displacement *= beta
             g *= step
             displacement -= g
             theta += displacement
@@ -51,29 +60,19 @@ class ScipyLoop:
 
 
 class TorchLoop:
-    """Rows as bags of an embedding with one number a column, autograd, :class:`SHBPolyak`."""
+    """Has rows as bags of an embedding with one number for each column, and :class:`SHBPolyak`."""
 
-    def __init__(self, problem: SparseLogistic, method: Method) -> None:
+    def __init__(self, problem: SparseLogistic, method: Configuration) -> None:
         rows = problem.rows
         self.starts = torch.from_numpy(np.array(rows.indptr))
         self.columns = torch.from_numpy(rows.indices.astype(np.int64))
         self.values = torch.from_numpy(np.array(rows.values))
         self.negative_labels = torch.from_numpy(-problem.y.astype(rows.values.dtype))
         self.theta = torch.zeros(problem.dim, 1, dtype=self.values.dtype, requires_grad=True)
-        assert isinstance(method.beta, float)
-        assert isinstance(method.gamma_max, float)
-        self.optimizer = SHBPolyak(
-            [self.theta],
-            momentum=method.beta,
-            c=method.c,
-            max_step=method.gamma_max,
-            scaling=method.scaling,
-            steps_per_epoch=method.steps_per_epoch,
-            growth=method.growth,
-        )
+        self.optimizer = SHBPolyak([self.theta], **dict(method.options))
 
     def run(self, batches: Array) -> Array:
-        """One step for each row of ``batches``; the last iterate."""
+        """Take one step for each row of ``batches`` and return the last iterate."""
         for batch in torch.from_numpy(batches):
             self.optimizer.zero_grad()
             loss = softplus(self.negative_labels[batch] * self._scores(batch)).mean()
@@ -83,7 +82,7 @@ class TorchLoop:
         return last
 
     def _scores(self, batch: torch.Tensor) -> torch.Tensor:
-        """The batch's rows, one after another, times theta."""
+        """The rows of the batch, one after another, times theta."""
         starts = self.starts[batch]
         lengths = self.starts[batch + 1] - starts
         ends = lengths.cumsum(0)

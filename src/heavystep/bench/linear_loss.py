@@ -1,8 +1,7 @@
-"""Time to a training loss near the best one, for solvers of one and the same problem.
+"""The time that solvers of the same problem need to come near the best training loss.
 
-A solver's time is a function of its budget: it is run from scratch with more and more epochs, and
-the least budget whose loss is near enough counts. Only ``fit`` is timed; the loss is evaluated
-here, with one function for all.
+A solver is run from scratch with larger and larger budgets of epochs, and the least budget whose
+loss is near enough counts. Only ``fit`` is timed. One function evaluates the loss for all solvers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,18 +15,18 @@ from heavystep.bench.linear_solvers import REFERENCE, Solver, fitted
 from heavystep.bench.timing import RUNS_A_TURN, interleaved, one_thread, seconds_of
 
 TOLERANCES = (0.01, 0.001)
-"""Parts of the best known loss by which a loss may exceed it; the last one is the smallest."""
+"""How far a loss may be above the best known one, as a part of it; the smallest comes last."""
 MOST_EPOCHS = 10_000
 LONGEST, SHORTEST, PATIENCE = 10.0, 0.25, 10.0
-"""A fit beyond LONGEST seconds is a solver's last, and so is one beyond PATIENCE times what the
-fastest so far needed, if SHORTEST seconds have passed."""
+"""A solver gets no larger budget after a fit that took more than LONGEST seconds, or more than
+PATIENCE times the fastest solver so far; the latter only if it also took SHORTEST seconds."""
 
 STEADY_SECONDS, MOST_TURNS = 6.0, 20
-"""Short fits are timed in more turns, up to this time for a data set: noise decides close calls."""
+"""Short fits are timed in more turns, up to this time and number, to make close calls safe."""
 
 
 class Fit(NamedTuple):
-    """What a budget gave."""
+    """What a solver reached with a budget."""
 
     budget: int
     seconds: float
@@ -35,30 +34,30 @@ class Fit(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """One solver on one data set."""
+    """The results of one solver on one data set."""
 
     stochastic: bool
     fits: list[Fit]
-    """All budgets that were tried, each run once."""
+    """All budgets that were tried, each once."""
     reached: dict[float, Fit]
-    """The least budget for each tolerance that was reached, with its shortest time."""
+    """By tolerance, the least budget that reached it, with its shortest time."""
 
     @property
     def gave_up(self) -> float:
-        """Seconds of the longest fit."""
+        """The time of the longest fit, in seconds."""
         return max(fit.seconds for fit in self.fits)
 
 
 class Comparison(NamedTuple):
-    """All solvers on one data set."""
+    """The results of all solvers on one data set."""
 
     n: int
     best: float
-    """The least loss that anybody found."""
+    """The least loss that any solver found."""
     outcomes: dict[str, Outcome]
 
     def fastest(self, tolerance: float) -> str | None:
-        """The stochastic solver that was first to come within a tolerance."""
+        """The stochastic solver that came within a tolerance first."""
         times = {
             name: outcome.reached[tolerance].seconds
             for name, outcome in self.outcomes.items()
@@ -67,7 +66,7 @@ class Comparison(NamedTuple):
         return min(times, key=times.__getitem__, default=None)
 
     def ratio(self, name: str, tolerance: float) -> float:
-        """A solver's time in units of the fastest stochastic solver's; NaN if there is none."""
+        """The time of a solver over that of the fastest stochastic one; NaN if there is none."""
         first = self.fastest(tolerance)
         if first is None:
             return float("nan")
@@ -76,7 +75,7 @@ class Comparison(NamedTuple):
 
 
 def budgets() -> Iterator[int]:
-    """Each about 1.6 times the last, up to MOST_EPOCHS.
+    """Budgets, each about 1.6 times the one before, up to MOST_EPOCHS.
 
     >>> list(budgets())[:7]
     [1, 2, 3, 5, 8, 13, 21]
@@ -88,12 +87,12 @@ def budgets() -> Iterator[int]:
 
 
 def compare(task: Task, solvers: Mapping[str, Solver], repeats: int) -> Comparison:
-    """Run every solver on one core until its loss is within the smallest tolerance, or it is late.
+    """Run every solver on one core until it comes within the smallest tolerance, or takes too long.
 
     Args:
         task: the problem.
-        solvers: by name; each should have been run before, so that no compiling is timed.
-        repeats: turns, at least, in which the budgets that count are timed once more.
+        solvers: by name; they should have run before, so that no compilation is timed.
+        repeats: least number of turns in which the budgets that count are timed once more.
     """
     problem = task.problem
     with one_thread():
@@ -127,7 +126,7 @@ def _loss(task: Task, estimator: Any) -> float:
 
 
 def _fits(task: Task, solver: Solver, goal: float, limit: float) -> list[Fit]:
-    """Growing budgets, up to the goal or the limit."""
+    """Fits with growing budgets, up to the goal for the loss or the limit of the time."""
     found: list[Fit] = []
     n, y = task.problem.n, task.problem.y
     for budget in budgets():
@@ -140,7 +139,7 @@ def _fits(task: Task, solver: Solver, goal: float, limit: float) -> list[Fit]:
 
 
 def _least_budgets(fits: list[Fit], best: float) -> dict[float, Fit]:
-    """For each tolerance the first fit that came within it."""
+    """By tolerance, the first fit that came within it."""
     first = {}
     for tolerance in TOLERANCES:
         near = [fit for fit in fits if fit.loss <= best * (1.0 + tolerance)]
@@ -155,7 +154,7 @@ def _retimed(
     least: Mapping[str, Mapping[float, Fit]],
     repeats: int,
 ) -> dict[str, float]:
-    """The shortest times of the budgets that count, by solver and budget."""
+    """The shortest times of the budgets that count, by the name of solver and budget."""
     jobs, turn = {}, 0.0
     for name, fits in least.items():
         for fit in set(fits.values()):
@@ -171,6 +170,6 @@ def _job(task: Task, make: Any) -> Any:
 
 
 def wins(comparisons: list[Comparison], name: str, tolerance: float, larger_than: int) -> str:
-    """On how many data sets of more rows a solver was the fastest stochastic one: "3 of 6"."""
+    """On how many large data sets a solver was the fastest stochastic one, such as "3 of 6"."""
     large = [each for each in comparisons if each.n > larger_than]
     return f"{sum(each.fastest(tolerance) == name for each in large)} of {len(large)}"

@@ -1,4 +1,4 @@
-"""Who minimises the same function: scikit-learn's solvers and ours, each as one row."""
+"""The solvers that are compared, of scikit-learn and ours. All minimise the same function."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -15,11 +15,11 @@ from heavystep.linear import SHBLogisticRegression
 
 SEED = 0
 NEVER = 1e-12
-"""A tolerance that stops nobody before the budget is used up."""
+"""A tolerance that stops no solver before its budget is used up."""
 
 
 class Solver(NamedTuple):
-    """How to get an estimator.
+    """How to make an estimator.
 
     Args:
         make: from the number of rows and a budget of epochs (iterations, for methods that take
@@ -67,20 +67,20 @@ SOLVERS: dict[str, Solver] = {
     "LogisticRegression, liblinear": Solver(partial(_logistic, "liblinear"), False),
 }
 REFERENCE = partial(_logistic, "lbfgs", budget=10_000)
-"""What finds the best known loss."""
+"""The solver that finds the best known loss."""
 
 
 def fitted(estimator: Any, matrix: Any, y: Any) -> Any:
-    """``fit``, without the warning that the budget ended it: it is meant to."""
+    """Call ``fit`` without the warning that the budget is used up, which is intended."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return estimator.fit(matrix, y)
 
 
 def warm_up(solvers: Mapping[str, Solver]) -> dict[str, float]:
-    """Seconds that each solver's first fit takes, on a problem too small to count.
+    """The seconds that the first fit of each solver takes, on a tiny problem.
 
-    Ours is compiled there, or loaded if it was compiled before, and none of that is timed later.
+    Our kernels are compiled or loaded there, so that this is not timed later.
     """
     # Large enough for several batches, and the budget for what comes after them.
     small, budget = real_sim_twin(n=600, dim=20, entries=3), 100

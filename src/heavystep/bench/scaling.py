@@ -1,6 +1,6 @@
-"""A model of what a step costs on many ranks: arithmetic on a handful of measured numbers.
+"""A model of what a step costs on many ranks, computed from a handful of measured numbers.
 
-It counts what grows with the number of ranks, messages, and what a line search adds, forwards.
+It counts messages, which grow with the number of ranks, and the forwards of a line search.
 Times are in seconds. ``docs/scaling.md`` has its tables.
 """
 
@@ -12,11 +12,11 @@ from heavystep import validation
 
 @dataclass(frozen=True)
 class Network:
-    """What connects the ranks: a message's time between two of them, and bytes a second.
+    """The network that connects the ranks.
 
     Args:
-        hop: alpha, seconds from one rank to another, software included.
-        bandwidth: bytes a second of each rank.
+        hop: alpha, the seconds that a message takes from one rank to another, software included.
+        bandwidth: bytes that each rank sends in a second.
     """
 
     hop: float
@@ -25,13 +25,13 @@ class Network:
 
 @dataclass(frozen=True)
 class Workload:
-    """A training step of SGD on one rank, and what a search adds.
+    """A training step of SGD on one rank, and what a line search adds.
 
     Args:
-        step: forward, backward and update.
-        trial: one evaluation of the loss at a trial point, with whatever it waits for.
-        gradient_bytes: that are added up over ranks.
-        trials: of a step of SHBArmijo, on average.
+        step: seconds for forward, backward and update.
+        trial: seconds for one evaluation of the loss at a trial point, waiting included.
+        gradient_bytes: size of the gradients that are added up over ranks.
+        trials: how many trials a step of SHBArmijo takes, on average.
     """
 
     step: float
@@ -41,11 +41,11 @@ class Workload:
 
 
 BACKWARD = 2.0 / 3.0
-"""The share of a step in which gradients can travel: a backward is two forwards."""
+"""The share of a step in which gradients can travel; a backward costs two forwards."""
 
 
 def message(ranks: int, network: Network) -> float:
-    r"""An all-reduce of a few numbers, bound by latency: up a binary tree and down again.
+    r"""The time of an all-reduce of a few numbers: latencies up a binary tree and down again.
 
     .. math:: m(p) = 2 \lceil \log_2 p \rceil \alpha
     """
@@ -54,7 +54,7 @@ def message(ranks: int, network: Network) -> float:
 
 
 def gradients(ranks: int, workload: Workload, network: Network) -> float:
-    r"""The all-reduce of the gradients, bound by bandwidth.
+    r"""The time of the all-reduce of the gradients, bound by bandwidth.
 
     .. math:: G(p) = m(p) + 2 \frac{p - 1}{p} \frac{\text{bytes}}{\text{bandwidth}}
 
@@ -66,7 +66,7 @@ def gradients(ranks: int, workload: Workload, network: Network) -> float:
 
 
 def sgd_step(ranks: int, workload: Workload, network: Network) -> float:
-    r"""Gradients travel during the backward, and are waited for if they take longer.
+    r"""The time of a step of SGD. It waits for gradients that take longer than the backward.
 
     .. math:: T(p) = T(1) + \max\{0,\ G(p) - \tfrac{2}{3} T(1)\}
     """
@@ -75,18 +75,18 @@ def sgd_step(ranks: int, workload: Workload, network: Network) -> float:
 
 
 def polyak_step(ranks: int, workload: Workload, network: Network) -> float:
-    """SGD's and one message: the loss and the squared norm together."""
+    """The time of a step of SGD and one message, with loss and squared norm together."""
     return sgd_step(ranks, workload, network) + message(ranks, network)
 
 
 def armijo_step(ranks: int, workload: Workload, network: Network) -> float:
-    """Polyak's, and for each trial an evaluation of the loss and a message."""
+    """The time of Polyak's step, and for each trial an evaluation of the loss and a message."""
     trial = workload.trial + message(ranks, network)
     return polyak_step(ranks, workload, network) + workload.trials * trial
 
 
 def steps_to_save(ranks: int, workload: Workload, network: Network) -> float:
-    r"""The share of Polyak's steps that Armijo must do without, to end at the same time.
+    r"""The share of Polyak's steps that Armijo must save, to end at the same time.
 
     .. math:: 1 - T_{\text{Polyak}}(p) / T_{\text{Armijo}}(p)
     """
@@ -94,7 +94,7 @@ def steps_to_save(ranks: int, workload: Workload, network: Network) -> float:
 
 
 def shortest_step(share: float, ranks: int, messages: float, network: Network) -> float:
-    """Of how long a step so many messages, one after another, are the given share."""
+    """The time of a step of which ``messages`` messages, one after another, are a given share."""
     validation.real("share", share, validation.POSITIVE)
     return messages * message(ranks, network) / share
 
@@ -106,9 +106,9 @@ def most_ranks(share: float, messages: float, seconds: float, network: Network) 
 
     Args:
         share: of the time, > 0.
-        messages: n, one after another.
-        seconds: T.
-        network: whose alpha counts.
+        messages: n, the number of messages one after another.
+        seconds: T, the time.
+        network: its alpha counts.
     """
     validation.real("share", share, validation.POSITIVE)
     doublings = math.floor(share * seconds / (2.0 * network.hop * messages))

@@ -1,4 +1,4 @@
-"""Wall times on a machine that does other things too."""
+"""Measures wall times on a machine that may be busy."""
 
 import os
 import time
@@ -11,23 +11,23 @@ from threadpoolctl import threadpool_limits
 Job = Callable[[], object]
 REPEATS = 3
 RUNS_A_TURN = 2
-"""The first one also pays for caches that the job before has filled."""
+"""Each job is run this often in a turn: the first run pays for caches that others have filled."""
 
 
 def load_average() -> float:
-    """How many processes ran in the last minute; 0 where the system does not say."""
+    """The mean number of running processes in the last minute; 0 where it is not known."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def seconds_of(job: Job) -> float:
-    """Of one call."""
+    """The time of one call, in seconds."""
     begin = time.perf_counter()
     job()
     return time.perf_counter() - begin
 
 
 def best_of(job: Job, repeats: int = REPEATS) -> float:
-    """The shortest of a few repetitions, in seconds: what else the machine does only adds."""
+    """The shortest time of a few repetitions, in seconds; a busy machine only adds to it."""
     return min(seconds_of(job) for _ in range(repeats))
 
 
@@ -37,8 +37,8 @@ def in_turns(prepare: Mapping[str, Callable[[], Job]], repeats: int) -> dict[str
     The jobs take turns, so that a busy spell of the machine falls on all of them.
 
     Args:
-        prepare: what makes each job anew; not timed.
-        repeats: turns.
+        prepare: makes each job anew, which is not timed.
+        repeats: number of turns.
     """
     times: dict[str, list[float]] = {name: [] for name in prepare}
     for _ in range(repeats):
@@ -54,7 +54,7 @@ def interleaved(prepare: Mapping[str, Callable[[], Job]], repeats: int) -> dict[
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch, BLAS and OpenMP on one core each."""
+    """Within the block, torch, BLAS and OpenMP use one thread each."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

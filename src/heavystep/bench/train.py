@@ -1,16 +1,17 @@
-"""What a training step costs: SGD and the package's optimizers in the same loop, in one run."""
+"""What a training step costs: SGD and this package's optimizers in the same loop, in one run."""
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from heavystep.bench.timing import interleaved
-from heavystep.optim import SHBArmijo
+from heavystep.optim import searches
 from heavystep.paper.appendix_e import FIXED
 from heavystep.paper.figure3.definition import methods
 from heavystep.training.history import EpochRow
@@ -20,21 +21,21 @@ from heavystep.training.setup import chosen_kernels, optimizer_of, threads_for
 from heavystep.training.trainer import Labelled, Trainer
 
 Make = Callable[[nn.Module, int], Optimizer]
-"""An optimizer from a network and its number of steps an epoch."""
+"""Makes an optimizer, from a network and the number of steps in an epoch."""
 CLASSES = 10
 BASELINE = "SGD(fused)"
 SETTLED = 10
-"""Steps after which everything is recorded and in place."""
+"""After this many steps all graphs are recorded and all memory is in place."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of what is trained."""
+    """The sizes of what is trained."""
 
     network: str
     batch_size: int
     steps: int
-    """In an epoch."""
+    """Steps in an epoch."""
     test_images: int
     rounds: int
 
@@ -45,25 +46,25 @@ SMALL = Size("small", 64, 8, 256, rounds=2)
 
 @dataclass(frozen=True)
 class Cost:
-    """What one optimizer takes."""
+    """What a step of one optimizer costs."""
 
     what: str
     step: float
-    """Seconds, one after another with nothing in between."""
+    """Seconds for a step, when steps follow each other with nothing in between."""
     eager: float
-    """The same as a plain loop, without graphs; equal on a CPU."""
+    """Seconds for a step in a plain loop without graphs; on a CPU there is no difference."""
     epoch: float
-    """Seconds of an epoch in the trainer, with its evaluation on the test images."""
+    """Seconds for an epoch of the trainer, with its evaluation on the test images."""
     memory: int
-    """Bytes at the peak, with images and network."""
+    """Bytes at the peak, with images and network; 0 on a CPU."""
     waits: float
     """How often a step waits for the GPU."""
     trials: float
-    """Losses evaluated in the line search, a step."""
+    """How many losses the line search evaluates in a step."""
 
 
 def optimizers(device: torch.device) -> dict[str, Make]:
-    """From a network and its steps an epoch, by name; the methods are Figure 3's."""
+    """What makes each optimizer, by name: torch's SGD, and methods of Figure 3."""
     known = methods()
     chosen = {"SHB": FIXED[2], "SHBPolyak": "SHB-PS", "SHBArmijo": "SHB-ALS"}
     return {
@@ -78,7 +79,7 @@ def optimizers(device: torch.device) -> dict[str, Make]:
 
 
 def made_up_images(count: int, seed: int = 0) -> Labelled:
-    """Noise around one picture a class: something to learn, of CIFAR's shape.
+    """Images of CIFAR's shape that can be learnt: one picture for each class, with noise.
 
     Args:
         count: how many.
@@ -100,7 +101,7 @@ class _Bench:
         self._test = made_up_images(size.test_images, seed=1)
 
     def trainer(self, make: Make, plain: bool = False) -> Trainer:
-        """One that is warm; ``plain`` without graphs."""
+        """A trainer that has taken its first steps; a ``plain`` one uses no graphs."""
         torch.manual_seed(0)
         trainer = Trainer(
             NETWORKS[self._size.network](CLASSES), make, self._train, self._test,
@@ -119,12 +120,12 @@ class _Bench:
         self.wait()
 
     def wait(self) -> None:
-        """Until the device has nothing to do."""
+        """Wait until the device has nothing to do."""
         if self._device.type == "cuda":
             torch.cuda.synchronize()
 
     def seconds(self, trainers: dict[str, Trainer], rounds: int) -> dict[str, float]:
-        """Of a step, taking turns."""
+        """Seconds for a step of each trainer; the trainers take turns."""
         steps = self._size.steps
 
         def job(trainer: Trainer) -> Callable[[], Callable[[], object]]:
@@ -134,7 +135,7 @@ class _Bench:
         return {name: time / steps for name, time in times.items()}
 
     def waits(self, trainer: Trainer) -> float:
-        """How often a step waits for the GPU."""
+        """How often a step waits for the GPU, on average."""
         if self._device.type != "cuda":
             return 0.0
         with warnings.catch_warnings(record=True) as caught:
@@ -148,7 +149,7 @@ class _Bench:
         return sum("called a synchronizing" in str(each.message) for each in caught) / SETTLED
 
     def peak(self, restart: bool = False) -> int:
-        """Most bytes in use since the last restart; 0 on a CPU."""
+        """The most bytes in use since the last restart; 0 on a CPU."""
         if self._device.type != "cuda":
             return 0
         self.wait()
@@ -159,7 +160,7 @@ class _Bench:
 
 
 def training_costs(size: Size, device: torch.device) -> list[Cost]:
-    """Every optimizer's, the baseline first."""
+    """The costs of every optimizer, those of the baseline first."""
     with chosen_kernels(), threads_for(size.network):
         return _costs(_Bench(size, device), size, optimizers(device))
 
@@ -194,28 +195,36 @@ def _one_epoch(trainer: Trainer) -> EpochRow:
 
 
 def plain_step(trainer: Trainer) -> Callable[[], object]:
-    """The step as anybody would write it, without graphs."""
+    """The trainer's step without graphs."""
 
-    def searched() -> None:
+    def step() -> None:
         trainer.prepare()
-        trainer.optimizer.step(trainer.loss)
+        usual_step(trainer.optimizer, trainer.loss)
         trainer.report()
 
-    def whole() -> None:
-        trainer.prepare()
-        trainer.optimizer.zero_grad()
-        loss = trainer.loss()
-        loss.backward()  # type: ignore[no-untyped-call]
-        if isinstance(trainer.optimizer, SGD):
-            trainer.optimizer.step()
-        else:
-            trainer.optimizer.step(loss=loss)
-        trainer.report()
+    return step
 
-    return searched if isinstance(trainer.optimizer, SHBArmijo) else whole
+
+def usual_step(optimizer: Any, loss: Callable[[], Tensor]) -> None:
+    """One step of any optimizer, as one usually writes it.
+
+    Args:
+        optimizer: one of heavystep, which reports ``info`` and takes a loss, or one of torch.
+        loss: computes the loss of a batch.
+    """
+    if searches(optimizer):
+        optimizer.step(loss)
+        return
+    optimizer.zero_grad()
+    value = loss()
+    value.backward()  # type: ignore[no-untyped-call]
+    if hasattr(optimizer, "info"):
+        optimizer.step(loss=value)
+    else:
+        optimizer.step()
 
 
 def size_of(network: nn.Module) -> int:
-    """Bytes of parameters and buffers."""
+    """The size of parameters and buffers in bytes."""
     tensors = [*network.parameters(), *network.buffers()]
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

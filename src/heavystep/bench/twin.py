@@ -1,8 +1,9 @@
 """A stand-in for real-sim, a collection of texts, where the data set itself is not at hand.
 
-Of its size, density and share of positive labels; the rest is only like text: few words are in
-most rows and most words in few, rare words count more, and a part of the words decides the label.
-Words fall independently, without topics, so that labels are harder to tell than in real texts.
+It has the size, density and share of positive labels of real-sim. The rest is only similar to text:
+few words are in most rows and most words in few, rare words count more, and a part of the words
+decides the label. Words are drawn independently, without topics, so that labels are harder to
+predict than those of real texts.
 """
 
 import numpy as np
@@ -13,23 +14,23 @@ from heavystep.sparse import SparseRows
 
 ROWS, COLUMNS, ENTRIES, POSITIVES = 72_309, 20_958, 51, 22_238 / 72_309
 HEAD = 10.0
-"""Popularity is 1 / (rank + HEAD): the law of Zipf and Mandelbrot for words."""
+"""The popularity of a word is 1 / (rank + HEAD), the law of Zipf and Mandelbrot."""
 TELLING = 0.1
-"""Share of the words that the label depends on."""
+"""The share of words that the label depends on."""
 NOISE = 0.2
-"""Standard deviation of what else decides a label, in units of that of the words' part."""
+"""The standard deviation of the noise in the scores, in units of that of the scores."""
 
 
 def real_sim_twin(
     n: int = ROWS, dim: int = COLUMNS, entries: int = ENTRIES, seed: int = 0
 ) -> SparseLogistic:
-    """Unit rows and labels, the same for the same arguments.
+    """Rows of unit length with labels; the same arguments give the same numbers.
 
     Args:
-        n: rows.
-        dim: columns.
-        entries: in each row, all in different columns; at most ``dim``.
-        seed: of everything drawn.
+        n: number of rows.
+        dim: number of columns.
+        entries: number of entries in each row, at most ``dim``.
+        seed: of everything that is drawn.
 
     >>> twin = real_sim_twin(n=100, dim=50, entries=5)
     >>> twin.n, twin.dim, len(twin.rows.values), int((twin.y > 0).sum())
@@ -50,7 +51,7 @@ def real_sim_twin(
 
 
 def _distinct_columns(rng: np.random.Generator, chances: Array, n: int, entries: int) -> Array:
-    """(n * entries,) columns, ascending within each row; what came twice is drawn again."""
+    """(n * entries,) columns, ascending within each row; repeated ones are drawn again."""
     bounds = np.cumsum(chances)
 
     def drawn(size: int) -> Array:
@@ -69,7 +70,7 @@ def _distinct_columns(rng: np.random.Generator, chances: Array, n: int, entries:
 
 
 def _labels(rng: np.random.Generator, rows: SparseRows) -> Array:
-    """+1 for the share POSITIVES of the rows whose noisy scores are largest."""
+    """Labels: +1 for the rows with the largest noisy scores, a share of POSITIVES, and -1 else."""
     model = rng.normal(size=rows.dim) * (rng.random(rows.dim) < TELLING)
     scores = rows.dot(model)
     scores += NOISE * scores.std() * rng.normal(size=rows.n)

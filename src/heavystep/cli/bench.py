@@ -1,4 +1,4 @@
-"""``heavystep bench``: what things cost, as ratios measured in one run."""
+"""``heavystep bench``: what things cost, as ratios that are measured in one run."""
 
 import os
 from pathlib import Path
@@ -18,21 +18,22 @@ if TYPE_CHECKING:
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Measure costs.")
 LARGE = 10_000
-"""Rows from which on it matters who is the fastest."""
+"""A data set with more rows than this is large: there it matters who is the fastest."""
 
 
 @bench.callback()
 def root() -> None:
-    """Measure costs; ratios within one run, because machines differ."""
+    """Measure costs, as ratios within one run, because machines differ."""
 
 
 @bench.command()
+@bench.command("engine", hidden=True)  # what it was called before
 @told
-def engine() -> None:
-    """Nanoseconds an iteration and seed: the engine, loops in numpy and torch, and how it grows."""
-    from heavystep.bench.simulation import engine_costs, scaling_costs
+def simulation() -> None:
+    """Nanoseconds for an iteration of one seed: our kernels, and loops in numpy and torch."""
+    from heavystep.bench.simulation import scaling_costs, simulation_costs
 
-    for title, costs in (("cost", engine_costs()), ("linear?", scaling_costs())):
+    for title, costs in (("cost", simulation_costs()), ("linear?", scaling_costs())):
         table = Table(title, "ns", "ratio")
         for cost in costs:
             table.add_row(cost.what, f"{cost.nanoseconds:.0f}", f"{cost.ratio:.2f}")
@@ -48,7 +49,7 @@ def linear(
 ) -> None:
     """Sparse logistic regression: microseconds an iteration, and time to a training loss.
 
-    On the data sets that are there ('heavystep data list') and a synthetic twin of real-sim.
+    It uses the data sets that are here ('heavystep data list') and a synthetic twin of real-sim.
     """
     from heavystep.bench.linear import MICROSECONDS
     from heavystep.bench.linear_data import sets_at_hand
@@ -81,7 +82,8 @@ def train(
 ) -> None:
     """A training step of SGD(fused), SHB, SHBPolyak and SHBArmijo in the same loop, as ratios.
 
-    On a GPU ResNet-18 in bfloat16 with batches of 256, on a CPU a small network; made-up images.
+    On a GPU it trains ResNet-18 in bfloat16 with batches of 256, on a CPU a small network. The
+    images are made up.
     """
     from heavystep.bench.train import FULL, SMALL, size_of, training_costs
     from heavystep.training.resnet import NETWORKS

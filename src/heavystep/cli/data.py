@@ -1,4 +1,4 @@
-"""``heavystep data``: which data sets are here, fetching them, checking them."""
+"""``heavystep data``: lists, fetches and checks data sets."""
 
 from pathlib import Path
 from typing import Annotated
@@ -51,7 +51,7 @@ def fetch(names: Annotated[list[str], typer.Argument(help="data sets, or: all")]
 
 
 def _whole(name: str, path: Path) -> bool:
-    """Whether it is; what is damaged is named, and refused if it would hide what is fetched."""
+    """Whether the file is whole; a damaged one is refused if it would hide the new one."""
     try:
         registry.verify(name, path)
     except ValueError as error:

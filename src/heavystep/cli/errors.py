@@ -1,4 +1,4 @@
-"""One line on stderr and status 2 in place of a traceback, for what a user can mend."""
+"""Errors that a user can mend are one line on stderr and status 2, not a traceback."""
 
 import functools
 import signal
@@ -12,11 +12,11 @@ EXTRAS = {
     "tensorboard": "tensorboard",
     "ray": "ray",
 }
-"""Where a module that is missing comes from; all others from 'figures'."""
+"""The extras that a missing module belongs to; all other modules belong to 'figures'."""
 
 
 def told(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command; its arguments stay as they are."""
+    """Wrap a command so that its errors are told in one line. Its arguments stay as they are."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **values: Any) -> None:

@@ -1,4 +1,4 @@
-"""A command from a function: one option an argument, texts from its docstring."""
+"""Makes a command of a function: each argument is an option, with its text in the docstring."""
 
 import inspect
 import re
@@ -17,7 +17,7 @@ SECTION_5 = {
     "gamma_max_power": 0.3,
     "horizon": 1e4,
 }
-"""Defaults of the schedules; gamma_max0 depends on the problem and must be given."""
+"""The defaults of the schedules. gamma_max0 depends on the problem and must be given."""
 WHOLE_NUMBERS = {"K"}
 STEPS = "1,10,100,1000,10000,100000"
 
@@ -50,7 +50,7 @@ def schedule_options() -> Iterator[inspect.Parameter]:
 
 
 def option(name: str, kind: Any, default: Any, text: str) -> inspect.Parameter:
-    """One of a command, ``--name``; False as its default makes a switch of it."""
+    """An option ``--name`` of a command. If its default is False, it is a switch."""
     flag = "--" + name.replace("_", "-")
     return inspect.Parameter(
         name,
@@ -73,7 +73,7 @@ def step_counts() -> inspect.Parameter:
 def with_options(
     command: Callable[..., None], taken: list[inspect.Parameter], text: str
 ) -> Callable[..., None]:
-    """Give a command that takes anything the options and the help text that typer shows."""
+    """Give options and a help text to a command that takes any arguments, for typer to show."""
     command.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
     command.__annotations__ = {option.name: option.annotation for option in taken}
     command.__doc__ = text
@@ -81,7 +81,7 @@ def with_options(
 
 
 def arguments(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The function's arguments from the values of the options."""
+    """The arguments of a function, from the values of the options."""
     names = inspect.signature(function).parameters
     found = {name: values[name] for name in names if name in values}
     if "schedules" in names:

@@ -1,4 +1,4 @@
-"""Tables and lines on the terminal, or in a pipe."""
+"""Prints tables and lines on the terminal, or to a pipe."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from rich.console import Console
 
 
 def show(*contents: Any) -> None:
-    """Print them one after another."""
+    """Print tables and lines, one after another."""
     # A pipe has no width of its own.
     console = Console()
     console = console if console.is_terminal else Console(width=160)

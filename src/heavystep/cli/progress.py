@@ -1,4 +1,4 @@
-"""What a long job shows while it runs."""
+"""The progress of runs that are simulated."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ class _StepsPerSecond(ProgressColumn):
 
 
 class RunProgress:
-    """Runs done, steps a second and time left; implements the runner's ``Progress``."""
+    """Shows runs done, steps a second and the time left; implements the runner's ``Progress``."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
@@ -51,7 +51,7 @@ class RunProgress:
         self._bar.stop()
 
     def start(self, runs: int, kept: int, steps: int) -> None:
-        """How much there is to do."""
+        """Show how much there is to do."""
         self._done = kept
         self._bar.update(self._task, total=max(steps, 1), done=kept, runs=runs)
         if kept:
@@ -60,27 +60,27 @@ class RunProgress:
             self._bar.update(self._task, completed=1)
 
     def note(self, text: str) -> None:
-        """A line above the bar, whole, so that what it names can be copied."""
+        """Print a line above the bar. It is not broken, so that what it names can be copied."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, run: str) -> None:
-        """The name of the run in flight."""
+        """Show the name of the run that begins."""
         self._bar.update(self._task, description=run)
 
     def advance(self, steps: int) -> None:
-        """Steps were taken."""
+        """Count steps that were taken."""
         self._bar.advance(self._task, steps)
 
     def finish(self) -> None:
-        """A run is complete and kept."""
+        """Count a run that is complete."""
         self._done += 1
         self._bar.update(self._task, done=self._done)
 
 
 PROGRESS: dict[str, Callable[[], Any]] = {"steps": RunProgress, "epochs": training_progress}
-"""By what the length of a run is counted in."""
+"""What shows the progress, by what the length of a run is counted in."""
 
 
 def progress_of(unit: str) -> Any:
-    """What shows runs whose length is counted in this."""
+    """The progress of runs whose length is counted in this unit."""
     return PROGRESS[unit]()

@@ -43,13 +43,13 @@ CHOICES = (
     option("no_train", bool, False, "figure3: draw and check the runs that are there"),
     option("force", bool, False, "run again what is there"),
 )
-"""What a figure may leave to choose."""
+"""Options that only some of the figures have."""
 COMMON = (
     option("quick", bool, False, "fewer runs and steps"),
     option("out", Path, Path("results"), "where results are written"),
 )
 UNFINISHED = 3
-"""Exit status when time ran out."""
+"""The exit status when time ran out."""
 
 
 @told

@@ -1,4 +1,4 @@
-"""``heavystep store``: which training runs are there, and runs of several machines in one place."""
+"""``heavystep store``: lists training runs, and brings runs of several machines together."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What training shows while it runs: a bar on a terminal, a few lines in a log."""
+"""The progress of training: a bar on a terminal, and a few lines in a log."""
 
 import time
 from typing import TYPE_CHECKING
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from heavystep.training.history import EpochRow
 
 EVERY = 10.0
-"""Seconds between two lines of a log."""
+"""The least number of seconds between two lines of a log."""
 
 
 def epoch_text(row: "EpochRow", images: int) -> str:
-    """The last epoch in a few words."""
+    """The numbers of an epoch in one line."""
     speed = f"{images / row.seconds:,.0f} images/s" if row.seconds > 0.0 else ""
     return (
         f"epoch {row.epoch}: loss {row.loss:.4g}, test {row.test_accuracy:.1%}, "
@@ -23,7 +23,7 @@ def epoch_text(row: "EpochRow", images: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds.
+    """A duration in hours, minutes and seconds.
 
     >>> duration(3725.4)
     '1:02:05'
@@ -33,7 +33,7 @@ def duration(seconds: float) -> str:
 
 
 class _Account:
-    """What both kinds keep: runs and epochs done, and the run in flight."""
+    """What bar and log have in common: they count runs and epochs, and know the run in flight."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
@@ -42,34 +42,34 @@ class _Account:
         self._run = self._last = ""
 
     def start(self, runs: int, kept: int, epochs: int) -> None:
-        """How much there is to do."""
+        """Remember how much there is to do."""
         self._runs, self._done, self._epochs = runs, kept, epochs
         if kept:
             self.note(f"{kept} of {runs} runs are there already")
 
     def note(self, text: str) -> None:
-        """A line of its own, whole, so that what it names can be copied."""
+        """Print a line. It is not broken, so that what it names can be copied."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, run: str) -> None:
-        """The name of the run in flight."""
+        """Remember the name of the run that begins."""
         self._run, self._last = run, ""
 
     def advance(self, share: float) -> None:
-        """A part of an epoch was done."""
+        """Count a share of an epoch that was done."""
         self._trained += share
 
     def epoch(self, row: "EpochRow", images: int) -> None:
-        """An epoch is complete."""
+        """Remember the numbers of an epoch that is complete."""
         self._last = epoch_text(row, images)
 
     def finish(self) -> None:
-        """A run is complete and kept."""
+        """Count a run that is complete."""
         self._done += 1
 
 
 class TrainingBar(_Account):
-    """Two lines that stay in their place; implements ``TrainingProgress``."""
+    """A bar with a line below it, which stay in their place; implements ``TrainingProgress``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,34 +91,34 @@ class TrainingBar(_Account):
         self._bar.stop()
 
     def start(self, runs: int, kept: int, epochs: int) -> None:
-        """How much there is to do."""
+        """Remember how much there is to do."""
         super().start(runs, kept, epochs)
         self._bar.update(self._task, total=max(epochs, 1), done=kept, runs=runs)
         if not epochs:
             self._bar.update(self._task, completed=1)
 
     def begin(self, run: str) -> None:
-        """The name of the run in flight."""
+        """Remember the name of the run that begins."""
         super().begin(run)
         self._bar.update(self._task, description=run, last="")
 
     def advance(self, share: float) -> None:
-        """A part of an epoch was done."""
+        """Count a share of an epoch that was done."""
         self._bar.advance(self._task, share)
 
     def epoch(self, row: "EpochRow", images: int) -> None:
-        """Its numbers below the bar."""
+        """Show the numbers of the epoch below the bar."""
         super().epoch(row, images)
         self._bar.update(self._task, last=self._last)
 
     def finish(self) -> None:
-        """A run is complete and kept."""
+        """Count a run that is complete."""
         super().finish()
         self._bar.update(self._task, done=self._done)
 
 
 class TrainingLog(_Account):
-    """One line now and then, and at the end of each run; implements ``TrainingProgress``."""
+    """A line now and then, and one at the end of each run; implements ``TrainingProgress``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,18 +131,18 @@ class TrainingLog(_Account):
         pass
 
     def start(self, runs: int, kept: int, epochs: int) -> None:
-        """How much there is to do."""
+        """Remember how much there is to do."""
         super().start(runs, kept, epochs)
         self._began = self._told = time.monotonic()
 
     def epoch(self, row: "EpochRow", images: int) -> None:
-        """Its numbers, unless others have just been told."""
+        """Print the numbers of the epoch, unless another line has just been printed."""
         super().epoch(row, images)
         if time.monotonic() - self._told >= EVERY:
             self._tell("")
 
     def finish(self) -> None:
-        """The last epoch of the run."""
+        """Print the last epoch of the run."""
         super().finish()
         self._tell("complete, ")
 
@@ -157,5 +157,5 @@ class TrainingLog(_Account):
 
 
 def training_progress() -> TrainingBar | TrainingLog:
-    """A bar if stderr is a terminal."""
+    """A bar if stderr is a terminal, and a log otherwise."""
     return TrainingBar() if Console(stderr=True).is_terminal else TrainingLog()

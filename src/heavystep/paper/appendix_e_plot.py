@@ -1,4 +1,4 @@
-"""What the methods of Appendix E look like, in Figures 2 and 3."""
+"""Colours and lines of the methods of Appendix E, in Figures 2 and 3."""
 
 from typing import Any
 
@@ -37,14 +37,14 @@ STEP_LOOKS: dict[str, dict[str, Any]] = {
 
 
 def mean_with_band(ax: Any, k: Array, values: Array, name: str, look: dict[str, Any]) -> None:
-    """The mean over seeds with its 95% confidence band; one seed alone has none.
+    """Draw the mean over seeds with its 95% confidence band, which one seed alone does not have.
 
     Args:
         ax: where to draw.
-        k: (G,) for the horizontal axis.
-        values: (seeds, G), none negative.
-        name: in the legend.
-        look: of the line.
+        k: (G,) positions on the horizontal axis.
+        values: (seeds, G) values, none of them negative.
+        name: what the legend says.
+        look: colour and style of the line.
     """
     mean, half_width = mean_and_half_width(values)
     ax.plot(k, visible(mean), label=name, **look)

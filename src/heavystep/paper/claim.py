@@ -8,17 +8,17 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim, with what was measured."""
+    """One claim, whether it holds, and the numbers that decide it."""
 
     id: str
     text: str
     holds: bool
     measured: dict[str, float]
     judged: bool = True
-    """False where the runs are so small that it need not hold."""
+    """Whether it has to hold; it need not where the runs are too small for it."""
 
     def as_json(self) -> dict[str, Any]:
-        """For ``claims.json``."""
+        """The claim as an entry of ``claims.json``."""
         return {
             "id": self.id,
             "text": self.text,

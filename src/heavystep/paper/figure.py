@@ -90,9 +90,7 @@ class Figure(Generic[AnyRun]):
         return replace(self, panels=panels)
 
 
-def by_data_set(
-    figure: Figure[AnyRun], results: dict[str, Result]
-) -> dict[str, dict[str, Result]]:
+def by_data_set(figure: Figure[AnyRun], results: dict[str, Result]) -> dict[str, dict[str, Result]]:
     """The results by data set, then by method in the order of the legend.
 
     Args:

@@ -1,4 +1,4 @@
-"""Means over seeds and how well they are known."""
+"""Means over seeds with their confidence intervals."""
 
 import math
 
@@ -11,7 +11,7 @@ CONFIDENCE = 0.95
 
 
 def mean_and_half_width(values: Array) -> tuple[Array, Array]:
-    r"""Mean over seeds and half-width of its 95% confidence interval.
+    r"""The mean over seeds, and half the width of its 95% confidence interval.
 
     .. math:: \bar v \pm t_{0.975,\,S-1}\, s / \sqrt S
 
@@ -21,7 +21,7 @@ def mean_and_half_width(values: Array) -> tuple[Array, Array]:
         values: (seeds, ...).
 
     Returns:
-        Two arrays (...); one seed alone has a half-width of NaN.
+        Two arrays (...). The half-width of one seed alone is NaN.
 
     >>> mean, half_width = mean_and_half_width(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
     >>> float(mean), round(float(half_width), 6)

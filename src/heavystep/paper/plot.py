@@ -1,4 +1,4 @@
-"""What all pictures share: looks, legends and files."""
+"""What all pictures share: style, legends and files."""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -23,23 +23,24 @@ STYLE: Any = {
     "pdf.fonttype": 42,
 }
 FLOOR = 1e-300
-"""What is not above it counts as 0."""
+"""Values that are not above this count as 0."""
 FEW_DECADES, ONE_DECADE, NARROW = 200.0, 20.0, 3.0
-"""Spans of an axis below which ticks need more than powers of ten, many more, or no powers."""
+"""Ratios of the ends of an axis. Below the first, ticks at powers of ten are too few; below the
+second there are still more ticks, and below the third they are evenly spaced."""
 
 
 def styled() -> AbstractContextManager[None]:
-    """Draw in the house style."""
+    """Use the style of all pictures within the block."""
     return mpl.rc_context(STYLE)
 
 
 def visible(values: Array) -> Array:
-    """Zeros end a line: a logarithmic axis has none."""
+    """The values with NaN in place of zeros, which a logarithmic axis cannot show."""
     return np.where(values > FLOOR, values, np.nan)
 
 
 def log_limits(ax: Any, values: Array, margin: float = 1.06) -> None:
-    """A logarithmic axis around ``values`` with readable ticks, however few decades it spans."""
+    """Set the limits of a logarithmic axis to ``values``, with readable ticks at any span."""
     shown = values[np.isfinite(values)]
     if not len(shown):
         return
@@ -55,7 +56,7 @@ def log_limits(ax: Any, values: Array, margin: float = 1.06) -> None:
 
 
 def thousands(axis: Any, name: str) -> None:
-    """Ticks in thousands; without a name they have no labels."""
+    """Label an axis in thousands; without a name its ticks have no labels."""
     axis.set_major_locator(MaxNLocator(4))
     axis.set_major_formatter(NullFormatter())
     if name:
@@ -64,19 +65,19 @@ def thousands(axis: Any, name: str) -> None:
 
 
 def entitle(canvas: Canvas, *parts: str) -> None:
-    """One title above all panels."""
+    """Write one title above all panels."""
     canvas.suptitle(", ".join(parts), fontsize=8.0)
 
 
 def say_missing(ax: Any, text: str) -> None:
-    """An empty panel with the reason."""
+    """Show the reason in a panel that has no curves."""
     ax.set_xticks([])
     ax.set_yticks([])
     ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes, color="#606060")
 
 
 def named_lines(axes: list[Any]) -> dict[str, Any]:
-    """One line for each label in any of the panels."""
+    """One line for each label that occurs in the panels."""
     named: dict[str, Any] = {}
     for ax in axes:
         lines, labels = ax.get_legend_handles_labels()
@@ -85,7 +86,7 @@ def named_lines(axes: list[Any]) -> dict[str, Any]:
 
 
 def legend_below(canvas: Canvas, named: dict[str, Any], columns: int) -> None:
-    """One legend for all panels."""
+    """Draw one legend for all panels, below them."""
     canvas.legend(
         list(named.values()),
         list(named),
@@ -96,7 +97,7 @@ def legend_below(canvas: Canvas, named: dict[str, Any], columns: int) -> None:
 
 
 def save(canvas: Canvas, path: Path) -> list[Path]:
-    """Write the picture with the endings .png and .pdf, the same bytes for the same picture."""
+    """Write a picture with the endings .png and .pdf; the same picture gives the same bytes."""
     metadata: dict[str, dict[str, Any]] = {
         "png": {"Software": None},
         "pdf": {"CreationDate": None},

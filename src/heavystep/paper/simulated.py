@@ -1,4 +1,4 @@
-"""Figures whose runs are simulated."""
+"""Figures whose runs are simulated: Figures 1 and 2."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

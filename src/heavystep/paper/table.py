@@ -1,4 +1,4 @@
-"""A figure in numbers."""
+"""The numbers of a figure as a table."""
 
 import csv
 import io
@@ -18,12 +18,12 @@ class Table:
     csv: str
     markdown: str
     compact: list[list[str]]
-    """What fits on a terminal, the heading first."""
+    """The lines that fit on a terminal, the heading first."""
     note: str = ""
-    """A line below it."""
+    """A line that is shown below the table."""
 
     def save(self, path: Path) -> list[Path]:
-        """Write it with the endings .csv and .md."""
+        """Write the table with the endings .csv and .md."""
         paths = []
         for ending, text in (("csv", self.csv), ("md", self.markdown)):
             paths.append(path.with_name(f"{path.name}.{ending}"))
@@ -32,7 +32,7 @@ class Table:
 
 
 def csv_text(rows: Sequence[NamedTuple]) -> str:
-    """One line a row, under the names of its fields."""
+    """The rows as CSV, under the names of their fields."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(rows[0]._fields)
@@ -41,11 +41,11 @@ def csv_text(rows: Sequence[NamedTuple]) -> str:
 
 
 def markdown_text(rows: Sequence[NamedTuple], texts: int) -> str:
-    """The same for readers.
+    """The rows as a Markdown table.
 
     Args:
-        rows: one or more.
-        texts: how many fields come before the numbers.
+        rows: at least one.
+        texts: how many of the first fields are texts; the others are numbers.
     """
     titles = [name.replace("_", " ") for name in rows[0]._fields]
     lines = [titles, ["---"] * texts + ["---:"] * (len(titles) - texts)]

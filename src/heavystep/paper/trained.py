@@ -143,7 +143,7 @@ def _check(chosen: Chosen) -> None:
         the_device(chosen.get("device"))
     elif "minutes" in chosen:
         raise ValueError(
-            "--minutes is not for --engine ray: a sweep can be stopped at any time and goes on later"
+            "--minutes is not for --engine ray: such a sweep can be stopped at any time"
         )
     elif "device" in chosen:  # which this machine need not have
         validation.choice("device", chosen["device"], DEVICES)

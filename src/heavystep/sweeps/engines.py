@@ -34,7 +34,7 @@ class Progress(Protocol):
 
 
 class Data(Protocol):
-    """Data that many jobs read. It is hashable, so that an engine builds it once for all of them."""
+    """Data that many jobs read; it is hashable, so that an engine builds it once for all."""
 
     def build(self) -> Any:
         """Return the data."""
@@ -42,7 +42,7 @@ class Data(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """A piece of a sweep that any process can do, by calling ``work(data, *arguments, advance)``."""
+    """A piece of a sweep, which a process does by calling ``work(data, *arguments, advance)``."""
 
     name: str
     """What people call it."""

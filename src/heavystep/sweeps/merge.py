@@ -1,4 +1,4 @@
-"""Runs made on several machines in one output folder."""
+"""Brings runs that were made on several machines into one output folder."""
 
 import shutil
 from collections.abc import Callable, Iterable
@@ -17,13 +17,13 @@ from heavystep.training.specification import TrainingSpec, parsed
 from heavystep.training.store import Stored, TrainingStore
 
 TIMING = EpochRow._fields.index("seconds")
-"""Where the same numbers may differ."""
+"""The column in which two histories of the same run may differ."""
 FILES = runs_folder(Path(), "*") / f"*{parquet.ENDING}"
 
 
 @dataclass
 class Merged:
-    """How many files of a source were copied, left alone, and left out because of damage."""
+    """How many files of a source were copied, left alone, or left out because of damage."""
 
     copied: int = 0
     left_alone: int = 0
@@ -31,18 +31,18 @@ class Merged:
 
 
 def merge(sources: Iterable[Path], out: Path, note: Callable[[str], None]) -> dict[Path, Merged]:
-    """Bring the runs of other output folders to this one; of a training run the longer wins.
+    """Copy the runs of other output folders to this one. Of a training run the longer one stays.
 
-    Files are read whole before they are written, each in one step: stopped at any moment, it
-    leaves whole files, and called again it does the rest.
+    Each file is read whole and then written in one step. Stopped at any moment, this leaves whole
+    files, and a new call does the rest.
 
     Args:
         sources: output folders.
         out: the output folder they are merged into.
-        note: told what is damaged or contradicts.
+        note: told which files are damaged, or contradict each other.
 
     Raises:
-        ValueError: a source is not an output folder, or ``out`` holds other things.
+        ValueError: a source is not an output folder, or ``out`` holds files of others.
     """
     sources = list(sources)
     for source in sources:
@@ -89,7 +89,7 @@ def _grows(path: Path) -> bool:
 
 
 def _plain(path: Path, target: Path, note: Callable[[str], None]) -> bool:
-    """Copy a file whose name decides its numbers; False if it is there."""
+    """Copy the file of a simulated run; False if it is there."""
     _check(path)
     if target.exists():
         try:
@@ -133,14 +133,14 @@ def _training(path: Path, target: Path, note: Callable[[str], None]) -> bool:
 
 
 def _checkpoint(run: TrainingSpec, source: TrainingStore, store: TrainingStore) -> None:
-    """The one that belongs to the run; without one the older stays, which has its own history."""
+    """Copy the checkpoint of the run. If there is none, an older one stays, with its history."""
     path, target = source.checkpoint(run), store.checkpoint(run)
     if path.exists():
         write_atomically(target, lambda part: shutil.copyfile(path, part))
 
 
 def _same(one: Stored, other: Stored) -> bool:
-    """Whether two runs have the same numbers, but for the time they took."""
+    """Whether two histories have the same numbers, except for the time that epochs took."""
     rows, other_rows = (
         np.delete(np.array(each.history, dtype=np.float64), TIMING, axis=1) for each in (one, other)
     )

@@ -1,4 +1,4 @@
-"""A folder of ours: marked, so that nothing else is written over."""
+"""Output folders. They are marked, so that files of others are never written over."""
 
 import os
 import time
@@ -7,26 +7,30 @@ from pathlib import Path
 from heavystep.files import TEMPORARY, write_atomically
 
 MARK = ".heavystep"
-"""A file that says that a folder is ours."""
+"""The name of the file that marks an output folder."""
 ORPHANED = 3600.0
-"""Seconds after which a temporary file has no owner."""
+"""A temporary file that is older than this many seconds belongs to no process any more."""
 
 
 def runs_folder(out: Path, figure: str) -> Path:
-    """Where the runs of a figure are kept."""
+    """The folder of the runs of a figure, or of a sweep."""
     return out / figure / "runs"
 
 
 def claim_folder(out: Path) -> None:
-    """Make the output folder ours, or refuse one that holds something else or is not writable."""
+    """Mark a folder as an output folder, after making it if there is none.
+
+    Raises:
+        ValueError: the folder holds files of others, or cannot be written to.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
         if (
             not all(path.name.startswith(MARK) for path in out.iterdir())
             and not (out / MARK).exists()
         ):
-            raise ValueError(f"{out} holds other files: give an empty or new folder with --out")
-        write_atomically(out / MARK, lambda part: part.write_text("made by heavystep reproduce\n"))
+            raise ValueError(f"{out} holds other files: give an empty or a new output folder")
+        write_atomically(out / MARK, lambda part: part.write_text("made by heavystep\n"))
         _sweep(out)
     except OSError as error:
         reason = error.strerror or os.strerror(error.errno or 0)
@@ -34,7 +38,7 @@ def claim_folder(out: Path) -> None:
 
 
 def _sweep(out: Path) -> None:
-    """Remove what a killed process left half-written, long enough ago that none writes it now."""
+    """Remove temporary files of killed processes; they are so old that nobody writes them now."""
     for path in out.rglob(".*"):
         ours = TEMPORARY.fullmatch(path.name) and path.is_file()
         if ours and time.time() - path.stat().st_mtime > ORPHANED:

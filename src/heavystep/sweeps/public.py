@@ -120,13 +120,14 @@ def _labelled(given: Any) -> Mapping[str, Any]:
 
 
 def _problem(label: str, given: Any) -> ProblemSpec | GivenProblem:
+    kinds: tuple[Any, ...] = tuple(LAYOUTS)
     if isinstance(given, str):
         validation.choice("problem", given, (*SECTION_5, *CATALOGUE))
         return SECTION_5.get(given) or ProblemSpec("libsvm", given)
-    if isinstance(given, tuple(LAYOUTS)):
+    if isinstance(given, kinds):
         return GivenProblem(given)
-    kinds = ", ".join(kind.__name__ for kind in LAYOUTS)
-    raise TypeError(f"problem {label!r} must be a name or one of {kinds}, got {given!r}")
+    known = ", ".join(kind.__name__ for kind in kinds)
+    raise TypeError(f"problem {label!r} must be a name or one of {known}, got {given!r}")
 
 
 def _method(label: str, given: Any) -> Configuration:

@@ -73,8 +73,8 @@ def complete(
 ) -> Results:
     """The results of all runs: those in the store are read, the others are made and kept.
 
-    Each seed of a run is a job of its own, so that no core waits for the last seeds of a run. This
-    function can be stopped at any moment: it loses the runs in flight, and a new call goes on there.
+    Each seed of a run is a job of its own, so that no core waits for the last seeds of a run. A
+    sweep can be stopped at any moment: it loses the runs in flight, and a new call goes on there.
 
     Args:
         runs: by key.

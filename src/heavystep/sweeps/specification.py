@@ -25,7 +25,7 @@ FORMAT = 2
 def logistic_on(name: str) -> SparseLogistic:
     """Logistic regression on a LIBSVM data set, as Appendix E states it.
 
-    It has no penalty and no intercept, and its rows have unit length. Files are read once a process.
+    It has no penalty and no intercept, and its rows have unit length. A file is read once.
 
     Args:
         name: a data set of the catalogue.
@@ -127,7 +127,7 @@ def _add(digest: Any, value: Any) -> None:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """A method on a problem from several seeds: everything that decides the numbers of these runs."""
+    """Runs of a method on a problem: everything that decides their numbers."""
 
     problem: ProblemSpec | GivenProblem
     method: Configuration
@@ -158,7 +158,10 @@ class RunSpec:
                 "options": dict(method.options),
                 "average": method.average,
             },
-            "versions": {**method.versions(), "problem": getattr(self.problem.build(), "version", 1)},
+            "versions": {
+                **method.versions(),
+                "problem": getattr(self.problem.build(), "version", 1),
+            },
             "seeds": self.seeds,
             "iterations": self.iterations,
             "batch_size": self.batch_size,

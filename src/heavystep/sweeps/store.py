@@ -76,8 +76,8 @@ class Store:
         contents, lines = list(self._contents()), []
         if early := sum("mathematics" in content for content in contents):
             lines.append(
-                f"{early} runs in {self.folder} were made by an earlier heavystep and are not used: "
-                "they do not say which versions of rule, momentum form, kernel and problem made them"
+                f"{early} runs in {self.folder} are not used: an earlier heavystep made them, and "
+                "they do not say with which versions of rule, momentum form, kernel and problem"
             )
         wanted = {_question(content): content for content in (run.content() for run in runs)}
         others: dict[str, int] = {}
@@ -88,13 +88,13 @@ class Store:
                 others[change] = others.get(change, 0) + 1
         for change, count in others.items():
             lines.append(
-                f"{count} runs in {self.folder} were made with other versions and are not used: "
-                f"{change}"
+                f"{count} runs in {self.folder} are not used: they were made with other versions "
+                f"({change})"
             )
         return lines
 
     def _contents(self) -> Iterable[dict[str, Any]]:
-        """The specifications of all files that can be read; a damaged one is told when it is used."""
+        """The specifications of all files; a damaged one is passed over until it is used."""
         for path in self.folder.glob(f"*{parquet.ENDING}"):
             try:
                 content = json.loads(parquet.specification(path) or "")

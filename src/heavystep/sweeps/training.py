@@ -1,4 +1,4 @@
-"""Trains what is missing of Figure 3 on many machines at once."""
+"""Trains the missing runs of Figure 3 on many machines at once."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -18,7 +18,7 @@ from heavystep.training.store import TrainingStore
 
 
 def gpus_of(device: str | None) -> float:
-    """What a run needs on a device; without a name that of this machine counts."""
+    """How many GPUs a run needs on a device; without a name, on the device of this machine."""
     return 1.0 if (device or _here()) == "cuda" else 0.0
 
 
@@ -33,18 +33,18 @@ def train_on(
     progress: TrainingProgress,
     how: How,
 ) -> None:
-    """Train every run that is not there to its last epoch, each as a job.
+    """Train every run that does not reach its last epoch, each as a job of the engine.
 
-    Runs and checkpoints are kept by whoever trains them, so that a run which loses its machine
-    goes on elsewhere from its last checkpoint: all machines have to see the folder.
+    The machine that trains a run also writes its epochs and checkpoints, so that a run that loses
+    its machine goes on elsewhere. All machines have to see the folder.
 
     Raises:
-        ValueError: runs failed; all others are complete and kept.
+        ValueError: some runs failed; all others are complete and kept.
     """
     wanted, missing = wanted_and_missing(curves, store, progress, force=how.force)
     if not missing:  # a cluster takes long to start
         return
-    # Workers are at home in another folder.
+    # Absolute paths, because workers run in another folder.
     folder, logs = store.folder.absolute(), how.tensorboard and how.tensorboard.absolute()
     there = replace(how, device=how.device or _here(), tensorboard=logs)
     jobs = [
@@ -67,18 +67,18 @@ def train_on(
 def train_there(
     data: None, run: TrainingSpec, epochs: int, folder: Path, how: How, advance: Advance
 ) -> None:
-    """Train a run where this is called.
+    """Train a run on the machine that calls this: the job of an engine.
 
     Args:
-        data: none.
-        run: which one.
-        epochs: how far.
-        folder: of the runs, which this machine must see too.
+        data: nothing, because images are read there.
+        run: which run.
+        epochs: to which epoch.
+        folder: of the runs, which this machine must see, too.
         how: what does not decide the numbers.
-        advance: told of parts of an epoch.
+        advance: told which share of an epoch was done since the last call.
 
     Raises:
-        ValueError: the folder is not here, or the run cannot go on.
+        ValueError: this machine does not see the folder, or the run cannot go on.
     """
     out = folder.parent.parent
     if not (out / MARK).exists():
@@ -88,10 +88,10 @@ def train_there(
 
 
 class _Told:
-    """Passes on how far a run is; implements ``RunProgress``."""
+    """A ``RunProgress`` that passes on how far a run is."""
 
     def __init__(self, advance: Advance) -> None:
         self.advance = advance
 
     def epoch(self, row: EpochRow, images: int) -> None:
-        """Nothing: whoever waits for the run reads its epochs when it is complete."""
+        """Do nothing: the epochs are read from their file when the run is complete."""

@@ -1,4 +1,4 @@
-"""Checkpoints: written whole or not at all, and refused by any other run."""
+"""Checkpoints. They are written whole or not at all, and refused by any other run."""
 
 import hashlib
 import json
@@ -18,9 +18,9 @@ def save(path: Path, run: str, state: dict[str, Any]) -> None:
     """Write a checkpoint in place of the last one.
 
     Args:
-        path: of the file.
-        run: JSON of everything that decides how the run goes on.
-        state: of tensors, numbers, texts, lists and dicts.
+        path: the file.
+        run: everything that decides how the run goes on, as JSON.
+        state: made of tensors, numbers, texts, lists and dicts.
     """
     state = _on_cpu(state)
     content = {"format": FORMAT, "run": run, "state": state, "sha256": _digest(state)}
@@ -28,19 +28,19 @@ def save(path: Path, run: str, state: dict[str, Any]) -> None:
 
 
 def load(path: Path, run: str) -> dict[str, Any] | None:
-    """The state in a checkpoint, on the CPU; None if there is none.
+    """The state in a checkpoint, on the CPU; None if there is no file.
 
     Args:
-        path: of the file.
-        run: what it has to be a checkpoint of.
+        path: the file.
+        run: what :func:`save` was given; the checkpoint of another run is refused.
 
     Raises:
-        ValueError: it cannot be read, or belongs to a run that would go on in another way.
+        ValueError: the file cannot be read, or is the checkpoint of another run.
     """
     if not path.exists():
         return None
     with path.open("rb"):
-        pass  # what may not be read is told as it is
+        pass  # so that a missing permission is not taken for damage
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
         found, state = str(content["run"]), dict(content["state"])
@@ -67,7 +67,7 @@ def load(path: Path, run: str) -> dict[str, Any] | None:
 
 
 def _on_cpu(value: Any) -> Any:
-    """The same with all tensors on the CPU."""
+    """The same value with all tensors on the CPU."""
     if isinstance(value, Tensor):
         return value.detach().cpu()
     if isinstance(value, dict):
@@ -78,7 +78,7 @@ def _on_cpu(value: Any) -> Any:
 
 
 def _digest(value: Any) -> str:
-    """Hash of everything in a state: torch does not notice a bit that has changed."""
+    """The hash of a state, because torch does not notice a bit that has changed."""
     digest = hashlib.sha256()
 
     def add(value: Any) -> None:
@@ -104,7 +104,7 @@ def _differences(found: str, wanted: str) -> str:
     try:
         there, here = (_flat(json.loads(text)) for text in (found, wanted))
     except ValueError:
-        return "it does not say which"
+        return "it does not say which one"
     names = [name for name in sorted(there | here) if there.get(name) != here.get(name)]
     return "; ".join(
         f"{name} is {there.get(name)!r} there, {here.get(name)!r} here" for name in names
@@ -112,7 +112,7 @@ def _differences(found: str, wanted: str) -> str:
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:
-    """Nested JSON as one level: {"a": {"b": 1}} gives {"a.b": 1}."""
+    """Nested JSON in one level: {"a": {"b": 1}} gives {"a.b": 1}."""
     if isinstance(value, list) and all(isinstance(item, list) and len(item) == 2 for item in value):
         value = dict(value)  # options by name
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Images that live on the device, and minibatches of them: crop and flip are tensor code there."""
+"""Images that live on the device, and minibatches of them, which are cropped and flipped there."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from torch import Tensor
 from heavystep.arrays import Array
 
 PADDING = 4
-"""Black pixels around an image; a crop of the image's size is taken from the whole."""
+"""The width of the black border around an image. A crop has the size of the image itself."""
 
 
 class Colours(NamedTuple):
@@ -21,7 +21,7 @@ class Colours(NamedTuple):
 
 
 def colours(images: Array) -> Colours:
-    """Of all pixels, exactly: sums of whole numbers are the same on every machine.
+    """The colours of all pixels. They are exact, because sums of whole numbers do not round.
 
     Args:
         images: (n, 3, height, width) uint8.
@@ -40,14 +40,14 @@ def colours(images: Array) -> Colours:
 
 
 def epoch_plan(images: int, seed: int, epoch: int) -> Array:
-    """(4, images) for one epoch: a permutation, then for each place row, column and flip of a crop.
+    """(4, images) plan of an epoch: for each place an image, then row, column and flip of its crop.
 
-    A function of seed and epoch alone, so that a run can go on from any point.
+    It depends on seed and epoch alone, so that a run can go on from any point.
 
     Args:
         images: how many there are.
-        seed: of the run.
-        epoch: 1 for the first one.
+        seed: that of the run.
+        epoch: its number; the first one is 1.
     """
     generator = np.random.default_rng([seed, epoch])
     crops = generator.integers(0, 2 * PADDING + 1, (2, images))
@@ -56,7 +56,7 @@ def epoch_plan(images: int, seed: int, epoch: int) -> Array:
 
 
 def whole_plan(images: int) -> Array:
-    """All images in order, as they are.
+    """The plan that takes all images in order, as they are.
 
     Args:
         images: how many there are.
@@ -75,8 +75,8 @@ class DeviceImages:
     Args:
         images: (n, 3, height, width) uint8.
         labels: (n,) int64.
-        scale: by which images are normalised, those of the training set.
-        batch_size: of a minibatch, at most n.
+        scale: mean and deviation by which images are normalised.
+        batch_size: images in a minibatch, at most n.
         device: where they live.
     """
 
@@ -103,7 +103,7 @@ class DeviceImages:
 
     @property
     def batches(self) -> int:
-        """Whole minibatches in an epoch; an incomplete one is dropped."""
+        """The number of whole minibatches in an epoch; an incomplete one is dropped."""
         return self.count // self.batch_size
 
     def begin(self, plan: Array) -> None:
@@ -130,6 +130,6 @@ class DeviceImages:
         return inputs, self._labels[which]
 
     def in_order(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All images as they are, a part at a time, with none left out."""
+        """All images as they are, in parts of the size of a minibatch."""
         plan = torch.from_numpy(whole_plan(self.count)).to(self.device)
         return (self.batch(part) for part in torch.split(plan, self.batch_size, dim=1))

@@ -1,4 +1,4 @@
-"""What to tell when a batch does not fit into the device's memory."""
+"""Finds a batch size that fits into the memory of the device."""
 
 import gc
 from collections.abc import Callable
@@ -10,11 +10,11 @@ def fitting_batch(attempt: Callable[[int], object], batch_size: int) -> int | No
     """The first of batch_size / 2, / 4, ... with which ``attempt`` does not run out of memory.
 
     Args:
-        attempt: takes a few steps with a batch size.
-        batch_size: that did not fit.
+        attempt: takes a few steps with the batch size that it is given.
+        batch_size: the one that did not fit.
 
     Returns:
-        None if not even one image fits.
+        The batch size, or None if not even one image fits.
     """
     while batch_size > 1:
         batch_size //= 2
@@ -30,7 +30,7 @@ def fitting_batch(attempt: Callable[[int], object], batch_size: int) -> int | No
 
 
 def free() -> None:
-    """Give back what nothing refers to any more."""
+    """Give memory back to which nothing refers any more."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from heavystep.optim import StepInfo
 
-
 TAKEN, REFUSED = slice(0, 5), 5
 """Places in the sums: of the steps that were taken loss, step, share at the cap, trials and number;
 then the number of steps that were refused."""

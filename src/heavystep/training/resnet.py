@@ -31,7 +31,7 @@ class Block(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's features from the ones before."""
+        """The features of the block, from those before it."""
         residual = self.second(relu(self.first(x), inplace=True))
         return relu(residual + self.shortcut(x), inplace=True)
 
@@ -40,9 +40,9 @@ class ResNet(nn.Module):
     """Stages of residual blocks; each but the first halves height and width.
 
     Args:
-        classes: how many there are.
-        widths: channels of each stage.
-        blocks: in each stage.
+        classes: number of classes.
+        widths: number of channels of each stage.
+        blocks: number of blocks in each stage.
     """
 
     def __init__(self, classes: int, widths: tuple[int, ...], blocks: int) -> None:
@@ -70,4 +70,4 @@ NETWORKS: dict[str, Callable[[int], nn.Module]] = {
     "resnet18": lambda classes: ResNet(classes, widths=(64, 128, 256, 512), blocks=2),
     "small": lambda classes: ResNet(classes, widths=(8, 16, 32), blocks=1),
 }
-"""From the number of classes, by name."""
+"""What makes a network from the number of classes, by name."""

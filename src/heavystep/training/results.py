@@ -1,4 +1,4 @@
-"""Training runs read back: what there is of them, and curves from what reaches an epoch."""
+"""Reads training runs back, and makes curves of the seeds that reach an epoch."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,22 +19,22 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TrainedCurve(Trajectories):
-    """A row of epochs for each seed that is there, and where these epochs were made."""
+    """The epochs of each seed that is there, and where they were made."""
 
     stretches: tuple[Stretch, ...] = ()
 
 
 TrainedResults = dict[str, TrainedCurve]
-"""By the key of :class:`TrainingRuns`."""
+"""Curves by the key of :class:`TrainingRuns`."""
 
 
 def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note) -> TrainedResults:
-    """Each curve from the seeds that reach its last epoch; one of which none does is left out.
+    """The curves, each made of the seeds that reach its last epoch. One without any is left out.
 
     Args:
         runs: by key.
         store: where they are kept.
-        note: told what is damaged, which is left out.
+        note: told which files are damaged; they are left out.
     """
     found = {key: _curve(wanted, store, note) for key, wanted in runs.items()}
     return {key: curve for key, curve in found.items() if curve is not None}
@@ -63,7 +63,7 @@ def _curve(wanted: TrainingRuns, store: TrainingStore, note: Note) -> TrainedCur
 
 
 def whole(run: TrainingSpec, store: TrainingStore, note: Note) -> Stored | None:
-    """What there is of a run; what is damaged is noted and counts as nothing."""
+    """The stored epochs of a run; a damaged file is noted and counts as none."""
     try:
         return store.load(run)
     except DamagedError as damage:
@@ -72,10 +72,11 @@ def whole(run: TrainingSpec, store: TrainingStore, note: Note) -> Stored | None:
 
 
 def opened(path: Path, store: TrainingStore) -> tuple[TrainingSpec, Stored]:
-    """A file of a store as the run that it says it is.
+    """Read a file as the run that it says it is.
 
     Raises:
-        DamagedError: it cannot be read, is no run of this protocol, or not the one of its name.
+        DamagedError: the file cannot be read, is no run of this protocol, or not the one that its
+            name says.
     """
     text = parquet.specification(path)
     if text is None:
@@ -91,7 +92,7 @@ def opened(path: Path, store: TrainingStore) -> tuple[TrainingSpec, Stored]:
 
 
 def survey(store: TrainingStore, note: Note) -> Iterator[tuple[TrainingSpec, Stored]]:
-    """Every run of which there is something; a file that is no whole run is noted."""
+    """All runs with their stored epochs; a file that is no whole run is noted and left out."""
     for path in sorted(store.folder.glob(f"*{parquet.ENDING}")):
         try:
             yield opened(path, store)
@@ -100,7 +101,7 @@ def survey(store: TrainingStore, note: Note) -> Iterator[tuple[TrainingSpec, Sto
 
 
 def missing(runs: Iterable[TrainingRuns], store: TrainingStore) -> tuple[int, int]:
-    """How many runs are not complete, and how many epochs they lack; the damaged lack all."""
+    """How many runs are incomplete, and how many epochs they lack. Damaged files have no epochs."""
     lacking = []
     for wanted in runs:
         for run in wanted.each():
@@ -110,10 +111,10 @@ def missing(runs: Iterable[TrainingRuns], store: TrainingStore) -> tuple[int, in
 
 
 def sizes_text(results: TrainedResults) -> str:
-    """How many runs a curve has and how long they are, or from how many to how many.
+    """Say how many runs the curves have and how long they are; ranges where they differ.
 
     Args:
-        results: one curve or more.
+        results: at least one curve.
     """
     seeds, epochs = (
         _range({len(each) for each in numbers}, thing)

@@ -1,4 +1,4 @@
-"""Trains what is missing of Figure 3 and keeps it, epoch by epoch."""
+"""Trains the missing runs of Figure 3 on this machine, and keeps them epoch by epoch."""
 
 import json
 import time
@@ -28,30 +28,30 @@ from heavystep.training.tensorboard_log import Log
 from heavystep.training.trainer import DivergedError, Trainer
 
 CHECKPOINT_SECONDS = 30.0
-"""An epoch that ends so long after the last checkpoint writes one: a few epochs on a fast GPU."""
+"""A checkpoint is written at the end of an epoch if the last one is older than this."""
 
 
 class RunProgress(Protocol):
-    """What a run tells while it is trained."""
+    """What a run reports while it is trained."""
 
     def advance(self, share: float) -> None:
-        """A part of an epoch was done since the last call."""
+        """This share of an epoch was done since the last call."""
 
     def epoch(self, row: EpochRow, images: int) -> None:
-        """An epoch of so many images is complete."""
+        """An epoch is complete; it had this many images."""
 
 
 class TrainingProgress(RunProgress, Protocol):
-    """What training tells while it runs."""
+    """What training reports, run after run."""
 
     def start(self, runs: int, kept: int, epochs: int) -> None:
-        """How much there is to do: runs, those already complete, epochs of the others."""
+        """There are ``runs`` runs; ``kept`` are complete, and the others take ``epochs`` epochs."""
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """The user should read this text."""
 
     def begin(self, run: str) -> None:
-        """A run begins, or goes on."""
+        """The run of this name begins, or goes on."""
 
     def finish(self) -> None:
         """A run is complete and kept."""
@@ -59,30 +59,33 @@ class TrainingProgress(RunProgress, Protocol):
 
 @dataclass(frozen=True)
 class How:
-    """What does not decide the numbers."""
+    """How runs are trained, as far as it does not decide their numbers."""
 
     device: str | None = None
-    """None: the GPU if there is one."""
+    """``"cpu"`` or ``"cuda"``; None: the GPU if there is one."""
     tensorboard: Path | None = None
-    """Where to log; None: nowhere."""
+    """The folder of the logs for TensorBoard; None: there are no logs."""
     minutes: float | None = None
-    """Stop after so long, with a checkpoint."""
+    """Training stops after this many minutes, with a checkpoint; None: it goes on to the end."""
     force: bool = False
-    """Train again what is there."""
+    """Whether runs that are there are trained again."""
 
 
 def train_missing(
     curves: Iterable[TrainingRuns], store: TrainingStore, progress: TrainingProgress, how: How
 ) -> bool:
-    """Train every run that is not there to its last epoch; False if time ran out before.
+    """Train every run that does not reach its last epoch.
 
-    Seed by seed, so that all methods can be compared as soon as possible. At SIGTERM, SIGINT or
-    the end of its time a run leaves a checkpoint, and the next call goes on there. A run that
-    diverges does not keep the others from being trained.
+    All methods are trained with one seed before the next, so that they can be compared early. At
+    SIGTERM, SIGINT or the end of the time a run leaves a checkpoint, and the next call goes on
+    there. When a run diverges, the others are still trained.
+
+    Returns:
+        False if time ran out before all runs were complete.
 
     Raises:
-        ValueError: data are not here or damaged, or a run diverged or cannot go on.
-        KeyboardInterrupt: a signal came, which it holds.
+        ValueError: data are missing or damaged, or a run diverged or cannot go on.
+        KeyboardInterrupt: a signal came; its number is the argument.
     """
     device = the_device(how.device)
     wanted, missing = wanted_and_missing(curves, store, progress, force=how.force)
@@ -107,7 +110,7 @@ def train_missing(
 
 
 class Missing(NamedTuple):
-    """A run that is not there to its last epoch."""
+    """A run that does not reach its last epoch."""
 
     run: TrainingSpec
     epochs: int
@@ -121,7 +124,7 @@ def wanted_and_missing(
     *,
     force: bool,
 ) -> tuple[int, list[Missing]]:
-    """How many runs there are, and those that have to be trained, seed by seed; it is told."""
+    """How many runs there are, and which have to be trained, seed by seed; starts the progress."""
     wanted = [(run, curve.epochs) for curve in curves for run in curve.each()]
     wanted.sort(key=lambda pair: (pair[0].data_set, pair[0].seed))
     missing = [
@@ -143,12 +146,12 @@ def _epochs(run: TrainingSpec, store: TrainingStore) -> int:
 
 
 def _begun(run: TrainingSpec, store: TrainingStore) -> int:
-    """Epochs that need not be trained again, because there is a checkpoint to go on from."""
+    """How many epochs need not be trained again; none without a checkpoint to go on from."""
     return _epochs(run, store) if store.checkpoint(run).exists() else 0
 
 
 class OneRun:
-    """A run in progress, its checkpoints and what is kept of it."""
+    """A run in progress, with its checkpoints and its stored epochs."""
 
     def __init__(
         self,
@@ -164,11 +167,14 @@ class OneRun:
         self._begin = self._kept = time.perf_counter()
 
     def train(self, stop: Callable[[], bool]) -> bool:
-        """Go on to the last epoch; False if stopped before. Both leave a checkpoint.
+        """Go on to the last epoch, and leave a checkpoint there or where it is stopped.
+
+        Returns:
+            False if it was stopped before the last epoch.
 
         Raises:
-            DivergedError: the message says where the last good checkpoint is.
-            ValueError: the batches do not fit, or the checkpoint is not this run's.
+            DivergedError: the loss was not finite; the message names the last good checkpoint.
+            ValueError: the batches do not fit into memory, or the checkpoint is of another run.
         """
         with chosen_kernels(), threads_for(self._run.scale.network):
             return self._trained_or_explained(stop)
@@ -206,7 +212,7 @@ class OneRun:
         return json.dumps({**json.loads(self._run.text()), "precision": trainer.precision})
 
     def _resumed(self, trainer: Trainer) -> tuple[Stretch, ...]:
-        """Put the trainer where the checkpoint is; the stretches up to there."""
+        """Load the checkpoint, if there is one, and return the stretches up to there."""
         if self._how.force:
             return ()
         state = checkpoint.load(self._store.checkpoint(self._run), self._identity(trainer))
@@ -218,10 +224,10 @@ class OneRun:
         return stretches
 
     def _keep(self, trainer: Trainer, before: tuple[Stretch, ...], complete: bool = False) -> None:
-        """Write checkpoint and epochs, but of a forced run nothing before its end.
+        """Write the checkpoint and the epochs; of a forced run nothing before its end.
 
-        After a step without a finite loss there is no checkpoint, since a run is to go on from
-        before such steps, and epochs are written only if all are there.
+        After a step without a finite loss no checkpoint is written, because the run has to go on
+        from before such steps, and epochs are written only if the run is complete.
         """
         bad = trainer.meter.in_a_streak()
         if (bad or self._how.force) and not complete:
@@ -244,6 +250,6 @@ class OneRun:
         self._save_epochs(trainer, stretches)
 
     def _save_epochs(self, trainer: Trainer, stretches: tuple[Stretch, ...]) -> None:
-        """Keep the epochs, unless there are more already; those of a forced run in any case."""
+        """Write the epochs, unless more are stored already; those of a forced run in any case."""
         if self._how.force or len(trainer.history) > _epochs(self._run, self._store):
             self._store.save(self._run, Stored(trainer.history, stretches))

@@ -1,4 +1,4 @@
-"""When to stop, so that a checkpoint can still be written: a signal, or the time."""
+"""Stops training at a signal or after a time, while a checkpoint can still be written."""
 
 import signal
 import threading
@@ -9,12 +9,12 @@ from types import FrameType
 
 
 class Stopping:
-    """Whether to stop, and why."""
+    """Says whether to stop, and remembers the signal that asked for it."""
 
     def __init__(self, minutes: float | None = None) -> None:
         self._deadline = None if minutes is None else time.monotonic() + 60.0 * minutes
         self.signal: signal.Signals | None = None
-        """The one that came."""
+        """The signal that came, if one did."""
 
     def __call__(self) -> bool:
         """Whether to stop now."""
@@ -29,10 +29,10 @@ class Stopping:
 
 @contextmanager
 def stopping(minutes: float | None = None) -> Iterator[Stopping]:
-    """Turn SIGTERM and SIGINT into a wish to stop, within the block.
+    """Within the block, SIGTERM and SIGINT do not end the process but ask it to stop.
 
     Args:
-        minutes: after which to stop in any case.
+        minutes: after this time it is asked to stop, too; None: never.
     """
     wish = Stopping(minutes)
     if threading.current_thread() is not threading.main_thread():

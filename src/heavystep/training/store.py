@@ -1,4 +1,4 @@
-"""Training runs on disk: one Parquet file each with a row for every epoch done so far."""
+"""Training runs on disk: one Parquet file for each run, with a row for every epoch so far."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -13,12 +13,12 @@ from heavystep.training.history import EpochRow, History
 from heavystep.training.specification import TrainingSpec
 
 STRETCHES = "stretches"
-"""The note that says where and when the epochs of a run were made."""
+"""The name of the note that says where the epochs of a run were made."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Epochs made in one go on one machine."""
+    """Epochs that were made in one go on one machine."""
 
     first: int
     last: int
@@ -26,37 +26,37 @@ class Stretch:
     precision: str
     versions: str
     seconds: float
-    """Wall time, with what goes before the first epoch."""
+    """The wall time, including what comes before the first of the epochs."""
 
 
 class Stored(NamedTuple):
-    """A run as far as it was made."""
+    """The epochs of a run so far, and where they were made."""
 
     history: History
     stretches: tuple[Stretch, ...]
 
     @property
     def epochs(self) -> int:
-        """How many are there."""
+        """The number of epochs."""
         return len(self.history)
 
 
 @dataclass(frozen=True)
 class TrainingStore:
-    """The runs of one figure, under ``folder``."""
+    """The training runs in one folder."""
 
     folder: Path
 
     def path(self, run: TrainingSpec) -> Path:
-        """Where the epochs of a run are kept."""
+        """The file of a run."""
         return self.folder / f"{run.key()}{parquet.ENDING}"
 
     def checkpoint(self, run: TrainingSpec) -> Path:
-        """Where its network and optimizer are kept, to go on with."""
+        """The file with the network and the optimizer, from which the run can go on."""
         return self.folder.parent / "checkpoints" / f"{run.key()}.pt"
 
     def save(self, run: TrainingSpec, stored: Stored) -> None:
-        """Keep what there is of a run."""
+        """Write the file of a run."""
         whole = ("epoch", "refused")
         columns = {
             name: np.asarray(values, dtype=np.int64 if name in whole else np.float64)
@@ -68,10 +68,10 @@ class TrainingStore:
         parquet.write(self.path(run), run.text(), columns, notes)
 
     def load(self, run: TrainingSpec) -> Stored | None:
-        """What there is of a run, None if there is nothing.
+        """The stored epochs of a run, or None if there is no file.
 
         Raises:
-            DamagedError: the file cannot be read or is not this run.
+            DamagedError: the file cannot be read, or is not this run.
         """
         path = self.path(run)
         found = parquet.read(path, run.text())

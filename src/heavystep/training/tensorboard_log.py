@@ -1,4 +1,4 @@
-"""Epochs as TensorBoard logs, for those who want to watch them there."""
+"""Writes epochs to logs for TensorBoard."""
 
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ SHOWN = {
 
 
 class Log:
-    """The log of one run; without a folder nothing is written.
+    """The log of one run.
 
     Args:
-        folder: of all logs, or None.
-        run: its name there.
+        folder: the folder of all logs; None: nothing is written.
+        run: the name of the log.
     """
 
     def __init__(self, folder: Path | None, run: str) -> None:
@@ -33,7 +33,7 @@ class Log:
             self._writer = SummaryWriter(str(folder / run))
 
     def add(self, row: EpochRow) -> None:
-        """Log an epoch."""
+        """Write an epoch."""
         if self._writer is not None:
             for name, tag in SHOWN.items():
                 self._writer.add_scalar(tag, getattr(row, name), row.epoch)

@@ -19,7 +19,7 @@ from heavystep.training.meter import Meter
 BAD_STEPS = 10
 """A run is given up after this many steps in a row without a finite loss."""
 LOOK_EVERY = 50
-"""How many steps lie between two looks for such a row. At each of them the host waits for the GPU."""
+"""How many steps lie between two looks for such a row, for which the host waits for the GPU."""
 TEST_BATCH = 1000
 
 

@@ -1,4 +1,4 @@
-"""What the paper says about Figure 1, as predicates on the stored runs."""
+"""What the paper claims about Figure 1, as predicates on the results."""
 
 from collections.abc import Iterator
 
@@ -6,23 +6,23 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.paper.claim import Claim
-from heavystep.paper.simulated import Curve, Figure, Panel
 from heavystep.paper.figure1.bounds import bound, residual
+from heavystep.paper.simulated import Curve, Figure, Panel
 from heavystep.records import Trajectories
 from heavystep.sweeps.runner import Results
 
 SLOPE = -0.95
-"""Decay like 1/k: at most this slope on log-log axes over the last decade."""
+"""A curve decays like 1/k if its slope on log-log axes over the last decade is at most this."""
 CONVERGED = 1e-6
-"""The last iterate converged: its metric fell below this part of what it was."""
+"""The last iterate converged if its metric fell below this part of its first value."""
 SETTLED = -0.3
-"""A neighbourhood: no steeper than this over the last half decade."""
+"""A curve has reached a neighbourhood if its slope over the last half decade is at least this."""
 APART = 3.0
-"""How far a neighbourhood lies above what goes on decreasing."""
+"""By which factor a neighbourhood lies above a curve that goes on decreasing."""
 VANISHED = -1000.0
-"""Slope of what has become 0."""
+"""The slope of a curve that has become 0."""
 STEP_ROUNDING = 1e-6
-"""Rounding of a step; the engine looks at step bounds where it is less."""
+"""The rounding of a step; simulations look at step bounds where it is less than this."""
 
 
 def figure1_claims(figure: Figure, results: Results) -> list[Claim]:
@@ -77,7 +77,7 @@ def _last_iterate(panel: Panel, runs: Runs) -> Claim:
 
 
 def _all_at_most(values: dict[str, float], limit: float) -> bool:
-    """Not by a maximum, which may pass over NaN."""
+    """Whether all values are at most the limit; a maximum might pass over NaN."""
     return all(value <= limit for value in values.values())
 
 
@@ -126,9 +126,9 @@ def _step_bounds(panel: Panel, runs: Runs) -> Claim:
 
 
 def slope(k: Array, values: Array, decades: float) -> float:
-    """Slope of a least-squares line through log values over the last ``decades`` of log k.
+    """The slope of a least-squares line through log values, over the last ``decades`` of log k.
 
-    Values that have become 0 are steeper than any line; :data:`VANISHED` stands for that.
+    Values that have become 0 have no logarithm, and their slope is :data:`VANISHED`.
 
     >>> round(slope(np.array([1.0, 10.0, 100.0]), np.array([5.0, 0.5, 0.05]), 2.0), 12)
     -1.0

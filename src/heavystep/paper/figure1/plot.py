@@ -7,19 +7,19 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from heavystep.arrays import Array
+from heavystep.paper.figure1.bounds import bound, rate
 from heavystep.paper.plot import COLOURS, entitle, legend_below, named_lines, visible
 from heavystep.paper.simulated import Curve, Figure, Panel
-from heavystep.paper.figure1.bounds import bound, rate
 from heavystep.sweeps.runner import Results
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 DIMINISHING = "#000000"
 LOWEST = 1e-40
-"""Where panels end: beyond, a line that converges to 0 only goes on down."""
+"""The lower end of a panel. Below it, a line that converges to 0 shows nothing new."""
 
 
 def figure1_pictures(figure: Figure, results: Results) -> dict[str, Canvas]:
-    """All eight panels."""
+    """The picture with all eight panels."""
     canvas = Canvas(figsize=(9.0, 4.9), layout="constrained")
     axes = list(canvas.subplots(2, 4).flat)
     for ax, panel in zip(axes, figure.panels, strict=True):
@@ -53,7 +53,7 @@ def _panel(ax: Any, panel: Panel, results: Results) -> None:
 
 
 def _legend(canvas: Canvas, axes: list[Any]) -> None:
-    """A momentum looks the same in each panel."""
+    """Draw one legend, because a momentum looks the same in each panel."""
     named = named_lines(axes)
     named["bound of the theorem"] = Line2D([], [], color="grey", linewidth=0.4)
     named["slope of 1/S_k (diminishing)"] = Line2D([], [], color=DIMINISHING, linewidth=0.4)
@@ -61,14 +61,14 @@ def _legend(canvas: Canvas, axes: list[Any]) -> None:
 
 
 def _look(curve: Curve) -> dict[str, Any]:
-    """Colour and line style of a curve."""
+    """The colour and line style of a curve."""
     if curve.diminishing:
         return {"color": DIMINISHING, "linestyle": "-"}
     return {"color": COLOURS[curve.style], "linestyle": STYLES[curve.style]}
 
 
 def _promised(curve: Curve, k: Array, values: Array) -> Array:
-    """The theorem's bound; for O(1 / S_k) a line of that slope through the middle of the run."""
+    """The bound of the theorem; for O(1 / S_k), a line of that slope through the middle."""
     if not curve.diminishing:
         return bound(curve.run, k)
     rates = rate(curve.run, k)

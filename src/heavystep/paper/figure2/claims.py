@@ -1,4 +1,4 @@
-"""What the paper says about Figure 2, as predicates on the stored runs."""
+"""What the paper claims about Figure 2, as predicates on the results."""
 
 from heavystep.paper.appendix_e import FAMILIES, FIXED
 from heavystep.paper.claim import Claim
@@ -10,17 +10,17 @@ from heavystep.records import Trajectories
 from heavystep.sweeps.runner import Results
 
 PRONOUNCED = ("mushrooms", "real-sim")
-"""Where the paper calls the advantage of momentum particularly pronounced."""
+"""Data sets on which the paper calls the advantage of momentum particularly pronounced."""
 SUBSTANTIALLY = 5.0
-"""By what factor the loss is lower there."""
+"""The factor by which the loss must be lower there."""
 CLOSE = 1.02
-"""How far above the best step of the sweep the chosen steps may end."""
+"""The most that the final loss may be, in units of the loss with the best fixed step."""
 
 Runs = dict[str, Trajectories]
 
 
 def figure2_claims(figure: Figure, results: Results) -> list[Claim]:
-    """All claims of Figure 2, for the data sets that are here; none of a companion."""
+    """All claims of Figure 2 for the data sets that are here; a companion has none."""
     if figure.companion:
         return []
     sets = by_data_set(figure, results)
@@ -40,7 +40,7 @@ def figure2_claims(figure: Figure, results: Results) -> list[Claim]:
 
 
 def _generally(family: str, sets: dict[str, Runs]) -> list[Claim]:
-    """The paper says "generally": on most data sets. How fast, and where it ends."""
+    """How fast the loss falls, and where it ends. "Generally" means: on most data sets."""
     with_momentum, without = FAMILIES[family]
     gains = {name: area(runs[with_momentum]) - area(runs[without]) for name, runs in sets.items()}
     ends = {
@@ -69,7 +69,7 @@ def _generally(family: str, sets: dict[str, Runs]) -> list[Claim]:
 
 
 def _apart(one: Trajectories, other: Trajectories) -> bool:
-    """Whether the final losses differ by more than their confidence intervals reach."""
+    """Whether the confidence intervals of the final losses do not overlap."""
     (mean, width), (other_mean, other_width) = (
         mean_and_half_width(result.metrics["loss"][:, -1]) for result in (one, other)
     )

@@ -13,6 +13,7 @@ gamma_max = 100 shows the rules at work.
 """
 
 from math import ceil
+from typing import Any
 
 from heavystep import validation
 from heavystep.data.catalogue import CATALOGUE, DataSet
@@ -30,7 +31,7 @@ COLUMNS = 4
 
 def methods(rows: int, max_step: float) -> dict[str, Configuration]:
     """All eight methods on a data set with this many rows; the adaptive ones have ``max_step``."""
-    common = {
+    common: dict[str, Any] = {
         "lr": 1.0,
         "max_step": max_step,
         "scaling": SCALING,

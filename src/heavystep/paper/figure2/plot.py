@@ -1,4 +1,4 @@
-"""Figure 2 as pictures: the losses, and how the steps were chosen."""
+"""Figure 2 as pictures: the losses, and how the methods chose their steps."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ NAMES = {
 
 
 def figure2_pictures(figure: Figure, results: Results) -> dict[str, Canvas]:
-    """The losses, and the steps."""
+    """The picture of the losses and the one of the steps, by the names of their files."""
     return {
         figure.name: losses_picture(figure, results),
         f"{figure.name}_steps": steps_picture(figure, results),

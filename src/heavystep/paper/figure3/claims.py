@@ -1,4 +1,4 @@
-"""What the paper says about Figure 3, as predicates on the stored runs."""
+"""What the paper claims about Figure 3, as predicates on the results."""
 
 import math
 from dataclasses import replace
@@ -15,19 +15,19 @@ from heavystep.training.results import TrainedCurve, TrainedResults
 from heavystep.training.specification import TrainingRuns
 
 MOST_EPOCHS = 0.9
-"""At how many of the epochs a loss that falls faster is the lower one: not at all, for curves
-start together and are noisy."""
+"""A loss falls faster if it is lower at this share of the epochs. It need not be lower at all of
+them, because curves start together and are noisy."""
 HIGH, ALSO = 0.95, (0.9, 0.98)
-"""What counts as a high accuracy: so much of what both methods reach. The verdict is at the first
-share, the others are reported."""
+"""A high accuracy is this share of the accuracy that both methods reach. The first share decides
+the claim; the others are reported."""
 COMPARABLE = 0.015
-"""How far apart comparable test accuracies are: about what seeds differ by."""
+"""Test accuracies are comparable if they differ by at most this, which is about what seeds do."""
 
 Runs = dict[str, TrainedCurve]
 
 
 def figure3_claims(figure: Figure[TrainingRuns], results: TrainedResults) -> list[Claim]:
-    """All claims, for each data set of which every method is there."""
+    """All claims, for each data set that has runs of every method."""
     claims = []
     for name, runs in by_data_set(figure, results).items():
         if set(runs) == set(METHODS):
@@ -42,18 +42,18 @@ def figure3_claims(figure: Figure[TrainingRuns], results: TrainedResults) -> lis
 
 
 def mean_loss(result: TrainedCurve) -> Array:
-    """(epochs,) training loss, over seeds."""
+    """(epochs,) mean training loss over seeds."""
     mean: Array = result.metrics["loss"].mean(axis=0)
     return mean
 
 
 def final_mean(result: TrainedCurve, metric: str) -> float:
-    """Mean over seeds of what a metric is at the end."""
+    """The mean over seeds of a metric at the end of the runs."""
     return float(final(result.metrics[metric]).mean())
 
 
 def first_epoch(result: TrainedCurve, accuracy: float) -> float:
-    """The first one whose mean test accuracy is at least ``accuracy``; infinity if none is."""
+    """The first epoch with a mean test accuracy of at least ``accuracy``; infinity if none has."""
     reached = result.metrics["test_accuracy"].mean(axis=0) >= accuracy
     return float(result.k[np.argmax(reached)]) if reached.any() else math.inf
 

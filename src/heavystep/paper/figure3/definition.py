@@ -71,9 +71,7 @@ def _panel(
     )
     title = f"{CIFAR[data_set].title}, {family} family"
     missing = f"no runs on\n{CIFAR[data_set].title}"
-    return Panel(
-        f"{data_set}.{family}.{metric}", title, METRICS[metric], curves, missing, data_set
-    )
+    return Panel(f"{data_set}.{family}.{metric}", title, METRICS[metric], curves, missing, data_set)
 
 
 def methods() -> dict[str, MethodSpec]:

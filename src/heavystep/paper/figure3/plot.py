@@ -1,4 +1,4 @@
-"""Figure 3 as pictures: losses and accuracies, and how the steps were chosen."""
+"""Figure 3 as pictures: losses and accuracies, and how the methods chose their steps."""
 
 from typing import Any
 
@@ -33,11 +33,11 @@ STEPS = {
     "capped": ("steps at the upper limit [%]", ADAPTIVE),
     "trials": ("losses a line search", FAMILIES["ALS"]),
 }
-"""Columns of the second picture: what an axis says, and the methods on it."""
+"""The columns of the second picture: the name of the axis, and the methods that are drawn."""
 
 
 def figure3_pictures(figure: Figure[TrainingRuns], results: TrainedResults) -> dict[str, Canvas]:
-    """Losses and accuracies, and the steps."""
+    """The pictures of losses and accuracies and of the steps, by the names of their files."""
     return {
         figure.name: curves_picture(figure, results),
         f"{figure.name}_steps": steps_picture(figure, results),
@@ -45,7 +45,7 @@ def figure3_pictures(figure: Figure[TrainingRuns], results: TrainedResults) -> d
 
 
 def curves_picture(figure: Figure[TrainingRuns], results: TrainedResults) -> Canvas:
-    """A row for each data set; means with their 95% confidence bands."""
+    """A row of panels for each data set, with means and their 95% confidence bands."""
     rows = len(figure.panels) // COLUMNS
     canvas = Canvas(figsize=(7.2, 1.75 * rows + 0.7), layout="constrained")
     axes = canvas.subplots(rows, COLUMNS, squeeze=False)
@@ -80,7 +80,7 @@ def _panel(ax: Any, panel: Panel[TrainingRuns], results: TrainedResults) -> None
 
 
 def _accuracy_limits(ax: Any, lines: list[Any]) -> None:
-    """Every curve is seen from the middle on; all of it would leave no room for differences."""
+    """Show the second half of every curve; the whole range would hide the differences."""
     highest = max((np.nanmax(line) for line in lines if np.isfinite(line).any()), default=0.0)
     middles = [line[len(line) // 2] for line in lines if np.isfinite(line[len(line) // 2])]
     if middles and highest > 0.0:
@@ -89,7 +89,7 @@ def _accuracy_limits(ax: Any, lines: list[Any]) -> None:
 
 
 def _epochs(ax: Any, epochs: int) -> None:
-    """Whole epochs, from the first one."""
+    """Label the horizontal axis with whole epochs."""
     ax.set_xlim(1 if epochs > 1 else 0, epochs)
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
     ax.set_xlabel("epoch")
@@ -97,7 +97,7 @@ def _epochs(ax: Any, epochs: int) -> None:
 
 
 def steps_picture(figure: Figure[TrainingRuns], results: TrainedResults) -> Canvas:
-    """For each data set what the adaptive methods chose: steps, shares at the cap, trials."""
+    """For each data set, the steps of the adaptive methods, their share at the cap, and trials."""
     panels, runs = figure.panels[::COLUMNS], by_data_set(figure, results)
     canvas = Canvas(figsize=(7.2, 1.9 * len(panels) + 0.6), layout="constrained")
     axes = canvas.subplots(len(panels), len(STEPS), squeeze=False)
@@ -116,7 +116,7 @@ def steps_picture(figure: Figure[TrainingRuns], results: TrainedResults) -> Canv
 
 
 def _choices(ax: Any, metric: str, shown: dict[str, TrainedCurve]) -> None:
-    """Means over seeds, one line a method."""
+    """Draw the mean over seeds of each method."""
     ax.set_yscale("log" if metric == "step" else "linear")
     means = {name: result.metrics[metric].mean(axis=0) for name, result in shown.items()}
     for name, mean in means.items():

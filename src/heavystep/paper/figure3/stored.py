@@ -1,4 +1,4 @@
-"""Figure 3 from the runs that are there, as far as they go."""
+"""How far the runs of Figure 3 go that are there."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -9,22 +9,22 @@ from heavystep.training.store import Stored
 
 
 class Extent(NamedTuple):
-    """What there is on one data set at one scale."""
+    """The runs that are there on one data set at one scale."""
 
     data_set: str
     scale: Scale
     seeds: int
-    """The largest seed that is there, plus 1."""
+    """One more than the largest seed that is there."""
     epochs: int
-    """As far as every method goes of which there is something."""
+    """The last epoch that every method reaches; a method without any run does not count."""
     methods: frozenset[str]
     shortest: tuple[str, ...]
-    """Methods that go no further than that, if others do."""
+    """The methods that go no further than that; empty if all go equally far."""
     longest: int
-    """How far one goes."""
+    """The last epoch that some method reaches."""
 
     def limit(self) -> str:
-        """What keeps the others from being shown as far as they go; empty if nothing does."""
+        """Say which methods keep the others from being shown to their end; empty if none does."""
         if not self.shortest:
             return ""
         names = ", ".join(self.shortest)
@@ -35,18 +35,18 @@ class Extent(NamedTuple):
 
     @property
     def images(self) -> int:
-        """That one run is trained on: by them extents compare."""
+        """How many images one run has seen, by which extents are compared."""
         return self.epochs * self.scale.train_images
 
 
 def extents(found: Iterable[tuple[TrainingSpec, Stored]]) -> Iterator[Extent]:
-    """One for each data set and scale.
+    """The extent of the runs, for each data set and scale.
 
-    A seed that has not gone as far as others of its method does not shorten the others. Runs with
-    other options than the figure's methods do not count.
+    A seed that is shorter than others of its method does not shorten the others. Runs of methods
+    that are not the figure's do not count.
 
     Args:
-        found: runs with what there is of them.
+        found: runs with their epochs.
     """
     groups: dict[tuple[str, Scale], list[tuple[TrainingSpec, Stored]]] = {}
     known = methods().values()
