@@ -39,7 +39,7 @@ def test_the_rule_of_the_architecture_page_works():
         opt = optimizer_class("Gentle")([theta])
         for _ in range(200):
             opt.step(lambda: ((theta - 1.0) ** 2).sum())
-        assert theta.detach().allclose(torch.ones(2), atol=1e-3)
+        assert theta.detach().allclose(torch.ones(2), atol=0.05)
         simulate(paper_least_squares(), "Gentle", seeds=[0], iterations=10)
     finally:
         METHODS.pop("Gentle", None)
