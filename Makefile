@@ -8,6 +8,7 @@
 #                  one process and on two
 # make scaling     measure steps on 1, 2 and 4 processes and write docs/scaling.md
 # make theory      measure the slack of every theorem and write docs/theory.md
+# make pages       write docs/methods.md and docs/architecture.svg from the registry and the rooms
 # make mutants     break the mathematics on purpose and see that a test notices
 
 PYTHON ?= python3
@@ -17,7 +18,7 @@ JOBS ?= 2
 # Processes with a thread a core each would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
 
-.PHONY: setup lint types test-fast test test-slow test-all reproduce demo bench scaling theory mutants clean
+.PHONY: setup lint types test-fast test test-slow test-all reproduce demo bench scaling theory pages mutants clean
 
 setup: $(SETUP)
 
@@ -66,6 +67,10 @@ scaling: $(SETUP)
 theory: $(SETUP)
 	$(BIN)/python benchmarks/slack.py
 	$(BIN)/python docs/make_theory.py
+
+pages: $(SETUP)
+	$(BIN)/python docs/make_methods.py
+	$(BIN)/python docs/make_architecture.py
 
 mutants: $(SETUP)
 	$(BIN)/python -m tests.mutants

@@ -1,6 +1,6 @@
 """Draw the rooms of the package as ``docs/architecture.svg``.
 
-python docs/make_architecture.py, or ``make architecture``
+python docs/make_architecture.py, or ``make pages``
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ ROWS = [
     ["methods", "records", "data"],
     ["theory", "problems"],
     ["rules", "momentum", "schedules"],
-    ["validation", "arrays", "sparse", "files", "parquet", "documentation"],
+    ["sparse", "parquet", "files", "arrays", "validation", "documentation"],
 ]
 """Imports point down, or to the right within a row; a test compares this with the sources."""
 TEXTS = {
