@@ -1,5 +1,6 @@
 # make test        set up .venv, then lint, type-check and test, JOBS (2) files at a time
-# make test-slow   the tests that take long (torch.compile, four processes)
+# make test-all    the same and what takes long: torch.compile, clusters, four processes, killed
+#                  commands, and five times as many examples of every property
 # make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), two minutes
 # make demo        train one network with every method
 # make bench       step cost against torch.optim.SGD, simulations against numpy, scipy and torch,
@@ -7,6 +8,7 @@
 #                  one process and on two
 # make scaling     measure steps on 1, 2 and 4 processes and write docs/scaling.md
 # make theory      measure the slack of every theorem and write docs/theory.md
+# make pages       write docs/methods.md and docs/architecture.svg from the registry and the rooms
 # make mutants     break the mathematics on purpose and see that a test notices
 
 PYTHON ?= python3
@@ -16,7 +18,7 @@ JOBS ?= 2
 # Processes with a thread a core each would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
 
-.PHONY: setup test test-slow reproduce demo bench scaling theory mutants clean
+.PHONY: setup lint types test-fast test test-slow test-all reproduce demo bench scaling theory pages mutants clean
 
 setup: $(SETUP)
 
@@ -26,14 +28,24 @@ $(SETUP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-test: $(SETUP)
+lint: $(SETUP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(SETUP)
 	$(BIN)/mypy
-	$(ONE_THREAD) $(BIN)/pytest -m 'not slow' -n $(JOBS) --dist loadfile
+
+test-fast: $(SETUP)
+	$(ONE_THREAD) HEAVYSTEP_EXAMPLES=0.2 $(BIN)/pytest -m 'not slow' -n $(JOBS) --dist loadfile
+
+# Types are checked while tests wait for processes that they start.
+test: lint
+	+$(MAKE) --no-print-directory -j 2 types test-fast
 
 test-slow: $(SETUP)
-	$(ONE_THREAD) $(BIN)/pytest -m slow
+	$(ONE_THREAD) $(BIN)/pytest -m 'slow or hypothesis' -n $(JOBS) --dist loadfile
+
+test-all: test test-slow
 
 reproduce: $(SETUP)
 	$(BIN)/heavystep reproduce figure1
@@ -55,6 +67,10 @@ scaling: $(SETUP)
 theory: $(SETUP)
 	$(BIN)/python benchmarks/slack.py
 	$(BIN)/python docs/make_theory.py
+
+pages: $(SETUP)
+	$(BIN)/python docs/make_methods.py
+	$(BIN)/python docs/make_architecture.py
 
 mutants: $(SETUP)
 	$(BIN)/python -m tests.mutants

@@ -15,7 +15,8 @@ from heavystep import theory
 from heavystep.certificates import certify
 from heavystep.problems import paper_cosine, paper_least_squares
 from heavystep.schedules import Schedules
-from heavystep.simulation.batch import draw_samples, simulate
+from heavystep.simulation.batch import draw_samples, record_runs
+from heavystep.simulation.configuration import configure
 
 PROBLEMS = {
     "least squares, nu = 0": paper_least_squares(0.0),
@@ -24,22 +25,30 @@ PROBLEMS = {
     "cosine, noise": paper_cosine("noise"),
 }
 RULES = {"polyak": {"c": 0.75}, "armijo": {"c": 0.75, "omega": 0.5}}
+METHODS = {
+    "polyak": ("SHBPolyak", {"c": 0.75}),
+    "armijo": ("SHBArmijo", {"c": 0.75, "decrease_factor": 0.5}),
+}
+"""The same in names of options."""
 MOMENTA = (0.0, 0.5, 0.9, None)
 RECORDED = (10, 100, 1_000, 10_000)
 
 
 def measure(name, rule, beta, runs, steps):
     """Rows of one setting; ``beta`` is a number, or None for the diminishing schedules."""
-    problem, options = PROBLEMS[name], RULES[rule]
+    problem, (method, options) = PROBLEMS[name], METHODS[rule]
     samples = draw_samples(problem, runs=runs, steps=steps)
     cap = 1.0 if problem.convex else 0.8 * _limit(problem, rule, beta)
     if beta is None:
         laws = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02 if problem.convex else 2.0 * cap, 0.3)
-        record = simulate(problem, rule, samples, **laws._asdict(), scaling="plain", **options)
-        certificate = certify(record, problem, schedules=laws)
+        eta, momentum, largest = laws
+        configuration = configure(
+            method, lr=eta, momentum=momentum, max_step=largest, scaling="plain", **options
+        )
+        certificate = certify(record_runs(problem, configuration, samples), problem, schedules=laws)
     else:
-        record = simulate(problem, rule, samples, beta=beta, gamma_max=cap, **options)
-        certificate = certify(record, problem)
+        configuration = configure(method, momentum=beta, max_step=cap, scaling="theory", **options)
+        certificate = certify(record_runs(problem, configuration, samples), problem)
     setting = {"problem": name, "rule": rule, "beta": beta}
     for check in certificate.checks:
         row = {**check.row(), "blurred": bool(check.blurred[check.tightest])}

@@ -1,6 +1,6 @@
 """Write ``docs/methods.md`` from the registry of methods.
 
-python docs/make_methods.py, or ``make methods``
+python docs/make_methods.py, or ``make pages``
 """
 
 import inspect

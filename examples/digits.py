@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from statistics import mean
 
 import torch
-from heavystep.optim.base import HeavyBall
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -22,9 +21,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heavystep import SHB, SLS, SPS, SHBArmijo, SHBPolyak
+from heavystep.optim import RuleOptimizer
 
 BATCH = 64
-Make = Callable[[nn.Module, int], HeavyBall]
+Make = Callable[[nn.Module, int], RuleOptimizer]
 
 
 def fixed_step(lr: float) -> Make:

@@ -21,7 +21,6 @@ import torch
 # destroy_process_group() would leave gloo's threads running, and one of them that still releases
 # a tensor when the interpreter ends would abort the process.
 import torch.distributed.nn
-from heavystep.optim.base import HeavyBall
 from sklearn.datasets import load_digits
 from torch import Tensor, distributed, nn
 from torch.nn.functional import cross_entropy
@@ -29,8 +28,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from heavystep import SLS, SPS, SHBArmijo, SHBPolyak
+from heavystep.optim import RuleOptimizer
 
-METHODS: dict[str, Callable[..., HeavyBall]] = {
+METHODS: dict[str, Callable[..., RuleOptimizer]] = {
     "polyak": SHBPolyak,
     "armijo": partial(SHBArmijo, c=0.5),  # for small batches
     "sps": SPS,
@@ -58,7 +58,7 @@ def save(path: Path, state: dict[str, object]) -> None:
 
 
 @torch.no_grad()
-def report(net: nn.Module, opt: HeavyBall, epoch: int, sets: tuple[TensorDataset, ...]) -> None:
+def report(net: nn.Module, opt: RuleOptimizer, epoch: int, sets: tuple[TensorDataset, ...]) -> None:
     (x, y), (x_test, y_test) = (each.tensors for each in sets)
     loss = cross_entropy(net(x), y).item()
     accuracy = (net(x_test).argmax(1) == y_test).float().mean().item()

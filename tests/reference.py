@@ -132,6 +132,65 @@ def fixed_step(problem, theta0, indices, *, gamma, beta):
     return np.array(iterates)
 
 
+def heavy_ball(problem, theta0, indices, gamma, beta):
+    """theta_{k+1} = theta_k - gamma_k g_k + beta_k (theta_k - theta_{k-1})."""
+    theta = previous = np.array(theta0, dtype=np.float64)
+    iterates = [theta]
+    for k, i in enumerate(indices):
+        g, beta_k = problem.grad(theta, i), beta(k)
+        step = gamma(k, theta, i, g, g)
+        theta, previous = theta - step * g + beta_k * (theta - previous), theta
+        iterates.append(theta)
+    return np.array(iterates)
+
+
+def exponential_average(problem, theta0, indices, gamma, beta):
+    """d_k = beta_k d_{k-1} + (1 - beta_k) g_k; theta_{k+1} = theta_k - gamma_k d_k."""
+    theta, d = np.array(theta0, dtype=np.float64), np.zeros(len(theta0))
+    iterates = [theta]
+    for k, i in enumerate(indices):
+        g = problem.grad(theta, i)
+        d = beta(k) * d + (1 - beta(k)) * g
+        theta = theta - gamma(k, theta, i, g, d) * d
+        iterates.append(theta)
+    return np.array(iterates)
+
+
+def torch_buffer(problem, theta0, indices, gamma, beta):
+    """d_k = beta_k d_{k-1} + g_k; theta_{k+1} = theta_k - gamma_k d_k."""
+    theta, d = np.array(theta0, dtype=np.float64), np.zeros(len(theta0))
+    iterates = [theta]
+    for k, i in enumerate(indices):
+        g = problem.grad(theta, i)
+        d = beta(k) * d + g
+        theta = theta - gamma(k, theta, i, g, d) * d
+        iterates.append(theta)
+    return np.array(iterates)
+
+
+def nesterov(problem, theta0, indices, gamma, beta):
+    """b_{k+1} = beta_k b_k - gamma_k g_k; theta_{k+1} = theta_k - gamma_k g_k + beta_k b_{k+1}."""
+    theta, b = np.array(theta0, dtype=np.float64), np.zeros(len(theta0))
+    iterates = [theta]
+    for k, i in enumerate(indices):
+        g = problem.grad(theta, i)
+        step = gamma(k, theta, i, g, g)
+        b = beta(k) * b - step * g
+        theta = theta - step * g + beta(k) * b
+        iterates.append(theta)
+    return np.array(iterates)
+
+
+MOMENTUM_FORMS = {
+    "heavy ball": heavy_ball,
+    "exponential average": exponential_average,
+    "torch buffer": torch_buffer,
+    "Nesterov": nesterov,
+}
+"""Literal loops by the name of the form: iterates theta_0 .. theta_K for steps
+``gamma(k, theta, i, g, d)``, where d is what the step multiplies, and momenta ``beta(k)``."""
+
+
 def decoupling_convex(iterates, gamma, gradients, beta, theta_star, k):
     """Lemma 3 as printed: the left and the right side at step k, by its double sums."""
 

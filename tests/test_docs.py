@@ -7,8 +7,12 @@ import runpy
 
 import numpy as np
 import pytest
+import torch
 
-from heavystep import theory
+from heavystep import simulate, theory
+from heavystep.methods import METHODS
+from heavystep.optim import optimizer_class
+from heavystep.problems import paper_least_squares
 from heavystep.theory.registry import RESULTS, find
 from tests.helpers.places import ROOT
 from tests.helpers.theory_cases import LAWS
@@ -19,6 +23,26 @@ PAPER = ROOT.parent / "shared" / "paper"
 def test_theory_page_is_generated_from_the_registry():
     page = runpy.run_path(str(ROOT / "docs" / "make_theory.py"))["render"]()
     assert (ROOT / "docs" / "theory.md").read_text() == page, "run make theory"
+
+
+def test_methods_page_is_generated_from_the_registry():
+    page = runpy.run_path(str(ROOT / "docs" / "make_methods.py"))["render"]()
+    assert (ROOT / "docs" / "methods.md").read_text() == page, "run make pages"
+
+
+def test_the_rule_of_the_architecture_page_works():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    block = text.split("```python\n")[1].split("```")[0]
+    try:
+        exec(compile(block, "architecture.md", "exec"), {})
+        theta = torch.tensor([3.0, -1.0], requires_grad=True)
+        opt = optimizer_class("Gentle")([theta])
+        for _ in range(200):
+            opt.step(lambda: ((theta - 1.0) ** 2).sum())
+        assert theta.detach().allclose(torch.ones(2), atol=0.05)
+        simulate(paper_least_squares(), "Gentle", seeds=[0], iterations=10)
+    finally:
+        METHODS.pop("Gentle", None)
 
 
 def test_measured_certificates_hold():

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from heavystep import SHBArmijo, SHBPolyak, rules
+from tests.helpers.examples import examples
 from tests.helpers.problems import PROBLEMS, index_sequence
 
 positive = st.floats(1e-6, 1e6)
@@ -61,7 +62,7 @@ def quadratics(draw):
     return curvatures, centre, start
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     quadratics(),
     st.floats(0.01, 0.95),

@@ -53,6 +53,7 @@ def test_shell_lines_run(command):
 COMMANDS = re.findall(r"^heavystep (\S.*?)(?:\s+#.*)?$", README, flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_commands_run_one_after_another(tmp_path):
     assert len(COMMANDS) == 8
     for command in COMMANDS:

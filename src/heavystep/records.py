@@ -57,7 +57,7 @@ class Record:
     gradients: Array | None = None
     """(R, K, d) sampled gradients, if recorded."""
     samples: Array | None = None
-    """(R, K) which term of the finite sum was sampled, if it was one."""
+    """(R, K) which term was sampled, if the objective is a finite sum and it is known."""
     smooth_reset: bool = False
     """Whether the cap also depended on the step before."""
     eps: float = float(np.finfo(np.float64).eps)

@@ -1,4 +1,4 @@
-r"""The diminishing schedules of Section 4 and the assumption they must meet."""
+"""The diminishing schedules of Section 4 and the assumption that they must meet."""
 
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -63,14 +63,14 @@ class Condition(NamedTuple):
     """Item of the assumption: (i), (ii) or (iii)."""
     holds: bool
     text: str
-    """What must hold, the inequality it comes to, and the number got."""
+    """What must hold, the inequality between exponents that this means, and the number given."""
 
 
 def exact(power: float) -> Fraction:
     """The decimal number that ``power`` prints as, so that 0.1 + 0.2 is 0.3.
 
-    An exponent written as 0.7 is meant to be 7/10. Its nearest binary fraction is not, and a
-    sum of such fractions may miss the boundary on which the exponents stand.
+    An exponent written as 0.7 is meant to be 7/10. The float is only near it, and a sum of such
+    floats may be on the wrong side of a condition that the exponents meet with equality.
 
     >>> exact(0.1) + exact(0.2) == exact(0.3)
     True

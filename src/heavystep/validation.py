@@ -1,4 +1,4 @@
-"""Every range error: argument, symbol of the paper, allowed range, value got."""
+"""Checks of arguments. An error names the argument, its symbol, the range and the value."""
 
 from collections.abc import Iterable, Mapping
 from math import inf
@@ -17,7 +17,7 @@ SYMBOLS = {
 
 
 class Interval(NamedTuple):
-    """A range of real numbers; infinite ends are open."""
+    """A range of finite real numbers without its ends; ``closed_low`` includes the lower one."""
 
     low: float
     high: float = inf
@@ -46,7 +46,7 @@ UNIT = Interval(0.0, 1.0, closed_low=True)
 
 
 def label(name: str, symbols: Mapping[str, str] = SYMBOLS) -> str:
-    """The argument with its symbol, as error messages name it.
+    """The argument with its symbol, for error messages.
 
     >>> label("lr"), label("c")
     ('lr (eta)', 'c')

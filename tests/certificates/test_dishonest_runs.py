@@ -10,8 +10,9 @@ from heavystep.arrays import square
 from heavystep.certificates import certify
 from heavystep.problems import paper_least_squares
 from heavystep.schedules import Schedules
-from heavystep.simulation.batch import draw_samples, simulate
+from heavystep.simulation.batch import draw_samples
 from tests.helpers.certified_runs import SECTION_5, diminishing_run, section_5_run, torch_runs
+from tests.helpers.paper_symbols import recorded
 from tests.helpers.theory_cases import CONVEX, LAWS, cosine, make_problem
 
 
@@ -145,7 +146,7 @@ def test_diminishing_bounds_can_fail():
     problem = make_problem(CONVEX, 3)
     laws = Schedules.power_laws(0.5, 0.6, 0.05, 2.0, 0.2 / problem.L, 0.3, horizon=5.0)
     samples = draw_samples(problem, runs=6, steps=60)
-    record = simulate(problem, "polyak", samples, **laws._asdict(), c=0.75, scaling="plain")
+    record = recorded(problem, "polyak", samples, **laws._asdict(), c=0.75, scaling="plain")
     assert certify(record, problem, schedules=laws)["Theorem 6"].holds
 
     def away(theta, memory, pull, k):
@@ -156,7 +157,7 @@ def test_diminishing_bounds_can_fail():
     bumpy = make_problem([cosine], 4)
     laws = laws._replace(gamma_max=laws.gamma_max._replace(initial=0.2 / bumpy.L))
     samples = draw_samples(bumpy, runs=6, steps=60)
-    record = simulate(bumpy, "armijo", samples, **laws._asdict(), c=0.5, omega=0.5, scaling="plain")
+    record = recorded(bumpy, "armijo", samples, **laws._asdict(), c=0.5, omega=0.5, scaling="plain")
     assert certify(record, bumpy, schedules=laws)["Theorem 7"].holds
     moved = certify(rerun(record, bumpy, away), bumpy, schedules=laws)
     assert "Theorem 7" in {c.result for c in moved.failures}

@@ -11,7 +11,7 @@ import heavystep
 from heavystep.certificates import certify
 from heavystep.problems import LeastSquares, paper_least_squares
 from heavystep.records import stack
-from heavystep.simulation.batch import draw_samples, simulate
+from heavystep.simulation.batch import draw_samples
 from tests.helpers.certified_runs import (
     RULES,
     SECTION_5,
@@ -19,10 +19,11 @@ from tests.helpers.certified_runs import (
     section_5_run,
     torch_runs,
 )
+from tests.helpers.examples import examples
+from tests.helpers.paper_symbols import recorded
 from tests.helpers.theory_cases import (
     ANY,
     LAWS,
-    examples,
     make_problem,
     methods,
     problem_seeds,
@@ -81,7 +82,7 @@ def test_other_starts_have_other_bounds():
     for seed, scale in enumerate(starts):
         problem = LeastSquares(np.eye(2), [1.0, 2.0], theta0=[1.0 + scale, 2.0 - scale])
         samples = draw_samples(problem, runs=1, steps=200, seed=seed)
-        records.append(simulate(problem, "polyak", samples, beta=0.5, c=0.75, gamma_max=1.0))
+        records.append(recorded(problem, "polyak", samples, beta=0.5, c=0.75, gamma_max=1.0))
     check = certify(stack(records), problem)["Theorem 4"]
     assert check.holds
     assert check.bound[3, 0] > 1e4 * check.bound[0, 0]
@@ -140,7 +141,7 @@ def test_torch_runs_are_certified():
     certificate = certify(record, problem)
     assert certificate.holds, str(certificate)
     assert {"Lemma 3", "Theorem 1", "Theorem 2"} <= {c.result for c in certificate}
-    twin = simulate(problem, "polyak", record.samples, beta=0.5, c=0.75, gamma_max=1.0)
+    twin = recorded(problem, "polyak", record.samples, beta=0.5, c=0.75, gamma_max=1.0)
     np.testing.assert_allclose(record.iterates, twin.iterates, rtol=1e-10, atol=1e-12)
 
 

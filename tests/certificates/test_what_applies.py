@@ -9,8 +9,9 @@ import torch
 import heavystep
 from heavystep.certificates import certify
 from heavystep.records import stack
-from heavystep.simulation.batch import draw_samples, simulate
+from heavystep.simulation.batch import draw_samples
 from tests.helpers.certified_runs import SECTION_5, diminishing_run, section_5_run
+from tests.helpers.paper_symbols import recorded
 from tests.helpers.theory_cases import LAWS
 
 
@@ -48,7 +49,7 @@ def test_step_bounds_from_scalars_alone():
 def test_practical_rows_are_not_called_the_papers(scaling):
     problem = SECTION_5["noise"]
     samples = draw_samples(problem, runs=2, steps=20)
-    record = simulate(problem, "polyak", samples, beta=0.5, c=0.75, gamma_max=1, scaling=scaling)
+    record = recorded(problem, "polyak", samples, beta=0.5, c=0.75, gamma_max=1, scaling=scaling)
     certificate = certify(record, problem)
     assert certificate.holds
     assert ("Lemma 1 at kappa = 1/2" in certificate) == (scaling == "practical")

@@ -7,7 +7,11 @@ from typer.testing import CliRunner
 
 import heavystep
 from heavystep.cli.app import app
-from heavystep.cli.methods import NAMES
+from heavystep.cli.methods import SCHEDULERS
+from heavystep.methods import METHODS
+
+NAMES = (*METHODS, *SCHEDULERS)
+NOT_METHODS = {"CapturedStep", "Recorder", "StepInfo"}
 
 
 def test_every_optimizer_is_listed():
@@ -21,9 +25,6 @@ def test_every_optimizer_is_listed():
     assert set(NAMES) == exported
     assert all(name in shown.stdout for name in NAMES)
     assert "`" not in shown.stdout
-
-
-NOT_METHODS = {"CapturedStep", "Recorder", "StepInfo"}
 
 
 @pytest.mark.parametrize("name", NAMES)

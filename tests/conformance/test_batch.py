@@ -5,8 +5,10 @@ import pytest
 
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression
 from heavystep.schedules import PowerLaw
-from heavystep.simulation.batch import draw_samples, simulate
+from heavystep.simulation.batch import draw_samples, record_runs
+from heavystep.simulation.configuration import configure
 from tests import reference
+from tests.helpers.paper_symbols import recorded
 
 RNG = np.random.default_rng(5)
 A = RNG.normal(size=(12, 3)) * [0.4, 1.0, 2.0]
@@ -50,7 +52,7 @@ class Literal:
 def test_batch_equals_the_literal_loop(name, rule, setting):
     problem = PROBLEMS[name]
     samples = draw_samples(problem, runs=3, steps=40, seed=7)
-    record = simulate(problem, rule, samples, **RULES[rule], **SETTINGS[setting])
+    record = recorded(problem, rule, samples, **RULES[rule], **SETTINGS[setting])
     for r in range(3):
         iterates, steps = reference.trajectory(
             rule, Literal(problem), problem.theta0, samples[r], **RULES[rule], **SETTINGS[setting]
@@ -67,8 +69,8 @@ def test_runs_do_not_depend_on_their_neighbours():
     problem = PROBLEMS["cosine"]
     samples = draw_samples(problem, runs=4, steps=25, seed=1)
     options = {"beta": 0.5, "c": 0.5, "gamma_max": 1.0, "omega": 0.8}
-    together = simulate(problem, "armijo", samples, **options)
-    alone = simulate(problem, "armijo", samples[2:3], **options)
+    together = recorded(problem, "armijo", samples, **options)
+    alone = recorded(problem, "armijo", samples[2:3], **options)
     np.testing.assert_array_equal(together.iterates[2], alone.iterates[0])
 
 
@@ -79,9 +81,45 @@ def test_streams_are_one_per_run():
     assert not np.array_equal(many[0], many[1])
 
 
-@pytest.mark.parametrize(("rule", "omega"), [("polyak", 0.5), ("armijo", None), ("adam", None)])
-def test_unknown_rule(rule, omega):
+def test_a_search_that_fails_is_told():
     problem = PROBLEMS["least squares"]
-    samples = draw_samples(problem, runs=1, steps=2)
-    with pytest.raises(ValueError, match="rule must be 'polyak', or 'armijo' with omega, got"):
-        simulate(problem, rule, samples, beta=0.5, c=0.5, gamma_max=1.0, omega=omega)
+    samples = draw_samples(problem, runs=2, steps=20)
+    options = {"beta": 0.5, "c": 0.75, "gamma_max": 1.0, "omega": 0.99, "max_trials": 1}
+    with pytest.raises(ValueError, match=r"no trial step was accepted at step \d+"):
+        recorded(problem, "armijo", samples, **options)
+
+
+def test_a_run_that_diverges_is_told():
+    problem = LeastSquares(1e6 * A, RNG.normal(size=12), theta0=np.full(3, 1e150))
+    samples = draw_samples(problem, runs=2, steps=2)
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(ValueError, match="loss or gradient is not finite at step 0"),
+    ):
+        recorded(problem, "polyak", samples, beta=0.5, c=0.5, gamma_max=1.0)
+
+
+def test_smooth_reset_is_that_of_the_literal_loop():
+    problem = PROBLEMS["cosine"]
+    samples = draw_samples(problem, runs=2, steps=40, seed=2)
+    options = {"beta": 0.7, "c": 0.6, "gamma_max": 2.0, "n_b": 5, "growth": 1.5}
+    record = recorded(problem, "polyak", samples, scaling="practical", **options)
+    for r in range(2):
+        iterates, _ = reference.trajectory(
+            "polyak", Literal(problem), problem.theta0, samples[r], scaling="practical", **options
+        )
+        np.testing.assert_allclose(record.iterates[r], iterates, rtol=1e-10, atol=1e-12)
+    assert record.smooth_reset
+
+
+def test_a_record_of_a_rule_without_theorems():
+    problem = PROBLEMS["least squares"]
+    samples = draw_samples(problem, runs=2, steps=9)
+    record = record_runs(problem, configure("SHB", lr=0.01, momentum=0.5), samples)
+    assert record.rule == "SHB"
+    assert (record.gamma == 0.01).all()
+    assert (record.gamma_max == np.inf).all()
+    iterates = reference.fixed_step(
+        Literal(problem), problem.theta0, samples[1], gamma=0.01, beta=0.5
+    )
+    np.testing.assert_allclose(record.iterates[1], iterates, rtol=1e-12)

@@ -12,15 +12,15 @@ import heavystep
 from heavystep import files
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression, paper_cosine
 from heavystep.schedules import PowerLaw
-from heavystep.simulation import kernel_cache, run
-from heavystep.simulation import method as engine_method
+from heavystep.simulation import KERNEL_VERSION, kernel_cache, run
+from heavystep.simulation.configuration import configure
 from heavystep.simulation.layout import terms_of
-from heavystep.simulation.method import Method
-from heavystep.simulation.run import Run, log_grid, trajectories
+from heavystep.simulation.run import Run, log_grid, simulate
 from heavystep.simulation.streams import index_stream
 from heavystep.simulation.watch import THEORY_METRICS as METRICS
 from heavystep.theory import nonconvex_step_limit
 from tests import reference
+from tests.helpers.paper_symbols import METHODS, configured
 
 RNG = np.random.default_rng(8)
 A = RNG.normal(size=(12, 5)) * [0.4, 1.0, 2.0, 0.7, 1.3]
@@ -44,6 +44,12 @@ SETTINGS = {
     },
 }
 RULES = {"polyak": {"c": 0.6}, "armijo": {"c": 0.4, "omega": 0.7}}
+SMALLEST = {
+    "polyak": lambda L, c: 1 / (2 * c * L),
+    "armijo": lambda L, c, omega: 2 * omega * (1 - c) / L,
+}
+"""Lemma 5, without the cap."""
+POLYAK = configured("polyak", beta=0.5, c=0.5, gamma_max=1.0)
 STEPS = 70
 
 
@@ -80,9 +86,9 @@ def literal(problem, rule, setting, batches):
 def test_metrics_are_those_of_the_literal_loop(name, rule, setting, batch_size):
     problem = PROBLEMS[name]
     indices = RNG.integers(0, 12, size=(2, STEPS, batch_size))
-    method = Method(rule, **RULES[rule], **SETTINGS[setting])
+    method = configured(rule, **RULES[rule], **SETTINGS[setting])
     k = np.arange(1, STEPS + 1)
-    result = trajectories(
+    result = simulate(
         problem,
         method,
         seeds=[0, 1],
@@ -93,22 +99,18 @@ def test_metrics_are_those_of_the_literal_loop(name, rule, setting, batch_size):
     )
     for r in range(2):
         iterates, _ = literal(problem, rule, setting, indices[r])
-        check_metrics(problem, method, iterates, {m: v[r] for m, v in result.metrics.items()})
+        metrics = {m: v[r] for m, v in result.metrics.items()}
+        check_metrics(problem, rule, SETTINGS[setting], iterates, metrics)
 
 
-def check_metrics(problem, method, iterates, metrics):
+def check_metrics(problem, rule, setting, iterates, metrics):
     k = np.arange(1, STEPS + 1)
     close = {"rtol": 1e-9, "atol": 1e-14}
-    if method.average == "uniform":
+    if "average" not in setting:
         average = np.cumsum(iterates[:-1], axis=0) / k[:, None]
     else:
-        least = np.minimum(
-            1 / (2 * method.c * problem.L)
-            if method.omega is None
-            else 2 * method.omega * (1 - method.c) / problem.L,
-            method.gamma_max(k),
-        )
-        weights = (method.eta(k) * least)[:, None]
+        least = np.minimum(SMALLEST[rule](problem.L, **RULES[rule]), setting["gamma_max"](k))
+        weights = (setting["eta"](k) * least)[:, None]
         average = np.cumsum(weights * iterates[1:], axis=0) / np.cumsum(weights, axis=0)
     np.testing.assert_allclose(metrics["gap_average"], problem.gap(average), **close)
     np.testing.assert_allclose(metrics["gap_last"], problem.gap(iterates[1:]), **close)
@@ -128,7 +130,7 @@ def test_iterates_agree_to_twelve_digits(name, rule, setting):
     problem = PROBLEMS[name]
     indices = RNG.integers(0, 12, size=(STEPS, 2))
     iterates, _ = literal(problem, rule, setting, indices)
-    method = Method(rule, **RULES[rule], **SETTINGS[setting])
+    method = configured(rule, **RULES[rule], **SETTINGS[setting])
     one = Run(problem, method, 0, np.array([STEPS]))
     assert one.advance(STEPS, indices) == STEPS
     np.testing.assert_allclose(one.state.theta, iterates[-1], rtol=1e-12, atol=1e-13)
@@ -140,31 +142,26 @@ def test_torch_optimizers_take_the_same_steps(rule):
     indices = index_stream(5, 12, STEPS)
     theta = torch.tensor(problem.theta0, requires_grad=True)
     rows, targets = torch.tensor(problem.A), torch.tensor(problem.b)
-    options = {"momentum": 0.6, "max_step": 0.7, "scaling": "theory", "lower_bound": 0.0}
-    opt = (
-        heavystep.SHBPolyak([theta], c=0.6, **options)
-        if rule == "polyak"
-        else heavystep.SHBArmijo([theta], c=0.4, decrease_factor=0.7, **options)
-    )
+    method = configured(rule, **RULES[rule], **SETTINGS["theory"])
+    opt = getattr(heavystep, METHODS[rule])([theta], **dict(method.options), lower_bound=0.0)
     for i in indices:
         opt.step(lambda: 0.5 * (rows[i] @ theta - targets[i]) ** 2)
-    method = Method(rule, **RULES[rule], **SETTINGS["theory"])
-    result = trajectories(problem, method, seeds=[5], iterations=STEPS)
+    result = simulate(problem, method, seeds=[5], iterations=STEPS)
     want = problem.gap(theta.detach().numpy())
     np.testing.assert_allclose(result.metrics["gap_last"][0, -1], want, rtol=1e-10)
 
 
 def test_streams_threads_chunks_and_neighbours_change_nothing(monkeypatch):
     problem = PROBLEMS["tilted cosine"]
-    method = Method("armijo", **RULES["armijo"], **SETTINGS["diminishing"])
+    method = configured("armijo", **RULES["armijo"], **SETTINGS["diminishing"])
     options = {"iterations": 500, "batch_size": 2}
-    base = trajectories(problem, method, seeds=[3, 4, 5], threads=1, **options)
-    threads = trajectories(problem, method, seeds=[3, 4, 5], threads=3, **options)
-    alone = trajectories(problem, method, seeds=[4], **options)
+    base = simulate(problem, method, seeds=[3, 4, 5], threads=1, **options)
+    threads = simulate(problem, method, seeds=[3, 4, 5], threads=3, **options)
+    alone = simulate(problem, method, seeds=[4], **options)
     drawn = np.stack([index_stream(s, 12, 1000).reshape(500, 2) for s in (3, 4, 5)])
-    given = trajectories(problem, method, seeds=[3, 4, 5], indices=drawn, **options)
+    given = simulate(problem, method, seeds=[3, 4, 5], indices=drawn, **options)
     monkeypatch.setattr(run, "CHUNK", 37)
-    chunks = trajectories(problem, method, seeds=[3, 4, 5], **options)
+    chunks = simulate(problem, method, seeds=[3, 4, 5], **options)
     for name in METRICS:
         for other in (threads, given, chunks):
             np.testing.assert_array_equal(base.metrics[name], other.metrics[name])
@@ -185,10 +182,10 @@ def test_index_stream_is_uniform_and_reproducible():
 @pytest.mark.parametrize("rule", RULES)
 def test_strong_growth_converges_to_the_smallest_normal_numbers(rule):
     problem = paper_cosine("strong_growth")
-    omega = RULES[rule].get("omega") and 0.5
-    limit = nonconvex_step_limit(rule, L=problem.L, rho=problem.rho, beta=0.5, c=0.75, omega=omega)
-    method = Method(rule, 0.5, 0.75, 0.8 * limit, omega)
-    result = trajectories(problem, method, seeds=[0], iterations=40_000)
+    constants = {**dict.fromkeys(RULES[rule], 0.5), "c": 0.75, "beta": 0.5}
+    limit = nonconvex_step_limit(rule, L=problem.L, rho=problem.rho, **constants)
+    method = configured(rule, gamma_max=0.8 * limit, **constants)
+    result = simulate(problem, method, seeds=[0], iterations=40_000)
     assert result.metrics["gap_last"][0, -1] < 1e-300
     assert result.metrics["trials"][0, -1] < 2 * 40_000
     assert result.metrics["best"][0, -1] == 0.0  # squares below the normal numbers count as 0
@@ -202,14 +199,14 @@ def test_no_subnormal_number_is_carried_on():
     """Arithmetic on them is slow: what would become one is 0 instead."""
     problem = paper_cosine("strong_growth")
     limit = nonconvex_step_limit("polyak", L=problem.L, rho=problem.rho, beta=0.5, c=0.75)
-    method = Method("polyak", 0.5, 0.75, 0.8 * limit)
+    method = configured("polyak", beta=0.5, c=0.75, gamma_max=0.8 * limit)
     one, tiny = Run(problem, method, 0, np.array([20_000])), np.finfo(np.float64).tiny
     drawn = np.empty((0, 1), dtype=np.int64)
     for _ in range(200):
         one.advance(100, drawn)
-        moves = abs(one.state.displacement)
+        moves = abs(one.state.buffer)
         assert ((moves == 0.0) | (moves >= tiny)).all()
-    assert (one.state.displacement == 0.0).all()
+    assert (one.state.buffer == 0.0).all()
 
 
 def test_log_grid():
@@ -221,21 +218,27 @@ def test_log_grid():
 
 
 BAD = [
-    (lambda: Method("adam", 0.5, 0.5, 1.0), ValueError, "rule must be 'polyak', or 'armijo'"),
-    (lambda: Method("armijo", 0.5, 0.5, 1.0), ValueError, "or 'armijo' with omega"),
-    (lambda: Method("polyak", 0.5, 0.5, 1.0, 0.5), ValueError, "or 'armijo' with omega"),
-    (lambda: Method("polyak", 0.5, 0.5, 1.0, average="best"), ValueError, "average must be one of"),
+    (lambda: configure("Adam"), ValueError, "method must be one of 'SHBPolyak', 'SHBArmijo'"),
+    (lambda: configure("SHB"), TypeError, "SHB needs lr"),
+    (lambda: configure("SPS", momentum=0.5), TypeError, "SPS has no option 'momentum'"),
+    (lambda: configure("SHBPolyak", lower_bound=0.0), TypeError, "the problem knows the infimum"),
+    (lambda: configure("SHBPolyak", c=PowerLaw(1.0, 0.5)), TypeError, "c cannot follow a schedule"),
+    (lambda: configure("SHBPolyak", average="best"), ValueError, "average must be one of"),
+    (lambda: configure("SHB", lr=1.0, average="weighted"), ValueError, "does not cover SHB"),
     (
         lambda: terms_of(LogisticRegression(A, np.sign(RNG.normal(size=12)))),
         TypeError,
-        "no kernels for LogisticRegression",
+        "no compiled kernels for LogisticRegression",
     ),
     (
-        lambda: trajectories(
-            PROBLEMS["cosine"], Method("polyak", 0.5, 0.5, 1.0), seeds=[0], iterations=0
-        ),
+        lambda: simulate(PROBLEMS["cosine"], POLYAK, seeds=[0], iterations=0),
         ValueError,
         "iterations must be >= 1, got 0",
+    ),
+    (
+        lambda: simulate(PROBLEMS["cosine"], POLYAK, seeds=[0], iterations=1, momentum=0.5),
+        TypeError,
+        r"options \(momentum\) go with the name of a method",
     ),
 ]
 
@@ -258,9 +261,8 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("options", "message"), OPTIONS)
 def test_kernels_get_only_what_they_can_read(options, message):
-    method = Method("polyak", 0.5, 0.5, 1.0)
     with pytest.raises(ValueError, match=message):
-        trajectories(PROBLEMS["cosine"], method, **{"seeds": [0], "iterations": 50, **options})
+        simulate(PROBLEMS["cosine"], POLYAK, **{"seeds": [0], "iterations": 50, **options})
 
 
 @pytest.mark.parametrize(
@@ -268,21 +270,62 @@ def test_kernels_get_only_what_they_can_read(options, message):
     [
         ({"c": -1.0}, "c must be > 0 and finite"),
         ({"c": float("nan")}, "c must be > 0 and finite"),
-        ({"beta": 3.0}, r"beta must be in \[0, 1\)"),
-        ({"gamma_max": PowerLaw(-1.0, 0.3)}, "gamma_max must be > 0 and finite"),
+        ({"momentum": 3.0}, r"momentum \(beta\) must be in \[0, 1\)"),
+        ({"max_step": PowerLaw(-1.0, 0.3)}, r"max_step \(gamma_max\) must be > 0 and finite"),
         ({"scaling": "fast"}, "scaling must be one of"),
     ],
 )
 def test_methods_are_in_range(changes, message):
     with pytest.raises(ValueError, match=message):
-        Method(**{"rule": "polyak", "beta": 0.5, "c": 0.5, "gamma_max": 1.0, **changes})
+        configure("SHBPolyak", **changes)
 
 
-def test_a_search_that_fails_is_told(monkeypatch):
-    monkeypatch.setattr(engine_method, "MAX_TRIALS", 1)
-    method = Method("armijo", 0.5, 0.75, 1.0, 0.99)
+def test_a_configuration_is_complete_and_hashable():
+    short = configure("SHBPolyak", momentum=0, max_step=PowerLaw(1.0, 0.3))
+    full = configure("SHBPolyak", **dict(short.options))
+    assert short == full
+    assert hash(short) == hash(full)
+    assert isinstance(short["momentum"], float)
+    assert short["steps_per_epoch"] == 500
+    assert short["max_step"] == PowerLaw(1.0, 0.3)
+    assert short.versions() == {"rule": 1, "form": 1, "kernel": KERNEL_VERSION}
+    assert len({short, full, configure("SPS"), configure("SHB", lr=0.1)}) == 3
+
+
+def test_names_and_configurations_are_one():
+    options = {"seeds": [2], "iterations": 20}
+    by_name = simulate(PROBLEMS["cosine"], "SLS", **options, c=0.3)
+    configuration = simulate(PROBLEMS["cosine"], configure("SLS", c=0.3), **options)
+    for name, values in by_name.metrics.items():
+        np.testing.assert_array_equal(values, configuration.metrics[name])
+
+
+def test_bounds_of_a_rule_without_theorems_are_not_measured():
+    result = simulate(PROBLEMS["least squares"], "SHB", seeds=[0], iterations=20, lr=0.01)
+    assert np.isnan(result.metrics["lowest"]).all()
+    assert np.isnan(result.metrics["highest"]).all()
+    assert np.isfinite(result.metrics["gap_average"]).all()
+
+
+def test_a_change_of_method_keeps_what_both_rules_remember():
+    problem, none = PROBLEMS["least squares"], np.empty((0, 1), dtype=np.int64)
+    one = Run(problem, configure("SHBPolyak"), 3, np.array([STEPS]))
+    one.advance(5, none)
+    last_step = one.state.memory.copy()
+    assert np.isfinite(last_step).all()
+    one.change(configure("SHBArmijo"))
+    np.testing.assert_array_equal(one.state.memory, last_step)
+    one.change(configure("SHB", lr=0.01))
+    assert one.state.memory.shape == (0,)
+    assert one.advance(5, none) == 5
+    one.change(configure("SPS"))
+    assert one.state.memory == np.inf
+
+
+def test_a_search_that_fails_is_told():
+    method = configure("SHBArmijo", c=0.75, decrease_factor=0.99, scaling="theory", max_trials=1)
     with pytest.raises(ValueError, match="no trial step accepted"):
-        trajectories(PROBLEMS["least squares"], method, seeds=[0], iterations=50)
+        simulate(PROBLEMS["least squares"], method, seeds=[0], iterations=50)
 
 
 def test_steps_bounds_and_trials_are_measured():
@@ -291,19 +334,20 @@ def test_steps_bounds_and_trials_are_measured():
     indices = RNG.integers(0, 12, size=(1, STEPS, 1))
     for rule in RULES:
         _, steps = literal(problem, rule, "theory", indices[0])
-        method = Method(rule, **RULES[rule], **SETTINGS["theory"])
-        result = trajectories(problem, method, seeds=[0], iterations=STEPS, indices=indices)
-        least = reference.gamma_min(rule, problem.L, 0.6, method.c, 0.7, method.omega)
+        method = configured(rule, **RULES[rule], **SETTINGS["theory"])
+        result = simulate(problem, method, seeds=[0], iterations=STEPS, indices=indices)
+        constants = {"omega": None, **RULES[rule]}
+        least = reference.gamma_min(rule, problem.L, 0.6, gamma_max=0.7, **constants)
         last = {name: values[0, -1] for name, values in result.metrics.items()}
         assert last["lowest"] == pytest.approx(steps.min() / least, rel=1e-9)
         assert last["highest"] == pytest.approx(steps.max() / 0.7, rel=1e-9)
-        assert (last["trials"] >= STEPS) == (method.omega is not None)
+        assert (last["trials"] >= STEPS) == method.rule.searches
 
 
 def test_the_minimum_after_the_start_leaves_the_start_out():
     """From the optimum, pushed away by tilted samples: theta_0 is best, but not among 1 .. k."""
     problem = Cosine(np.full(12, 0.7), np.concatenate([XI, -XI]), theta0=np.zeros(5))
-    result = trajectories(problem, Method("polyak", 0.5, 0.5, 1.0), seeds=[0], iterations=30)
+    result = simulate(problem, POLYAK, seeds=[0], iterations=30)
     assert (result.metrics["best"] == 0.0).all()
     assert (result.metrics["best_after"] > 0.0).all()
 
@@ -317,7 +361,7 @@ def test_bad_input(make, error, message):
 def test_a_run_that_diverges_is_told():
     problem = LeastSquares(1e6 * A, RNG.normal(size=12), theta0=np.full(5, 1e150))
     with pytest.raises(ValueError, match="seed 7 stopped at step 0: loss or gradient not finite"):
-        trajectories(problem, Method("polyak", 0.5, 0.5, 1.0), seeds=[7], iterations=10)
+        simulate(problem, POLYAK, seeds=[7], iterations=10)
 
 
 def test_kernels_are_keyed_by_all_their_sources(tmp_path, monkeypatch):
@@ -337,7 +381,7 @@ def test_kernels_are_keyed_by_all_their_sources(tmp_path, monkeypatch):
         (tmp_path / "rules" / "one.py").write_text("x = 2\n")
         changed = folder()
         assert changed != before
-        (tmp_path / "engine" / "two.py").write_text("")
+        (tmp_path / "simulation" / "two.py").write_text("")
         assert folder() != changed
         assert str(before).startswith(str(tmp_path / "cache"))
     finally:

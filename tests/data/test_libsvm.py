@@ -8,13 +8,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from heavystep.data import Labelled, binary_labels, libsvm, read_libsvm
 from heavystep.data.compressed import text_blocks
 from heavystep.data.libsvm import fast_rows, parse, slow_rows
 from tests.helpers.data_sets import assert_same, bits
+from tests.helpers.examples import examples
 
 BOM = b"\xef\xbb\xbf"
 PACKERS = {"plain": bytes, "bz2": bz2.compress, "xz": lzma.compress, "gz": gzip.compress}
@@ -218,7 +219,7 @@ def mutated(draw):
 TEXTS = st.one_of(mutated(), st.lists(FRAGMENTS, max_size=12).map(b"".join), st.binary(max_size=60))
 
 
-@settings(max_examples=1500, deadline=None)
+@examples(1500)
 @given(TEXTS, st.integers(1, 40), st.sampled_from([None, 5]))
 def test_any_bytes_give_the_literal_rows_or_a_value_error(text, size, dim):
     expected = literal(text, dim)
@@ -233,7 +234,7 @@ def test_any_bytes_give_the_literal_rows_or_a_value_error(text, size, dim):
         assert same_numbers(as_lists(data), expected)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(TEXTS)
 def test_the_fast_way_never_differs_from_the_slow_one(text):
     lines = [line for line in text.split(b"\n") if line.strip(b" \t")]
@@ -253,7 +254,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(ROWS, st.data())
 def test_round_trip_in_any_dressing(rows, data):
     def choose(*options):
@@ -332,7 +333,7 @@ def test_damaged_and_cut_off_packed_files(packer, kind, tmp_path):
         read_libsvm(path)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.sampled_from(["bz2", "xz", "gz"]),
     st.integers(0),

@@ -7,7 +7,7 @@ import torch
 from torch import distributed
 
 from tests.distributed.worker import (
-    OPTIONS,
+    METHODS,
     STEPS,
     make,
     noted_messages,
@@ -30,13 +30,13 @@ def batches(device, rank=0, ranks=1):
 
 def main(out):
     rank, ranks = distributed.get_rank(), distributed.get_world_size()
-    device, sent, found = torch.device("cuda", rank), noted_messages(), {}
+    device, found = torch.device("cuda", rank), {}
     for how in WAYS:
-        for name in OPTIONS:
-            sent.clear()
+        for name in METHODS:
             net = wrapped(make_net(dtype=torch.float64).to(device), how, "cuda")
             opt = make(name, net.parameters())
-            taken = train(net, opt, batches(device, rank, ranks))
+            with noted_messages() as sent:
+                taken = train(net, opt, batches(device, rank, ranks))
             result = {"parameters": whole(net).cpu(), "taken": taken, "messages": len(sent)}
             found[f"{how} {name}"] = result
     torch.save(found, os.path.join(out, f"{rank}.pt"))

@@ -22,6 +22,7 @@ def epochs(printed):
     return {int(epoch): (float(loss), float(accuracy)) for epoch, loss, accuracy in rows}
 
 
+@pytest.mark.slow
 def test_a_killed_rank_of_two_goes_on_as_one_process(tmp_path):
     one = subprocess.run(
         [sys.executable, EXAMPLE, "--epochs", "2"], capture_output=True, text=True, check=True

@@ -18,7 +18,7 @@ def needs(count):
 @pytest.mark.parametrize("ranks", [pytest.param(count, marks=needs(count)) for count in (1, 2)])
 def test_ranks_are_one_process_with_the_whole_batch(ranks, tmp_path):
     found = found_by(ranks, nccl_worker.__file__, tmp_path)
-    for name in worker.OPTIONS:
+    for name in worker.METHODS:
         net = make_net(dtype=torch.float64).to("cuda")
         opt = worker.make(name, net.parameters())
         taken = worker.train(net, opt, nccl_worker.batches("cuda"))

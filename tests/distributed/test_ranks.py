@@ -1,40 +1,55 @@
 """Several real processes take the steps of one that has the whole batch, and all the same ones."""
 
+from functools import cache
+
 import pytest
 import torch
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 import heavystep
 from tests.distributed import worker
+from tests.helpers import rounding
 from tests.helpers.launch import found_by
-from tests.helpers.training import flat, loss_of, make_batches, make_net
+from tests.helpers.training import SUMMANDS, flat, loss_of, make_batches, make_net
 
-TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
-CASES = [
-    ("ddp", "float64", 2),
-    ("ddp", "float32", 2),
-    ("fsdp", "float64", 2),
-    ("fsdp", "float32", 2),
-    ("fsdp root", "float64", 2),
-    pytest.param(("hsdp", "float64", 4), marks=pytest.mark.slow),
-    pytest.param(("ddp", "float64", 4), marks=pytest.mark.slow),
-    pytest.param(("fsdp", "float64", 4), marks=pytest.mark.slow),
-]
+ON_TWO = ["ddp/float64", "ddp/float32", "fsdp/float64", "fsdp/float32", "fsdp root/float64"]
+ON_FOUR = ["hsdp/float64", "ddp/float64", "fsdp/float64"]
+OTHERS_ON_TWO = ["normed/float64", "outsider/float64", "bad/float64", "groups of 1/float64"]
+OTHERS_ON_TWO += ["messages/float64"]
+CASES = [(2, job) for job in ON_TWO]
+CASES += [pytest.param(4, job, marks=pytest.mark.slow) for job in ON_FOUR]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_ranks_are_one_process_with_the_whole_batch(case, tmp_path):
-    how, dtype, ranks = case
-    found = found_by(ranks, worker.__file__, how, dtype, tmp_path)
-    for name in worker.OPTIONS:
-        net = make_net(dtype=getattr(torch, dtype))
-        opt = worker.make(name, net.parameters())
-        batches = make_batches(worker.STEPS, dtype=getattr(torch, dtype))
-        taken = worker.train(net, opt, batches)
+@pytest.fixture(scope="module")
+def found_on(tmp_path_factory):
+    """What each of so many ranks found in a job; all jobs are done by the same processes."""
+    jobs = {2: ON_TWO + OTHERS_ON_TWO, 4: [*ON_FOUR, "groups of 2/float64"]}
+
+    @cache
+    def found(ranks):
+        return found_by(ranks, worker.__file__, *jobs[ranks], tmp_path_factory.mktemp("ranks"))
+
+    return lambda ranks, job: [rank[job] for rank in found(ranks)]
+
+
+def trained_alone(name, dtype):
+    """Parameters and steps of one process with the whole batches."""
+    net = make_net(dtype=dtype)
+    taken = worker.train(
+        net, worker.make(name, net.parameters()), make_batches(worker.STEPS, dtype=dtype)
+    )
+    return worker.whole(net), taken
+
+
+@pytest.mark.parametrize(("ranks", "job"), CASES)
+def test_ranks_are_one_process_with_the_whole_batch(ranks, job, found_on):
+    found = found_on(ranks, job)
+    dtype = getattr(torch, job.split("/")[1])
+    for name in worker.METHODS:
+        parameters, taken = trained_alone(name, dtype)
         first = found[0][name]
-        torch.testing.assert_close(
-            first["parameters"], worker.whole(net), rtol=0.0, atol=TOLERANCE[dtype]
-        )
+        tolerance = rounding.of_a_run(worker.STEPS, SUMMANDS, parameters, dtype=dtype)
+        torch.testing.assert_close(first["parameters"], parameters, rtol=0.0, atol=tolerance)
         assert [trials for *_, trials in first["taken"]] == [trials for *_, trials in taken]
         for other in found[1:]:  # to the bit
             assert torch.equal(other[name]["parameters"], first["parameters"])
@@ -42,15 +57,13 @@ def test_ranks_are_one_process_with_the_whole_batch(case, tmp_path):
 
 
 def test_the_searches_above_search():
-    net = make_net(dtype=torch.float64)
-    opt = worker.make("SHBArmijo", net.parameters())
-    taken = worker.train(net, opt, make_batches(worker.STEPS, dtype=torch.float64))
+    _, taken = trained_alone("SHBArmijo", torch.float64)
     assert max(trials for *_, trials in taken) > 5
 
 
-def test_trials_leave_the_statistics_of_each_rank_alone(tmp_path):
+def test_trials_leave_the_statistics_of_each_rank_alone(found_on):
     """BatchNorm sees a rank's share; its statistics are those of rank 0, updated once a step."""
-    found = found_by(2, worker.__file__, "normed", "float64", tmp_path)
+    found = found_on(2, "normed/float64")
     net = make_net(dtype=torch.float64, norm=True)
     opt = worker.make("SHBArmijo", net.parameters())
     mean, trials = torch.zeros(16, dtype=torch.float64), []
@@ -67,8 +80,8 @@ def test_trials_leave_the_statistics_of_each_rank_alone(tmp_path):
     torch.testing.assert_close(found[0]["buffers"][0], mean, rtol=0.0, atol=1e-12)
 
 
-def test_a_process_outside_the_group_is_told(tmp_path):
-    inside, outside = found_by(2, worker.__file__, "outsider", "float64", tmp_path)
+def test_a_process_outside_the_group_is_told(found_on):
+    inside, outside = found_on(2, "outsider/float64")
     assert inside == 1  # also for a copy of the optimizer
     assert outside == "process_group: this process does not belong to it"
 
@@ -79,9 +92,9 @@ def test_what_is_no_group_is_refused(group):
         heavystep.SHBPolyak(make_net().parameters(), process_group=group)
 
 
-def test_bad_batches_of_one_rank_are_refused_by_all(tmp_path):
-    found = found_by(2, worker.__file__, "bad", "float64", tmp_path)
-    for name in worker.OPTIONS:
+def test_bad_batches_of_one_rank_are_refused_by_all(found_on):
+    found = found_on(2, "bad/float64")
+    for name in worker.METHODS:
         accepted = [rank[name]["accepted"] for rank in found]
         assert accepted[0] == accepted[1] == [True, False, True, False, True]
         assert torch.equal(found[0][name]["parameters"], found[1][name]["parameters"])
@@ -89,9 +102,9 @@ def test_bad_batches_of_one_rank_are_refused_by_all(tmp_path):
 
 
 @pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_groups_of_processes_train_by_themselves(size, tmp_path):
-    found = found_by(2 * size, worker.__file__, f"groups of {size}", "float64", tmp_path)
-    for name in worker.OPTIONS:
+def test_groups_of_processes_train_by_themselves(size, found_on):
+    found = found_on(2 * size, f"groups of {size}/float64")
+    for name in worker.METHODS:
         for group in range(2):
             net = make_net(dtype=torch.float64)
             opt = worker.make(name, net.parameters())
@@ -106,32 +119,37 @@ def test_groups_of_processes_train_by_themselves(size, tmp_path):
         assert not torch.equal(found[0][name]["parameters"], found[-1][name]["parameters"])
 
 
-def test_messages_of_a_step(tmp_path):
-    found = found_by(2, worker.__file__, "messages", "float64", tmp_path)
-    for rank in found:
+def test_messages_of_a_step(found_on):
+    for rank in found_on(2, "messages/float64"):
         assert rank["SHBPolyak"] == [([(2,)], 0)] * 3
         for messages, trials in rank["SHBArmijo"]:
             assert messages == [(2,)] + [(1,)] * trials
             assert trials > 0
 
 
+STRETCHED = ["SHBPolyak", "SHBArmijo", "SLS"]
+
+
+@pytest.fixture(scope="module")
+def stretches(tmp_path_factory):
+    """What ranks found on the way, when there were 2, then 1, then 4 of them."""
+    folder = tmp_path_factory.mktemp("stretches")
+    jobs = [f"stretch {name}/float64" for name in STRETCHED]
+    return [found_by(ranks, worker.__file__, *jobs, folder)[0] for ranks in (2, 1, 4)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo", "SLS"])
-def test_checkpoints_for_another_number_of_ranks(name, tmp_path):
-    """2 -> 1 -> 4."""
-    taken = []
-    for ranks in (2, 1, 4):
-        found = found_by(ranks, worker.__file__, f"stretch {name}", "float64", tmp_path)
-        taken += found[0]["taken"]
-    assert found[0]["done"] == worker.STEPS
-    net = make_net(dtype=torch.float64)
-    opt = worker.make(name, net.parameters())
-    expected = worker.train(net, opt, make_batches(worker.STEPS, dtype=torch.float64))
-    torch.testing.assert_close(found[0]["parameters"], worker.whole(net), rtol=0.0, atol=1e-12)
+@pytest.mark.parametrize("name", STRETCHED)
+def test_checkpoints_for_another_number_of_ranks(name, stretches):
+    found = [stretch[f"stretch {name}/float64"] for stretch in stretches]
+    assert found[-1]["done"] == worker.STEPS
+    parameters, expected = trained_alone(name, torch.float64)
+    torch.testing.assert_close(found[-1]["parameters"], parameters, rtol=0.0, atol=1e-12)
+    taken = [each for stretch in found for each in stretch["taken"]]
     assert [trials for *_, trials in taken] == [trials for *_, trials in expected]
 
 
-@pytest.mark.parametrize("name", [*worker.OPTIONS])
+@pytest.mark.parametrize("name", [*worker.METHODS])
 def test_state_is_made_when_a_checkpoint_asks_for_it(name):
     net = make_net()
     opt = worker.make(name, net.parameters())
@@ -141,7 +159,7 @@ def test_state_is_made_when_a_checkpoint_asks_for_it(name):
     kinds = {type(group["last_step"]) for group in opt.param_groups if "last_step" in group}
     momentum = opt.param_groups[0]["momentum"]
     assert len(state["state"]) == (len(list(net.parameters())) if momentum else 0)
-    if name != "SHB":
+    if kinds:  # of a method that chooses its steps
         opt.step(lambda: loss_of(net, make_batches(1)[0]))
         # What is a tensor later is one now: a checkpoint tells them apart.
         assert kinds == {type(group["last_step"]) for group in opt.param_groups}

@@ -1,4 +1,8 @@
-"""Trains a small network on its share of each batch; run by torchrun, one process a rank."""
+"""Trains a small network on its share of each batch; run by torchrun, one process a rank.
+
+python worker.py JOB ... FOLDER: jobs are done one after another, since processes take longer to
+start than to train.
+"""
 
 import copy
 import os
@@ -22,18 +26,19 @@ import heavystep
 from tests.helpers.training import loss_of, make_batches, make_net
 
 STEPS = 8
-OPTIONS = {
-    "SHB": {"lr": 0.05},
-    "SHBPolyak": {"steps_per_epoch": 5},
-    "SPS": {"c": 0.6, "steps_per_epoch": 5},
-    "SHBArmijo": {"steps_per_epoch": 2, "max_step": 6.0},
-    "SHBArmijo objective": {"max_step": 6.0, "weight_decay": 0.1, "decay": "objective"},
-    "SLS": {"max_step": 6.0, "lower_bound": 0.0},
+IN_OBJECTIVE = {"max_step": 6.0, "weight_decay": 0.1, "decay": "objective"}
+METHODS = {
+    "SHB": partial(heavystep.SHB, lr=0.05),
+    "SHBPolyak": partial(heavystep.SHBPolyak, steps_per_epoch=5),
+    "SPS": partial(heavystep.SPS, c=0.6, steps_per_epoch=5),
+    "SHBArmijo": partial(heavystep.SHBArmijo, steps_per_epoch=2, max_step=6.0),
+    "SHBArmijo objective": partial(heavystep.SHBArmijo, **IN_OBJECTIVE),
+    "SLS": partial(heavystep.SLS, max_step=6.0, lower_bound=0.0),
 }
 
 
 def make(name, params, **options):
-    return getattr(heavystep, name.split()[0])(params, **OPTIONS[name], **options)
+    return METHODS[name](params, **options)
 
 
 def whole(net):
@@ -74,7 +79,7 @@ def wrapped(net, how, device="cpu"):
 
 def trained(how, dtype, rank, ranks):
     found = {}
-    for name in OPTIONS:
+    for name in METHODS:
         net = wrapped(make_net(dtype=dtype), how)
         opt = make(name, net.parameters())
         batches = [share(batch, rank, ranks) for batch in make_batches(STEPS, dtype=dtype)]
@@ -87,13 +92,13 @@ def grouped(size, dtype, rank, ranks):
     """Groups of so many ranks, each of which trains by itself on its part of each batch."""
     groups = [range(first, first + size) for first in range(0, ranks, size)]
     group = [distributed.new_group(list(members)) for members in groups][rank // size]
-    found, sent = {}, noted_messages()
-    for name in OPTIONS:
-        sent.clear()
+    found = {}
+    for name in METHODS:
         net = DistributedDataParallel(make_net(dtype=dtype), process_group=group)
         opt = make(name, net.parameters(), process_group=group)
         parts = [share(batch, rank // size, len(groups)) for batch in make_batches(4, dtype=dtype)]
-        taken = train(net, opt, [share(part, rank % size, size) for part in parts])
+        with noted_messages() as sent:
+            taken = train(net, opt, [share(part, rank % size, size) for part in parts])
         found[name] = {"taken": taken, "parameters": whole(net), "messages": len(sent)}
     return found
 
@@ -119,7 +124,7 @@ def normed(dtype, rank, ranks):
 def bad(dtype, rank, ranks):
     """NaN inputs on one rank, then a smaller batch, then an empty one on the other rank."""
     found = {}
-    for name in OPTIONS:
+    for name in METHODS:
         net = wrapped(make_net(dtype=dtype), "ddp")
         opt = make(name, net.parameters())
         accepted = []
@@ -137,8 +142,9 @@ def bad(dtype, rank, ranks):
     return found
 
 
+@contextmanager
 def noted_messages():
-    """A list to which the shapes of what optimizers add up are appended from now on."""
+    """A list to which the shapes of what optimizers add up are appended."""
     sent, real = [], distributed.all_reduce
 
     def noted(tensor, *arguments, **options):
@@ -146,25 +152,28 @@ def noted_messages():
         return real(tensor, *arguments, **options)
 
     distributed.all_reduce = noted
-    return sent
+    try:
+        yield sent
+    finally:
+        distributed.all_reduce = real
 
 
 def messages(dtype, rank, ranks):
     """Shapes of what the optimizer adds up at each step."""
-    found, sent = {}, noted_messages()
+    found = {}
     for name in ("SHBPolyak", "SHBArmijo"):
         net = wrapped(make_net(dtype=dtype), "ddp")
         opt, found[name] = make(name, net.parameters()), []
         for batch in make_batches(3, dtype=dtype):
-            sent.clear()
-            opt.step(lambda: loss_of(net, share(batch, rank, ranks)))
-            found[name].append((list(sent), int(opt.info.trials)))
+            with noted_messages() as sent:
+                opt.step(lambda: loss_of(net, share(batch, rank, ranks)))
+            found[name].append((sent, int(opt.info.trials)))
     return found
 
 
 def stretch(name, dtype, rank, ranks, out):
     """Go on from the checkpoint, if there is one, to the next stop."""
-    folder = os.path.join(out, "checkpoint")
+    folder = os.path.join(out, f"checkpoint of {name}")
     net = wrapped(make_net(dtype=dtype), "fsdp root")
     opt = make(name, net.parameters())
     begin = 0
@@ -197,15 +206,21 @@ def processes(backend="gloo"):
     os._exit(0)
 
 
-def main(how, dtype, out):
-    rank, ranks, dtype = distributed.get_rank(), distributed.get_world_size(), getattr(torch, dtype)
+def done(job, rank, ranks, out):
+    """What a job finds; it is called by what is done and the format of the numbers."""
+    what, dtype = job.split("/")
     jobs = {"bad": bad, "messages": messages, "normed": normed, "outsider": outsider}
     jobs |= {f"groups of {size}": partial(grouped, size) for size in (1, 2)}
-    jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in OPTIONS}
-    job = jobs.get(how, partial(trained, how))
-    torch.save(job(dtype, rank, ranks), os.path.join(out, f"{rank}.pt"))
+    jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in METHODS}
+    return jobs.get(what, partial(trained, what))(getattr(torch, dtype), rank, ranks)
+
+
+def main(*jobs, out):
+    rank, ranks = distributed.get_rank(), distributed.get_world_size()
+    found = {job: done(job, rank, ranks, out) for job in jobs}
+    torch.save(found, os.path.join(out, f"{rank}.pt"))
 
 
 if __name__ == "__main__":
     with processes():
-        main(*sys.argv[1:])
+        main(*sys.argv[1:-1], out=sys.argv[-1])

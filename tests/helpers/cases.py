@@ -14,6 +14,7 @@ class Case:
     id: str
     cls: type
     kwargs: dict[str, Any] = field(default_factory=dict)
+    rule: str = "polyak"
     needs_closure: bool = False
     adaptive: bool = True
     has_momentum: bool = True
@@ -23,18 +24,19 @@ class Case:
 
 
 OPTIMIZERS = [
-    Case("SHB", heavystep.SHB, {"lr": 0.05}, adaptive=False),
+    Case("SHB", heavystep.SHB, {"lr": 0.05}, rule="fixed", adaptive=False),
     Case("SHBPolyak", heavystep.SHBPolyak, {"steps_per_epoch": 20}),
     Case("SHBPolyak-theory", heavystep.SHBPolyak, {"scaling": "theory", "c": 0.75}),
-    Case("SHBArmijo", heavystep.SHBArmijo, {"steps_per_epoch": 20}, needs_closure=True),
+    Case("SHBArmijo", heavystep.SHBArmijo, {"steps_per_epoch": 20}, "armijo", needs_closure=True),
     Case(
         "SHBArmijo-theory",
         heavystep.SHBArmijo,
         {"scaling": "theory", "c": 0.6, "lower_bound": 0.0, "decrease_factor": 0.5},
+        "armijo",
         needs_closure=True,
     ),
     Case("SPS", heavystep.SPS, {"c": 0.5}, has_momentum=False),
-    Case("SLS", heavystep.SLS, {}, needs_closure=True, has_momentum=False),
+    Case("SLS", heavystep.SLS, {}, "armijo", needs_closure=True, has_momentum=False),
 ]
 
 # loss, grad_sqnorm, lower_bound, c, kappa, cap -> step

@@ -8,7 +8,8 @@ import heavystep
 from heavystep import theory
 from heavystep.problems import paper_cosine, paper_least_squares
 from heavystep.records import stack
-from heavystep.simulation.batch import draw_samples, simulate
+from heavystep.simulation.batch import draw_samples
+from tests.helpers.paper_symbols import recorded
 from tests.helpers.theory_cases import LAWS
 
 RULES = {"polyak": {"c": 0.75}, "armijo": {"c": 0.75, "omega": 0.5}}
@@ -28,12 +29,12 @@ def section_5_run(name, rule, *, runs=8, steps=200, beta=0.9):
             rule, L=problem.L, rho=problem.rho, beta=beta, **options
         )
     samples = draw_samples(problem, runs=runs, steps=steps)
-    return problem, simulate(problem, rule, samples, beta=beta, gamma_max=gamma_max, **options)
+    return problem, recorded(problem, rule, samples, beta=beta, gamma_max=gamma_max, **options)
 
 
 def diminishing_run(rule, problem, steps=200):
     samples = draw_samples(problem, runs=6, steps=steps)
-    return simulate(
+    return recorded(
         problem, rule, samples, beta=LAWS.beta, gamma_max=LAWS.gamma_max, eta=LAWS.eta,
         scaling="plain", **RULES[rule],
     )  # fmt: skip

@@ -33,6 +33,10 @@ class Net(nn.Module):
         return self.head(nn.functional.dropout(x, 0.2, self.training))
 
 
+SUMMANDS = 3 * 3 * 3 + BATCH * 8 * 8 + 4 + 10
+"""Additions in a row: of a convolution, of BatchNorm over batch and places, of the head."""
+
+
 def trainer(name, device="cpu", seed=3, network=Net, train=TRAIN):
     torch.manual_seed(seed)
     return Trainer(

@@ -1,25 +1,17 @@
 """Small problems, admissible constants and the tables of the theory tests."""
 
-import os
 from itertools import product
 from math import inf, nan
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from heavystep import theory
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression
 from heavystep.schedules import Schedules
-from heavystep.simulation.batch import simulate
+from tests.helpers.paper_symbols import recorded
 
 PATH_STEPS = 5
-
-
-def examples(count):
-    """Settings of a property test; ``HEAVYSTEP_EXAMPLES=20`` looks twenty times harder."""
-    factor = float(os.environ.get("HEAVYSTEP_EXAMPLES", "1"))
-    return settings(max_examples=int(factor * count), deadline=None)
 
 
 def least_squares(rng):
@@ -67,17 +59,27 @@ def log_uniform(low, high):
 momenta = st.one_of(st.just(0.0), st.floats(0.0, 0.98))
 
 
+RULES = {"polyak": (4.0, st.none()), "armijo": (0.99, st.floats(0.1, 0.95))}
+"""For each rule the largest c that is tried, and omega."""
+ADMISSIBLE_C = {
+    "polyak": lambda c, omega, rho: max(c, rho / 4.0),
+    "armijo": lambda c, omega, rho: max(c, 1.0 - 0.9 / (omega * rho)),
+}
+"""c, raised where Theorem 3 asks for more."""
+
+
 @st.composite
 def methods(draw, least_c=0.5, open_c=False):
     """A rule with c, omega, momentum and the cap in units of 1 / L."""
-    rule = draw(st.sampled_from(["polyak", "armijo"]))
+    rule = draw(st.sampled_from(list(RULES)))
+    largest_c, omega = RULES[rule]
     low = least_c + (1e-3 if open_c else 0.0)
     return {
         "rule": rule,
         "beta": draw(momenta),
-        "c": draw(st.floats(low, 4.0 if rule == "polyak" else 0.99)),
+        "c": draw(st.floats(low, largest_c)),
         "cap": draw(log_uniform(1e-3, 1e3)),
-        "omega": None if rule == "polyak" else draw(st.floats(0.1, 0.95)),
+        "omega": draw(omega),
     }
 
 
@@ -88,8 +90,9 @@ def parameters(draw):
     L = draw(log_uniform(1e-2, 1e2))
     rho = draw(st.floats(0.5, 2.0))  # c > 1/2 >= rho / 4
     omega = method["omega"]
+    c = ADMISSIBLE_C[method["rule"]](method["c"], omega, rho)
     limit = theory.nonconvex_step_limit(
-        method["rule"], L=L, rho=rho, beta=method["beta"], c=_admissible(method, rho), omega=omega
+        method["rule"], L=L, rho=rho, beta=method["beta"], c=c, omega=omega
     )
     return {
         "rule": method["rule"],
@@ -98,7 +101,7 @@ def parameters(draw):
         "rho": rho,
         "delta": draw(st.floats(0.0, 10.0)),
         "beta": method["beta"],
-        "c": _admissible(method, rho),
+        "c": c,
         "omega": omega,
         "gamma_max": limit * draw(st.floats(1e-3, 0.999)),
         "sigma2": draw(st.floats(0.0, 10.0)),
@@ -107,14 +110,6 @@ def parameters(draw):
         "gap": draw(st.floats(0.0, 1e3)),
         "schedules": draw(schedules()),
     }
-
-
-def _admissible(method, rho):
-    """c raised to what Theorem 3 asks of the Armijo rule."""
-    if method["omega"] is None:
-        return method["c"]
-    least = 1.0 - 1.0 / (method["omega"] * rho)
-    return max(method["c"], 0.5 * (1.0 + least)) if least > 0.0 else method["c"]
 
 
 @st.composite
@@ -134,7 +129,7 @@ def schedules(draw, horizon=None):
 
 
 def run(problem, method, samples, gamma_max):
-    return simulate(
+    return recorded(
         problem,
         method["rule"],
         samples,

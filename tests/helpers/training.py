@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from tests.helpers import rounding
+
 DEVICES = [
     "cpu",
     pytest.param(
@@ -18,23 +20,32 @@ DEVICES = [
 ]
 
 
+SIZES = (6, 16, 3)
+"""Inputs, hidden units and classes."""
+BATCH = 16
+SUMMANDS = BATCH + sum(SIZES)
+"""Additions in a row behind a gradient of the network: of each layer, and of the batch."""
+
+
 def make_net(seed=0, dtype=torch.float32, dropout=0.0, norm=False):
     torch.manual_seed(seed)
-    layers = [nn.Linear(6, 16), nn.Tanh()]
+    inputs, hidden, classes = SIZES
+    layers = [nn.Linear(inputs, hidden), nn.Tanh()]
     if norm:
-        layers.insert(1, nn.BatchNorm1d(16))
+        layers.insert(1, nn.BatchNorm1d(hidden))
     if dropout:
         layers.append(nn.Dropout(dropout))
-    return nn.Sequential(*layers, nn.Linear(16, 3)).to(dtype)
+    return nn.Sequential(*layers, nn.Linear(hidden, classes)).to(dtype)
 
 
-def make_batches(count=12, size=16, seed=1, dtype=torch.float32):
+def make_batches(count=12, size=BATCH, seed=1, dtype=torch.float32):
     generator = torch.Generator().manual_seed(seed)
-    weights = torch.randn(6, 3, generator=generator)
+    inputs, _, classes = SIZES
+    weights = torch.randn(inputs, classes, generator=generator)
     batches = []
     for _ in range(count):
-        x = torch.randn(size, 6, generator=generator) + 0.5
-        y = (x @ weights + 0.3 * torch.randn(size, 3, generator=generator)).argmax(dim=1)
+        x = torch.randn(size, inputs, generator=generator) + 0.5
+        y = (x @ weights + 0.3 * torch.randn(size, classes, generator=generator)).argmax(dim=1)
         batches.append((x.to(dtype), y))
     return batches
 
@@ -60,6 +71,13 @@ def snapshot(net):
 
 def same(a, b):
     return all(torch.equal(a[key], b[key]) for key in a)
+
+
+def assert_equal_but_for_rounding(one, other, steps, summands=SUMMANDS):
+    """The parameters of two networks after steps that added in different orders."""
+    one, other = flat(one), flat(other)
+    tolerance = rounding.of_a_run(steps, summands, one, dtype=one.dtype)
+    torch.testing.assert_close(one, other, rtol=0.0, atol=tolerance)
 
 
 def flat(net):

@@ -83,7 +83,7 @@ def accelerate(run, rank, ranks):
 
 
 def transformers(out, rank, ranks):
-    import test_transformers
+    from tests.integrations import test_transformers
 
     model = test_transformers.language_model()
     found = test_transformers.trainer(

@@ -12,6 +12,7 @@ from tests.helpers.training import flat, make_batches, make_net
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["lightning", "accelerate"])
 def test_ranks_are_one_process_with_the_whole_batch(framework, tmp_path):
     pytest.importorskip(framework)

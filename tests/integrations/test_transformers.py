@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from heavystep import SLS, SHBArmijo, SHBPolyak
+from tests.helpers import rounding
 from tests.helpers.by_hand import assert_below_caps, bf16, by_hand, fp16, polyak, without_closure
 from tests.helpers.launch import found_by
 from tests.helpers.places import ROOT
@@ -123,13 +124,17 @@ def windows_of(seen):
     return [seen[k : k + 3] for k in range(0, len(seen), 3)]
 
 
+def apart(parameters):
+    """The model computes its loss in float32: of up to 24 sentences, of 7 tokens out of 11."""
+    return rounding.of_a_run(3, 24 * 7 + 11, parameters)
+
+
 def test_a_language_model_counts_tokens_over_all_micro_batches(tmp_path):
     model = language_model()
     found = trainer(tmp_path, model, sentences(), polyak, gradient_accumulation_steps=3)
     found.train()
     expected = by_tokens(windows_of(found.seen))
-    # The model computes its loss in float32.
-    torch.testing.assert_close(flat(model), expected, rtol=0.0, atol=1e-5)
+    torch.testing.assert_close(flat(model), expected, rtol=0.0, atol=apart(expected))
 
 
 @pytest.mark.slow
@@ -138,7 +143,7 @@ def test_a_language_model_counts_tokens_over_all_ranks(tmp_path):
     assert torch.equal(found[0]["parameters"], found[1]["parameters"])
     pairs = zip(*(windows_of(rank["seen"]) for rank in found), strict=True)
     expected = by_tokens([a + b for a, b in pairs])
-    torch.testing.assert_close(found[0]["parameters"], expected, rtol=0.0, atol=1e-5)
+    torch.testing.assert_close(found[0]["parameters"], expected, rtol=0.0, atol=apart(expected))
 
 
 def test_trainers_groups_and_schedule(tmp_path):
@@ -196,7 +201,7 @@ def test_a_grad_scaler_is_invisible(scale, micro_batches, tmp_path):
         models[1].net, opt, seen_by(found), scaler=torch.amp.GradScaler(**options),
         micro_batches=micro_batches, context=fp16,
     )  # fmt: skip
-    torch.testing.assert_close(flat(models[0]), flat(models[1]), rtol=0.0, atol=1e-5)
+    assert torch.equal(flat(models[0]), flat(models[1]))  # the same operations in the same order
     assert (found.accelerator.scaler.get_scale() < scale) == (scale == 2.0**40)
     assert_below_caps(opt)
 
@@ -271,7 +276,7 @@ def test_bfloat16(tmp_path):
     found.train()
     opt = polyak(net.parameters())
     by_hand(net, opt, seen_by(found), context=bf16)
-    torch.testing.assert_close(flat(model.net), flat(net), rtol=0.0, atol=1e-6)
+    assert torch.equal(flat(model.net), flat(net))  # the same operations in the same order
     assert loss_of(model.net, whole).item() < 0.5 * before
     assert_below_caps(opt)
 

@@ -55,11 +55,12 @@ def test_batches_grow_until_they_are_everything():
     X, y = problem(n=1000)
     whole = SparseLogistic(sparse_rows(X), np.where(y > 0, 1.0, -1.0), 1e-3)
     progress = solver.start(whole, momentum=0.9, max_step=None, batch_size=100)
-    assert progress.run.method.gamma_max == pytest.approx(8 / (np.mean((X**2).sum(axis=1)) + 4e-3))
+    cap = 8 / (np.mean((X**2).sum(axis=1)) + 4e-3)
+    assert progress.run.configuration["max_step"] == pytest.approx(cap)
     solver.minimise(progress, max_iter=500, tol=1e-5, rng=np.random.default_rng(0))
     assert progress.converged
     assert progress.batch_size == 1000
-    assert progress.run.method.rule == "armijo"
+    assert progress.run.configuration.rule.searches
     assert whole.objective(progress.best) == pytest.approx(min(progress.losses), rel=1e-12)
 
 

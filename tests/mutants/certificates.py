@@ -31,4 +31,6 @@ MUTANTS = [
            "return problem.sigma2 + max(0.0, float(exact.mean()) - level)", "return problem.sigma2", THEORY),
     Mutant("one start for all", "certificates/standard.py",
            "run.dist_sq()[:, :1], sums.shape", "run.dist_sq()[:1, :1], sums.shape", THEORY),
+    Mutant("any rule is certified", "certificates/certify.py",
+           "    _ = record.theory  # refuses a rule that no theorem covers\n", "", THEORY),
 ]  # fmt: skip

@@ -19,7 +19,7 @@ MUTANTS = [
     Mutant("losses of manual optimization twice", "integrations/lightning.py",
            "if not pl_module.automatic_optimization:", "if False:", LIGHTNING),
     Mutant("another tolerance than the user's", "integrations/wrapped.py",
-           'if group["loss_eps"] is None:', "if True:", LIGHTNING),
+           'if group.get("loss_eps", 0.0) is None:', "if True:", LIGHTNING),
     Mutant("a sum of losses for a mean of gradients", "integrations/accelerate.py",
            "loss.detach() / accelerator.gradient_accumulation_steps", "loss.detach()", ACCELERATE),
     Mutant("a closure for a scaler", "integrations/accelerate.py",
@@ -35,8 +35,8 @@ MUTANTS = [
     Mutant("losses of a failed micro-batch stay", "integrations/transformers.py",
            "        self._begins_anew = True  # if this micro-batch fails\n", "", HUGGING_FACE),
     Mutant("a line search made by Trainer", "integrations/transformers.py",
-           "if isinstance(chosen, type) and issubclass", "if False and issubclass", HUGGING_FACE),
-    *(Mutant("a handed-over loss that is too large", "optim/takes_losses.py",
-             "add(as_scalar(", "add(1.5 * as_scalar(", where)
+           "if ours and chosen.method.rule.searches:", "if False:", HUGGING_FACE),
+    *(Mutant("a handed-over loss that is too large", "optim/optimizer.py",
+             "add(self._measure()", "add(1.5 * self._measure()", where)
       for where in (LIGHTNING, ACCELERATE, HUGGING_FACE, GRAD_SCALER)),
 ]  # fmt: skip

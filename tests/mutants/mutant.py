@@ -19,6 +19,11 @@ class Mutant(NamedTuple):
         """The file that is changed."""
         return ROOT / "src" / "heavystep" / self.file
 
+    def leave_out(self):
+        """Arguments that leave slow tests out, unless their file is named."""
+        named = all(where.endswith(".py") for where in self.where)
+        return [] if named else ["-m", "not slow"]
+
     def tests(self):
         """The files or folders of the tests that are run."""
         return [ROOT / "tests" / where for where in self.where]

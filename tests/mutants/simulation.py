@@ -2,6 +2,9 @@
 
 from tests.mutants.mutant import Mutant
 
+BATCH = ("conformance/test_batch.py",)
+FORMS = ("conformance/test_momentum_forms.py",)
+OUTSIDE = ("conformance/test_outside_rules.py",)
 KERNELS = ("conformance/test_linear.py",)
 ESTIMATOR = ("linear",)
 THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
@@ -14,20 +17,31 @@ ENGINE = (
 
 MUTANTS = [
     Mutant("batch momentum with the other sign", "simulation/batch.py",
-           "displacement = betas[k] * displacement", "displacement = -betas[k] * displacement", THEORY),
-    Mutant("batch search from the cap", "simulation/batch.py",
-           "caps[k] / factor, theta", "caps[k], theta", THEORY),
+           "form.move(buffer, g, gamma[:, k, None], betas[k])",
+           "form.move(buffer, g, gamma[:, k, None], -betas[k])", THEORY),
+    Mutant("batch multiplier forgotten", "simulation/batch.py",
+           "etas[k] * search.step", "search.step", THEORY),
+    Mutant("batch memory forgotten", "simulation/batch.py",
+           "memory = rule.Memory(*rule.remember(constants, memory, seen, search))\n",
+           "rule.remember(constants, memory, seen, search)\n", BATCH),
     Mutant("compiled momentum with the other sign", "simulation/trajectory.py",
-           "motion = momentum * displacement[j] - step * g[j]",
-           "motion = -momentum * displacement[j] - step * g[j]", ENGINE),
-    Mutant("compiled search from the cap", "simulation/choice.py",
-           "armijo_start(test, cap / kappa)", "armijo_start(test, cap)", ENGINE),
+           "buffer[j], g[j], step, momentum)", "buffer[j], g[j], step, -momentum)", ENGINE),
+    Mutant("the buffer is not kept", "simulation/trajectory.py",
+           "buffer[j] = number(kept) if abs(kept) > tiny else zero",
+           "buffer[j] = number(motion) if abs(motion) > tiny else zero", FORMS),
+    Mutant("the direction is not looked at", "simulation/choice.py",
+           "_look if looks else _look_away", "_look_away", FORMS),
     Mutant("the multiplier forgotten", "simulation/trajectory.py",
-           "parameters.eta[step] * base, ", "base, ", ENGINE),
-    Mutant("weights of the step before", "simulation/method.py",
-           "np.arange(first + 1, first + count + 1)", "np.arange(first, first + count)", ENGINE),
+           "parameters.lr[step] * search.step", "search.step", ENGINE),
+    Mutant("an edited rule keeps its kernel", "simulation/kernel_types.py",
+           'digest.update(Path(inspect.getsourcefile(function) or "").read_bytes())',
+           "digest.update(function.__qualname__.encode())", OUTSIDE),
+    Mutant("kernels know only what a rule calls itself", "simulation/numba_rules.py",
+           "        waiting += _called(function)\n", "", OUTSIDE),
+    Mutant("weights of the step before", "simulation/configuration.py",
+           "self.step_bounds(L, first + 1, count)", "self.step_bounds(L, first, count)", ENGINE),
     Mutant("the minimum without the first iterate", "simulation/watch.py",
-           "if full < numbers[1]:", "if full < numbers[1] and k > 0:", ENGINE),
+           "if full < numbers[BEST]:", "if full < numbers[BEST] and k > 0:", ENGINE),
     Mutant("streams that overlap", "simulation/streams.py",
            "np.uint64(position + 1) * GOLDEN", "np.uint64(position // 2 + 1) * GOLDEN", ENGINE),
     Mutant("rows without their labels", "simulation/logistic.py",
@@ -47,18 +61,17 @@ MUTANTS = [
     Mutant("a series cut short", "simulation/softplus.py",
            "for degree in range(17, -1, -1)", "for degree in [0] * 6 + list(range(11, -1, -1))", KERNELS),
     Mutant("the smooth reset forgotten", "simulation/trajectory.py",
-           "step_cap(last_step[0], scene.growth, parameters.cap[step])", "parameters.cap[step]", KERNELS),
+           "        keep(rule, numbers, remember(rule, constants, memory, seen, search))\n", "", KERNELS),
     Mutant("gradients pile up", "simulation/trajectory.py",
-           "        g[j] = theta.dtype.type(0.0)\n", "", KERNELS),
+           "        g[j] = zero\n", "", KERNELS),
     Mutant("a step at the cap is not counted", "simulation/watch.py",
-           "if base >= caps[0]:", "if base > caps[0]:", KERNELS),
+           "search.step < NEARLY * watch.most[step]", "search.step <= watch.most[step]", KERNELS),
     Mutant("shares since the start", "simulation/watch.py",
-           "    numbers[:4] = 0.0\n", "", KERNELS),
+           "        watch.numbers[column] = 0.0\n", "", KERNELS),
     Mutant("columns in one byte", "simulation/logistic.py",
            "rows.indices.astype(np.uint16)", "rows.indices.astype(np.uint8)", KERNELS),
     Mutant("all iterates count alike", "simulation/watch.py",
-           "        numbers[2] += numbers[1]\n        for j in range(theta.shape[0]):\n"
-           "            watch.mean[j] += numbers[1] * theta[j]",
-           "        numbers[2] += 1.0\n        for j in range(theta.shape[0]):\n"
-           "            watch.mean[j] += theta[j]", ESTIMATOR),
+           "        watch.last_weight[0] += 1\n", "        watch.last_weight[0] = 1\n", ESTIMATOR),
+    Mutant("a change of the rule forgets its memory", "simulation/run.py",
+           "known.get(name, value) for", "value for", ("conformance/test_simulation.py",)),
 ]  # fmt: skip

@@ -28,7 +28,7 @@ def test_grad_scaler_gives_the_unscaled_run():
         scaler.unscale_(scaled)
         scaler.step(scaled, loss=loss)
         scaler.update()
-    torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=1e-6, atol=1e-7)
+    assert torch.equal(flat(nets[0]), flat(nets[1]))  # the scale is a power of 2
 
 
 def test_grad_scaler_skips_a_batch_that_overflows():

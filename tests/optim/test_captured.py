@@ -33,7 +33,7 @@ MAKERS = {
     ),
     "SLS": lambda net: SLS(net.parameters(), buffers=net.buffers(), max_step=5.0),
 }
-SEARCHES = [name for name in MAKERS if "Armijo" in name or name == "SLS"]
+SEARCHES = [name for name, make in MAKERS.items() if searches(make(make_net()))]
 every_maker = pytest.mark.parametrize("name", MAKERS)
 every_device = pytest.mark.parametrize("device", DEVICES)
 
@@ -212,7 +212,7 @@ def test_an_autocast_around_the_steps(name):
                 found.append((float(step()), *run.numbers()))
         results.append(found)
     for expected, found in zip(*results, strict=True):
-        assert found == pytest.approx(expected, rel=1e-5)
+        assert found == expected  # the same operations in the same order
 
 
 @every_device

@@ -5,7 +5,15 @@ import torch
 import torch._dynamo.testing
 
 from heavystep import SHB, SHBPolyak
-from tests.helpers.training import flat, loss_of, make_batches, make_net
+from tests.helpers import rounding
+from tests.helpers.training import (
+    SUMMANDS,
+    assert_equal_but_for_rounding,
+    flat,
+    loss_of,
+    make_batches,
+    make_net,
+)
 
 MAKERS = {
     "SHB": lambda p: SHB(p, lr=0.1, weight_decay=0.1),
@@ -21,7 +29,6 @@ def run(net, opt, batches, step):
             loss = loss * float("nan")
         loss.backward()
         step(loss)
-    return flat(net)
 
 
 @pytest.mark.slow
@@ -37,8 +44,10 @@ def test_compiled_step_is_the_eager_step(name):
     def compiled(loss):
         opts[1].step(loss=loss)
 
-    eager = run(nets[0], opts[0], batches, lambda loss: opts[0].step(loss=loss))
-    fused = run(nets[1], opts[1], batches, compiled)
-    torch.testing.assert_close(eager, fused, rtol=1e-5, atol=1e-6)
-    assert float(opts[1].info.step) == pytest.approx(float(opts[0].info.step), rel=1e-5)
+    run(nets[0], opts[0], batches, lambda loss: opts[0].step(loss=loss))
+    run(nets[1], opts[1], batches, compiled)
+    assert_equal_but_for_rounding(*nets, steps=len(batches))
+    # The last step is a quotient of sums at points that are apart by the rounding of the others.
+    apart = rounding.of_a_run(len(batches), SUMMANDS, flat(nets[0]))
+    assert float(opts[1].info.step) == pytest.approx(float(opts[0].info.step), rel=apart)
     assert counts.frame_count <= 3  # the first step, without state, and the later ones

@@ -7,8 +7,18 @@ import pytest
 import torch
 
 from heavystep import SHBArmijo, SHBPolyak
+from tests.helpers import rounding
 from tests.helpers.cases import OPTIMIZERS
-from tests.helpers.training import flat, loss_of, make_batches, make_net, same, snapshot, take_step
+from tests.helpers.training import (
+    assert_equal_but_for_rounding,
+    flat,
+    loss_of,
+    make_batches,
+    make_net,
+    same,
+    snapshot,
+    take_step,
+)
 
 every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
 
@@ -34,7 +44,7 @@ def test_groups_make_no_difference_when_they_agree(case):
     for batch in batches:
         for opt, net in zip(opts, nets, strict=True):
             take_step(opt, net, batch, case)
-    torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=1e-5, atol=1e-6)
+    assert_equal_but_for_rounding(*nets, steps=len(batches))
 
 
 @every_optimizer
@@ -234,10 +244,11 @@ def test_half_precision_keeps_a_float32_displacement(dtype, foreach):
     for _ in range(20):
         theta.grad = torch.full((3,), 0.125, dtype=dtype)
         opt.step(loss=1.0)
-        expected = 0.9 * expected - 1e-3 * 0.125
+        expected = 0.9 * expected - 1e-3 * 0.125  # in float32 too
     displacement = opt.state[theta]["displacement"]
     assert displacement.dtype == torch.float32
-    torch.testing.assert_close(displacement, expected, rtol=1e-6, atol=0)
+    # A fused multiplication and addition may round once where others round twice, 20 times.
+    torch.testing.assert_close(displacement, expected, rtol=rounding.of_a_sum(20), atol=0)
     assert opt.info.grad_sqnorm.dtype == torch.float32
 
 
@@ -301,12 +312,13 @@ def test_mixed_float32_and_float64_parameters():
         opt.step(loss=loss)
     assert opt.info.step.dtype == torch.float64
     assert (a.dtype, b.dtype) == (torch.float32, torch.float64)
-    for param, start, target, rel in ((a, 1.0, 4.0, 1e-6), (b, 3.0, 1.0, 1e-12)):
+    for param, start, target in ((a, 1.0, 4.0), (b, 3.0, 1.0)):
         x, d = start, 0.0
         for _ in range(3):  # every step is at the cap of 0.1
             d = 0.5 * d - 0.1 * 2.0 * (x - target)
             x += d
-        assert param[0].item() == pytest.approx(x, rel=rel)
+        # Two sums in each of the three steps.
+        assert param[0].item() == pytest.approx(x, rel=rounding.of_a_sum(6, param.dtype))
 
 
 @every_optimizer

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from heavystep import SHBArmijo, SHBPolyak
-from tests.helpers.training import flat, loss_of, make_batches, make_net, same, snapshot
+from tests.helpers import rounding
+from tests.helpers.training import SUMMANDS, flat, loss_of, make_batches, make_net, same, snapshot
 
 STYLES = {"closure": False, "closure with backward": True}
 
@@ -45,7 +46,7 @@ def test_every_evaluation_draws_the_same_dropout_mask(backward):
     seen = []
     opt.step(closure_for(opt, net, batch, backward, seen))
     assert len(seen) >= 2
-    assert seen == pytest.approx([seen[0]] * len(seen), rel=1e-6)
+    assert seen == pytest.approx([seen[0]] * len(seen), rel=rounding.of_a_sum(SUMMANDS))
     opt.step(closure_for(opt, net, batch, backward, seen := []))
     second = seen[0]
     opt.step(closure_for(opt, net, batch, backward, seen := []))

@@ -33,6 +33,7 @@ from ray.cluster_utils import Cluster  # noqa: E402
 from heavystep.sweeps import ray_engine  # noqa: E402
 from heavystep.sweeps.ray_engine import TRIES, RayEngine  # noqa: E402
 
+pytestmark = pytest.mark.slow  # a cluster takes long to start, and to lose its nodes
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 
 
@@ -187,7 +188,6 @@ def test_a_driver_killed_goes_on(cluster, tmp_path):
     assert contents(stored) == contents(tmp_path / "here")
 
 
-@pytest.mark.slow
 def test_training_is_the_same_on_a_cluster(cluster, tmp_path, monkeypatch):
     """Runs and checkpoints are written by the workers, into the folder that all see."""
     counts = (103, 103, 103, 103, 100, 256)

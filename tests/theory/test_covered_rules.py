@@ -5,14 +5,15 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from theory_cases import LAWS
 
 from heavystep import theory
 from heavystep.certificates import certify
 from heavystep.problems import paper_least_squares
-from heavystep.simulation.batch import draw_samples, simulate
+from heavystep.simulation.batch import draw_samples
 from heavystep.theory.rules import RULES, ConditionOnC, CoveredRule, covered
 from heavystep.validation import POSITIVE, Interval
+from tests.helpers.paper_symbols import recorded
+from tests.helpers.theory_cases import LAWS
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def third_rule(monkeypatch):
 def record():
     problem = paper_least_squares(noise=0.3)
     samples = draw_samples(problem, runs=2, steps=8)
-    return simulate(problem, "polyak", samples, beta=0.5, c=1.5, gamma_max=1.0)
+    return recorded(problem, "polyak", samples, beta=0.5, c=1.5, gamma_max=1.0)
 
 
 STEPS = {"L": 2.0, "beta": 0.5}
@@ -80,6 +81,8 @@ def test_a_rule_without_theorems_is_recorded_but_not_certified(record):
     other = replace(record, rule="adam", scaling="none", c=-1.0, omega=7.0)
     with pytest.raises(ValueError, match=r"no theorem covers the rule 'adam', only .* 'armijo'"):
         certify(other, paper_least_squares(noise=0.3))
+    with pytest.raises(ValueError, match="no theorem covers the rule 'adam'"):
+        certify(replace(record, rule="adam"))  # its numbers alone would pass for Polyak's
     with pytest.raises(ValueError, match=r"loss must have shape \(2, 8\), got \(2, 9\)"):
         replace(other, loss=np.zeros((2, 9)))
     with pytest.raises(TypeError, match="rule must be the name of a rule, got None"):
@@ -90,6 +93,20 @@ def test_unknown_rules_are_refused_with_the_known_names():
     for name in ("adam", "Polyak", ["polyak"], None):
         with pytest.raises(ValueError, match=r"rule must be one of 'polyak', 'armijo', got"):
             covered(name, c=1.0, omega=None)
+
+
+CONSTANTS = {"polyak": {"c": 0.75}, "armijo": {"c": 0.75, "omega": 0.5}}
+
+
+@pytest.mark.parametrize("rule", CONSTANTS)
+def test_steps_below_the_smallest_fail_for_every_rule(rule):
+    problem = paper_least_squares(noise=0.3)
+    samples = draw_samples(problem, runs=2, steps=20)
+    taken = recorded(problem, rule, samples, beta=0.5, gamma_max=1.0, **CONSTANTS[rule])
+    least = theory.step_bounds(rule, L=problem.L, beta=0.5, gamma_max=1.0, **CONSTANTS[rule])
+    slow = replace(taken, gamma=np.full_like(taken.gamma, 0.99 * least.gamma_min), iterates=None)
+    failed = {check.quantity for check in certify(slow, problem).failures}
+    assert "gamma_k >= eta_k gamma_min,k" in failed
 
 
 def test_entries_are_complete():

@@ -14,7 +14,8 @@ from heavystep.theory.condition_on_c import TOLERANCE, c_condition, c_limit, sma
 from heavystep.theory.diminishing_step_bounds import DiminishingSteps
 from heavystep.theory.schedule_assumption import check_schedules
 from tests import reference
-from tests.helpers.theory_cases import LAWS, examples, log_uniform, schedules
+from tests.helpers.examples import examples
+from tests.helpers.theory_cases import LAWS, log_uniform, schedules
 
 
 def test_assumption_on_every_grid_of_tenths():
@@ -73,11 +74,17 @@ def test_bad_schedules(laws, message):
         theory.convex_diminishing("polyak", L=1.0, schedules=laws, c=1.0)
 
 
+RULES = {
+    "polyak": (st.floats(0.05, 2.0), st.none()),
+    "armijo": (st.floats(0.05, 0.95), st.floats(0.2, 0.95)),
+}
+"""c and omega."""
+
+
 @st.composite
 def diminishing(draw):
-    rule = draw(st.sampled_from(["polyak", "armijo"]))
-    omega = None if rule == "polyak" else draw(st.floats(0.2, 0.95))
-    c = draw(st.floats(0.05, 2.0 if omega is None else 0.95))
+    rule = draw(st.sampled_from(list(RULES)))
+    c, omega = (draw(values) for values in RULES[rule])
     laws = draw(schedules(horizon=draw(log_uniform(1.0, 300.0))))
     return DiminishingSteps(rule, draw(log_uniform(1e-1, 1e2)), laws, c, omega)
 

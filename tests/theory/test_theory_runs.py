@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 from heavystep import theory
 from heavystep.arrays import square
 from heavystep.schedules import Schedules
-from heavystep.simulation.batch import simulate
 from tests import reference
+from tests.helpers.examples import examples
+from tests.helpers.paper_symbols import recorded
 from tests.helpers.theory_cases import (
+    ADMISSIBLE_C,
     ANY,
     CONVEX,
     PATH_STEPS,
     cosine,
     every_path,
-    examples,
     log_uniform,
     make_problem,
     methods,
@@ -137,13 +138,9 @@ def test_theorems_3_and_5_in_exact_expectation(seed, method, part):
         "L": problem.L,
         "rho": problem.rho,
         "beta": method["beta"],
-        "c": method["c"],
+        "c": ADMISSIBLE_C[method["rule"]](method["c"], method["omega"], problem.rho),
         "omega": method["omega"],
     }
-    if method["rule"] == "polyak":
-        constants["c"] = max(method["c"], problem.rho / 4.0)
-    elif constants["c"] <= 1.0 - 1.0 / (method["omega"] * problem.rho):
-        constants["c"] = 1.0 - 0.9 / (method["omega"] * problem.rho)
     gamma_max = part * theory.nonconvex_step_limit(**constants)
     record = run(problem, {**method, "c": constants["c"]}, every_path(problem, 4), gamma_max)
     grad_sq = square(problem.full_gradient(record.iterates[:, :-1])).mean(axis=0)
@@ -204,7 +201,7 @@ def _scaled(laws, cap):
 
 
 def _diminishing(problem, method, laws: Schedules, steps=PATH_STEPS):
-    return simulate(
+    return recorded(
         problem,
         method["rule"],
         every_path(problem, steps),

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from heavystep.training import memory
 from heavystep.training.images import PADDING, DeviceImages, colours, epoch_plan
 from heavystep.training.memory import fitting_batch
+from tests.helpers import rounding
 from tests.helpers.image_training import BATCH, CPU, STEPS, TEST, TRAIN, literal_batch
 from tests.helpers.training import DEVICES
 
@@ -25,6 +27,8 @@ def test_plans_are_permutations_with_every_crop_and_flip():
 def test_batches_are_crops_of_the_right_images(device):
     scale = colours(TRAIN.images)
     images = DeviceImages(TRAIN.images, TRAIN.labels, scale, BATCH, torch.device(device))
+    # A difference and a quotient, of numbers up to the brightest pixel in deviations.
+    apart = rounding.of_a_sum(1) * 255.0 / min(scale.deviation)
     plan = epoch_plan(len(TRAIN.labels), 0, 1)
     images.begin(plan)
     assert images.batches == STEPS
@@ -33,7 +37,7 @@ def test_batches_are_crops_of_the_right_images(device):
         images.prepare()
         part = plan[:, k * BATCH : (k + 1) * BATCH]
         expected = literal_batch(TRAIN.images, part, scale)
-        np.testing.assert_allclose(images.inputs.cpu(), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(images.inputs.cpu(), expected, rtol=0.0, atol=apart)
         assert images.targets.tolist() == TRAIN.labels[part[0]].tolist()
 
 
@@ -51,8 +55,10 @@ def test_colours_are_those_of_the_pixels():
     np.testing.assert_allclose(found.deviation, pixels.std(axis=1), rtol=1e-12)
 
 
-def test_the_batch_that_would_fit():
-    tried = []
+def test_the_batch_that_would_fit(monkeypatch):
+    tried, freed = [], []
+    # All that the process holds would be gone through, twice for each attempt.
+    monkeypatch.setattr(memory.gc, "collect", lambda: freed.append(len(tried)))
 
     def attempt(batch):
         tried.append(batch)
@@ -61,4 +67,5 @@ def test_the_batch_that_would_fit():
 
     assert fitting_batch(attempt, 512) == 64
     assert tried == [256, 128, 64]
+    assert freed == [0, 1, 1, 2, 2, 3]  # before and after each
     assert fitting_batch(lambda batch: attempt(1000), 4) is None

@@ -24,7 +24,8 @@ def test_resnet18_is_the_usual_one_for_small_images():
 @pytest.mark.parametrize(("inputs", "stride"), [(6, 1), (4, 1), (6, 2)])
 def test_a_block_is_its_formula(inputs, stride):
     torch.manual_seed(1)
-    block, x = Block(inputs, 6, stride).eval(), torch.randn(2, inputs, 8, 8)
+    block = Block(inputs, 6, stride).double().eval()
+    x = torch.randn(2, inputs, 8, 8, dtype=torch.float64)
 
     def layer(part, x, stride=1):
         weight = part[0].weight
@@ -34,7 +35,7 @@ def test_a_block_is_its_formula(inputs, stride):
     inner = layer(block.first, x, stride).clamp(min=0.0)
     same = inputs == 6 and stride == 1
     outer = layer(block.second, inner) + (x if same else layer(block.shortcut, x, stride))
-    torch.testing.assert_close(block(x), outer.clamp(min=0.0), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(block(x), outer.clamp(min=0.0), rtol=1e-12, atol=1e-12)
 
 
 def test_weights_begin_as_he_et_al_do():

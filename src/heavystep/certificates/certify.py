@@ -42,7 +42,7 @@ def certify(
     do not apply to the run are in ``skipped``, with the reason.
 
     Args:
-        record: from :func:`heavystep.simulation.batch.simulate` or :class:`heavystep.Recorder`.
+        record: from :func:`heavystep.simulation.batch.record_runs` or :class:`heavystep.Recorder`.
         problem: the finite sum that was minimised, with its exact constants.
         L: smoothness of the sampled losses where there is no ``problem``, for the smallest
             step: a number, or the estimate of :func:`heavystep.estimate_smoothness`, which the
@@ -56,11 +56,12 @@ def certify(
         ValueError: no theorem covers the rule, or the record is not finite or not one of this
             problem; names the rule, or the run and the step.
 
-    >>> from heavystep.simulation.batch import draw_samples, simulate
     >>> from heavystep.problems import paper_least_squares
+    >>> from heavystep.simulation.batch import draw_samples, record_runs
+    >>> from heavystep.simulation.configuration import configure
     >>> problem = paper_least_squares(noise=0.3)
-    >>> samples = draw_samples(problem, runs=5, steps=50)
-    >>> record = simulate(problem, "polyak", samples, beta=0.5, c=0.75, gamma_max=1.0)
+    >>> method = configure("SHBPolyak", momentum=0.5, c=0.75, scaling="theory")
+    >>> record = record_runs(problem, method, draw_samples(problem, runs=5, steps=50))
     >>> certificate = certify(record, problem)
     >>> certificate.holds, certificate["Theorem 2"].row()["quantity"]
     (True, 'E F(mean of theta_0..theta_{k-1}) - F*')

@@ -82,7 +82,7 @@ class Check:
         return tuple(int(i) for i in np.unravel_index(np.argmin(ranked), ranked.shape))
 
     def row(self) -> dict[str, Any]:
-        """The line of the table: the step at which it is tightest."""
+        """The line of the table, for the step at which the check is tightest."""
         at = self.tightest
         bound, measured = float(self.bound[at]), float(self.measured[at])
         return {

@@ -26,10 +26,14 @@ The paper states nothing about the practical scaling; the formulas hold with its
 def step_checks(
     record: Record, L: float | None, rounding: Rounding, note: str
 ) -> Iterator[Check | Skipped]:
-    """Step bounds (the lower one if ``L`` is known) and the basic inequality (if f* is)."""
+    """The step bounds and the basic inequality.
+
+    The smallest step needs ``L``, the basic inequality needs lower bounds of the losses. ``note``
+    is what the table says about ``L``.
+    """
     bounds, basic = NAMES[record.scaling]
     k = np.arange(record.steps)
-    # Squares below the normal numbers have lost their digits.
+    # A squared norm below the normal numbers has lost digits.
     moved = record.accepted & (record.grad_sqnorm > record.tiny / record.eps)
     gamma = np.where(moved, record.gamma, np.nan)
     largest = np.broadcast_to(record.eta * record.gamma_max, gamma.shape)

@@ -276,7 +276,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """Say the same in columns that are not centred: rows to come may have zeros in them."""
         plain = self._columns.without_centres()
         for state in self._states:
-            for vector in (state.theta, state.displacement):
+            for vector in (state.theta, state.buffer):
                 vector[:] = plain.parameters(*self._columns.coefficients(vector))
         self._columns = plain
 

@@ -11,15 +11,15 @@ The cap is :math:`\gamma_{\max} = 2 / \bar L` with the mean smoothness
 there is nothing to tune.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import ceil, inf
 
 import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import SparseLogistic
+from heavystep.simulation.configuration import configure
 from heavystep.simulation.logistic import mean_square_length
-from heavystep.simulation.method import Method
 from heavystep.simulation.run import Run, full_loss
 from heavystep.simulation.watch import MeanWatch
 
@@ -36,6 +36,8 @@ FAR_OFF = 10.0
 EPS = float(np.finfo(np.float64).eps)
 FAR = 1e6
 """Cap of the line search, in units of one over the mean smoothness: it decides, not the cap."""
+MAX_TRIALS = 10_000
+"""Of one search: enough to halve the cap down to the smallest numbers."""
 NO_GRID = np.array([np.iinfo(np.int64).max])
 
 
@@ -45,6 +47,7 @@ class Progress:
 
     problem: SparseLogistic
     run: Run
+    momentum: float
     batch_size: int
     best: Array
     """The point with the least loss so far."""
@@ -57,6 +60,8 @@ class Progress:
     settled: int = 0
     """Rounds in a row, on all rows, that hardly lowered the loss."""
     converged: bool = False
+    searching: bool = False
+    """Whether the line search has taken over."""
 
 
 def start(
@@ -66,9 +71,9 @@ def start(
     # As noisy with few rows as with a whole batch: noise goes with step over batch.
     share = min(1.0, problem.n / batch_size)
     cap = 2.0 * share / mean_smoothness(problem) if max_step is None else max_step
-    method = Method("polyak", momentum, 1.0, cap, scaling="practical")
-    run = Run(problem, method, 0, NO_GRID)
-    return Progress(problem, run, min(batch_size, problem.n), np.array(run.state.theta))
+    sampling = configure("SHBPolyak", momentum=momentum, max_step=cap, steps_per_epoch=None)
+    run = Run(problem, sampling, 0, NO_GRID)
+    return Progress(problem, run, momentum, min(batch_size, problem.n), np.array(run.state.theta))
 
 
 def mean_smoothness(problem: SparseLogistic) -> float:
@@ -136,11 +141,10 @@ def average_pass(progress: Progress, rng: np.random.Generator) -> Array:
     order = rng.permutation(n)
     # The last batch is filled up with rows of the first.
     batches = np.resize(order, (steps, size))
-    watch = MeanWatch(np.zeros(progress.problem.dim), np.zeros(3), max(1, steps // SNAPSHOTS))
-    run.watch = watch
+    run.watch = watch = MeanWatch.of(progress.problem.dim, every=max(1, steps // SNAPSHOTS))
     _advance(run, batches)
     progress.passes += 1
-    mean: Array = (watch.mean / watch.numbers[2]).astype(run.state.theta.dtype)
+    mean: Array = watch.mean().astype(run.state.theta.dtype)
     return mean
 
 
@@ -156,13 +160,23 @@ def search_round(progress: Progress, most: int) -> Array:
     if the loss no longer falls.
     """
     run = progress.run
-    if run.method.rule != "armijo":
-        cap = FAR / mean_smoothness(progress.problem)
-        run.change_method(replace(run.method, rule="armijo", c=0.5, omega=0.5, gamma_max=cap,
-                                  steps_per_epoch=1.0, growth=2.0))  # fmt: skip
+    if not progress.searching:
+        progress.searching = True
+        run.change(
+            configure(
+                "SHBArmijo",
+                momentum=progress.momentum,
+                c=0.5,
+                decrease_factor=0.5,
+                max_step=FAR / mean_smoothness(progress.problem),
+                steps_per_epoch=1.0,
+                growth=2.0,
+                max_trials=MAX_TRIALS,
+            )
+        )
     if (progress.losses and progress.losses[-1] > progress.least) or progress.settled:
         run.state.theta[:] = progress.best
-        run.state.displacement[:] = 0.0
+        run.state.buffer[:] = 0.0
     steps = min(progress.search_steps, most)
     _advance(run, np.tile(np.arange(progress.problem.n), (steps, 1)))
     progress.passes += steps

@@ -51,12 +51,13 @@ def device_memory(rule: Rule, group: Group, measure: Measure) -> Any:
 
 
 def decide_on_device(
-    rule: Rule, group: Group, sample: Sample, measure: Measure, lower_bound: Any
+    rule: Rule, constants: Any, group: Group, sample: Sample, measure: Measure, lower_bound: Any
 ) -> Decision:
     """The decision of a closed form; nothing waits for the device.
 
     Args:
         rule: which needs no trials.
+        constants: what its options come to.
         group: its options and its memory.
         sample: the batch.
         measure: format and place of numbers.
@@ -73,7 +74,7 @@ def decide_on_device(
         slope=sample.slope,
         loss_eps=sample.coarsest_eps() if "loss_eps" in rule.reads else 0.0,
     )
-    constants, memory = rule.constants_of(group), device_memory(rule, group, measure)
+    memory = device_memory(rule, group, measure)
     search = rule.start(constants, memory, seen)
     for old, new in zip(memory, rule.remember(constants, memory, seen, search), strict=True):
         # In place, so that a captured CUDA graph finds its memory again.
@@ -87,13 +88,14 @@ class HostRule:
 
     Args:
         rule: which searches.
+        constants: what its options come to.
         group: its options and its memory.
         sample: the batch.
     """
 
-    def __init__(self, rule: Rule, group: Group, sample: Sample) -> None:
-        self._rule, self._group, self._sample = rule, group, sample
-        self._constants = rule.constants_of(group)
+    def __init__(self, rule: Rule, constants: Any, group: Group, sample: Sample) -> None:
+        self._rule, self._constants = rule, constants
+        self._group, self._sample = group, sample
         self._memory = rule.Memory(*(group[name] for name in rule.memory))
         # A first trial beyond the format of the parameters would make them infinite.
         self._largest = min((torch.finfo(p.dtype).max for p in sample.params), default=inf)

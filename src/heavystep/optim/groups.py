@@ -61,6 +61,14 @@ def check_groups(method: Method, groups: list[Group], names: set[str]) -> None:
                 validation.disagree(name, (g[name] for g in groups))
 
 
+def unchanged(options: list[Any], before: list[Any]) -> bool:
+    """Whether options are what they were. Tensors on a device are, if they are the same tensors."""
+    return len(options) == len(before) and all(
+        new is old or (not isinstance(new, Tensor) and new == old)
+        for new, old in zip(options, before, strict=True)
+    )
+
+
 def check_params(owner: str, params: list[Tensor], device: Any) -> None:
     """Refuse parameters that are not real numbers on one device.
 

@@ -27,6 +27,7 @@ from heavystep.optim.groups import (
     check_options,
     check_params,
     plain_numbers,
+    unchanged,
 )
 from heavystep.optim.info import StepInfo
 from heavystep.optim.ranks import Ranks, whole
@@ -69,7 +70,8 @@ class RuleOptimizer(Optimizer):
         self._handed_over = HandedOver()
         self._buffers: Callable[[], Iterable[Tensor]] = checked_buffers(buffers)
         self._copies = ParameterCopies()
-        # In a dict, because a compiled step cannot set an attribute of its optimizer.
+        # In dicts, because a compiled step cannot set an attribute of its optimizer.
+        self._resolved: dict[str, Any] = {}
         self._outcome: dict[str, Any] = {}
         super().__init__(params, defaults)
 
@@ -108,7 +110,7 @@ class RuleOptimizer(Optimizer):
             returned = self._loss_of(closure, loss)
             sample = self._sample(returned)
             decision = decide_on_device(
-                self.method.rule, self.param_groups[0], sample, self._measure(), lower_bound
+                self.method.rule, *self._numbers, sample, self._measure(), lower_bound
             )
         self._apply(sample, decision)
         self._report(decision)
@@ -120,7 +122,7 @@ class RuleOptimizer(Optimizer):
         returned, calls_backward = self._call(closure)
         trials.first_evaluation_done(calls_backward)
         sample, measure = self._sample(returned), self._measure()
-        rule = HostRule(self.method.rule, self.param_groups[0], sample)
+        rule = HostRule(self.method.rule, *self._numbers, sample)
         seen = rule.seen(host_numbers(sample).tolist(), lower_bound)
         search = rule.begun(seen)
 
@@ -177,7 +179,17 @@ class RuleOptimizer(Optimizer):
             raise
 
     def _check_groups(self) -> None:
-        check_groups(self.method, self.param_groups, self._agreeing)
+        """Check the options, and resolve them for the rule, if they are not what they were."""
+        options = [group[name] for group in self.param_groups for name in self._agreeing]
+        if not unchanged(options, self._resolved.get("options", [])):
+            check_groups(self.method, self.param_groups, self._agreeing)
+            constants = self.method.rule.constants_of(self.param_groups[0])
+            self._resolved.update(options=options, constants=constants)
+
+    @property
+    def _numbers(self) -> tuple[Any, Group]:
+        """The constants of the rule, and the group that holds its memory."""
+        return self._resolved["constants"], self.param_groups[0]
 
     def _loss_of(self, closure: Closure | None, loss: Any) -> Any:
         """The loss of the batch, from the arguments of ``step``."""
@@ -265,7 +277,7 @@ class RuleOptimizer(Optimizer):
         kept = {
             name: getattr(self, name) for name in ("_outcome", "_ranks", "_buffers", "_agreeing")
         }
-        fresh = {"_handed_over": HandedOver(), "_copies": ParameterCopies()}
+        fresh = {"_handed_over": HandedOver(), "_copies": ParameterCopies(), "_resolved": {}}
         return {**super().__getstate__(), **kept, **fresh}
 
     def __setstate__(self, state: Group) -> None:

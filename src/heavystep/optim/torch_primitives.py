@@ -11,6 +11,12 @@ from torch import Tensor
 from heavystep.rules import Primitives, register
 
 
+def _where(condition: Any, if_true: Any, if_false: Any) -> Any:
+    if not isinstance(condition, Tensor):  # a rule may say True where it means every batch
+        return if_true if condition else if_false
+    return torch.where(condition, if_true, if_false)
+
+
 def _minimum(a: Any, b: Any) -> Tensor:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return torch.minimum(a, b)
@@ -32,4 +38,4 @@ def as_scalar(value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.full((), float(value), dtype=dtype, device=device)
 
 
-register(Tensor, Primitives(torch.where, _minimum, _maximum))
+register(Tensor, Primitives(_where, _minimum, _maximum))

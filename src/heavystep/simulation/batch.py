@@ -11,7 +11,7 @@ from heavystep.problems import FiniteSum
 from heavystep.records import Record
 from heavystep.rules import Rule, Search, Seen, batch_is_finite
 from heavystep.simulation.checks import checked_samples
-from heavystep.simulation.configuration import Configuration
+from heavystep.simulation.configuration import DIRECTION, Configuration
 
 
 def draw_samples(problem: FiniteSum, *, runs: int, steps: int, seed: int = 0) -> Array:
@@ -65,8 +65,8 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
         f_star[:, k] = low = problem.f_star[i]
         if not batch_is_finite(f, g2).all():
             raise ValueError(f"loss or gradient is not finite at step {k}: the run diverged")
-        d = form.direction(buffer, g, betas[k])
-        seen = Seen(f, low, g2, square(d), inner(g, d), configuration.loss_eps)
+        d2, slope = _look(configuration, buffer, g, betas[k])
+        seen = Seen(f, low, g2, d2, slope, configuration.loss_eps)
         constants = rule.Constants(*table[k])
         search = _decide(rule, constants, memory, seen, _trial_losses(problem, theta, g, i))
         if not search.accepted.all():
@@ -75,12 +75,21 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
         gamma[:, k] = etas[k] * search.step
         motion, buffer = form.move(buffer, g, gamma[:, k, None], betas[k])
         iterates[:, k + 1] = theta = theta + motion
+    largest = configuration.largest_steps(0, steps)
     return Record(
         **_symbols(configuration), beta=betas, eta=etas,
-        gamma_max=configuration.largest_steps(0, steps), gamma=gamma, loss=loss,
+        gamma_max=np.where(np.isnan(largest), np.inf, largest), gamma=gamma, loss=loss,
         grad_sqnorm=sqnorm, f_star=f_star, accepted=np.ones((runs, steps), dtype=bool),
         iterates=iterates, gradients=gradients, samples=samples,
     )  # fmt: skip
+
+
+def _look(configuration: Configuration, buffer: Array, g: Array, momentum: float) -> Any:
+    """||d||^2 and <g, d> for the direction d of the form; 0 if the rule does not read them."""
+    if not configuration.rule.reads & DIRECTION:
+        return 0.0, 0.0
+    d = configuration.form.direction(buffer, g, momentum)
+    return square(d), inner(g, d)
 
 
 def _decide(

@@ -10,13 +10,11 @@ from typing import Any
 
 from heavystep.momentum import Form
 from heavystep.rules import Rule
+from heavystep.simulation.configuration import DIRECTION
 from heavystep.simulation.kernel_cache import reduction
 from heavystep.simulation.kernel_types import kernel_type
 from heavystep.simulation.numba_rules import form_functions, rule_functions
 from heavystep.simulation.terms import Function, implement
-
-DIRECTION = {"direction_sqnorm", "slope"}
-"""What a rule may read of the direction of the momentum form."""
 
 
 def constants_at(rule: Any, table: Any, step: Any) -> Any:

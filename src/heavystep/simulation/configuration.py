@@ -17,6 +17,8 @@ from heavystep.theory.step_bounds import smallest_step
 EPS = float(np.finfo(np.float64).eps)
 SCHEDULED = ("lr", "momentum", "max_step")
 """The options that may change from step to step."""
+DIRECTION = frozenset({"direction_sqnorm", "slope"})
+"""What a rule may read of the direction of the momentum form."""
 AVERAGES = ("uniform", "weighted")
 
 

@@ -12,6 +12,7 @@ import inspect
 import re
 from collections import namedtuple
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -44,15 +45,13 @@ def __getattr__(name: str) -> Any:
 
 
 def _digest(function: FunctionType) -> bytes:
-    """What a function says: its file, where it stands there, and the values that it encloses."""
+    """What a function says: its code, the file with the names that it uses, what it encloses."""
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     values = [value for value in cells if not isinstance(value, FunctionType)]
-    digest = hashlib.sha256(f"{function.__qualname__} {function.__defaults__} {values}".encode())
-    try:
-        source = Path(inspect.getsourcefile(function) or "").read_bytes()
-        digest.update(f"{function.__code__.co_firstlineno} ".encode() + source)
-    except (TypeError, OSError):  # typed in, or made by `exec`: there is no file
-        digest.update(_text(function.__code__).encode())
+    code = _text(function.__code__)
+    digest = hashlib.sha256(f"{code} {function.__defaults__} {values}".encode())
+    with suppress(TypeError, OSError):  # there is no file if it was typed in or made by `exec`
+        digest.update(Path(inspect.getsourcefile(function) or "").read_bytes())
     return digest.digest()
 
 

@@ -15,17 +15,23 @@ LAYOUTS: dict[type, Callable[[Any], Any]] = {
     SparseLogistic: logistic_terms,
 }
 
-
 _KNOWN: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""For as long as somebody has the problem: data may be large."""
+"""What was laid out before, kept for as long as somebody has the problem: data may be large."""
 
 
 def terms_of(problem: Any) -> Any:
-    """The data of a problem, laid out for its kernels."""
+    """The data of a problem, laid out for its kernels.
+
+    Raises:
+        TypeError: there are no kernels for this kind of problem.
+    """
     if problem in _KNOWN:
         return _KNOWN[problem]
     for kind, layout in LAYOUTS.items():
         if isinstance(problem, kind):
             return _KNOWN.setdefault(problem, layout(problem))
     known = ", ".join(kind.__name__ for kind in LAYOUTS)
-    raise TypeError(f"no kernels for {type(problem).__name__}; there are {known}")
+    raise TypeError(
+        f"there are no compiled kernels for {type(problem).__name__}, only for {known}; "
+        "heavystep.simulation.batch.record_runs takes any finite sum"
+    )

@@ -46,7 +46,7 @@ def teach(*functions: Callable[..., Any]) -> list[FunctionType]:
         function = waiting.pop()
         if not isinstance(function, FunctionType) or function in reached:
             continue
-        if function in _PRIMITIVES or function.__module__.startswith("numpy"):
+        if function in _PRIMITIVES or (function.__module__ or "").startswith("numpy"):
             continue
         reached[function] = None
         waiting += _called(function)

@@ -1,8 +1,9 @@
 """The paper's lemmas and theorems as functions: constants, conditions and bounds.
 
-One file a result; :data:`heavystep.theory.registry.RESULTS` lists them. Every function takes
-numbers and returns numbers, in float64; ``k`` may be an array. A violated condition raises
-``ValueError`` with the theorem, the inequality and the numbers.
+Each result has a file of its own; :data:`heavystep.theory.registry.RESULTS` lists them. The rules
+that they cover are in :mod:`heavystep.theory.rules`. Every function takes numbers and returns
+numbers, in float64; ``k`` may be an array. A violated condition raises ``ValueError`` with the
+theorem, the inequality and the numbers.
 """
 
 from heavystep.theory.advice import advice

@@ -16,7 +16,7 @@ class Advice(NamedTuple):
     theorem: str
     c: Interval
     gamma_max: Interval
-    """The admissible range; where it depends on c, for the c in ``at_c``."""
+    """The admissible range. Where it depends on c, it is the one for ``at_c``."""
     best_c: float | None
     """The c with the smallest constant where gamma_max is no restriction.
 
@@ -49,9 +49,9 @@ def advice(
 
     Theorems 4 and 5 ask for what Theorems 2 and 3 ask for. Theorems 6-9 limit the schedules
     (Assumption 5), not gamma_max itself, and every c meets the condition of Theorem 6 from some
-    K on (:func:`convex_diminishing` finds it). The best c of Theorem 1 makes
-    gamma_min typical, that of Theorem 2 makes A smallest: (2 - 1/c) / c is largest at c = 1
-    (Polyak), (2 - 1/c)(1 - c) at c = 1 / sqrt(2) (Armijo).
+    K on (:func:`convex_diminishing` finds it). The best c of Theorem 1 makes gamma_min largest,
+    that of Theorem 2 makes A smallest: (2 - 1/c) / c is largest at c = 1 (Polyak),
+    (2 - 1/c)(1 - c) at c = 1 / sqrt(2) (Armijo).
 
     Raises:
         ValueError: a number is out of range, or Theorem 3 does not admit the ``c`` that was given.

@@ -1,4 +1,4 @@
-"""Lemma 1: the inequality that both rules obey, and the one formula behind Lemmas 1 and 6."""
+"""Lemma 1: the inequality that every rule obeys, and the one formula behind Lemmas 1 and 6."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Theorem 2: the average iterate for convex objectives, and the recursion it is summed from."""
+"""Theorem 2: the average iterate for convex objectives, and the recursion behind its bound."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +80,7 @@ def distance_recursion(
               - \Big(2-\frac1c\Big)\sum_{m=0}^k\beta^{k-m}\gamma_m\big(f_m - f^\star(x_m)\big)
               + 2\sum_{m=0}^k\beta^{k-m}\gamma_m\big(f(\theta^\star;x_m)-f^\star(x_m)\big)
 
-    From this Theorems 1, 2 and 4 are summed. Convexity and Lemma 1 suffice; under
+    Theorems 1, 2 and 4 follow from it by summation. It needs convexity and Lemma 1 only. Under
     interpolation and c >= 1/2 the distance therefore never increases.
 
     Args:

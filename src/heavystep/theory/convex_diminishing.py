@@ -23,12 +23,12 @@ class ConvexDiminishing(DiminishingSteps):
 
     sigma2: float
     K: int
-    """The condition on c holds for all k > K; -1: from the start."""
+    """The condition on c holds for all k > K; -1 means from the start."""
     c_limit: float
     """The supremum over k > K that c was compared with."""
 
     def bound(self, k: Any, *, dist0_sq: float, gap0: float) -> Any:
-        r"""Bound on the expected gap of the weighted average after ``k`` steps, K = -1 only.
+        r"""Bound on the expected gap of the weighted average after ``k`` steps, for K = -1 only.
 
         The theorem says O(1 / S_k); this is the constant that its proof carries. With
         :math:`P` from :func:`almost_supermartingale`, alpha = beta, its two recursions give
@@ -37,7 +37,7 @@ class ConvexDiminishing(DiminishingSteps):
                   \frac{P_{k+1}}{\min_m (1+\beta_m)(2-\eta_m/c)}\Big(\|\theta_0-\theta^\star\|^2
                   + \frac{\beta_1(1+\beta_1)}{1-\beta_1}H_k + \sum_{j\le k}\frac{z_j}{P_{j+1}}\Big)
 
-        Infinite where it leaves float64: P grows like exp(sum of beta_k).
+        It is infinite beyond the range of float64: P grows like exp(sum of beta_k).
 
         Args:
             k: number of steps >= 1, a number or an array.
@@ -66,7 +66,7 @@ class ConvexDiminishing(DiminishingSteps):
         carried = beta[1] * (1.0 + beta[1]) / (1.0 - beta[1]) * velocity.budget
         total = carried + distance.budget
         factor = velocity.growth / np.minimum.accumulate(gain)
-        with np.errstate(over="ignore"):  # nothing to grow is 0, however large the growth
+        with np.errstate(over="ignore"):  # a total of 0 stays 0, however large the factor
             sums = np.multiply(factor, total, out=np.zeros_like(total), where=total > 0.0)
         return conditions.like(k, sums[last] / np.asarray(self.weight_sum(last)))
 

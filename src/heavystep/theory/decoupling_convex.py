@@ -16,7 +16,7 @@ class Identity(NamedTuple):
     left: Array
     right: Array
     scale: Array
-    """Size of all that was rounded on the way: the sides agree to a few eps of it."""
+    """Size of the numbers that were rounded: the sides agree up to a few eps of it."""
 
 
 def decoupling_identity(

@@ -120,7 +120,7 @@ def nonconvex(
     s1 = (gamma_max + gamma_min) / 2.0 - rho * q
     s2 = q / (1.0 - beta)
     scale = (1.0 + beta) * s1
-    # gamma_max just below its limit: s1 > 0 in exact arithmetic, yet lost to rounding.
+    # With gamma_max just below its limit s1 > 0 in exact arithmetic, but not after rounding.
     conditions.require(THEOREM, s1 > 0.0, "s1 > 0 in float64", s1=s1, gamma_max=gamma_max)
     conditions.finite(THEOREM, first=gap0 / scale, second=s2 * delta / scale)
     return NonConvex(s1, s2, q, gamma_min, limit, scale, gap0, delta)

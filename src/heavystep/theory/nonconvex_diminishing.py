@@ -32,14 +32,14 @@ class NonConvexDiminishing(DiminishingSteps):
     delta: float
 
     def coefficients(self, k: Any) -> Lyapunov:
-        r"""The coefficients of
+        r"""The coefficients of the recursion in the proof.
 
         .. math:: E[W_{k+1}\mid\mathcal F_k] + D_k\|\nabla F(\theta_k)\|^2
                   \le (1+\beta_k)W_k + E_k\delta,\qquad
                   W_k = F(\theta_k)-F^\star + C_{k-1}\|\theta_k-\theta_{k-1}\|^2
 
         C_k is infinite where its denominator is not positive, and D_k is then minus infinity.
-        """  # noqa: D415
+        """
         k = conditions.steps(THEOREM, k, least=0)
         eta, beta, cap = (law(k) for law in self.schedules)
         step, spread = eta * cap, eta * (cap - self.gamma_min(k)) / 2.0
@@ -54,13 +54,16 @@ class NonConvexDiminishing(DiminishingSteps):
 
     @property
     def K(self) -> int:
-        """Smallest K >= -1 with D_k > 0 for all k > K; D_k / (eta_k gamma_max,k) increases."""
+        """Smallest K >= -1 with D_k > 0 for all k > K.
+
+        The value at k = K + 1 decides, because D_k / (eta_k gamma_max,k) increases.
+        """
         return smallest_index(
             lambda K: bool(self.coefficients(float(K + 1)).D > 0.0), "D_k > 0 of Theorem 7"
         )
 
     def bound(self, k: Any, *, gap0: float) -> Any:
-        r"""Bound on :math:`\min_{1\le m\le k}E\|\nabla F(\theta_m)\|^2`, K = -1 only.
+        r"""Bound on :math:`\min_{1\le m\le k}E\|\nabla F(\theta_m)\|^2`, for K = -1 only.
 
         The theorem says O(1 / S_k); this is the constant that its proof carries,
 

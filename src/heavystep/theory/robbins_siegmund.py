@@ -9,12 +9,12 @@ from heavystep.theory import conditions
 
 
 class AlmostSupermartingale(NamedTuple):
-    """What the recursion gives after each of its steps."""
+    """The two sequences in the finite form of the lemma."""
 
     growth: Array
-    """:math:`P_{j+1} = \\prod_{i \\le j} (1 + \\alpha_i)`; inf where it leaves float64."""
+    """:math:`P_{j+1} = \\prod_{i \\le j} (1 + \\alpha_i)`; inf beyond the range of float64."""
     budget: Array
-    r""":math:`V_0 + \sum_{i \le j} Z_i / P_{i+1}`, which bounds the two sums below."""
+    r""":math:`V_0 + \sum_{i \le j} Z_i / P_{i+1}`, the right side of the inequality."""
 
 
 def almost_supermartingale(V0: float, alpha: Array, Z: Array) -> AlmostSupermartingale:

@@ -32,7 +32,7 @@ class ConditionOnC(NamedTuple):
 
 
 class SmallestStep(NamedTuple):
-    """What is known at a step whose size is to be compared with the smallest one."""
+    """A recorded step, and the smallest step that Lemma 2 allows there."""
 
     loss: Any
     f_star: Any
@@ -49,11 +49,11 @@ class CoveredRule(ABC):
     name: ClassVar[str]
     """The value of the argument ``rule``."""
     title: ClassVar[str]
-    """How messages and docstrings call it."""
+    """Its name in messages and docstrings."""
     ranges: ClassVar[Mapping[str, Interval]]
     """The range of each constant; the first is c."""
     inequality: ClassVar[str]
-    """The condition of Theorem 3 on c, in words; :meth:`condition_on_c` has its numbers."""
+    """The condition of Theorem 3 on c, as text; :meth:`condition_on_c` has the numbers."""
     best_c: ClassVar[float]
     """The c with the smallest A in Theorem 2 where gamma_max is no restriction."""
     uses_lower_bound: ClassVar[bool]
@@ -96,7 +96,7 @@ class Polyak(CoveredRule):
         return 1.0 / (2.0 * self.c)
 
     def condition_on_c(self, rho: float) -> ConditionOnC:
-        """The smallest c is admissible, and typical."""
+        """The smallest admissible c counts as typical."""
         least = rho / 4.0
         admissible = Interval(least, closed_low=True)
         return ConditionOnC(admissible, least, {"c": self.c, "rho": rho})
@@ -131,16 +131,16 @@ class Armijo(CoveredRule):
         return 2.0 * self.omega * (1.0 - self.c)
 
     def condition_on_c(self, rho: float) -> ConditionOnC:
-        """The middle of the admissible range is typical: there is no smallest c."""
+        """There is no smallest admissible c; the middle of the range counts as typical."""
         below = 1.0 - 1.0 / (self.omega * rho)
         admissible = Interval(max(0.0, below), 1.0)
         numbers = {"c": self.c, "omega": self.omega, "rho": rho, "1 - 1 / (omega rho)": below}
         return ConditionOnC(admissible, (admissible.low + 1.0) / 2.0, numbers)
 
     def decisive_loss(self, at: SmallestStep) -> Any:
-        """How far the losses at the smallest trial t are from what decides about t.
+        """The lesser of c t ||g||^2 and (1 - c) t ||g||^2, with t the smallest trial step.
 
-        That is about c t ||g||^2 or (1 - c) t ||g||^2, whichever is less.
+        The loss at t is about that far from the value that decides whether t is accepted.
         """
         trial = at.gamma / at.scale
         return min(self.c, 1.0 - self.c) * trial * at.grad_sqnorm
@@ -165,7 +165,9 @@ def covered(name: str, **constants: Any) -> CoveredRule:
 
 
 def checked(result: str, name: str, **constants: Any) -> CoveredRule:
-    """The rule with its constants, for ``result``, by which errors begin.
+    """The rule of that name with its constants, which must be in range.
+
+    An error about a constant begins with ``result``, the result that needs it.
 
     Raises:
         TypeError: a constant is not a real number.

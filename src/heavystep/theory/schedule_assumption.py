@@ -9,14 +9,14 @@ from heavystep.theory.rules import checked
 def check(
     result: str, rule: str, *, L: float, schedules: Schedules, c: float, omega: float | None
 ) -> None:
-    """Refuse what no result on diminishing steps admits; errors name ``result``."""
+    """Check the arguments that results on diminishing steps share; errors name ``result``."""
     conditions.real(result, validation.POSITIVE, L=L)
     checked(result, rule, c=c, omega=omega)
     check_schedules(result, schedules)
 
 
 def check_schedules(result: str, schedules: Schedules) -> None:
-    """Refuse schedules outside Assumption 5; the failing item is named."""
+    """Refuse schedules outside Assumption 5; the error names the item that fails."""
     if not isinstance(schedules, Schedules):
         raise TypeError(f"{result} needs schedules of type Schedules, got {schedules!r}")
     eta, beta, gamma_max = schedules

@@ -1,13 +1,13 @@
-"""From which index on something holds."""
+"""The search for the index from which on a condition holds."""
 
 from collections.abc import Callable
 
 LARGEST = 10**300
-"""Beyond this an index leaves float64."""
+"""Larger indices come near the end of the range of float64."""
 
 
 def smallest_index(holds: Callable[[int], bool], what: str) -> int:
-    """The smallest K >= -1 with ``holds(K)``, which stays true once it is.
+    """The smallest K >= -1 with ``holds(K)``, which must then hold for every larger K too.
 
     >>> smallest_index(lambda K: K >= 41, "Theorem 6")
     41

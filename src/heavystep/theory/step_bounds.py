@@ -82,9 +82,9 @@ def check(
     gamma_max: float,
     omega: float | None,
 ) -> CoveredRule:
-    """The rule, if all arguments are in the ranges that results on constant parameters share.
+    """Check the arguments that results on constant parameters share, and return the rule.
 
-    ``result`` is the one for which they are checked; errors name it.
+    Errors name ``result``.
     """
     conditions.real(result, validation.POSITIVE, L=L, gamma_max=gamma_max)
     conditions.real(result, validation.UNIT, beta=beta)

@@ -150,6 +150,7 @@ def tables(out):
     }
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_to_the_same_bytes(tmp_path):
     command = [sys.executable, "-m", "heavystep", "reproduce", "figure1", "--seeds", "2",
                "--iterations", "40000"]  # fmt: skip

@@ -26,6 +26,8 @@ def plainly_read(path):
 
 
 ADAPTIVE = [name for name, options in linear_reference.PAPER.items() if "q" in options]
+# At a largest step of 1 all steps are at the cap, and no rule shows; at 100 this one never is.
+NEVER_CAPPED = {("SHB-PS", 100.0)}
 CASES = [(name, 1.0) for name in linear_reference.PAPER] + [(name, 100.0) for name in ADAPTIVE]
 
 
@@ -48,5 +50,4 @@ def test_iterates_and_steps_are_those_of_the_literal_loop(name, max_step, data_s
     expected = [np.logaddexp(0.0, -y * (A @ theta)).mean() for theta in iterates[50::50]]
     np.testing.assert_allclose(loss[49::50], expected, rtol=1e-10)
     np.testing.assert_allclose(mean_step, steps, rtol=1e-10)
-    if max_step == 100.0 and name == "SHB-PS":
-        assert (steps < max_step).all()  # at 1 all steps are at the cap, and no rule shows
+    assert (steps < max_step).all() or (name, max_step) not in NEVER_CAPPED

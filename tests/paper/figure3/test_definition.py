@@ -87,8 +87,8 @@ def test_a_curve_has_the_seeds_that_reach_its_last_epoch(tmp_path):
     assert set(curve.metrics) == set(EpochRow._fields) - {"epoch"}
     assert len(notes) == 1
     assert path.name in notes[0]
-    alike = [run for run in runs.values() if run.method.name == "SHB-PS"]
-    assert missing(alike, store_of(tmp_path)) == (2, 15 + 20)
+    alike = {run.method.name: run for run in runs.values()}[spec().method.name]
+    assert missing([alike], store_of(tmp_path)) == (2, 15 + 20)
 
 
 def test_one_seed_has_no_half_width():

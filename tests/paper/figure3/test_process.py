@@ -122,6 +122,7 @@ def wait_for(condition, process, seconds=60.0):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
 def test_a_process_that_is_ended_goes_on_where_it_was(number, folder, tmp_path):
     out = tmp_path / "out"

@@ -166,8 +166,8 @@ class Searched:
             numbers: list[float] = self._numbers.tolist()
             return numbers
 
-        method, group = self._optimizer.method, self._optimizer.param_groups[0]
-        rule = HostRule(method.rule, group, sample)
+        method = self._optimizer.method
+        rule = HostRule(method.rule, *self._optimizer._numbers, sample)
         known: dict[float, float] = {}
         if method.rule.foresees:
             first = rule.begun(ANY_BATCH).trial

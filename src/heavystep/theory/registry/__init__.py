@@ -1,4 +1,4 @@
-"""Every result of the paper: what it says, when, where in the paper and where in the code."""
+"""Every result of the paper: its statement and conditions, its place in the paper and in code."""
 
 from heavystep.theory.registry.diminishing import THEOREMS_DIMINISHING
 from heavystep.theory.registry.lemmas import LEMMAS

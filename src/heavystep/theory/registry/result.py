@@ -12,7 +12,7 @@ class Reduction:
 
     text: str
     sides: Callable[[Mapping[str, Any]], tuple[Any, Any]]
-    """From admissible parameters to what the result gives and what is known."""
+    """Takes admissible parameters; returns what the result gives and what it must give."""
 
 
 @dataclass(frozen=True)
@@ -20,30 +20,30 @@ class Result:
     """One result of the paper."""
 
     id: str
-    """As the paper counts: ``"Theorem 2"``."""
+    """Its name in the paper, such as ``"Theorem 2"``."""
     name: str
-    """Name on the command line."""
+    """Its name on the command line."""
     statement: str
-    """In one line."""
+    """What it says, in one line."""
     assumptions: tuple[str, ...]
     function: Callable[..., Any]
     location: str
-    """Section, and the label in the paper's source."""
+    """The section, and the label in the paper's source."""
     tested: str
     """How it is tested."""
     reductions: tuple[Reduction, ...] = ()
     readings: tuple[str, ...] = ()
-    """Where the statement needed a reading, was left open or can be sharpened."""
+    """Remarks where the statement is ambiguous, leaves something open or can be sharpened."""
     scalar: bool = True
     """Whether the function takes numbers only, so that the command line can call it."""
     grid: bool = True
-    """Whether it says something at each of several k."""
+    """Whether it makes a statement for each k."""
     bound_arguments: tuple[str, ...] = ()
     """What its ``bound`` needs besides k."""
 
 
 def call(function: Callable[..., Any], parameters: Mapping[str, Any], **changes: Any) -> Any:
-    """Call with those of ``parameters`` that the function takes, some of them changed."""
+    """Call ``function`` with those of ``parameters``, after ``changes``, that it takes."""
     values = {**parameters, **changes}
     names = inspect.signature(function).parameters
     return function(**{name: value for name, value in values.items() if name in names})
