@@ -281,14 +281,15 @@ def test_the_table_is_plain_arithmetic(tmp_path):
 def test_the_table_says_where_epochs_were_made(tmp_path):
     """Only those that were used: a run that went on later counts to its last epoch here."""
     parts = tuple(
-        Stretch(*ends, device, "bfloat16", "torch 2", 9.0)
+        Stretch(*ends, device, "bfloat16", "torch 2", 9.0, device == "another")
         for ends, device in (((1, 15), "one GPU"), ((16, 25), "another"), ((26, 40), "a third"))
     )
     store_of(tmp_path).save(spec(), Stored(rows(40), parts))
     _, results = drawn(tmp_path)
     note = figure3_table(*drawn(tmp_path)).note
     assert note == (
-        "made on one GPU, bfloat16, torch 2: 15 epochs; another, bfloat16, torch 2: 5 epochs"
+        "made on one GPU, bfloat16, torch 2: 15 epochs; "
+        "another, bfloat16, torch 2, compiled: 5 epochs"
     )
     assert "±" not in "".join(figure3_table(*drawn(tmp_path)).compact[1])
     assert len(results) == 1
@@ -356,6 +357,11 @@ BAD = [
     (["figure3", "--device", "tpu"], "device must be one of 'cpu', 'cuda', got 'tpu'"),
     (["figure3", "--datasets", "cifar10,mnist"], "datasets must be one of 'cifar10', 'cifar100', got 'mnist'"),
     (["figure3", "--datasets", ""], "datasets must be one of 'cifar10', 'cifar100', got ''"),
+    (["figure3", "--methods", "SPS", "--methods", "Adam"], "methods must be one of 'SHB-PS', 'SPS', "),
+    (["figure3", "--seed", "-1"], "seed must be >= 0, got -1"),
+    (["figure3", "--seed", "0", "--seeds", "1"], "--seed and --seeds exclude each other"),
+    (["figure1", "--seed", "0"], "figure1 has no --seed: it is for figure3 only"),
+    (["figure3", "--no-train", "--no-compile"], "--no-train leaves nothing to do for --no-compile"),
     (["figure3", "--no-train", "--force"], "--no-train leaves nothing to do for --force"),
     (["figure3", "--no-train"], "no runs to draw in"),
 ]  # fmt: skip
@@ -411,6 +417,43 @@ ARGUMENTS = ["--quick", "--seeds", "1", "--epochs", EPOCHS, "--datasets", "cifar
 
 def files(out):
     return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+
+
+def test_parts_are_made_anywhere_and_merged(tmp_path, monkeypatch, no_pictures):
+    wanted = []
+    monkeypatch.setattr(trained, "train_missing", train_and_tell(wanted))
+    size = ["--quick", "--epochs", EPOCHS, "--datasets", "cifar10"]
+    seeds, some = (
+        ["--seed", 1, "--seed", 0, "--seed", 1],
+        ["--methods", "SLS", "--methods", FIXED[1]],
+    )
+    parts = [tmp_path / name for name in ("a", "b", "c")]
+    made = invoke("reproduce", "figure3", *size, *seeds, *some, "--out", parts[0])
+    assert made.exit_code == 0, made.output
+    assert set(wanted) == {(name, seed) for name in ("SLS", FIXED[1]) for seed in (0, 1)}
+    others = [
+        part for name in METHODS if name not in ("SLS", FIXED[1]) for part in ("--methods", name)
+    ]
+    invoke("reproduce", "figure3", *size, "--seed", 0, *others, "--out", parts[1])
+    merged = invoke("store", "merge", *parts[:2], "--out", parts[2])
+    assert merged.exit_code == 0, merged.output
+    drawn = invoke("reproduce", "figure3", "--quick", "--no-train", "--out", parts[2])
+    assert "at this size claims show how they are measured" in drawn.stdout, drawn.output
+    only = invoke("reproduce", "figure3", "--quick", "--no-train", *some, "--out", parts[2])
+    table = (parts[2] / "figure3" / "table.csv").read_text()
+    assert [row["method"] for row in csv.DictReader(io.StringIO(table))] == ["SLS", FIXED[1]], only
+    assert [row["seeds"] for row in csv.DictReader(io.StringIO(table))] == ["2", "2"]
+
+
+def train_and_tell(wanted):
+    """In place of training, with a list of the runs that were asked for."""
+
+    def train_missing(curves, store, progress, how):
+        curves = list(curves)
+        wanted.extend((run.method.name, run.seed) for each in curves for run in each.each())
+        return train()(curves, store, progress, how)
+
+    return train_missing
 
 
 def test_reproduce_writes_everything_and_claims_reads_it(tmp_path, monkeypatch):

@@ -35,7 +35,7 @@ OPTIMIZERS = {"SHB-PS": "SHBPolyak", "SPS": "SPS", "SHB-ALS": "SHBArmijo", "SLS"
 
 def figure3(
     *,
-    seeds: int = 3,
+    seeds: int | tuple[int, ...] = 3,
     epochs: int | Mapping[str, int] = 200,
     data_sets: Sequence[str] = tuple(CIFAR),
     scale: Scale = PAPER,
@@ -43,7 +43,7 @@ def figure3(
     """A row for each data set: loss and accuracy of the PS family, then of the ALS family.
 
     Args:
-        seeds: runs of each method.
+        seeds: runs of each method; or their seeds.
         epochs: of each run; or by data set.
         data_sets: 'cifar10', 'cifar100'.
         scale: what is trained; the paper speaks of the default only.

@@ -14,6 +14,7 @@ from heavystep.experiments.tensorboard_log import Log
 from heavystep.experiments.training_setup import (
     advice,
     chosen_kernels,
+    compiling_pays,
     device_name,
     the_device,
     threads_for,
@@ -69,6 +70,8 @@ class How:
     """Stop after so long, with a checkpoint."""
     force: bool = False
     """Train again what is there."""
+    no_compile: bool = False
+    """Do not compile the network where that would pay."""
 
 
 def train_missing(
@@ -174,8 +177,9 @@ class OneRun:
             return self._trained_or_explained(stop)
 
     def _trained_or_explained(self, stop: Callable[[], bool]) -> bool:
+        compiled = not self._how.no_compile and compiling_pays(self._run, self._device)
         try:
-            return self._trained(trainer_of(self._run, self._device), stop)
+            return self._trained(trainer_of(self._run, self._device, compiled), stop)
         except DivergedError as error:
             kept = self._store.checkpoint(self._run)
             left = f"the last good checkpoint is {kept}" if kept.exists() else "no checkpoint yet"
@@ -233,7 +237,7 @@ class OneRun:
             seconds = time.perf_counter() - self._begin
             stretches += (
                 Stretch(first, last, device_name(self._device), trainer.precision, versions(),
-                        round(seconds, 3)),
+                        round(seconds, 3), trainer.compiled),
             )  # fmt: skip
         if not bad:
             state = {

@@ -1,6 +1,7 @@
 """From the specification of a training run to its trainer."""
 
 import platform
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -44,7 +45,13 @@ def _colours_of(data_set: str, images: int) -> Colours:
     return colours(images_of(data_set).train.images[:images])
 
 
-def trainer_of(run: TrainingSpec, device: torch.device, batch_size: int | None = None) -> Trainer:
+def trainer_of(
+    run: TrainingSpec,
+    device: torch.device,
+    compiled: bool = False,
+    *,
+    batch_size: int | None = None,
+) -> Trainer:
     """The trainer of a run at its beginning; ``batch_size`` is for trying another one."""
     scale, (train, test) = run.scale, images_of(run.data_set)
     torch.manual_seed(run.seed)
@@ -57,7 +64,26 @@ def trainer_of(run: TrainingSpec, device: torch.device, batch_size: int | None =
         seed=run.seed,
         device=device,
         scale=_colours_of(run.data_set, scale.train_images),
+        compiled=compiled,
     )
+
+
+def compiling_pays(run: TrainingSpec, device: torch.device) -> bool:
+    """Whether a run is faster with a compiled network: a large one on a GPU where it works."""
+    return device.type == "cuda" and run.scale.network != "small" and _compiles(device)
+
+
+@cache
+def _compiles(device: torch.device) -> bool:
+    """Whether torch can: it wants Triton, a C compiler and a GPU that is not too old."""
+    with warnings.catch_warnings():
+        # Once a process: that products in float32 could be faster. Ours are in bfloat16.
+        warnings.simplefilter("ignore")
+        try:
+            torch.compile(lambda x: x + 1.0)(torch.zeros((), device=device))
+        except Exception:  # of many kinds, and none keeps a run from being trained
+            return False
+    return True
 
 
 def optimizer_of(
@@ -132,7 +158,7 @@ def advice(run: TrainingSpec, device: torch.device) -> str:
     """What to tell when the batches of a run do not fit into the memory of the GPU."""
 
     def attempt(batch_size: int) -> None:
-        trainer = trainer_of(run, device, batch_size)
+        trainer = trainer_of(run, device, batch_size=batch_size)
         for _ in range(5):  # warm-up, recording, replay
             trainer.take_step()
         torch.cuda.synchronize()

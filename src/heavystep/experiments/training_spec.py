@@ -71,14 +71,14 @@ class TrainingRuns:
     data_set: str
     method: MethodSpec
     scale: Scale
-    seeds: int
+    seeds: int | tuple[int, ...]
+    """How many, from 0; or which."""
     epochs: int
 
     def each(self) -> tuple[TrainingSpec, ...]:
         """The runs."""
-        return tuple(
-            TrainingSpec(self.data_set, self.method, self.scale, seed) for seed in range(self.seeds)
-        )
+        seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
+        return tuple(TrainingSpec(self.data_set, self.method, self.scale, seed) for seed in seeds)
 
     def key(self) -> str:
         """The name under which results are handed on."""
@@ -87,7 +87,7 @@ class TrainingRuns:
 
     def size(self) -> str:
         """How many runs of which length."""
-        return f"{counted(self.seeds, 'run')} of {counted(self.epochs, 'epoch')}"
+        return f"{counted(len(self.each()), 'run')} of {counted(self.epochs, 'epoch')}"
 
 
 def counted(number: int, thing: str) -> str:

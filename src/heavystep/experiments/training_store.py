@@ -27,6 +27,8 @@ class Stretch:
     versions: str
     seconds: float
     """Wall time, with what goes before the first epoch."""
+    compiled: bool = False
+    """Whether the network was: its numbers differ by rounding."""
 
 
 class Stored(NamedTuple):
