@@ -4,12 +4,15 @@ from tests.helpers.places import ROOT
 from tests.mutants.everyone import EVERYONE, NO_ROOMS, ROOMS
 
 
+def times(mutant):
+    """How often what it changes occurs."""
+    return mutant.source().read_text().count(mutant.old) if mutant.source().is_file() else None
+
+
 def test_every_mutant_changes_one_place():
-    for mutant in EVERYONE:
-        assert mutant.source().is_file(), f"{mutant.name}: no file {mutant.file}"
-        found = mutant.source().read_text().count(mutant.old)
-        assert found == 1, f"{mutant.name}: {mutant.old!r} occurs {found} times in {mutant.file}"
-        assert mutant.new != mutant.old, mutant.name
+    lost = [f"{m.file}: {m.name}: {times(m)} times {m.old!r}" for m in EVERYONE if times(m) != 1]
+    assert not lost, "\n".join(lost)
+    assert all(mutant.new != mutant.old for mutant in EVERYONE)
 
 
 def test_every_mutant_names_tests_that_exist():

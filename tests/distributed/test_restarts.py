@@ -11,13 +11,14 @@ from tests.helpers.launch import saved, torchrun
 
 NAMES = ("SHBPolyak", "SHBArmijo")
 CASES = [
+    ("ddp", "SHBPolyak", "after"),
     ("ddp", "SHBArmijo", "trial"),
-    pytest.param("ddp", "SHBPolyak", "after", marks=pytest.mark.slow),
-    pytest.param("fsdp", "SHBArmijo", "save", marks=pytest.mark.slow),
-    pytest.param("ddp", "SHBPolyak", "save", marks=pytest.mark.slow),
-    pytest.param("fsdp", "SHBPolyak", "evaluation", marks=pytest.mark.slow),
-    pytest.param("fsdp", "SHBArmijo", "trial", marks=pytest.mark.slow),
+    ("fsdp", "SHBArmijo", "save"),
+    ("ddp", "SHBPolyak", "save"),
+    ("fsdp", "SHBPolyak", "evaluation"),
+    ("fsdp", "SHBArmijo", "trial"),
 ]
+pytestmark = pytest.mark.slow  # processes start, die and start again
 BEFORE_THE_KILL = 4
 """Steps in the last whole checkpoint: the one of 6 is not begun, or half written."""
 

@@ -34,6 +34,7 @@ def no_pictures(monkeypatch):
     monkeypatch.setattr(reproduce, "_pictures", lambda *arguments: [])
 
 
+@pytest.mark.slow
 def test_reproduce_writes_everything_and_claims_reads_it(three, tmp_path, monkeypatch):
     out = tmp_path / "results"
     result = invoke("reproduce", "figure2", *SMALL, "--out", out)
