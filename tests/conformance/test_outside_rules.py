@@ -4,6 +4,7 @@ import importlib.util
 import pickle
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -110,6 +111,12 @@ def test_a_rule_that_was_typed_in():
     names = {"Search": Search}
     exec("def start(constants, memory, seen): return Search(0.125, True, False)", names)
     assert first_move(Rule("typed", "", "", (), names["start"])) == pytest.approx(0.125)
+
+
+def test_what_cannot_be_compiled_is_told():
+    rule = Rule("partial", "", "", (), partial(constant(0.5).start, memory=0))
+    with pytest.raises(TypeError, match="a plain function is needed"):
+        first_move(rule)
 
 
 def test_types_are_known_to_every_process():

@@ -67,8 +67,10 @@ def kernel_rule(rule: Rule) -> Any:
     """What stands for the rule among the arguments of a kernel."""
     constants, memory = rule.constants or (), tuple(rule.memory)
     looks = bool(DIRECTION & rule.reads)
-    kind = kernel_type("Rule", rule_functions(rule), (rule.name, constants, memory, looks))
     begin, skip, go_on, retain = rule.start, rule.skip, rule.advance, rule.remember
+    functions = rule_functions(rule)
+    roles = [function.__qualname__ for function in (begin, skip, go_on, retain)]
+    kind = kernel_type("Rule", functions, (rule.name, constants, memory, looks, roles))
 
     def _start(rule: Any, constants: Any, memory: Any, seen: Any) -> Any:
         return skip(constants, memory, seen, begin(constants, memory, seen))
@@ -97,8 +99,9 @@ def kernel_rule(rule: Rule) -> Any:
 @cache
 def kernel_form(form: Form) -> Any:
     """What stands for the momentum form among the arguments of a kernel."""
-    kind = kernel_type("Form", form_functions(form), form.name)
     moved, along = form.move, form.direction
+    functions = form_functions(form)
+    kind = kernel_type("Form", functions, (form.name, moved.__qualname__, along.__qualname__))
 
     def _move(form: Any, buffer: Any, gradient: Any, step: Any, momentum: Any) -> Any:
         return moved(buffer, gradient, step, momentum)

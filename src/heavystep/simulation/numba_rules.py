@@ -39,7 +39,14 @@ def complete_search(
 
 
 def teach(*functions: Callable[..., Any]) -> list[FunctionType]:
-    """Make functions callable from kernels, with all that they call; returns all of them."""
+    """Make functions callable from kernels, with all that they call; returns all of them.
+
+    Raises:
+        TypeError: one is callable, but no function of which there is code to compile.
+    """
+    for function in functions:
+        if not isinstance(function, FunctionType):
+            raise TypeError(f"a plain function is needed, which can be compiled, got {function!r}")
     reached: dict[FunctionType, None] = {}
     waiting: list[Any] = list(functions)
     while waiting:

@@ -72,8 +72,9 @@ def simulate(
         indices: (seeds, iterations, batch_size) samples in place of the streams.
         threads: how many runs at once; default: all cores.
         progress: called with the number of steps done since the last call.
-        options: options of the method, if it is given by its name, as its optimizer takes them;
-            ``lr``, ``momentum`` and ``max_step`` may be schedules.
+        options: if the method is given by its name, what ``configure`` takes besides: the options
+            of its optimizer, of which ``lr``, ``momentum`` and ``max_step`` may be schedules, and
+            ``average``.
 
     Raises:
         TypeError: the problem has no kernels, or the method no such option.
