@@ -1,5 +1,7 @@
 """Engines in this process, and what the commands say about engines."""
 
+import subprocess
+import sys
 import time
 from contextlib import closing
 
@@ -100,6 +102,18 @@ def test_a_folder_that_a_node_does_not_see(tmp_path):
     with pytest.raises(ValueError, match="4 of 4 runs failed: cifar10 SHB-PS seed 0, "):
         train_on(LocalEngine(1), curves(1), store, told, How("cpu"))
     assert all("must be a path that all nodes see" in note for note in told.notes)
+
+
+def test_modules_can_be_imported_without_ray():
+    code = (
+        "import sys; sys.modules['ray'] = None; "
+        "from heavystep.sweeps import ray_engine; "
+        "from heavystep.sweeps.engines import engine_of; engine_of('local'); engine_of('ray')"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError: import of ray halted")
+    assert "engine_of('ray')" in run.stderr or "in engine_of" in run.stderr
 
 
 MISTAKES = [

@@ -59,6 +59,8 @@ class SimulatedFigure(Reproducible):
     def evaluated(self, name: str, folder: Path, note: Callable[[str], None]) -> list[Claim]:
         """The claims; where there are runs of several sizes, those with the most steps count."""
         store = Store(folder)
+        for line in store.outdated():
+            note(f"{line}; heavystep reproduce {name} runs them again")
         for sizes in sorted(store.sizes(), key=lambda size: -size["seeds"] * size["iterations"]):
             found = self._evaluated(name, sizes, store, note)
             if found:
@@ -79,6 +81,8 @@ class SimulatedFigure(Reproducible):
         results = kept(runs, store, note)
         if len(results) < len(runs):
             note(f"{size}: only {len(results)} of {len(runs)} methods and problems are there")
+            for line in set(store.outdated(runs.values())) - set(store.outdated()):
+                note(f"{line}; heavystep reproduce {name} runs them again")
             return []
         note(f"{size}; {paper.note}" if paper.note else size)
         return self.claims(paper, results)

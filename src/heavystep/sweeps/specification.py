@@ -158,10 +158,7 @@ class RunSpec:
                 "options": dict(method.options),
                 "average": method.average,
             },
-            "versions": {
-                **method.versions(),
-                "problem": self.problem.build().version,
-            },
+            "versions": {**method.versions(), "problem": self.problem.build().version},
             "seeds": self.seeds,
             "iterations": self.iterations,
             "batch_size": self.batch_size,

@@ -8,9 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from heavystep import parquet
 from heavystep.cli.app import app
 from heavystep.sweeps.output_folder import MARK, claim_folder
 from tests.helpers.small_figure1 import damage_data
@@ -119,6 +121,20 @@ def test_claims_need_all_runs(small_figure1, tmp_path):
     assert result.exit_code == 2
     assert "has to be run again" in result.stderr
     assert "nothing to evaluate" in result.stderr
+
+
+def test_claims_name_runs_that_are_not_used_any_more(tmp_path):
+    early = json.dumps({"data": "", "mathematics": "0123456789abcdef", "run": {}})
+    for number in range(3):
+        path = tmp_path / "figure1" / "runs" / f"{number}.parquet"
+        parquet.write(path, early, {"k": np.arange(2)})
+    result = invoke("claims", "--out", str(tmp_path))
+    assert result.exit_code == 2
+    first, second = result.stderr.splitlines()
+    assert first.startswith("3 runs in ")
+    assert "an earlier heavystep made them" in first
+    assert first.endswith("; heavystep reproduce figure1 runs them again")
+    assert second.startswith("nothing to evaluate")
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path):

@@ -48,18 +48,19 @@ def figure1(*, seeds: int = 20, iterations: int = 1_000_000) -> Figure:
     for title, problem, betas, with_diminishing in SETTINGS:
         convex = problem.finite_sum().convex
         for method in CONSTANTS:
-            heading = f"{METHODS[method].title}, {title}"
+            name, place = METHODS[method].title, "abcdefgh"[len(panels)]
             variants = {f"beta = {beta:g}": standard(problem, method, beta) for beta in betas}
             if with_diminishing:
                 variants[DIMINISHING] = diminish(problem, method)
             curves = []
             for label, variant in variants.items():
-                run = RunSpec(problem, variant, seeds, iterations, label=f"{heading}, {label}")
+                called = f"panel {place}, {name}, {label}"
+                run = RunSpec(problem, variant, seeds, iterations, label=called)
                 diminishes = label == DIMINISHING
                 style = 0 if diminishes else BETAS.index(variant["momentum"])
                 curves.append(Curve(label, run, METRICS[convex, diminishes], diminishes, style))
             ylabel = r"$F(\bar\theta_k) - F^\star$" if convex else r"$\min\,\|\nabla F\|^2$"
-            panels.append(Panel("abcdefgh"[len(panels)], heading, ylabel, tuple(curves)))
+            panels.append(Panel(place, f"{name}, {title}", ylabel, tuple(curves)))
     return Figure("figure1", "SHB with Polyak step size and Armijo line search", tuple(panels))
 
 
