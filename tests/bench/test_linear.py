@@ -1,6 +1,5 @@
-"""``bench linear``: loops that are the engine's, a harness that reports what happened, the twin."""
+"""``bench linear``: loops that are the simulation's, a harness that reports what happened, the twin."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +11,7 @@ from heavystep.bench import linear_data as bench_linear_data
 from heavystep.bench import linear_loss as bench_linear_loss
 from heavystep.bench import linear_solvers as bench_linear_solvers
 from heavystep.bench import timing
-from heavystep.bench.linear import Target, engine_job, polyak
+from heavystep.bench.linear import Target, kernel_job, polyak
 from heavystep.bench.linear_data import TWIN, Task, scipy_matrix
 from heavystep.bench.linear_loops import ScipyLoop, TorchLoop
 from heavystep.bench.linear_loss import Comparison, Fit, Outcome, compare, wins
@@ -20,7 +19,7 @@ from heavystep.bench.linear_solvers import OURS, REFERENCE, SOLVERS, Solver, fit
 from heavystep.bench.twin import POSITIVES, real_sim_twin
 from heavystep.cli.app import app
 from heavystep.problems import SparseLogistic
-from heavystep.simulation.method import Method
+from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import Run
 from heavystep.simulation.watch import TRAINING_METRICS
 
@@ -28,17 +27,18 @@ SMALL = {"n": 400, "dim": 60, "entries": 5}
 
 
 @pytest.mark.parametrize("loop", [ScipyLoop, TorchLoop])
-@pytest.mark.parametrize("gamma_max", [1.0, 50.0])
-def test_loops_take_the_iterates_of_the_engine(loop, gamma_max):
+@pytest.mark.parametrize("max_step", [1.0, 50.0])
+def test_loops_take_the_iterates_of_the_simulation(loop, max_step):
     problem = real_sim_twin(**SMALL)
-    method = replace(polyak(problem), gamma_max=gamma_max, c=0.8, growth=3.0)
+    options = dict(polyak(problem).options) | {"max_step": max_step, "c": 0.8, "growth": 3.0}
+    method = configure("SHBPolyak", **options)
     batches = np.random.default_rng(2).integers(0, problem.n, size=(50, 16))
     run = Run(problem, method, 0, np.array([len(batches)]))
     run.advance(len(batches), batches)
     ours, share_capped = run.state.theta, run.out[0, TRAINING_METRICS.index("capped")]
     np.testing.assert_allclose(loop(problem, method).run(batches), ours, rtol=0, atol=1e-9)
     assert abs(ours).max() > 0.1
-    assert (share_capped < 1.0) == (gamma_max > 1.0)  # under the large cap the rule chooses
+    assert (share_capped < 1.0) == (max_step > 1.0)  # under the large cap the rule chooses
 
 
 @pytest.mark.parametrize("name", bench_linear.CONTESTANTS)
@@ -52,8 +52,8 @@ def test_every_contestant_can_start_anew(name):
 def test_a_run_that_stops_early_has_no_cost():
     twin = real_sim_twin(**SMALL)
     penalised = SparseLogistic(twin.rows, twin.y, 1.0)  # whose loss overflows after the first step
-    job = engine_job(penalised, Method.fixed(1e200, 0.9), np.arange(64).reshape(4, 16))
-    with pytest.raises(ValueError, match="fixed stopped at step 1 of 4"):
+    job = kernel_job(penalised, configure("SHB", lr=1e200), np.arange(64).reshape(4, 16))
+    with pytest.raises(ValueError, match="SHB stopped at step 1 of 4"):
         job()
 
 
@@ -271,7 +271,7 @@ def test_command():
     done = CliRunner().invoke(app, ["bench", "linear"])
     assert done.exit_code == 0, done.output
     texts = (
-        "engine, SHB-ALS",
+        "kernel, SHB-ALS",
         "torch / SHB-PS",
         "400 x 60",
         "to 0.1%",

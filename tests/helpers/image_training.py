@@ -37,7 +37,7 @@ SUMMANDS = 3 * 3 * 3 + BATCH * 8 * 8 + 4 + 10
 """Additions in a row: of a convolution, of BatchNorm over batch and places, of the head."""
 
 
-def trainer(name, device="cpu", seed=3, network=Net, train=TRAIN):
+def trainer(name, device="cpu", seed=3, network=Net, train=TRAIN, compiled=False):
     torch.manual_seed(seed)
     return Trainer(
         network(),
@@ -47,6 +47,7 @@ def trainer(name, device="cpu", seed=3, network=Net, train=TRAIN):
         batch_size=BATCH,
         seed=seed,
         device=torch.device(device),
+        compiled=compiled,
     )
 
 

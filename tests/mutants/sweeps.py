@@ -9,15 +9,33 @@ ENGINE = (
     "sweeps/test_store.py",
     "paper",
 )
+KEYS = ("sweeps/test_keys.py",)
+PUBLIC = ("sweeps/test_public.py",)
 RAY = ("sweeps/test_ray.py",)
 ENGINES = ("sweeps/test_engines.py",)
 RUNNER = ("sweeps/test_runner.py", "sweeps/test_store.py")
 
 MUTANTS = [
-    Mutant("a key without the mathematics", "sweeps/specification.py",
-           '"mathematics": mathematics_version()', '"mathematics": "1"', ENGINE),
+    Mutant("a key without versions", "sweeps/specification.py",
+           '**method.versions(), ', "", KEYS),
+    Mutant("a key without the problem's version", "sweeps/specification.py",
+           '"problem": self.problem.build().version', '"problem": 1', KEYS),
     Mutant("a key without the data", "sweeps/specification.py",
-           '"data": self.problem.data()', '"data": ""', ENGINE),
+           'known["numbers"] = fingerprint(self.build())', "pass", ENGINE),
+    Mutant("a key without a given problem's numbers", "sweeps/specification.py",
+           '"numbers": fingerprint(self.problem)', '"numbers": ""', KEYS),
+    Mutant("a key with the label", "sweeps/specification.py",
+           '"seeds": self.seeds,', '"seeds": self.seeds, "label": self.label,', KEYS),
+    Mutant("a key without options", "sweeps/specification.py",
+           '"options": dict(method.options)', '"options": {}', KEYS),
+    Mutant("runs of an earlier heavystep are silent", "sweeps/store.py",
+           'if early := sum("mathematics" in content for content in contents):', "if early := 0:", KEYS),
+    Mutant("runs of other versions are silent", "sweeps/store.py",
+           '["versions"] != content.get("versions")', '["versions"] == 0', KEYS),
+    Mutant("a sweep under another folder each time", "sweeps/public.py",
+           "claim_folder(out)", "claim_folder(out := out / str(id(runs)))", PUBLIC),
+    Mutant("a sweep with one problem for all", "sweeps/public.py",
+           "known[problem], configured[method]", "next(iter(known.values())), configured[method]", PUBLIC),
     Mutant("seeds in the order of arrival", "sweeps/runner.py",
            "tuple(sorted(parts))", "tuple(parts)", ENGINE),
     Mutant("the shorter run wins", "sweeps/merge.py",

@@ -104,7 +104,7 @@ def test_a_folder_that_a_node_does_not_see(tmp_path):
 
 MISTAKES = [
     (["figure1", "--engine", "spark"], "engine must be one of 'local', 'ray', got 'spark'"),
-    (["figure1", "--address", "auto"], "--address is the address of a Ray cluster"),
+    (["figure1", "--address", "auto"], "address is that of a Ray cluster: it needs the engine 'ray'"),
     (["figure2", "--engine", "ray", "--jobs", "0"], "jobs must be >= 1, got 0"),
     (["figure3", "--engine", "ray", "--minutes", "1"], "--minutes is not for --engine ray"),
     (["figure3", "--engine", "ray", "--device", "tpu"], "device must be one of"),

@@ -5,29 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heavystep.paper.figure1.definition import figure1
 from heavystep.records import Trajectories
-from heavystep.sweeps import specification
+from heavystep.simulation.configuration import configure
 from heavystep.sweeps.engines import LocalEngine
 from heavystep.sweeps.runner import FailedRunsError, complete, joined
 from heavystep.sweeps.store import Store
-from tests.helpers.small_figure1 import SMALL
 from tests.helpers.told import Told
-
-
-def test_keys_depend_on_everything(monkeypatch):
-    run = next(iter(figure1(**SMALL).runs().values()))
-    others = [
-        replace(run, seeds=3),
-        replace(run, iterations=999),
-        replace(run, method=replace(run.method, c=0.76)),
-        replace(run, problem=replace(run.problem, setting=0.3)),
-    ]
-    keys = {run.key(), *(other.key() for other in others)}
-    assert len(keys) == 5
-    assert run.key() == next(iter(figure1(**SMALL).runs().values())).key()
-    monkeypatch.setattr(specification, "mathematics_version", lambda: "another")
-    assert run.key() not in keys
 
 
 def test_what_is_there_is_not_run_again(small_figure1):
@@ -54,9 +37,11 @@ def test_threads_change_nothing(small_figure1, tmp_path):
 def test_a_run_that_fails_is_reported_and_the_others_are_made(small_figure1, tmp_path):
     figure, _, _ = small_figure1
     first, *others = figure.runs().values()
-    wild = replace(first, method=replace(first.method, rule="fixed", gamma_max=1e200))
+    wild = replace(first, method=configure("SHB", lr=1e200), label="wild")
     runs, progress = {run.key(): run for run in (wild, *others)}, Told()
-    with pytest.raises(FailedRunsError, match=r"1 of 28 runs .* loss or gradient not finite"):
+    with pytest.raises(
+        FailedRunsError, match=r"1 of 28 runs .*wild .* loss or gradient not finite"
+    ):
         complete(runs, Store(tmp_path), progress, engine=LocalEngine(2))
     assert len(list(tmp_path.iterdir())) == len(others)
     (report,) = progress.notes  # of both its seeds

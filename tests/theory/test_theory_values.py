@@ -147,8 +147,8 @@ def test_step_limit_is_where_s1_vanishes(p, beyond):
 def test_bounds_take_numbers_and_arrays():
     for name, arguments in GOOD.items():
         promise = getattr(theory, name)(**arguments)
-        if not hasattr(promise, "bound"):
-            continue
+        if not hasattr(promise, "bound") or getattr(promise, "K", -1) != -1:
+            continue  # a bound from some K on only has no constants
         asked = inspect.signature(promise.bound).parameters.keys() - {"k"}
         extra = dict.fromkeys(asked, 0.1)
         array = promise.bound(np.array([[1, 10], [100, 1000]]), **extra)

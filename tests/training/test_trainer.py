@@ -232,3 +232,38 @@ def test_resume_on_a_gpu(name, tmp_path):
     other.load_state_dict(checkpoint.load(tmp_path / "run.pt", RUN))
     assert numbers(other.history[0]) == numbers(run.history[0])
     assert other.epoch().loss == pytest.approx(run.epoch().loss, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["SHB-PS", "SHB-ALS"])
+def test_a_compiled_network_trains_and_the_network_itself_is_evaluated(name, monkeypatch):
+    used = []
+
+    def compiled(network, **options):
+        used.append(options)
+        return lambda images: used.append(network.training) or network(images)
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    plain, other = (trainer(name, compiled=wanted) for wanted in (False, True))
+    assert (plain.compiled, other.compiled) == (False, True)
+    torch.manual_seed(5)
+    expected = [numbers(plain.epoch()) for _ in range(2)]
+    torch.manual_seed(5)
+    assert [numbers(other.epoch()) for _ in range(2)] == expected
+    assert used[0] == {"dynamic": False}
+    assert len(used) - 1 >= 2 * STEPS
+    assert all(used[1:])
+    assert list(other.network.state_dict()) == list(plain.network.state_dict())
+
+
+@pytest.mark.gpu
+@on_gpu
+@pytest.mark.filterwarnings("ignore")  # of the compiler
+@pytest.mark.parametrize("name", ["SHB-PS", "SHB-ALS"])
+def test_compiling_changes_roundings_only(name):
+    make = lambda compiled: trainer(  # noqa: E731
+        name, "cuda", network=lambda: NETWORKS["small"](10), compiled=compiled
+    )
+    rows = [run.epoch() for run in map(make, (False, True))]
+    assert rows[1].loss == pytest.approx(rows[0].loss, rel=0.01)
+    assert rows[1].step == pytest.approx(rows[0].step, rel=0.05)
+    assert rows[1].test_loss == pytest.approx(rows[0].test_loss, rel=0.05)

@@ -24,9 +24,11 @@ FIGURE = inspect.Parameter(
 )
 CHOICES = (
     option("seeds", int | None, None, "runs of each method"),
+    option("seed", list[int] | None, None, "figure3: one of the runs; again for more"),
     option("iterations", int | None, None, "figure1, figure2: steps a run"),
     option("epochs", int | None, None, "figure3: epochs a run"),
     option("datasets", str | None, None, "figure3: cifar10, cifar100 or both, with a comma"),
+    option("methods", list[str] | None, None, "figure3: one of the methods; again for more"),
     option("max_step", float | None, None, "figure2: one gamma_max, not 1 and 100"),
     option("engine", str | None, None, "local (default) or ray: who does the runs"),
     option(
@@ -40,6 +42,7 @@ CHOICES = (
     option("device", str | None, None, "figure3: cpu or cuda; default: the GPU if there is one"),
     option("tensorboard", Path | None, None, "figure3: where to log for TensorBoard"),
     option("minutes", float | None, None, "figure3: stop after so long, to go on another time"),
+    option("no_compile", bool, False, "figure3: a GPU's network as it is, not compiled"),
     option("no_train", bool, False, "figure3: draw and check the runs that are there"),
     option("force", bool, False, "run again what is there"),
 )
@@ -60,7 +63,13 @@ def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
     from heavystep.paper.reproduce import reproduce as run
     from heavystep.sweeps.output_folder import claim_folder
 
-    chosen = {n: value for n, value in values.items() if value is not None and value is not False}
+    # An option that can be repeated is an empty list without a value; 0 is a choice.
+    idle = (type(None), list)
+    chosen = {
+        name: value
+        for name, value in values.items()
+        if value is not False and (value or not isinstance(value, idle))
+    }
     out = out.expanduser()
     wanted = plan(figure, out, quick=quick, chosen=chosen)
     claim_folder(out)

@@ -21,15 +21,16 @@ from heavystep.simulation.columns import column_moments, transformed
 from heavystep.sparse import SparseRows
 
 LOOK = 4096
-"""About so many rows are looked at to see whether columns need anything."""
+"""About this many rows are looked at to decide whether columns are rescaled at all."""
 ALIKE = 10.0
 """Columns whose entries differ from the typical size by less than this factor are alike."""
 FEW = 0.05
-"""Share of the entries that may be in smaller columns all the same: they hold up nothing else."""
+"""Share of the entries that may be in smaller columns: so few do not slow down the others."""
 ORDINARY = 1e3
-"""Typical sizes up to this factor from 1 are left alone; squares of others may vanish."""
+"""Columns are rescaled if the typical size differs from 1 by more than this factor, since squares
+might then vanish."""
 FULL = 1.0 - 1e-12
-"""Share of the weight that a column without zeros has, less rounding."""
+"""A column with at least this share of the weight has no zeros; the rest is rounding."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Columns:
             weights: (n,) weights, >= 0 and not all 0.
             alpha: penalty in the user's columns, >= 0.
             fit_intercept: whether there is an intercept.
-            centre: whether all rows there will ever be are these, so that full columns are known.
+            centre: whether there will be no other rows, so that columns without zeros are known.
 
         Raises:
             ValueError: squares of entries are too large for a number.
@@ -84,7 +85,7 @@ class Columns:
         return np.append(penalties, 0.0) if self.intercept else penalties
 
     def coefficients(self, theta: Array) -> tuple[Array, float]:
-        """Coefficients w and intercept b of the user's columns."""
+        """Coefficients w and intercept b for the user's columns."""
         if not self.intercept:
             return theta * self.scale, 0.0
         coefficients = theta[:-1] * self.scale
@@ -98,7 +99,7 @@ class Columns:
         return np.append(theta, (intercept + self.shift @ coefficients) / self.intercept)
 
     def without_centres(self) -> "Columns":
-        """The same units, for rows in which a full column may have zeros."""
+        """The same units without centres, for further rows that may have zeros in a full column."""
         return replace(self, shift=np.zeros_like(self.shift))
 
 

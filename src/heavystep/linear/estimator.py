@@ -86,7 +86,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.warm_start = warm_start
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse matrices are welcome."""
+        """Tell scikit-learn that sparse matrices are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -128,8 +128,8 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     ) -> Self:
         """One pass over these rows, from where the last call or fit ended.
 
-        The first rows decide the units of the columns: let them be typical, and calls have at
-        least ``batch_size`` rows where you can choose.
+        The rows of the first call decide the units of the columns, so they should be typical. Each
+        call should have at least ``batch_size`` rows where you can choose.
 
         Args:
             X: (n, features) dense or sparse.
@@ -181,7 +181,10 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return classes
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
-        """(n, classes) probabilities; more than two classes: of each against the rest, to sum 1."""
+        """(n, classes) probabilities.
+
+        With more than two classes, those of each class against the rest, divided by their sum.
+        """
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
@@ -258,14 +261,14 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return progress
 
     def _known(self, classes: Array) -> list[tuple[Array, float]] | None:
-        """The last fit's w and b, if it was of the same classes and features."""
+        """The w and b of the last fit, if that was of the same classes and features."""
         fitted = hasattr(self, "coef_") and np.array_equal(self.classes_, classes)
         if not fitted or self.coef_.shape[1] != self.n_features_in_:
             return None
         return [(w, float(b)) for w, b in zip(self.coef_, self.intercept_, strict=True)]
 
     def _keep(self, results: list[tuple[Array, Any]]) -> None:
-        """Take over coefficients, and the states from which ``partial_fit`` goes on."""
+        """Keep the coefficients, and the states from which ``partial_fit`` goes on."""
         dtype = results[0][0].dtype
         models = [self._columns.coefficients(point) for point, _ in results]
         self._states = [state for _, state in results]
@@ -273,7 +276,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.intercept_ = np.array([b for _, b in models], dtype=dtype)
 
     def _forget_centres(self) -> None:
-        """Say the same in columns that are not centred: rows to come may have zeros in them."""
+        """Express the states in columns without centres: further rows may have zeros there."""
         plain = self._columns.without_centres()
         for state in self._states:
             for vector in (state.theta, state.buffer):
@@ -282,7 +285,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
 
 def _continue(progress: solver.Progress, state: Any) -> None:
-    """Go on from another run's state."""
+    """Go on from the state of another run."""
     for mine, theirs in zip(progress.run.state, state, strict=True):
         mine[:] = theirs
 

@@ -1,4 +1,4 @@
-"""From what scikit-learn hands over to sparse rows with an intercept."""
+"""Sparse rows from what scikit-learn hands over, and a column for the intercept."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def sparse_rows(matrix: Any) -> SparseRows:
             matrix.sum_duplicates()
         indptr, indices, values = matrix.indptr, matrix.indices, matrix.data
     else:
-        # All entries, zeros too: finding them costs more than it saves.
+        # Zeros are stored, too: to find them costs more than it saves.
         indptr, indices = np.arange(n + 1) * dim, np.tile(np.arange(dim, dtype=np.int32), n)
         values = np.ravel(matrix)
     return SparseRows(
@@ -37,7 +37,7 @@ def sparse_rows(matrix: Any) -> SparseRows:
 
 
 def with_intercept(rows: SparseRows, scale: float) -> SparseRows:
-    """One more column that holds ``scale`` in every row.
+    """The rows with one more column, which holds ``scale`` in every row.
 
     >>> with_intercept(SparseRows.from_dense([[3.0], [0.0]]), 2.0).dot(np.array([1.0, 10.0]))
     array([23., 20.])

@@ -1,10 +1,10 @@
 r"""Minimise one logistic regression: SHB with the Polyak step, batches that grow, averages.
 
-A round is one pass over the shuffled rows. Its result is the mean of the iterates of the round,
-later ones counting more (the theorems for convex losses speak of means, too). When a round no
-longer lowers the loss by much, noise is what is left: the batch doubles. When the batch is
-everything, nothing is random any more, and the Armijo line search takes over from the Polyak step,
-which does not converge where the least loss is above its lower bound.
+A round is one pass over the shuffled rows. Its result is the mean of the iterates of the round, in
+which later ones count more (the theorems for convex losses speak of means, too). When a round
+hardly lowers the loss, what is left is noise, and the batch doubles. When a batch is all rows,
+nothing is random any more, and the Armijo line search takes over from the Polyak step, which does
+not converge where the least loss is above its lower bound.
 
 The cap is :math:`\gamma_{\max} = 2 / \bar L` with the mean smoothness
 :math:`\bar L = \overline{\|a\|^2} / 4 + \max_j \lambda_j`: in the units of the data, so that
@@ -26,16 +26,16 @@ from heavystep.simulation.watch import MeanWatch
 STALL = 3e-3
 """A round that lowers the loss by less than this part makes the batch double."""
 SNAPSHOTS = 32
-"""How many iterates of a round enter its mean, or twice as many."""
+"""At least this many iterates of a round enter its mean, and at most twice as many."""
 SEARCH_STEPS = 10
-"""The most steps of a round when the batch is everything; each is a pass."""
+"""The most steps of a round on all rows; each is a pass."""
 PATIENCE = 2
 """Rounds in a row that must lower the loss by less than ``tol`` before it counts as converged."""
 FAR_OFF = 10.0
-"""Converged means that no one parameter could lower the loss by more than this times ``tol``."""
+"""It has converged if no parameter alone could lower the loss by more than ``FAR_OFF * tol``."""
 EPS = float(np.finfo(np.float64).eps)
 FAR = 1e6
-"""Cap of the line search, in units of one over the mean smoothness: it decides, not the cap."""
+"""Cap of the line search times the mean smoothness, so large that the search decides."""
 MAX_TRIALS = 10_000
 """Of one search: enough to halve the cap down to the smallest numbers."""
 NO_GRID = np.array([np.iinfo(np.int64).max])
@@ -67,8 +67,8 @@ class Progress:
 def start(
     problem: SparseLogistic, *, momentum: float, max_step: float | None, batch_size: int
 ) -> Progress:
-    """Nothing done yet, at theta = 0."""
-    # As noisy with few rows as with a whole batch: noise goes with step over batch.
+    """A minimisation that begins at theta = 0."""
+    # Noise grows with the step over the size of the batch: with fewer rows, smaller steps.
     share = min(1.0, problem.n / batch_size)
     cap = 2.0 * share / mean_smoothness(problem) if max_step is None else max_step
     sampling = configure("SHBPolyak", momentum=momentum, max_step=cap, steps_per_epoch=None)
@@ -83,7 +83,7 @@ def mean_smoothness(problem: SparseLogistic) -> float:
 
 
 def minimise(progress: Progress, *, max_iter: int, tol: float, rng: np.random.Generator) -> None:
-    """Rounds until the loss no longer falls or ``max_iter`` passes are over."""
+    """Go through rounds until the loss no longer falls or ``max_iter`` passes are over."""
     while progress.passes < max_iter and not progress.converged:
         if progress.batch_size < progress.problem.n:
             fall = _take(progress, average_pass(progress, rng))
@@ -99,14 +99,14 @@ def minimise(progress: Progress, *, max_iter: int, tol: float, rng: np.random.Ge
 
 
 def start_at(progress: Progress, theta: Array) -> None:
-    """Begin at another point, and return none that is worse."""
+    """Begin at another point; no point with a larger loss becomes the result."""
     progress.run.state.theta[:] = theta
     progress.best = np.array(progress.run.state.theta)
     progress.least = full_loss(progress.run, progress.best)
 
 
 def _take(progress: Progress, point: Array) -> float:
-    """Keep the point if it is the best, and return by which part it lowers the loss."""
+    """Keep the point if it is the best so far, and return the part by which it lowers the loss."""
     loss, least = full_loss(progress.run, point), progress.least
     if not np.isfinite(loss):
         raise ValueError("the loss is not finite: scale the features")
@@ -122,7 +122,7 @@ def possible_fall(problem: SparseLogistic, theta: Array) -> float:
     .. math:: \max_j \frac{(\partial_j F)^2}{2 h_j}, \qquad
               h_j = \tfrac14\,\overline{w a_j^2} + \lambda_j \ge \partial_j^2 F
 
-    A loss that no longer falls is no minimum if this is large: steps are then too small.
+    If this is large, a loss that no longer falls is not at its minimum: the steps are too small.
     """
     gradient = problem.full_gradient(theta)
     rows = problem.rows
@@ -149,15 +149,15 @@ def average_pass(progress: Progress, rng: np.random.Generator) -> Array:
 
 
 def _next_length(steps: int, fall: float) -> int:
-    """Shorter rounds where momentum went too far: one step without it lowers the loss for sure."""
+    """Half as many steps if momentum went too far: one step without it lowers the loss for sure."""
     return max(1, steps // 2) if fall <= 0.0 else min(2 * steps, SEARCH_STEPS)
 
 
 def search_round(progress: Progress, most: int) -> Array:
     """Some steps on all rows with the line search; returns the last iterate.
 
-    It begins at the best point and without momentum if the last round was not that of the best, or
-    if the loss no longer falls.
+    It goes on from where the last round ended. If that round did not find the best point, or if the
+    loss no longer falls, it begins at the best point instead, without momentum.
     """
     run = progress.run
     if not progress.searching:

@@ -20,12 +20,12 @@ def classes_of(y: Array) -> Array:
 
 
 def announced_classes(y: Array, classes: Any, known: Array | None) -> Array:
-    """All classes there will be: those of the first call, which later calls may only repeat.
+    """All classes that there will be: the first call names them, later calls may repeat them.
 
     Args:
         y: (n,) classes of some rows.
-        classes: as the caller announced them, or None.
-        known: those of the first call; None: this is it.
+        classes: the classes that the caller names, or None.
+        known: the classes that the first call named; None in the first call.
     """
     check_classification_targets(y)
     if known is None:
@@ -52,7 +52,7 @@ def row_weights(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
     if class_weight is not None:
-        # Balanced means equal total weight of the classes, so it must see the sample weights.
+        # To balance is to make the total weights of classes equal, sample weights included.
         counted = {} if isinstance(class_weight, dict) else {"sample_weight": weights}
         of_class = compute_class_weight(class_weight, classes=classes, y=y, **counted)
         weights = weights * of_class[np.searchsorted(classes, y)]

@@ -24,7 +24,7 @@ from heavystep.training.setup import DEVICES, images_of, the_device
 from heavystep.training.specification import Scale, TrainingRuns, counted
 from heavystep.training.store import TrainingStore
 
-HOW = ("device", "tensorboard", "minutes", "force")
+HOW = ("device", "tensorboard", "minutes", "force", "no_compile")
 """Choices that do not decide the numbers of a run."""
 WHERE = ("engine", "address")
 """Choices that say who does the training."""
@@ -46,17 +46,19 @@ class TrainedFigure(Reproducible):
     least: ClassVar[dict[str, int]] = {"seeds": 1, "epochs": 1}
 
     def choices(self) -> tuple[str, ...]:
-        """Sizes, data sets, whether to train, where and how."""
-        return (*self.least, "datasets", *HOW, *WHERE, "no_train")
+        """Sizes, data sets, methods, whether to train, where and how."""
+        return (*self.least, "seed", "datasets", "methods", *HOW, *WHERE, "no_train")
 
     def figures(self, *, quick: bool, chosen: Chosen, folder: Path) -> list[Figure[TrainingRuns]]:
         """The figure. With ``no_train`` and no number of epochs, it reaches as far as the runs."""
         sizes = self.sizes(quick=quick, chosen=chosen)
         sizes["data_sets"] = _data_sets(chosen)
+        if "seed" in chosen:
+            sizes["seeds"] = _seeds(chosen)
         _check(chosen)
         store, limits = TrainingStore(folder), list[str]()
         if not chosen.get("no_train"):
-            wanted: Figure[TrainingRuns] = self.make(**sizes)
+            wanted = _of_methods(self.make(**sizes), chosen)
             _read_data(wanted.runs().values(), store, force=bool(chosen.get("force")))
             return [wanted]
         if "epochs" not in chosen:
@@ -66,7 +68,7 @@ class TrainedFigure(Reproducible):
             sizes["epochs"] = dict.fromkeys(sizes["data_sets"], sizes["epochs"]) | {
                 each.data_set: each.epochs for each in here
             }
-        figure: Figure[TrainingRuns] = self.make(**sizes)
+        figure = _of_methods(self.make(**sizes), chosen)
         figure = replace(figure, note="; ".join(filter(None, limits)))
         if not curves(figure.runs(), store, quietly):
             raise ValueError(_nothing(figure, store))
@@ -125,6 +127,23 @@ def _data_sets(chosen: Chosen) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def _seeds(chosen: Chosen) -> tuple[int, ...]:
+    if "seeds" in chosen:
+        raise ValueError("--seed and --seeds exclude each other: which, or how many")
+    for seed in chosen["seed"]:
+        validation.integer("seed", seed, least=0)
+    return tuple(dict.fromkeys(chosen["seed"]))
+
+
+def _of_methods(figure: Figure[TrainingRuns], chosen: Chosen) -> Figure[TrainingRuns]:
+    """The figure with the methods that were chosen, so that its parts can be made anywhere."""
+    runs = figure.runs()
+    names = chosen.get("methods") or [run.method.name for run in runs.values()]
+    for name in names:
+        validation.choice("methods", name, {run.method.name: None for run in runs.values()})
+    return figure.only({key for key, run in runs.items() if run.method.name in names})
+
+
 def _read_data(runs: Iterable[TrainingRuns], store: TrainingStore, *, force: bool) -> None:
     """Read the images of the runs that will be trained, so that their faults are told now."""
     for run in runs:
@@ -153,7 +172,7 @@ def _check(chosen: Chosen) -> None:
         raise ValueError("--force and --minutes exclude each other: a forced run begins anew")
     idle = [n for n in (*HOW, *WHERE) if n in chosen] if chosen.get("no_train") else []
     if idle:
-        raise ValueError(f"--no-train leaves nothing to do for --{idle[0]}")
+        raise ValueError(f"--no-train leaves nothing to do for --{idle[0].replace('_', '-')}")
 
 
 def _nothing(figure: Figure[TrainingRuns], store: TrainingStore) -> str:

@@ -1,4 +1,4 @@
-"""What every back end refuses before it starts."""
+"""Checks of the samples, for all back ends."""
 
 from typing import Any
 
@@ -9,7 +9,11 @@ from heavystep.problems import FiniteSum, SparseLogistic
 
 
 def checked_samples(problem: FiniteSum | SparseLogistic, samples: Any, ndim: int) -> Array:
-    """Indices of terms as an array, refused if they are not: kernels do not look."""
+    """Indices of terms as an array. Kernels do not check them.
+
+    Raises:
+        ValueError: they are not whole numbers, have another shape, or are out of range.
+    """
     array = np.asarray(samples)
     if array.ndim != ndim or not array.size or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(

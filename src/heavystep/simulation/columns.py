@@ -1,4 +1,4 @@
-"""Columns of sparse rows: how large their entries are, and bringing them to one unit."""
+"""Columns of sparse rows: how large their entries are, and how they are rescaled."""
 
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ def column_moments(rows: SparseRows, weights: Array, every: int = 1) -> Moments:
     Args:
         rows: the matrix.
         weights: (n,) weights of its rows, >= 0.
-        every: look at one row in so many.
+        every: 1 looks at all rows, 2 at every other row, and so on.
 
     >>> rows = SparseRows.from_dense([[1.0, 0.0], [3.0, 4.0]])
     >>> column_moments(rows, np.array([1.0, 1.0])).mean.tolist()
@@ -36,13 +36,16 @@ def column_moments(rows: SparseRows, weights: Array, every: int = 1) -> Moments:
     data = (rows.indptr.view(np.uint64), rows.indices.view(np.uint32), rows.values)
     _sum_entries(*data, weights, every, total, first, second)
     safe = np.where(total > 0.0, total, 1.0)
-    # From the mean, because a difference of large squares loses what is looked for.
+    # Squared distances from the mean, because the difference of two large means of squares would
+    # lose a small spread.
     _sum_distances(*data, weights, every, first / safe, spread)
     return Moments(total, first / safe, second / safe, spread / safe)
 
 
 def transformed(rows: SparseRows, shift: Array, scale: Array) -> SparseRows:
-    """Entries x of column j become (x - shift_j) scale_j; what is not stored stays 0.
+    """Rows in which the entries x of column j are (x - shift_j) scale_j.
+
+    Entries that are not stored stay 0.
 
     >>> rows = SparseRows.from_dense([[1.0, 0.0], [3.0, 4.0]])
     >>> transformed(rows, np.array([2.0, 0.0]), np.array([10.0, 0.5])).values.tolist()

@@ -21,8 +21,8 @@ from heavystep.simulation.terms import (
 )
 
 VANISHED = 1e-153
-"""Coordinates below this have squares below the normal numbers; they count as 0, as the squares
-would in the end, and cost no slow arithmetic on the way."""
+"""Smaller coordinates have subnormal squares, which are slow to compute with; they count as 0, as
+their squares would in the end."""
 
 
 class CosineTerms(NamedTuple):
@@ -50,7 +50,7 @@ def bowl(x: Any) -> Any:
 
 @kernel
 def bowl_slope(x: Any) -> Any:
-    """Its derivative x + 2 sin x, with the sine that :func:`bowl` needs, too."""
+    """The derivative x + 2 sin x of :func:`bowl`, by the same sine."""
     return x + 4.0 * math.sin(0.5 * x) * math.cos(0.5 * x)
 
 

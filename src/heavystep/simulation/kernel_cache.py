@@ -1,9 +1,10 @@
 """Compiled kernels kept on disk, keyed by everything that they are made of.
 
-Numba's own cache looks at the file of a kernel only; a rule that changed in another file would
-leave a stale kernel behind. Here the folder is named after the hash of all sources a kernel can
-come from, of numba's version and of this machine's kind, so that a change of any of them compiles
-anew.
+Numba's own cache looks only at the file of a kernel, and would use a stale kernel after a rule in
+another file has changed. Here the folder of the cache is named after a hash of all files of this
+package that a kernel can come from, numba's version and the kind of machine, so that a change of
+any of them compiles anew. Rules outside of the package have types that change with their sources;
+see :mod:`heavystep.simulation.kernel_types`.
 """
 
 import platform
@@ -56,7 +57,10 @@ def _kept(compiled: Any) -> Any:
     try:
         config.CACHE_DIR = str(cache_folder())
         compiled.enable_caching()
-    except (RuntimeError, OSError):  # no folder to write to: compile anew in each process
+    except (
+        RuntimeError,
+        OSError,
+    ):  # there is no folder to write to: each process compiles for itself
         pass
     finally:
         config.CACHE_DIR = theirs

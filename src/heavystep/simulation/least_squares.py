@@ -42,7 +42,7 @@ def least_squares_terms(problem: LeastSquares) -> LeastSquaresTerms:
 
 @reduction
 def row_dot(A: Any, i: Any, theta: Any) -> Any:
-    """Inner product of row i with theta; no view of the row is made, which would be counted."""
+    """Inner product of row i with theta. A view of the row would be reference-counted."""
     total = 0.0
     for j in range(theta.shape[0]):
         total += A[i, j] * theta[j]

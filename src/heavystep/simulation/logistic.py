@@ -1,7 +1,7 @@
 """Logistic regression on sparse rows in kernels.
 
-The margins of a batch are linear in the step: along theta - t g they are m_i - t (a_i . g). So one
-more pass over the batch's rows makes every trial of the line search cost O(batch), whatever the
+The margins of a batch are linear in the step: at theta - t g they are m_i - t (a_i . g). After one
+more pass over the rows of the batch, every trial of a line search costs O(batch), whatever the
 number of entries and parameters.
 """
 
@@ -26,15 +26,15 @@ from heavystep.simulation.terms import (
 from heavystep.sparse import SparseRows
 
 AHEAD = 8
-"""How many rows ahead the processor is told what comes."""
+"""How many rows before its use the processor begins to load a row."""
 VALUES_LINE, INDICES_LINE = 8, 16
-"""Entries that the processor loads at once, of float64 and of uint32; of smaller ones more."""
+"""Entries in one cache line, of float64 and of uint32; smaller types have more."""
 BLOCK = 256
-"""Rows of the full loss that are worked on at once."""
+"""Rows of which the full loss is computed at once."""
 
 
 class LogisticTerms(NamedTuple):
-    """Data of :class:`SparseLogistic`. Unsigned numbers spare a check for negative ones."""
+    """Data of :class:`SparseLogistic`. Unsigned indices need no check for negative ones."""
 
     indptr: Array
     indices: Array
@@ -43,18 +43,18 @@ class LogisticTerms(NamedTuple):
     weights: Array
     f_star: Array
     penalties: Array
-    """(d,), or empty: there is none."""
+    """(d,) penalties of the parameters; empty if there are none."""
 
 
 class LogisticWork(NamedTuple):
     """One batch's numbers."""
 
     weights: Array
-    """Of the rows, over the size of the batch."""
+    """Weights of the rows, divided by the size of the batch."""
     margins: Array
     losses: Array
     slopes: Array
-    """Of the losses, by their margins."""
+    """Derivatives of the losses by their margins."""
     along: Array
     """y_i a_i . g: how fast each margin falls along the trial."""
     moved: Array
@@ -79,7 +79,7 @@ def logistic_terms(problem: SparseLogistic) -> LogisticTerms:
 
 
 def _narrow(rows: SparseRows) -> Array:
-    """The columns in two bytes each where that is enough: kernels wait for memory."""
+    """Column indices of two bytes each where that is enough, because kernels wait for memory."""
     if rows.dim <= 1 << 16:
         return rows.indices.astype(np.uint16)
     return rows.indices.view(np.uint32)

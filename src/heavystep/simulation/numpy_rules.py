@@ -1,4 +1,4 @@
-"""The rules on numpy arrays: one entry a run, all runs at once."""
+"""Importing this makes the rules work on numpy arrays, one entry for each run."""
 
 import numpy as np
 

@@ -1,13 +1,13 @@
 r"""The logistic loss of many margins at once.
 
-The compiler does not put calls of the C library's exp and log1p side by side in vector registers;
-polynomials it does, if no loop over their coefficients is left. Written so that both tails are
-exact: with :math:`e = e^{-|m|}` in [0, 1],
+The compiler cannot evaluate exp and log1p of the C library for several margins at once in vector
+registers. It can do so with polynomials, if they are written without a loop over the coefficients.
+Both tails are exact, because with :math:`e = e^{-|m|}` in [0, 1]
 
 .. math:: \log(1 + e^{-m}) = \max\{-m, 0\} + \log(1 + e), \qquad
           \frac{1}{1 + e^m} = \frac{1 \text{ or } e}{1 + e} .
 
-A margin that is not a number stays one.
+A margin that is NaN gives NaN.
 """
 
 import math
@@ -18,14 +18,15 @@ import numpy as np
 from heavystep.simulation.kernel_cache import kernel
 
 ROUND = 1.5 * 2.0**52
-"""Added and subtracted, it rounds to a whole number, which is then in the last bits of the sum."""
+"""Adding and subtracting it rounds to a whole number, which is in the last bits of the sum."""
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62e42feep-1")
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 SMALLEST = -708.0
 """Below, e^x is not a normal number; it counts as 0."""
 EXP = tuple(1.0 / math.factorial(degree) for degree in range(13, -1, -1))
-"""Taylor, highest degree first: less than half a unit in the last place beyond |r| = ln(2) / 2."""
+"""Taylor coefficients, the highest degree first; the error for |r| <= ln(2) / 2 is less than half a
+unit in the last place."""
 ATANH = tuple(1.0 / (2 * degree + 1) for degree in range(17, -1, -1))
 """atanh(s) / s in powers of s^2 <= 1/9."""
 

@@ -1,8 +1,8 @@
 """What a kernel needs of a problem: losses and gradients at one point, without allocation.
 
-A kernel is compiled once for each kind of data; which functions it calls follows from the type of
-the data, ``terms``. They agree with :mod:`heavystep.problems`, from which the data come; a test
-compares them.
+A kernel is compiled once for each kind of data, ``terms``, whose type decides which functions it
+calls. They compute the same as the classes of :mod:`heavystep.problems`, from which the data come;
+a test compares them.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,20 @@ Function = Callable[..., Any]
 
 
 def workspace(terms: Any, theta: Any, size: Any) -> Any:
-    """What a run needs beside its point and gradient, for batches of ``size``."""
+    """Arrays that a run needs besides its point and gradient, for batches of ``size``."""
     raise NotImplementedError
 
 
 def evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
-    """Loss, lower bound and ||grad F||^2 (NaN if costly); the gradient goes into ``g``, now 0."""
+    """Loss and lower bound of the batch, and ||grad F||^2, which is NaN where it would be costly.
+
+    The gradient of the batch is written into ``g``, which is 0 before.
+    """
     raise NotImplementedError
 
 
 def prepare_search(terms: Any, theta: Any, g: Any, batch: Any, work: Any) -> Any:
-    """What all trials along ``g`` share; comes after :func:`evaluate`."""
+    """Compute what all trials along ``g`` share; :func:`evaluate` was called before."""
     raise NotImplementedError
 
 
@@ -46,7 +49,7 @@ def objective_gap(terms: Any, point: Any) -> Any:
 
 
 def full_sqnorm(terms: Any, point: Any) -> Any:
-    """||grad F(point)||^2; NaN where it is not a metric of the problem."""
+    """||grad F(point)||^2; NaN for problems of which it is not measured."""
     raise NotImplementedError
 
 
@@ -54,11 +57,11 @@ _FUNCTIONS: dict[Function, dict[type, Function]] = {}
 
 
 def implement(kind: type, functions: dict[Function, Function]) -> None:
-    """Say which function a kernel calls in place of each stub, if its first argument is a ``kind``.
+    """Say which functions a kernel calls in place of stubs whose first argument is a ``kind``.
 
     Args:
         kind: a ``NamedTuple``.
-        functions: what stands for each stub.
+        functions: for each stub the function that is called.
     """
     for stub, function in functions.items():
         if stub not in _FUNCTIONS:
@@ -75,12 +78,12 @@ def _chooser(stub: Function) -> Function:
 
 
 def no_workspace(terms: Any, theta: Any, size: Any) -> Any:
-    """For terms that need nothing."""
+    """The workspace of terms that need none."""
     return 0
 
 
 def no_preparation(terms: Any, theta: Any, g: Any, batch: Any, work: Any) -> Any:
-    """For terms whose trials share nothing."""
+    """The preparation of terms whose trials share nothing."""
     return 0
 
 

@@ -160,7 +160,7 @@ class RunSpec:
             },
             "versions": {
                 **method.versions(),
-                "problem": getattr(self.problem.build(), "version", 1),
+                "problem": self.problem.build().version,
             },
             "seeds": self.seeds,
             "iterations": self.iterations,

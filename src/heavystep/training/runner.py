@@ -15,6 +15,7 @@ from heavystep.training.history import EpochRow
 from heavystep.training.setup import (
     advice,
     chosen_kernels,
+    compiling_pays,
     device_name,
     the_device,
     threads_for,
@@ -69,6 +70,8 @@ class How:
     """Training stops after this many minutes, with a checkpoint; None: it goes on to the end."""
     force: bool = False
     """Whether runs that are there are trained again."""
+    no_compile: bool = False
+    """Whether the network is left as it is even where compiling it would pay."""
 
 
 def train_missing(
@@ -180,8 +183,9 @@ class OneRun:
             return self._trained_or_explained(stop)
 
     def _trained_or_explained(self, stop: Callable[[], bool]) -> bool:
+        compiled = not self._how.no_compile and compiling_pays(self._run, self._device)
         try:
-            return self._trained(trainer_of(self._run, self._device), stop)
+            return self._trained(trainer_of(self._run, self._device, compiled), stop)
         except DivergedError as error:
             kept = self._store.checkpoint(self._run)
             left = f"the last good checkpoint is {kept}" if kept.exists() else "no checkpoint yet"
@@ -239,7 +243,7 @@ class OneRun:
             seconds = time.perf_counter() - self._begin
             stretches += (
                 Stretch(first, last, device_name(self._device), trainer.precision, versions(),
-                        round(seconds, 3)),
+                        round(seconds, 3), trainer.compiled),
             )  # fmt: skip
         if not bad:
             state = {

@@ -1,6 +1,7 @@
 """From the specification of a training run to its trainer."""
 
 import platform
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -45,12 +46,19 @@ def _colours_of(data_set: str, images: int) -> Colours:
     return colours(images_of(data_set).train.images[:images])
 
 
-def trainer_of(run: TrainingSpec, device: torch.device, batch_size: int | None = None) -> Trainer:
+def trainer_of(
+    run: TrainingSpec,
+    device: torch.device,
+    compiled: bool = False,
+    *,
+    batch_size: int | None = None,
+) -> Trainer:
     """The trainer of a run, before its first step.
 
     Args:
         run: which run.
         device: where it is trained.
+        compiled: whether the network is compiled.
         batch_size: another one than that of the run, to try whether it fits into memory.
     """
     scale, (train, test) = run.scale, images_of(run.data_set)
@@ -64,7 +72,31 @@ def trainer_of(run: TrainingSpec, device: torch.device, batch_size: int | None =
         seed=run.seed,
         device=device,
         scale=_colours_of(run.data_set, scale.train_images),
+        compiled=compiled,
     )
+
+
+def compiling_pays(run: TrainingSpec, device: torch.device) -> bool:
+    """Whether a run is faster with a compiled network: a large one on a GPU where it works.
+
+    Not with a line search, which compares losses of a forward with and without gradients: compiled,
+    these are two graphs, and how far their roundings lie apart has not been measured.
+    """
+    large = run.scale.network != "small" and not method_of(run.method.optimizer).rule.searches
+    return device.type == "cuda" and large and _compiles(device)
+
+
+@cache
+def _compiles(device: torch.device) -> bool:
+    """Whether torch can: it wants Triton, a C compiler and a GPU that is not too old."""
+    with warnings.catch_warnings():
+        # Once a process: that products in float32 could be faster. Ours are in bfloat16.
+        warnings.simplefilter("ignore")
+        try:
+            torch.compile(lambda x: x + 1.0)(torch.zeros((), device=device))
+        except Exception:  # of many kinds, and none keeps a run from being trained
+            return False
+    return True
 
 
 def optimizer_of(
@@ -148,7 +180,7 @@ def advice(run: TrainingSpec, device: torch.device) -> str:
     """Say which batch size would fit, after a run has run out of GPU memory."""
 
     def attempt(batch_size: int) -> None:
-        trainer = trainer_of(run, device, batch_size)
+        trainer = trainer_of(run, device, batch_size=batch_size)
         for _ in range(5):  # warm-up, recording, replay
             trainer.take_step()
         torch.cuda.synchronize()

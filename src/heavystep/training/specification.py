@@ -80,14 +80,14 @@ class TrainingRuns:
     data_set: str
     method: MethodSpec
     scale: Scale
-    seeds: int
+    seeds: int | tuple[int, ...]
+    """How many, from 0; or which."""
     epochs: int
 
     def each(self) -> tuple[TrainingSpec, ...]:
         """The runs, one for each seed."""
-        return tuple(
-            TrainingSpec(self.data_set, self.method, self.scale, seed) for seed in range(self.seeds)
-        )
+        seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
+        return tuple(TrainingSpec(self.data_set, self.method, self.scale, seed) for seed in seeds)
 
     def key(self) -> str:
         """The name under which the results are passed on."""
@@ -96,7 +96,7 @@ class TrainingRuns:
 
     def size(self) -> str:
         """Say how many runs there are, and how long they are."""
-        return f"{counted(self.seeds, 'run')} of {counted(self.epochs, 'epoch')}"
+        return f"{counted(len(self.each()), 'run')} of {counted(self.epochs, 'epoch')}"
 
 
 def counted(number: int, thing: str) -> str:

@@ -27,6 +27,8 @@ class Stretch:
     versions: str
     seconds: float
     """The wall time, including what comes before the first of the epochs."""
+    compiled: bool = False
+    """Whether the network was compiled, which changes its numbers by rounding."""
 
 
 class Stored(NamedTuple):

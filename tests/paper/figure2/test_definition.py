@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from heavystep.data.catalogue import CATALOGUE
-from heavystep.paper.appendix_e import FIXED
+from heavystep.paper.appendix_e import FAMILIES, FIXED
 from heavystep.paper.figure2.definition import figure2, methods
 from heavystep.sweeps.specification import ProblemSpec, RunSpec
 from tests.helpers import tiny_libsvm
@@ -34,24 +34,26 @@ def test_the_figure_is_appendix_es(eight):
 
 
 def test_appendix_es_constants(eight):
-    """rule, beta, c, gamma_max, omega, kappa's scaling and growth of each method."""
+    """rule, beta, c, gamma_max, kappa's scaling, growth and what else a method has."""
     runs = by_label(figure2(), "mushrooms")
+    names = ("momentum", "c", "max_step", "scaling", "growth")
     found = {
-        name: (run.method.rule, run.method.beta, run.method.c, run.method.gamma_max,
-               run.method.omega, run.method.scaling, run.method.growth)
-        for name, run in runs.items() if name in ADAPTIVE
-    }  # fmt: skip
-    assert found == {
-        "SHB-PS": ("polyak", 0.9, 1.0, 1.0, None, "practical", 4.0),
-        "SPS": ("polyak", 0.0, 0.1, 1.0, None, "plain", 4.0),
-        "SHB-ALS": ("armijo", 0.9, 0.1, 1.0, 0.9, "practical", 2.0),
-        "SLS": ("armijo", 0.0, 0.1, 1.0, 0.9, "plain", 2.0),
+        name: (run.method.rule.name, *(run.method[option] for option in names))
+        for name, run in runs.items()
+        if name in ADAPTIVE
     }
-    assert {runs[name].method.steps_per_epoch for name in ADAPTIVE} == {2}  # ceil(150 / 128)
+    assert found == {
+        "SHB-PS": ("polyak", 0.9, 1.0, 1.0, "practical", 4.0),
+        "SPS": ("polyak", 0.0, 0.1, 1.0, "plain", 4.0),
+        "SHB-ALS": ("armijo", 0.9, 0.1, 1.0, "practical", 2.0),
+        "SLS": ("armijo", 0.0, 0.1, 1.0, "plain", 2.0),
+    }
+    assert {runs[name].method["decrease_factor"] for name in FAMILIES["ALS"]} == {0.9}
+    assert {runs[name].method["steps_per_epoch"] for name in ADAPTIVE} == {2}  # ceil(150 / 128)
+    assert {runs[name].method["lr"] for name in ADAPTIVE} == {1.0}
     fixed = [runs[name].method for name in FIXED]
-    assert [method.gamma_max for method in fixed] == [1e-4, 1e-3, 1e-2, 1e-1]
-    assert {(method.rule, method.beta) for method in fixed} == {("fixed", 0.9)}
-    assert fixed[0].growth_factor() == math.inf
+    assert [method["lr"] for method in fixed] == [1e-4, 1e-3, 1e-2, 1e-1]
+    assert {(method.rule.name, method["momentum"]) for method in fixed} == {("fixed", 0.9)}
 
 
 def test_the_papers_cap_leaves_the_rules_no_choice():
@@ -59,7 +61,8 @@ def test_the_papers_cap_leaves_the_rules_no_choice():
     for cap, at_cap in ((1.0, True), (100.0, False)):
         known = methods(tiny_libsvm.ROWS, cap)
         for name in ADAPTIVE:
-            assert (known[name].least_steps(L=0.25, first=0, count=1) >= cap).all() == at_cap
+            least, _ = known[name].step_bounds(L=0.25, first=0, count=1)
+            assert (least >= cap).all() == at_cap
 
 
 def test_rows_have_unit_length_and_the_larger_label_is_positive(eight):
@@ -79,7 +82,7 @@ def test_the_largest_step_changes_the_adaptive_methods_only(eight):
     assert companion.name == "figure2_max_step_100"
     one, other = by_label(paper, "w8a"), by_label(companion, "w8a")
     assert {name for name in one if one[name].key() != other[name].key()} == set(ADAPTIVE)
-    assert {other[name].method.gamma_max for name in ADAPTIVE} == {100.0}
+    assert {other[name].method["max_step"] for name in ADAPTIVE} == {100.0}
     with pytest.raises(ValueError, match=r"max_step \(gamma_max\) must be > 0 and finite, got -1"):
         figure2(max_step=-1.0)
 

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from heavystep.cli.app import app
 from heavystep.paper import reproduce, trained
+from heavystep.paper.appendix_e import FIXED, METHODS
 from heavystep.paper.figure3.definition import PAPER, QUICK
 from tests.helpers.figure3_results import BROKEN, fill, ideal
 from tests.helpers.histories import EPOCHS, TINY, rows, save, spec, store_of
@@ -32,6 +33,11 @@ BAD = [
     (["figure3", "--datasets", "cifar10,mnist"], "datasets must be one of 'cifar10', 'cifar100', got 'mnist'"),
     (["figure3", "--datasets", ""], "datasets must be one of 'cifar10', 'cifar100', got ''"),
     (["figure3", "--no-train", "--force"], "--no-train leaves nothing to do for --force"),
+    (["figure3", "--methods", "SPS", "--methods", "Adam"], "methods must be one of 'SHB-PS', 'SPS', "),
+    (["figure3", "--seed", "-1"], "seed must be >= 0, got -1"),
+    (["figure3", "--seed", "0", "--seeds", "1"], "--seed and --seeds exclude each other"),
+    (["figure1", "--seed", "0"], "figure1 has no --seed: it is for figure3 only"),
+    (["figure3", "--no-train", "--no-compile"], "--no-train leaves nothing to do for --no-compile"),
     (["figure3", "--no-train"], "no runs to draw in"),
 ]  # fmt: skip
 
@@ -188,3 +194,40 @@ def test_claims_prefer_the_larger_scale(tmp_path):
     assert "figure3: ResNet-18 on CIFAR-10, 1 run of" in result.stderr
     assert "256 images" not in result.stderr
     assert "these do not: figure3.cifar10.PS.earlier" in result.stderr
+
+
+def test_parts_are_made_anywhere_and_merged(tmp_path, monkeypatch, no_pictures):
+    wanted = []
+    monkeypatch.setattr(trained, "train_missing", train_and_tell(wanted))
+    size = ["--quick", "--epochs", EPOCHS, "--datasets", "cifar10"]
+    seeds, some = (
+        ["--seed", 1, "--seed", 0, "--seed", 1],
+        ["--methods", "SLS", "--methods", FIXED[1]],
+    )
+    parts = [tmp_path / name for name in ("a", "b", "c")]
+    made = invoke("reproduce", "figure3", *size, *seeds, *some, "--out", parts[0])
+    assert made.exit_code == 0, made.output
+    assert set(wanted) == {(name, seed) for name in ("SLS", FIXED[1]) for seed in (0, 1)}
+    others = [
+        part for name in METHODS if name not in ("SLS", FIXED[1]) for part in ("--methods", name)
+    ]
+    invoke("reproduce", "figure3", *size, "--seed", 0, *others, "--out", parts[1])
+    merged = invoke("store", "merge", *parts[:2], "--out", parts[2])
+    assert merged.exit_code == 0, merged.output
+    drawn = invoke("reproduce", "figure3", "--quick", "--no-train", "--out", parts[2])
+    assert "at this size claims show how they are measured" in drawn.stdout, drawn.output
+    only = invoke("reproduce", "figure3", "--quick", "--no-train", *some, "--out", parts[2])
+    table = (parts[2] / "figure3" / "table.csv").read_text()
+    assert [row["method"] for row in csv.DictReader(io.StringIO(table))] == ["SLS", FIXED[1]], only
+    assert [row["seeds"] for row in csv.DictReader(io.StringIO(table))] == ["2", "2"]
+
+
+def train_and_tell(wanted):
+    """In place of training, with a list of the runs that were asked for."""
+
+    def train_missing(curves, store, progress, how):
+        curves = list(curves)
+        wanted.extend((run.method.name, run.seed) for each in curves for run in each.each())
+        return train()(curves, store, progress, how)
+
+    return train_missing

@@ -172,6 +172,34 @@ def test_the_seed_decides_network_and_order(images):
         assert part._deviation.tolist() == pytest.approx(scale.deviation)
 
 
+@pytest.mark.parametrize("no_compile", [False, True])
+def test_the_network_is_compiled_where_that_pays_and_the_run_says_so(
+    no_compile, tmp_path, monkeypatch
+):
+    store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
+    monkeypatch.setattr(torch, "compile", lambda network, **options: network)
+    assert not training_setup.compiling_pays(run, torch.device("cpu"))
+    monkeypatch.setattr(figure3_run, "compiling_pays", lambda run, device: True)
+    trained(store, [curve(epochs=1)], replace(ON_CPU, no_compile=no_compile))
+    (stretch,) = store.load(run).stretches
+    assert stretch.compiled is not no_compile
+
+
+def test_what_cannot_be_compiled_is_trained_as_it_is(monkeypatch):
+    def broken(function):
+        raise RuntimeError("no Triton here")
+
+    large, gpu = curve(network="resnet18").each()[0], SimpleNamespace(type="cuda")
+    zeros = torch.zeros
+    monkeypatch.setattr(torch, "zeros", lambda size, device: zeros(size))
+    monkeypatch.setattr(training_setup, "_compiles", training_setup._compiles.__wrapped__)
+    monkeypatch.setattr(torch, "compile", lambda function: function)
+    assert training_setup.compiling_pays(large, gpu)
+    assert not training_setup.compiling_pays(curve().each()[0], gpu)
+    monkeypatch.setattr(torch, "compile", broken)
+    assert not training_setup.compiling_pays(large, gpu)
+
+
 def test_a_second_signal_does_not_wait():
     with pytest.raises(KeyboardInterrupt), stopping.stopping() as wish:  # noqa: PT012
         signal.raise_signal(signal.SIGTERM)

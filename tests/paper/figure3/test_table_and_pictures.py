@@ -62,14 +62,15 @@ def test_the_table_is_plain_arithmetic(tmp_path):
 def test_the_table_says_where_epochs_were_made(tmp_path):
     """Only those that were used: a run that went on later counts to its last epoch here."""
     parts = tuple(
-        Stretch(*ends, device, "bfloat16", "torch 2", 9.0)
+        Stretch(*ends, device, "bfloat16", "torch 2", 9.0, device == "another")
         for ends, device in (((1, 15), "one GPU"), ((16, 25), "another"), ((26, 40), "a third"))
     )
     store_of(tmp_path).save(spec(), Stored(rows(40), parts))
     _, results = drawn(tmp_path)
     note = figure3_table(*drawn(tmp_path)).note
     assert note == (
-        "made on one GPU, bfloat16, torch 2: 15 epochs; another, bfloat16, torch 2: 5 epochs"
+        "made on one GPU, bfloat16, torch 2: 15 epochs; "
+        "another, bfloat16, torch 2, compiled: 5 epochs"
     )
     assert "±" not in "".join(figure3_table(*drawn(tmp_path)).compact[1])
     assert len(results) == 1

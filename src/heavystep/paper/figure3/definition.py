@@ -27,7 +27,7 @@ METRICS = {"loss": "training cross-entropy", "test_accuracy": "test accuracy [%]
 
 def figure3(
     *,
-    seeds: int = 3,
+    seeds: int | tuple[int, ...] = 3,
     epochs: int | Mapping[str, int] = 200,
     data_sets: Sequence[str] = tuple(CIFAR),
     scale: Scale = PAPER,
@@ -35,7 +35,7 @@ def figure3(
     """A row for each data set: loss and accuracy of the PS family, then of the ALS family.
 
     Args:
-        seeds: runs of each method.
+        seeds: the number of runs of each method, or the seeds of these runs.
         epochs: the length of each run, or one length for each data set.
         data_sets: ``"cifar10"``, ``"cifar100"`` or both.
         scale: what is trained; the paper's is the default.

@@ -133,6 +133,7 @@ def where(results: TrainedResults) -> str:
     for result in results.values():
         for stretch in result.stretches:
             made = f"{stretch.device}, {stretch.precision}, {stretch.versions}"
+            made += ", compiled" if stretch.compiled else ""
             last = min(stretch.last, len(result.k))
             epochs[made] = epochs.get(made, 0) + last - stretch.first + 1
     parts = sorted(epochs.items(), key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,116 @@
+"""Small runs whose numbers are pinned, with the versions that they belong to.
+
+``python -m tests.helpers.pinned_runs`` pins them anew, after a version was raised.
+"""
+
+import json
+
+import numpy as np
+
+from heavystep.methods import METHODS
+from heavystep.problems import Cosine, LeastSquares, SparseLogistic
+from heavystep.schedules import PowerLaw
+from heavystep.simulation.configuration import configure
+from heavystep.simulation.run import simulate
+from heavystep.sparse import SparseRows
+from tests.helpers.places import ROOT
+
+FILE = ROOT / "tests" / "sweeps" / "pinned.json"
+KERNEL = "KERNEL_VERSION in simulation/__init__.py, or the version of the momentum form"
+
+
+def table(rows, columns, shift=0):
+    """Numbers without a pattern, exact on every machine."""
+    count = np.arange(rows * columns).reshape(rows, columns) + shift
+    return (count * count * 7919 % 101 - 50.0) / 32.0
+
+
+def problems():
+    tilts = table(8, 3, shift=5)
+    rows = np.where(np.abs(table(40, 6)) > 0.3, table(40, 6), 0.0)
+    return {
+        "LeastSquares": LeastSquares(table(30, 4), table(30, 1, shift=3)[:, 0]),
+        "Cosine": Cosine(1.0 + np.abs(table(8, 1))[:, 0], tilts - tilts.mean(axis=0)),
+        "SparseLogistic": SparseLogistic(
+            SparseRows.from_dense(rows), np.sign(table(40, 1, shift=2)[:, 0] + 0.01), l2=0.01
+        ),
+    }
+
+
+RESET = {"steps_per_epoch": 10, "scaling": "practical"}
+LAWS = {
+    "lr": PowerLaw(0.5, 0.4, 30.0), "momentum": PowerLaw(0.9, 1.1, 30.0),
+    "max_step": PowerLaw(0.2, 0.3, 30.0), "scaling": "plain", "steps_per_epoch": None,
+}  # fmt: skip
+THEORY = {"momentum": 0.6, "scaling": "theory", "steps_per_epoch": None, "max_step": 0.3}
+SEARCH = {"c": 0.3, "decrease_factor": 0.7, "max_trials": 1000}
+CASES = {
+    "Polyak, theory": configure("SHBPolyak", c=0.75, **THEORY),
+    "Polyak, practical": configure("SHBPolyak", c=0.6, momentum=0.8, **RESET),
+    "Polyak, diminishing": configure("SHBPolyak", c=0.75, average="weighted", **LAWS),
+    "Armijo, theory": configure("SHBArmijo", **SEARCH, **THEORY),
+    "Armijo, practical": configure("SHBArmijo", **SEARCH, momentum=0.8, **RESET),
+    "Armijo, diminishing": configure("SHBArmijo", **SEARCH, average="weighted", **LAWS),
+    "SPS": configure("SPS", c=1.0, max_step=0.2, steps_per_epoch=10),
+    "SLS": configure("SLS", **SEARCH, max_step=0.4, steps_per_epoch=10),
+    "fixed": configure("SHB", lr=0.01, momentum=0.7),
+}
+
+
+def measured():
+    """Versions and metrics of every case on every problem."""
+    found = {}
+    for kind, problem in problems().items():
+        for name, method in CASES.items():
+            result = simulate(
+                problem, method, seeds=[3], iterations=60, grid=np.array([1, 20, 60]),
+                batch_size=2, threads=1,
+            )  # fmt: skip
+            found[f"{name} on {kind}"] = {
+                "rule": method.rule.name,
+                "problem": kind,
+                "versions": {**method.versions(), "problem": problem.version},
+                "metrics": {metric: v[0].tolist() for metric, v in result.metrics.items()},
+            }
+    return found
+
+
+def changed(one, other):
+    """Whether metrics differ by more than the widths of vectors can explain."""
+    if set(one) != set(other):
+        return True
+    return not all(
+        np.allclose(one[name], other[name], rtol=1e-9, atol=0.0, equal_nan=True) for name in one
+    )
+
+
+def to_raise(cases, wrong):
+    """Which version has to be raised, judged by which of the cases have changed.
+
+    Args:
+        cases: rule and problem of all runs, by name.
+        wrong: names of those whose numbers have changed.
+    """
+    right = [cases[name] for name in cases if name not in wrong]
+    texts = []
+    for place, text in (
+        ("rule", "the version of the rule {!r} in rules/"),
+        ("problem", "the version of {} in problems/"),
+    ):
+        spared = {case[place] for case in right}
+        kinds = sorted({cases[name][place] for name in wrong} - spared)
+        if len(right) and all(cases[name][place] in kinds for name in wrong):
+            texts.append(" and ".join(text.format(kind) for kind in kinds))
+    return texts[0] if texts else KERNEL
+
+
+def rules_in_cases():
+    return {method.rule.name for method in CASES.values()}
+
+
+def rules_in_registry():
+    return {method.rule.name for method in METHODS.values()}
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(measured(), indent=1) + "\n")
