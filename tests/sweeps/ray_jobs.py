@@ -11,6 +11,7 @@ import threadpoolctl
 from heavystep.data.cifar import CIFAR
 from heavystep.sweeps.training import train_there
 from tests.helpers import tiny_cifar
+from tests.helpers.launch import PATIENCE
 
 LATE = 1.5
 """Seconds that a job takes which nobody waits for."""
@@ -49,7 +50,7 @@ def meet(data, folder, number, advance):
     import ray
 
     (folder / str(number)).touch()
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + PATIENCE
     while len(list(folder.iterdir())) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -23,6 +23,7 @@ from heavystep.sweeps.runner import complete
 from heavystep.sweeps.store import Store
 from heavystep.training import setup as training_setup
 from tests.helpers import tiny_cifar
+from tests.helpers.launch import PATIENCE
 from tests.helpers.told import Told
 from tests.sweeps import ray_jobs
 
@@ -62,8 +63,13 @@ def outcomes(jobs, told=None, most=None):
     return sorted(RayEngine(jobs=most).outcomes(jobs, told or Told()))
 
 
+def notes(told):
+    """All but that Ray waits for a core, which it does on a busy machine."""
+    return [note for note in told.notes if not note.startswith("waiting for a free core")]
+
+
 def wait_until(something):
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + PATIENCE
     while not something():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -91,7 +97,7 @@ class TestJobs:
         jobs = [Job(f"number {k}", ray_jobs.double, (k,), 3) for k in range(7)]
         assert outcomes(jobs, told) == [Outcome(k, 2 * k) for k in range(7)]
         assert told.amount == 21
-        assert told.notes == []
+        assert notes(told) == []
         assert ray.is_initialized()  # the connection of the program outlives the sweep
 
     def test_data_are_built_once_and_sent(self):
@@ -125,7 +131,7 @@ class TestJobs:
         told = Told()
         jobs = [Job("fragile", ray_jobs.crash_once, (tmp_path / "fragile",), 1)]
         assert outcomes(jobs, told) == [Outcome(0, 2)]
-        (note,) = told.notes
+        (note,) = notes(told)
         assert note.startswith("fragile: The worker died")
         assert note.endswith("it is tried again")
 
@@ -244,8 +250,8 @@ def test_a_node_killed_in_the_middle_changes_no_byte(cluster, tmp_path):
     killer = Killer(cluster, victim)
     complete(runs, Store(tmp_path / "there"), killer, engine=RayEngine(cluster.address))
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
-    lost = [note for note in killer.notes if "node" in note and note.endswith("tried again")]
-    assert lost == killer.notes
+    lost = notes(killer)
+    assert lost
+    assert all("node" in note and note.endswith("tried again") for note in lost)
     assert all(note.count(". ") == 0 for note in lost)  # the first of Ray's sentences
-    assert killer.notes
     assert killer.amount == 6 * 2 * 2 * 10**6

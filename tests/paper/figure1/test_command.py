@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from heavystep import parquet
 from heavystep.cli.app import app
 from heavystep.sweeps.output_folder import MARK, claim_folder
+from tests.helpers.launch import PATIENCE
 from tests.helpers.small_figure1 import damage_data
 
 ARGUMENTS = ["--seeds", "2", "--iterations", "1000"]
@@ -176,7 +177,7 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_bytes(tmp_path):
         [*command, "--out", str(broken)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     runs = broken / "figure1" / "runs"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and len(list(runs.glob("*.parquet"))) < 3:
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGKILL)

@@ -17,6 +17,7 @@ from heavystep.training import setup as training_setup
 from heavystep.training.store import TrainingStore
 from tests.helpers import tiny_cifar
 from tests.helpers.data_sets import files_under, published_images
+from tests.helpers.launch import PATIENCE
 from tests.helpers.places import ROOT
 
 COUNTS = {"cifar10": (103, 103, 103, 103, 100, 256), "cifar100": (512, 256)}
@@ -114,7 +115,7 @@ def test_a_device_that_is_not_here(folder, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def wait_for(condition, process, seconds=60.0):
+def wait_for(condition, process, seconds=PATIENCE):
     end = time.monotonic() + seconds
     while not condition():
         assert process.poll() is None, process.communicate()
@@ -136,7 +137,7 @@ def test_a_process_that_is_ended_goes_on_where_it_was(number, folder, tmp_path):
     # The second run is in flight when the first one is complete.
     wait_for(lambda: any(out.rglob("*.pt")), process)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     if number == signal.SIGTERM:
         assert process.returncode == 128 + number
         assert "the same command goes on there" in errors
