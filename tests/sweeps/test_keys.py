@@ -6,10 +6,12 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import heavystep
 from heavystep import parquet
 from heavystep.methods import METHODS
 from heavystep.paper.figure1.definition import figure1
@@ -21,7 +23,6 @@ from heavystep.sweeps.engines import LocalEngine
 from heavystep.sweeps.runner import complete
 from heavystep.sweeps.specification import GivenProblem, ProblemSpec, RunSpec
 from heavystep.sweeps.store import Store
-from tests.helpers.places import ROOT
 from tests.helpers.small_figure1 import SMALL
 from tests.helpers.told import Told
 from tests.toys.cases import registered
@@ -129,7 +130,7 @@ def test_a_label_changes_no_key():
 
 def test_a_comment_changes_no_key(tmp_path):
     """The package with a comment in every module gives the same keys."""
-    shutil.copytree(ROOT / "src" / "heavystep", tmp_path / "heavystep")
+    shutil.copytree(Path(heavystep.__file__).parent, tmp_path / "heavystep")
     for path in (tmp_path / "heavystep").rglob("*.py"):
         path.write_text(path.read_text() + "\n# A comment.\n")
     code = (
