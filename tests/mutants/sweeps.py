@@ -17,7 +17,7 @@ RUNNER = ("sweeps/test_runner.py", "sweeps/test_store.py")
 
 MUTANTS = [
     Mutant("a key without versions", "sweeps/specification.py",
-           "                **method.versions(),\n", "", KEYS),
+           "**method.versions(), ", "", KEYS),
     Mutant("a key without the problem's version", "sweeps/specification.py",
            '"problem": self.problem.build().version', '"problem": 1', KEYS),
     Mutant("a key without the data", "sweeps/specification.py",
