@@ -57,20 +57,6 @@ def _single(problem: SparseLogistic) -> SparseLogistic:
     return SparseLogistic(SparseRows(rows.indptr, rows.indices, values, rows.dim), problem.y)
 
 
-def _single_job(problem: SparseLogistic, batches: Array) -> Job:
-    return kernel_job(_single(problem), polyak(problem), batches)
-
-
-def _scipy_job(problem: SparseLogistic, batches: Array) -> Job:
-    loop = ScipyLoop(problem, polyak(problem))
-    return lambda: loop.run(batches)
-
-
-def _torch_job(problem: SparseLogistic, batches: Array) -> Job:
-    loop = TorchLoop(problem, polyak(problem))
-    return lambda: loop.run(batches)
-
-
 POLYAK, ARMIJO, STEEP = "kernel, SHB-PS", "kernel, SHB-ALS", "kernel, SHB-ALS, max_step 100"
 SCIPY, TORCH = "scipy.sparse loop, SHB-PS", "torch loop, SHB-PS"
 CONTESTANTS: dict[str, Prepare] = {
@@ -82,9 +68,11 @@ CONTESTANTS: dict[str, Prepare] = {
     "kernel, SHB": lambda problem, batches: kernel_job(
         problem, configure("SHB", lr=0.1, momentum=0.9), batches
     ),
-    "kernel, SHB-PS, float32": _single_job,
-    SCIPY: _scipy_job,
-    TORCH: _torch_job,
+    "kernel, SHB-PS, float32": lambda problem, batches: kernel_job(
+        _single(problem), polyak(problem), batches
+    ),
+    SCIPY: lambda problem, batches: partial(ScipyLoop(problem, polyak(problem)).run, batches),
+    TORCH: lambda problem, batches: partial(TorchLoop(problem, polyak(problem)).run, batches),
 }
 
 

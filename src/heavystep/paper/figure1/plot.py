@@ -12,7 +12,7 @@ from heavystep.paper.plot import COLOURS, entitle, legend_below, named_lines, vi
 from heavystep.paper.simulated import Curve, Figure, Panel
 from heavystep.sweeps.runner import Results
 
-STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 DIMINISHING = "#000000"
 LOWEST = 1e-40
 """The lower end of a panel. Below it, a line that converges to 0 shows nothing new."""
@@ -24,7 +24,10 @@ def figure1_pictures(figure: Figure, results: Results) -> dict[str, Canvas]:
     axes = list(canvas.subplots(2, 4).flat)
     for ax, panel in zip(axes, figure.panels, strict=True):
         _panel(ax, panel, results)
-    _legend(canvas, axes)
+    named = named_lines(axes)  # a momentum looks the same in each panel
+    named["bound of the theorem"] = Line2D([], [], color="grey", linewidth=0.4)
+    named["slope of 1/S_k (diminishing)"] = Line2D([], [], color=DIMINISHING, linewidth=0.4)
+    legend_below(canvas, named, columns=len(named))
     entitle(canvas, figure.headline())
     return {figure.name: canvas}
 
@@ -35,12 +38,16 @@ def _panel(ax: Any, panel: Panel, results: Results) -> None:
     for curve in panel.curves:
         result = results[curve.run.key()]
         values = result.metrics[curve.metric]
-        look = _look(curve)
-        middle = values.max(axis=0) if curve.diminishing else values.mean(axis=0)
-        label = f"{curve.label} (largest)" if curve.diminishing else curve.label
-        ax.plot(result.k, visible(middle), label=label, linewidth=1.2, **look)
+        if curve.diminishing:
+            middle, label = values.max(axis=0), f"{curve.label} (largest)"
+            colour, style = DIMINISHING, STYLES[0]
+        else:
+            middle, label = values.mean(axis=0), curve.label
+            colour, style = COLOURS[curve.style], STYLES[curve.style]
+        line = {"color": colour, "linestyle": style}
+        ax.plot(result.k, visible(middle), label=label, linewidth=1.2, **line)
         promised = _promised(curve, result.k, middle)
-        ax.plot(result.k, promised, color=look["color"], linewidth=0.4, alpha=0.8)
+        ax.plot(result.k, promised, color=colour, linewidth=0.4, alpha=0.8)
     ax.set_title(f"({panel.id}) " + panel.title.replace(", ", "\n", 1))
     ax.set_xlabel("k")
     ax.set_ylabel(panel.ylabel)
@@ -50,21 +57,6 @@ def _panel(ax: Any, panel: Panel, results: Results) -> None:
             np.nanmax(line.get_ydata()) for line in ax.get_lines() if len(line.get_ydata())
         )
         ax.set_ylim(LOWEST, 10.0 * highest)
-
-
-def _legend(canvas: Canvas, axes: list[Any]) -> None:
-    """Draw one legend, because a momentum looks the same in each panel."""
-    named = named_lines(axes)
-    named["bound of the theorem"] = Line2D([], [], color="grey", linewidth=0.4)
-    named["slope of 1/S_k (diminishing)"] = Line2D([], [], color=DIMINISHING, linewidth=0.4)
-    legend_below(canvas, named, columns=len(named))
-
-
-def _look(curve: Curve) -> dict[str, Any]:
-    """The colour and line style of a curve."""
-    if curve.diminishing:
-        return {"color": DIMINISHING, "linestyle": "-"}
-    return {"color": COLOURS[curve.style], "linestyle": STYLES[curve.style]}
 
 
 def _promised(curve: Curve, k: Array, values: Array) -> Array:

@@ -50,7 +50,10 @@ def steps_picture(figure: Figure, results: Results) -> Canvas:
         found = runs[panel.data_set]
         _steps(above, found, first=column == 0)
         _shares(below, found, first=column == 0)
-    _one_scale([ax for ax in axes[::2].flat if ax.get_lines()])
+    drawn = [ax for ax in axes[::2].flat if ax.get_lines()]
+    steps = [line.get_ydata() for ax in drawn for line in ax.get_lines()]
+    for ax in drawn:  # one scale, so that data sets can be compared
+        log_limits(ax, np.concatenate(steps), margin=1.4)
     entitle(canvas, figure.headline(), "steps of the adaptive methods")
     named = named_lines(list(axes.flat))
     named |= {name: Patch(**look, **EDGE) for name, look in SHARES.items()}
@@ -68,13 +71,6 @@ def _steps(ax: Any, runs: dict[str, Trajectories], *, first: bool) -> None:
     ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)
     if first:
         ax.set_ylabel(r"mean step $\gamma_k$")
-
-
-def _one_scale(axes: list[Any]) -> None:
-    """Give all data sets one scale, so that their steps can be compared."""
-    lines = [line.get_ydata() for ax in axes for line in ax.get_lines()]
-    for ax in axes:
-        log_limits(ax, np.concatenate(lines), margin=1.4)
 
 
 def _shares(ax: Any, runs: dict[str, Trajectories], *, first: bool) -> None:

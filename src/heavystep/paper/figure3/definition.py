@@ -53,13 +53,10 @@ def figure3(
             for method in methods().values()
         }
         panels += [_panel(runs, name, family, metric) for family in FAMILIES for metric in METRICS]
-    return Figure("figure3", _title(data_sets, scale), tuple(panels), reduced=scale != PAPER)
-
-
-def _title(data_sets: Sequence[str], scale: Scale) -> str:
     names = " and ".join(CIFAR[name].title for name in data_sets)
     part = "" if scale == PAPER else f" ({scale.train_images:,} images)"
-    return f"{NETWORKS.get(scale.network, scale.network)} on {names}{part}"
+    title = f"{NETWORKS.get(scale.network, scale.network)} on {names}{part}"
+    return Figure("figure3", title, tuple(panels), reduced=scale != PAPER)
 
 
 def _panel(

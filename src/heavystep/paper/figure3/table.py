@@ -90,15 +90,11 @@ def _row(data_set: str, method: str, result: TrainedCurve) -> Row:
 def figure3_table(figure: Figure[TrainingRuns], results: TrainedResults) -> Table:
     """The table: files have all numbers, the terminal shows those that fit."""
     rows = rows_of(figure, results)
-    return Table(
-        figure.title, csv_text(rows), markdown_text(rows, texts=2), _compact(rows), where(results)
-    )
-
-
-def _compact(rows: list[Row]) -> list[list[str]]:
     heading = ["data set", "method", "runs", "loss", "accuracy %", "best %", "step", "at cap"]
     heading += ["trials", "refused", "s/epoch"]
-    return [heading, *(_line(row) for row in rows)]
+    compact = [heading, *(_line(row) for row in rows)]
+    markdown = markdown_text(rows, texts=2)
+    return Table(figure.title, csv_text(rows), markdown, compact, where(results))
 
 
 def _line(row: Row) -> list[str]:
