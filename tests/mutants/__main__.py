@@ -2,7 +2,8 @@
 
 Run with ``make mutants``, or ``python -m tests.mutants armijo`` for some of them. Each mutant is
 made in a copy of the source tree; the copy is imported instead of the package, and the fast tests
-run until the first failure; slow tests run where a mutant names their file. A mutant that no test notices makes this program fail.
+run until the first failure; slow tests run where a mutant names their file. A mutant that no test
+notices makes this program fail.
 """
 
 import os
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
@@ -35,7 +37,8 @@ def first_failure(mutant: Mutant, folder: Path) -> str | None:
     command = [sys.executable, "-m", "pytest", *mutant.tests(), "-x", "-q", "-p",
                "no:cacheprovider", *mutant.leave_out(), "--no-header",
                *(f"--ignore={ROOT / 'tests' / name}" for name in READ_THE_SOURCE)]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1",
+                   "OMP_NUM_THREADS": "1"}  # fmt: skip
     try:
         run = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT
@@ -48,15 +51,20 @@ def first_failure(mutant: Mutant, folder: Path) -> str | None:
     return seen[0].partition(" ")[2].split(" - ")[0].split("tests/")[-1] if seen else None
 
 
+def tried(mutant: Mutant) -> str | None:
+    """The first test that notices a mutant, or None."""
+    with tempfile.TemporaryDirectory() as folder:
+        return first_failure(mutant, Path(folder))
+
+
 def main() -> None:
     """Try every mutant and print who noticed."""
     console, missed = Console(soft_wrap=True), 0
     chosen = [m for m in EVERYONE if all(word in f"{m.name} {m.file}" for word in sys.argv[1:])]
-    for mutant in chosen:
-        with console.status(mutant.name), tempfile.TemporaryDirectory() as folder:
-            noticed = first_failure(mutant, Path(folder))
-        missed += noticed is None
-        console.print(f"{mutant.name}: {noticed or 'NOBODY NOTICED'}", highlight=False)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for mutant, noticed in zip(chosen, pool.map(tried, chosen), strict=True):
+            missed += noticed is None
+            console.print(f"{mutant.name}: {noticed or 'NOBODY NOTICED'}", highlight=False)
     print(f"{len(chosen) - missed} of {len(chosen)} mutants noticed")
     if missed:
         raise SystemExit(1)

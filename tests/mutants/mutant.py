@@ -12,7 +12,11 @@ class Mutant(NamedTuple):
     file: str
     old: str
     new: str
-    where: tuple[str, ...] = ("",)
+    where: tuple[str, ...] = (
+        "conformance/test_rules.py",
+        "conformance/test_optimizers.py",
+        "optim",
+    )
     """The tests that are run, below ``tests``."""
 
     def source(self):
