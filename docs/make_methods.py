@@ -34,14 +34,14 @@ def render() -> str:
 def overview() -> list[str]:
     """One row a method."""
     rows = [
-        "| method | paper | what it is | momentum form | needs | theory |",
+        "| method | paper | what it is | momentum form | needs | theory | formula from |",
         "|---|" * 1 + "---|" * 5,
     ]
     for method in METHODS.values():
         theory = "Theorems 1-9" if method.rule.theory else "none"
         rows.append(
             f"| [`{method.name}`](#{method.name.lower()}) | {method.title} | {method.summary} | "
-            f"{method.form.name} | {method.needs} | {theory} |"
+            f"{method.form.name} | {method.needs} | {theory} | {method.evidence} |"
         )
     return [*rows, ""]
 

@@ -14,6 +14,7 @@ from heavystep.optim import (
     SHBArmijo,
     SHBPolyak,
     StepInfo,
+    create,
     estimate_smoothness,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "StepInfo",
     "certificates",
     "certify",
+    "create",
     "estimate_smoothness",
     "problems",
     "simulate",

@@ -10,8 +10,31 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from heavystep import validation
-from heavystep.momentum import HEAVY_BALL, Form
-from heavystep.rules import ARMIJO, FIXED, POLYAK, REQUIRED, Option, Rule
+from heavystep.momentum import (
+    EXPONENTIAL_AVERAGE,
+    HEAVY_BALL,
+    NESTEROV,
+    TORCH_BUFFER,
+    Form,
+)
+from heavystep.rules import (
+    ADASPS,
+    ALIG,
+    ALR_SMAG,
+    ARMIJO,
+    DECSPS,
+    FIXED,
+    L4,
+    MOMSPS,
+    MOMSPS_SMOOTH,
+    NGN,
+    POLYAK,
+    REQUIRED,
+    SGDM_APS,
+    SPS_SAFE,
+    Option,
+    Rule,
+)
 
 PAPER = "Zhang, Shi and Gu"
 LR = Option(
@@ -43,6 +66,8 @@ class Method:
     described: tuple[Option, ...] = ()
     """Options that mean something else here than elsewhere, such as a learning rate to tune."""
     reference: str = PAPER
+    evidence: str = "paper"
+    """How the formula was obtained: from the paper, the authors' code, derived, or not verified."""
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -111,7 +136,7 @@ def method_of(name: str) -> Method:
     'polyak'
     >>> method_of("SGD")
     Traceback (most recent call last):
-    ValueError: method must be one of 'SHBPolyak', 'SHBArmijo', 'SPS', 'SLS', 'SHB', got 'SGD'
+    ValueError: method must be one of 'SHBPolyak', 'SHBArmijo', ..., got 'SGD'
     """
     validation.choice("method", name, METHODS)
     return METHODS[name]
@@ -185,3 +210,37 @@ SHB = register(
         reference=f"Polyak (1964); baseline of {PAPER}",
     )
 )
+
+CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "not verified"
+NO_MOMENTUM = {"momentum": 0.0}
+FAMILY = (
+    Method("DecSPS", "DecSPS", "Polyak steps that decrease, for losses that stay apart.", DECSPS,
+           fixed=NO_MOMENTUM, reference=DECSPS.reference, evidence=CODE),
+    Method("MomDecSPS", "MomDecSPS", "DecSPS with heavy ball.", DECSPS,
+           reference="Oikonomou and Loizou (2025)", evidence=DERIVED),
+    Method("AdaSPS", "AdaSPS", "Polyak steps that decrease as the gaps add up.", ADASPS,
+           fixed=NO_MOMENTUM, reference=ADASPS.reference, evidence=FROM_MEMORY),
+    Method("MomAdaSPS", "MomAdaSPS", "AdaSPS with heavy ball.", ADASPS,
+           reference="Oikonomou and Loizou (2025)", evidence=DERIVED),
+    Method("SPSSafe", "SPS_safe", "A Polyak step whose divisor cannot vanish.", SPS_SAFE,
+           fixed=NO_MOMENTUM, reference=SPS_SAFE.reference, evidence=CODE),
+    Method("MomSPS", "MomSPS_max", "Polyak steps with heavy ball, damped by 1 - beta.", MOMSPS,
+           reference=MOMSPS.reference, evidence=CODE),
+    Method("MomSPSSmooth", "MomSPS_smooth", "MomSPS with a smooth reset in place of the cap.",
+           MOMSPS_SMOOTH, reference=MOMSPS_SMOOTH.reference, evidence=CODE),
+    Method("ALIG", "ALI-G", "Capped Polyak steps with Nesterov's momentum.", ALIG, NESTEROV,
+           reference=ALIG.reference, evidence=CODE),
+    Method("L4", "L4Mom", "A fraction of the step to an estimated least loss.", L4,
+           EXPONENTIAL_AVERAGE, reference=L4.reference, evidence=CODE),
+    Method("ALRSMAG", "ALR-SMAG", "The Polyak step of torch's momentum buffer.", ALR_SMAG,
+           TORCH_BUFFER, reference=ALR_SMAG.reference, evidence="third-party code"),
+    Method("SGDMAPS", "SGDM-APS", "The Polyak step of torch's momentum buffer with fading gaps.",
+           SGDM_APS, TORCH_BUFFER, reference=SGDM_APS.reference, evidence=CODE),
+    Method("NGN", "NGN", "The harmonic mean of a cap and a Polyak ratio.", NGN, fixed=NO_MOMENTUM,
+           reference=NGN.reference, evidence="paper"),
+    Method("NGNM", "NGN-M", "NGN with heavy ball.", NGN,
+           reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE),
+)  # fmt: skip
+"""Rivals and relatives, in the order of the papers that they vary."""
+for _method in FAMILY:
+    register(_method)

@@ -1,7 +1,11 @@
-"""Torch optimizers: stochastic heavy ball whose step size chooses itself."""
+"""Torch optimizers: stochastic heavy ball whose step size chooses itself.
 
+Every method of :mod:`heavystep.methods` is here under its name.
+"""
+
+from heavystep.methods import METHODS
 from heavystep.optim.diminishing import Diminishing
-from heavystep.optim.factory import optimizer_class
+from heavystep.optim.factory import create, optimizer_class
 from heavystep.optim.graphs.captured import CapturedStep
 from heavystep.optim.info import StepInfo
 from heavystep.optim.optimizer import RuleOptimizer, searches
@@ -21,7 +25,18 @@ __all__ = [
     "SHBPolyak",
     "SmoothnessEstimate",
     "StepInfo",
+    "create",
     "estimate_smoothness",
     "optimizer_class",
     "searches",
 ]
+
+
+def __getattr__(name: str) -> type[RuleOptimizer]:
+    if name in METHODS:
+        return optimizer_class(name)
+    raise AttributeError(f"module 'heavystep.optim' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *METHODS})

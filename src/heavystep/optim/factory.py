@@ -20,6 +20,24 @@ def optimizer_class(name: str) -> type[RuleOptimizer]:
     return _class_of(method_of(name))
 
 
+def create(name: str, params: ParamsT, **options: Any) -> RuleOptimizer:
+    """The optimizer of a method by its name, as ``heavystep methods`` lists it.
+
+    Args:
+        name: of the method.
+        params: parameters to optimize, or dicts that define parameter groups.
+        options: those of the method and of every optimizer.
+
+    >>> import torch
+    >>> opt = create("NGNM", [torch.zeros(3, requires_grad=True)], c=3.0)
+    >>> opt.param_groups[0]["c"]
+    3.0
+    """
+    kind: Any = optimizer_class(name)
+    made: RuleOptimizer = kind(params, **options)
+    return made
+
+
 @cache
 def _class_of(method: Method) -> type[RuleOptimizer]:
     written = getattr(optimizers, method.name, None)

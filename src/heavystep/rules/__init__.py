@@ -1,8 +1,15 @@
 """Step-size rules, one file each: scalar formulas that every back end runs."""
 
+from heavystep.rules.adasps import ADASPS
+from heavystep.rules.alig import ALIG
+from heavystep.rules.alr_smag import ALR_SMAG
 from heavystep.rules.armijo import ARMIJO
 from heavystep.rules.contract import REQUIRED, Option, Rule, Search, Seen, Whole
+from heavystep.rules.decsps import DECSPS
 from heavystep.rules.fixed import FIXED
+from heavystep.rules.l4 import L4
+from heavystep.rules.momsps import MOMSPS, MOMSPS_SMOOTH
+from heavystep.rules.ngn import NGN
 from heavystep.rules.polyak import POLYAK, polyak_step
 from heavystep.rules.primitives import (
     Primitives,
@@ -14,15 +21,27 @@ from heavystep.rules.primitives import (
     where,
 )
 from heavystep.rules.scaling import SCALINGS, Scaling, kappa, momentum_factor
+from heavystep.rules.sgdm_aps import SGDM_APS
 from heavystep.rules.smooth_reset import FIRST_STEP, growth_factor, remember_step, step_cap
+from heavystep.rules.sps_safe import SPS_SAFE
 
 __all__ = [
+    "ADASPS",
+    "ALIG",
+    "ALR_SMAG",
     "ARMIJO",
+    "DECSPS",
     "FIRST_STEP",
     "FIXED",
+    "L4",
+    "MOMSPS",
+    "MOMSPS_SMOOTH",
+    "NGN",
     "POLYAK",
     "REQUIRED",
     "SCALINGS",
+    "SGDM_APS",
+    "SPS_SAFE",
     "Option",
     "Primitives",
     "Rule",

@@ -23,6 +23,14 @@ from heavystep.rules.smooth_reset import (
     step_cap,
 )
 
+LOWER_BOUND = Option(
+    "lower_bound",
+    0.0,
+    validation.FINITE,
+    "lower bound l of the sampled loss; cross-entropy and squared losses have 0. "
+    "``step(..., lower_bound=)`` overrides it for one batch.",
+)
+
 
 def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: Any, cap: Any) -> Any:
     r"""Capped Polyak step for one sampled loss, before the outer multiplier.
@@ -81,13 +89,7 @@ POLYAK = Rule(
     options=(
         Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0."),
         MAX_STEP,
-        Option(
-            "lower_bound",
-            0.0,
-            validation.FINITE,
-            "lower bound l of the sampled loss; cross-entropy and squared losses have 0. "
-            "``step(..., lower_bound=)`` overrides it for one batch.",
-        ),
+        LOWER_BOUND,
         SCALING,
         STEPS_PER_EPOCH,
         GROWTH,

@@ -1,0 +1,55 @@
+r"""AdaSPS: Polyak steps divided by the root of all gaps so far, in the units of the first gap.
+
+.. math:: \gamma_k = \min\Big\{(1 - \beta)\frac{f_k - \ell_k}{c\,\|g_k\|^2}
+          \sqrt{\frac{f_0 - \ell_0}{\sum_{s \le k} (f_s - \ell_s)}},\ \gamma_{k-1}\Big\}
+
+With momentum this is MomAdaSPS.
+"""
+
+from math import inf
+from typing import Any
+
+from heavystep import validation
+from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.decsps import resolve
+from heavystep.rules.polyak import LOWER_BOUND, polyak_step
+from heavystep.rules.primitives import batch_is_finite, maximum, where
+from heavystep.rules.smooth_reset import remember_step
+
+
+def start(constants: Any, memory: Any, seen: Seen) -> Search:
+    """The step."""
+    gap = maximum(seen.loss - seen.lower_bound, 0.0)
+    total = memory.gaps + gap
+    first = where(memory.first_gap > 0.0, memory.first_gap, gap)
+    shrink = (first / where(total > 0.0, total, 1.0)) ** 0.5
+    step = polyak_step(
+        seen.loss,
+        seen.grad_sqnorm,
+        seen.lower_bound,
+        constants.c,
+        constants.damping * shrink,
+        memory.last_step,
+    )
+    return Search(step, batch_is_finite(gap, seen.grad_sqnorm), capped=step == memory.last_step)
+
+
+def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """The sum of the gaps, the first one, and the step."""
+    gap = maximum(seen.loss - seen.lower_bound, 0.0)
+    first = where(memory.first_gap > 0.0, memory.first_gap, gap)
+    return memory.gaps + gap, first, remember_step(memory.last_step, search.step)
+
+
+ADASPS = Rule(
+    name="adasps",
+    formula=r"\gamma_k = \eta_k \min\{(1 - \beta) (f_k - \ell_k) / (c \|g_k\|^2) "
+    r"\sqrt{(f_0 - \ell_0) / \sum_{s \le k} (f_s - \ell_s)},\ \gamma_{k-1}\}",
+    reference="Jiang and Stich (2023)",
+    options=(Option("c", 1.0, validation.POSITIVE, "divisor c, > 0."), LOWER_BOUND),
+    constants=("c", "damping"),
+    resolve=resolve,
+    memory={"gaps": 0.0, "first_gap": 0.0, "last_step": inf},
+    start=start,
+    remember=remember,
+)

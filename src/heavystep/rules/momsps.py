@@ -1,0 +1,82 @@
+r"""MomSPS: Polyak steps damped by 1 - beta, with a cap or with a smooth reset.
+
+.. math:: \gamma_k = (1 - \beta) \min\Big\{\frac{f_k - \ell_k}{c\,\|g_k\|^2},\
+          \gamma_{\max}\Big\} \qquad\text{or}\qquad
+          \gamma_k = \min\Big\{(1 - \beta)\frac{f_k - \ell_k}{c\,\|g_k\|^2},\
+          q\,\gamma_{k-1}\Big\}, \quad q = \mathrm{growth}^{1/n_b}, \ \gamma_{-1} = \gamma_b
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from heavystep import validation
+from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.polyak import LOWER_BOUND, polyak_step
+from heavystep.rules.primitives import batch_is_finite, where
+from heavystep.rules.smooth_reset import GROWTH, MAX_STEP, growth_factor, remember_step
+
+C = Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0.")
+
+
+def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The momentum enters as 1 - beta; without a smooth reset there is no growth."""
+    growth = growth_factor(options.get("growth", 1.0), options.get("steps_per_epoch"))
+    return {**options, "damping": 1.0 - options["momentum"], "growth_factor": growth}
+
+
+def search_below(cap: Any, constants: Any, seen: Seen) -> Search:
+    """The damped Polyak step, at most the cap."""
+    step = polyak_step(
+        seen.loss, seen.grad_sqnorm, seen.lower_bound, constants.c, constants.damping, cap
+    )
+    accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
+    return Search(step, accepted, capped=step == cap)
+
+
+def start(constants: Any, memory: Any, seen: Seen) -> Search:
+    """Differs from the smooth one in that 1 - beta damps the cap as well."""
+    return search_below(constants.damping * constants.max_step, constants, seen)
+
+
+def start_smooth(constants: Any, memory: Any, seen: Seen) -> Search:
+    """The cap grows from the last step, and at first from ``first_step``."""
+    last = where(memory.last_step < inf, memory.last_step, constants.first_step)
+    return search_below(constants.growth_factor * last, constants, seen)
+
+
+def remember_smooth(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """The step."""
+    return (remember_step(memory.last_step, search.step),)
+
+
+MOMSPS = Rule(
+    name="momsps",
+    formula=r"\gamma_k = \eta_k (1 - \beta) \min\{(f_k - \ell_k) / (c \|g_k\|^2),\ \gamma_{\max}\}",
+    reference="Oikonomou and Loizou (2025)",
+    options=(C, replace(MAX_STEP, default=10.0), LOWER_BOUND),
+    constants=("c", "max_step", "damping"),
+    resolve=resolve,
+    start=start,
+)
+MOMSPS_SMOOTH = Rule(
+    name="momsps smooth",
+    formula=r"\gamma_k = \eta_k \min\{(1 - \beta) (f_k - \ell_k) / (c \|g_k\|^2),\ "
+    r"q \gamma_{k-1}\}",
+    reference="Oikonomou and Loizou (2025)",
+    options=(
+        C,
+        Option("first_step", 1.0, validation.POSITIVE, "the step before the first, > 0.",
+               symbol="gamma_b"),
+        LOWER_BOUND,
+        Option("steps_per_epoch", 256, validation.AT_LEAST_ONE,
+               "n_b, the number of batches in an epoch, >= 1."),
+        replace(GROWTH, default=2.0),
+    ),
+    constants=("c", "first_step", "damping", "growth_factor"),
+    resolve=resolve,
+    memory={"last_step": inf},
+    start=start_smooth,
+    remember=remember_smooth,
+)  # fmt: skip

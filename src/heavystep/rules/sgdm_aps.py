@@ -1,0 +1,64 @@
+r"""SGDM-APS: a Polyak step of torch's momentum buffer d_k, with gaps that fade as it does.
+
+.. math:: \gamma_k = \min\Big\{\frac{(1 - \sqrt\beta) D_k}{c\,\|d_k\|^2},\ q\,\gamma_{k-1}\Big\},
+          \qquad D_k = \beta^{3/2} D_{k-1} + f_k - \ell_k, \quad q = \mathrm{growth}^{1/n_b}
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from heavystep import validation
+from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.polyak import LOWER_BOUND, polyak_step
+from heavystep.rules.primitives import batch_is_finite, maximum, where
+from heavystep.rules.smooth_reset import GROWTH, growth_factor, remember_step
+
+
+def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the momentum comes to, and q."""
+    beta = options["momentum"]
+    growth = growth_factor(options["growth"], options["steps_per_epoch"])
+    return {**options, "damping": 1.0 - beta**0.5, "fading": beta**1.5, "growth_factor": growth}
+
+
+def gaps(constants: Any, memory: Any, seen: Seen) -> Any:
+    """D_k."""
+    return constants.fading * memory.gaps + maximum(seen.loss - seen.lower_bound, 0.0)
+
+
+def start(constants: Any, memory: Any, seen: Seen) -> Search:
+    """The step that multiplies d_k."""
+    last = where(memory.last_step < inf, memory.last_step, constants.first_step)
+    cap = constants.growth_factor * last
+    together = gaps(constants, memory, seen)
+    step = polyak_step(together, seen.direction_sqnorm, 0.0, constants.c, constants.damping, cap)
+    return Search(step, batch_is_finite(together, seen.direction_sqnorm), capped=step == cap)
+
+
+def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """D_k and the step."""
+    return gaps(constants, memory, seen), remember_step(memory.last_step, search.step)
+
+
+SGDM_APS = Rule(
+    name="sgdm-aps",
+    formula=r"\gamma_k = \eta_k \min\{(1 - \sqrt\beta) D_k / (c \|d_k\|^2),\ q \gamma_{k-1}\}, "
+    r"\quad D_k = \beta^{3/2} D_{k-1} + f_k - \ell_k",
+    reference="Zhang, Jin and Gu (2025)",
+    options=(
+        Option("c", 0.2, validation.POSITIVE, "divisor c, > 0."),
+        Option("first_step", 100.0, validation.POSITIVE, "the step before the first, > 0."),
+        LOWER_BOUND,
+        Option("steps_per_epoch", 390, validation.AT_LEAST_ONE,
+               "n_b, the number of batches in an epoch, >= 1."),
+        replace(GROWTH, default=2.0),
+    ),
+    reads=frozenset({"loss", "lower_bound", "grad_sqnorm", "direction_sqnorm"}),
+    constants=("c", "first_step", "damping", "fading", "growth_factor"),
+    resolve=resolve,
+    memory={"gaps": 0.0, "last_step": inf},
+    start=start,
+    remember=remember,
+)  # fmt: skip
