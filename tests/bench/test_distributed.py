@@ -68,6 +68,7 @@ def failing(rank, *arguments):
         raise RuntimeError("no memory left")
 
 
+@pytest.mark.slow
 def test_an_error_in_a_rank_is_one_line(monkeypatch):
     monkeypatch.setattr(bench_distributed_ranks, "_rank", failing)
     with pytest.raises(ValueError, match=r"^rank 1 of 2 failed: RuntimeError: no memory left$"):

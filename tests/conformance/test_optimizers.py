@@ -8,7 +8,7 @@ from heavystep import SHB, SLS, SPS, Diminishing, SHBArmijo, SHBPolyak
 from tests import reference
 from tests.helpers.problems import PROBLEMS, index_sequence
 
-STEPS = 150
+STEPS = 100
 RULES = {
     "polyak": (SHBPolyak, {"c": 0.75, "growth": 3.0}),
     "armijo": (SHBArmijo, {"c": 0.6, "growth": 1.7, "decrease_factor": 0.7}),

@@ -233,10 +233,11 @@ EXTREME = [
     ("convex", {"gamma_max": 1e300, "sigma2": 1e20}, "outside the range of float64"),
     ("convex_diminishing", {"schedules": None}, "Schedules"),
     ("convex_diminishing", {"K": -5}, "Theorem 6 needs whole numbers"),
-    (
+    pytest.param(
         "convex_diminishing",
         {"c": 0.1, "schedules": Schedules.power_laws(5.0, 0.001, 0.9, 1.001, 0.02, 0.9985)},
         r"holds from no K below 10\^300",
+        marks=pytest.mark.slow,  # all of them are looked at
     ),
     (
         "nonconvex_diminishing",

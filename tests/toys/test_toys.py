@@ -177,6 +177,7 @@ def test_captured(name, device):
     torch.testing.assert_close(*results, **CLOSE)
 
 
+@pytest.mark.slow
 def test_two_ranks(tmp_path):
     found = found_by(2, worker.__file__, tmp_path)
     alone = worker.trained(0, 1)

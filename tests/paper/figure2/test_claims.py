@@ -10,9 +10,7 @@ from heavystep.data.catalogue import CATALOGUE
 from heavystep.paper.appendix_e import FIXED
 from heavystep.paper.figure2.claims import figure2_claims
 from heavystep.paper.figure2.definition import figure2
-from heavystep.paper.figure2.plot import figure2_pictures
 from heavystep.paper.figure2.table import rows_of
-from heavystep.paper.plot import styled
 from tests.helpers.figure2_results import K, by_label, ideal, trajectory
 
 
@@ -70,9 +68,6 @@ def test_nan_and_zero_hold_nothing(value, eight):
     assert not any(claim.holds for claim in claims)
     json.dumps([claim.as_json() for claim in claims], allow_nan=False)
     assert all(math.isnan(row.ratio_to_best) for row in rows_of(figure, results))
-    with styled():
-        for canvas in figure2_pictures(figure, results).values():
-            canvas.draw_without_rendering()
 
 
 def test_nothing_is_claimed_of_a_companion(eight):

@@ -13,6 +13,7 @@ from heavystep.paper.figure2.definition import figure2
 from heavystep.paper.figure2.plot import figure2_pictures
 from heavystep.paper.figure2.table import Row, area, figure2_table, over_steps
 from heavystep.paper.interval import mean_and_half_width
+from heavystep.paper.plot import styled
 from heavystep.records import Trajectories
 from heavystep.simulation.watch import TRAINING_METRICS
 from tests.helpers.figure2_results import ADAPTIVE, K, by_label, ideal, trajectory
@@ -119,3 +120,13 @@ def test_the_second_picture_shows_steps_and_shares(eight):
     np.testing.assert_allclose(axes[0].get_lines()[0].get_ydata(), 0.3)
     widths = [patch.get_width() for patch in axes[4].patches]
     np.testing.assert_allclose(widths, 4 * [25.0, 60.0, 15.0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [np.nan, 0.0])
+def test_nan_and_zero_can_be_drawn(value, eight):
+    figure = figure2()
+    results = dict.fromkeys(ideal(figure), trajectory(np.full(len(K), value)))
+    with styled():
+        for canvas in figure2_pictures(figure, results).values():
+            canvas.draw_without_rendering()

@@ -55,6 +55,7 @@ def heavystep(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+@pytest.mark.slow
 def test_the_whole_way(folder, tmp_path):
     out, logs = tmp_path / "out", tmp_path / "logs"
     made = heavystep("reproduce", "figure3", *SMALL, "--out", out, "--tensorboard", logs)
