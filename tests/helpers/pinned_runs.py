@@ -16,7 +16,12 @@ from heavystep.sparse import SparseRows
 from tests.helpers.places import ROOT
 
 FILE = ROOT / "tests" / "sweeps" / "pinned.json"
-KERNEL = "KERNEL_VERSION in simulation/__init__.py, or the version of the momentum form"
+KERNEL = "KERNEL_VERSION in simulation/__init__.py"
+VERSIONS = {
+    "rule": "the version of the rule {!r} in rules/",
+    "form": "the version of the momentum form {!r} in momentum/",
+    "problem": "the version of {} in problems/",
+}
 
 
 def table(rows, columns, shift=0):
@@ -55,23 +60,40 @@ CASES = {
     "SLS": configure("SLS", **SEARCH, max_step=0.4, steps_per_epoch=10),
     "fixed": configure("SHB", lr=0.01, momentum=0.7),
 }
+TAME = {"lr": 0.2, "momentum": 0.6, "c": 1.5, "max_step": 0.2, "first_step": 0.2, "safeguard": 2.0}
+
+
+def others():
+    """Every other method of the registry, with tame options."""
+    covered = {method.method for method in CASES.values()}
+    found = {}
+    for name, method in METHODS.items():
+        if name not in covered:
+            known = {option.name for option in method.options}
+            found[name] = configure(name, **{k: v for k, v in TAME.items() if k in known})
+    return found
 
 
 def measured():
-    """Versions and metrics of every case on every problem."""
-    found = {}
+    """Versions and metrics of the cases on every problem, and of other methods on the first one.
+
+    A kernel for each method and problem would take a minute to compile.
+    """
+    found, methods = {}, CASES | others()
     for kind, problem in problems().items():
-        for name, method in CASES.items():
+        for name, method in methods.items():
             result = simulate(
                 problem, method, seeds=[3], iterations=60, grid=np.array([1, 20, 60]),
                 batch_size=2, threads=1,
             )  # fmt: skip
             found[f"{name} on {kind}"] = {
                 "rule": method.rule.name,
+                "form": method.form.name,
                 "problem": kind,
                 "versions": {**method.versions(), "problem": problem.version},
                 "metrics": {metric: v[0].tolist() for metric, v in result.metrics.items()},
             }
+        methods = CASES
     return found
 
 
@@ -84,32 +106,20 @@ def changed(one, other):
     )
 
 
-def to_raise(cases, wrong):
-    """Which version has to be raised, judged by which of the cases have changed.
+def to_raise(runs, wrong):
+    """Which version has to be raised, judged by which of the runs have changed.
 
     Args:
-        cases: rule and problem of all runs, by name.
+        runs: rule, momentum form and problem of all runs, by name.
         wrong: names of those whose numbers have changed.
     """
-    right = [cases[name] for name in cases if name not in wrong]
+    right = [runs[name] for name in runs if name not in wrong]
     texts = []
-    for place, text in (
-        ("rule", "the version of the rule {!r} in rules/"),
-        ("problem", "the version of {} in problems/"),
-    ):
-        spared = {case[place] for case in right}
-        kinds = sorted({cases[name][place] for name in wrong} - spared)
-        if len(right) and all(cases[name][place] in kinds for name in wrong):
+    for place, text in VERSIONS.items():
+        kinds = sorted({runs[name][place] for name in wrong})
+        if right and not any(run[place] in kinds for run in right):
             texts.append(" and ".join(text.format(kind) for kind in kinds))
-    return texts[0] if texts else KERNEL
-
-
-def rules_in_cases():
-    return {method.rule.name for method in CASES.values()}
-
-
-def rules_in_registry():
-    return {method.rule.name for method in METHODS.values()}
+    return ", or ".join(texts) or KERNEL
 
 
 if __name__ == "__main__":

@@ -4,22 +4,15 @@ import json
 
 import pytest
 
-from tests.helpers.pinned_runs import (
-    FILE,
-    KERNEL,
-    changed,
-    measured,
-    rules_in_cases,
-    rules_in_registry,
-    to_raise,
-)
+from heavystep.methods import METHODS
+from tests.helpers.pinned_runs import CASES, FILE, KERNEL, changed, measured, others, to_raise
 
 AGAIN = "pin the numbers anew: python -m tests.helpers.pinned_runs"
 
 
 def test_numbers_change_only_with_a_version():
     pinned, now = json.loads(FILE.read_text()), measured()
-    assert set(pinned) == set(now), AGAIN
+    assert list(pinned) == list(now), AGAIN
     raised = [name for name in now if pinned[name]["versions"] != now[name]["versions"]]
     wrong = [
         name
@@ -34,23 +27,30 @@ def test_numbers_change_only_with_a_version():
     assert not raised, f"versions of {', '.join(raised)} were raised: {AGAIN}"
 
 
-def test_every_rule_is_pinned():
-    assert rules_in_cases() == rules_in_registry(), "add a case to tests/helpers/pinned_runs.py"
+def test_every_method_is_pinned():
+    assert {method.method for method in (CASES | others()).values()} == set(METHODS)
 
 
+FORMS = {"a": "light", "b": "heavy", "c": "heavy"}
 GRID = {
-    f"{rule}{n} {problem}": {"rule": rule, "problem": problem}
-    for rule in "ab" for n in (1, 2) for problem in "XY"
-}  # fmt: skip
+    f"{rule} {problem}": {"rule": rule, "form": form, "problem": problem}
+    for rule, form in FORMS.items()
+    for problem in "XY"
+}
 
 
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        (["a1 X", "a2 X", "a1 Y", "a2 Y"], "the version of the rule 'a' in rules/"),
-        (["a1 X", "a2 X", "b1 X", "b2 X"], "the version of X in problems/"),
+        (["b X", "b Y"], "the version of the rule 'b' in rules/"),
+        (["a X", "b X", "c X"], "the version of X in problems/"),
+        (
+            ["a X", "a Y"],
+            "the version of the rule 'a' in rules/, or the version of the momentum form 'light' in "
+            "momentum/",
+        ),
         (list(GRID), KERNEL),
-        (["a1 X"], KERNEL),
+        (["a X"], KERNEL),
     ],
 )
 def test_the_version_to_raise_is_named(wrong, text):
