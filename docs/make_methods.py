@@ -35,10 +35,10 @@ def overview() -> list[str]:
     """One row a method."""
     rows = [
         "| method | paper | what it is | momentum form | needs | theory | formula from |",
-        "|---|" * 1 + "---|" * 5,
+        "|" + "---|" * 7,
     ]
     for method in METHODS.values():
-        theory = "Theorems 1-9" if method.rule.theory else "none"
+        theory = "Theorems 1-9" if method.theory else "none"
         rows.append(
             f"| [`{method.name}`](#{method.name.lower()}) | {method.title} | {method.summary} | "
             f"{method.form.name} | {method.needs} | {theory} | {method.evidence} |"
@@ -58,7 +58,7 @@ def section(method: Method) -> str:
         f"$${method.form.formula}$$",
         "",
         "| option | symbol | default | range | meaning |",
-        "|---|---|---|---|---|",
+        "|" + "---|" * 5,
     ]
     lines += [row(option) for option in method.options]
     signature = ", ".join(inspect.signature(optimizer_class(method.name)).parameters)

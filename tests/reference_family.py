@@ -2,13 +2,14 @@
 
 Like :mod:`tests.reference` this never imports ``heavystep``. A method is a function that makes a
 stepper, which is called once a step and keeps what the method remembers:
-``stepper(theta, f, g, f_star)`` gives the next point.
+``stepper(theta, f, g, f_star)`` gives the next point. ``eta`` multiplies the step, and what is
+remembered is the step before it.
 """
 
 import math
 
 
-def decsps(c, gamma_b, beta):
+def decsps(c, gamma_b, beta, eta=1.0):
     """gamma_k = min{(1 - beta) (f - f*) / |g|^2, c_{k-1} gamma_{k-1}} / c_k, c_k = c sqrt(k + 1)."""
     k, c_last, gamma_last, previous = 0, c, gamma_b, None
 
@@ -16,14 +17,14 @@ def decsps(c, gamma_b, beta):
         nonlocal k, c_last, gamma_last, previous
         c_k = c * math.sqrt(k + 1)
         gamma = min((1 - beta) * (f - f_star) / (g @ g), c_last * gamma_last) / c_k
-        new = theta - gamma * g + beta * (theta - (theta if previous is None else previous))
+        new = theta - eta * gamma * g + beta * (theta - (theta if previous is None else previous))
         k, c_last, gamma_last, previous = k + 1, c_k, gamma, theta
         return new
 
     return step
 
 
-def adasps(c, beta):
+def adasps(c, beta, eta=1.0):
     """gamma_k = min{(1 - beta) (f - f*) / (c_p |g|^2 sqrt(sum of gaps)), gamma_{k-1}}."""
     gaps, gamma_last, previous = [], math.inf, None
 
@@ -33,39 +34,39 @@ def adasps(c, beta):
         c_p = c / math.sqrt(gaps[0])
         gamma = (1 - beta) * gaps[-1] / (c_p * (g @ g) * math.sqrt(sum(gaps)))
         gamma = min(gamma, gamma_last)
-        new = theta - gamma * g + beta * (theta - (theta if previous is None else previous))
+        new = theta - eta * gamma * g + beta * (theta - (theta if previous is None else previous))
         gamma_last, previous = gamma, theta
         return new
 
     return step
 
 
-def sps_safe(M):
+def sps_safe(M, eta=1.0):
     """gamma = (f - l*) / max{|g|^2, M}; M = 0 stands for the first |g|^2."""
 
     def step(theta, f, g, f_star):
         nonlocal M
         M = M or g @ g
-        return theta - (f - f_star) / max(g @ g, M) * g
+        return theta - eta * (f - f_star) / max(g @ g, M) * g
 
     return step
 
 
-def momsps_max(c, gamma_max, beta):
+def momsps_max(c, gamma_max, beta, eta=1.0):
     """gamma = (1 - beta) min{(f - f*) / (c |g|^2), gamma_max}."""
     previous = None
 
     def step(theta, f, g, f_star):
         nonlocal previous
         gamma = (1 - beta) * min((f - f_star) / (c * (g @ g)), gamma_max)
-        new = theta - gamma * g + beta * (theta - (theta if previous is None else previous))
+        new = theta - eta * gamma * g + beta * (theta - (theta if previous is None else previous))
         previous = theta
         return new
 
     return step
 
 
-def momsps_smooth(c, first, tau, n_b, beta):
+def momsps_smooth(c, first, tau, n_b, beta, eta=1.0):
     """gamma = min{(1 - beta) (f - f*) / (c |g|^2), tau^(1 / n_b) gamma_{k-1}}."""
     gamma_last, previous = first, None
 
@@ -73,20 +74,24 @@ def momsps_smooth(c, first, tau, n_b, beta):
         nonlocal gamma_last, previous
         ratio = (1 - beta) * (f - f_star) / (c * (g @ g))
         gamma_last = min(ratio, tau ** (1 / n_b) * gamma_last)
-        new = theta - gamma_last * g + beta * (theta - (theta if previous is None else previous))
+        new = (
+            theta
+            - eta * gamma_last * g
+            + beta * (theta - (theta if previous is None else previous))
+        )
         previous = theta
         return new
 
     return step
 
 
-def alig(max_lr, eps, mu):
+def alig(max_lr, eps, mu, eta=1.0):
     """theta -= gamma g; b = mu b - gamma g; theta += mu b."""
     b = 0.0
 
     def step(theta, f, g, f_star):
         nonlocal b
-        gamma = min((f - f_star) / (g @ g + eps), max_lr)
+        gamma = eta * min((f - f_star) / (g @ g + eps), max_lr)
         theta = theta - gamma * g
         b = mu * b - gamma * g
         return theta + mu * b
@@ -94,7 +99,7 @@ def alig(max_lr, eps, mu):
     return step
 
 
-def l4(alpha, minloss_factor, init_factor, tau, eps, beta):
+def l4(alpha, minloss_factor, init_factor, tau, eps, beta, eta=1.0):
     """lr = alpha (L - minloss_factor L_min) / (<v, v> + eps), v the corrected average."""
     average, t, least = 0.0, 0, None
 
@@ -105,26 +110,26 @@ def l4(alpha, minloss_factor, init_factor, tau, eps, beta):
         v = average / (1 - beta**t)
         least = init_factor * f if least is None else least
         least = min(least, f)
-        lr = alpha * (f - minloss_factor * least) / (v @ v + eps)
+        lr = alpha * max(f - minloss_factor * least, 0.0) / (v @ v + eps)
         least *= 1 + 1 / tau
-        return theta - lr * v
+        return theta - eta * lr * v
 
     return step
 
 
-def alr_smag(c, gamma_max, beta):
+def alr_smag(c, gamma_max, beta, eta=1.0):
     """d = beta d + g; gamma = min{(f - f*) / (c |d|^2), gamma_max}; theta -= gamma d."""
     d = 0.0
 
     def step(theta, f, g, f_star):
         nonlocal d
         d = beta * d + g
-        return theta - min((f - f_star) / (c * (d @ d)), gamma_max) * d
+        return theta - eta * min((f - f_star) / (c * (d @ d)), gamma_max) * d
 
     return step
 
 
-def sgdm_aps(c, first, gamma, warmup_steps, beta):
+def sgdm_aps(c, first, gamma, warmup_steps, beta, eta=1.0):
     """D = beta^1.5 D + (f - f*); step = min{(1 - sqrt(beta)) D / (c |d|^2), last gamma^(1/w)}."""
     d, D, last = 0.0, 0.0, first
 
@@ -133,19 +138,19 @@ def sgdm_aps(c, first, gamma, warmup_steps, beta):
         d = beta * d + g
         D = beta**1.5 * D + (f - f_star)
         last = min((1 - math.sqrt(beta)) * D / (c * (d @ d)), last * gamma ** (1 / warmup_steps))
-        return theta - last * d
+        return theta - eta * last * d
 
     return step
 
 
-def ngn(c, beta):
+def ngn(c, beta, eta=1.0):
     """gamma = (1 - beta) c / (1 + c |g|^2 / (2 f))."""
     previous = None
 
     def step(theta, f, g, f_star):
         nonlocal previous
         gamma = (1 - beta) * c / (1 + c * (g @ g) / (2 * (f - f_star)))
-        new = theta - gamma * g + beta * (theta - (theta if previous is None else previous))
+        new = theta - eta * gamma * g + beta * (theta - (theta if previous is None else previous))
         previous = theta
         return new
 

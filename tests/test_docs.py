@@ -28,6 +28,11 @@ def test_theory_page_is_generated_from_the_registry():
 def test_methods_page_is_generated_from_the_registry():
     page = runpy.run_path(str(ROOT / "docs" / "make_methods.py"))["render"]()
     assert (ROOT / "docs" / "methods.md").read_text() == page, "run make pages"
+    tables = re.findall(r"(?:^\|.*\n)+", page, flags=re.MULTILINE)
+    for table in tables:  # a rule of another length makes it plain text
+        heading, ruler, *_ = table.splitlines()
+        assert re.sub(r"[^|]", "", heading) == re.sub(r"[^|]", "", ruler)
+    assert len(tables) == 1 + len(METHODS)
 
 
 def test_the_rule_of_the_architecture_page_works():

@@ -36,7 +36,7 @@ from heavystep.rules import (
     Rule,
 )
 
-PAPER = "Zhang, Shi and Gu"
+PAPER, IN_PAPER = "Zhang, Shi and Gu", "paper"
 LR = Option(
     "lr",
     1.0,
@@ -65,9 +65,33 @@ class Method:
     """Options that the method does not leave to the user."""
     described: tuple[Option, ...] = ()
     """Options that mean something else here than elsewhere, such as a learning rate to tune."""
-    reference: str = PAPER
-    evidence: str = "paper"
+    reference: str = ""
+    """Where the method was published; empty: where its rule was."""
+    evidence: str = ""
     """How the formula was obtained: from the paper, the authors' code, derived, or not verified."""
+
+    def __post_init__(self) -> None:
+        names = {option.name for option in (LR, MOMENTUM, *self.rule.options)}
+        for name in (*self.defaults, *self.fixed, *(option.name for option in self.described)):
+            if name not in names:
+                raise ValueError(
+                    f"method {self.name!r}: its rule has no option {name!r}, only "
+                    f"{', '.join(sorted(names))}"
+                )
+        object.__setattr__(self, "reference", self.reference or self.rule.reference)
+
+    @property
+    def theory(self) -> str:
+        """The name under which the theorems know the method; empty: none covers it.
+
+        All of them are about heavy ball.
+        """
+        return self.rule.theory if self.form is HEAVY_BALL else ""
+
+    @property
+    def without_momentum(self) -> bool:
+        """Whether it has none, whatever the user does."""
+        return self.fixed.get("momentum") == 0.0
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -107,7 +131,13 @@ class Method:
         return settled
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Refuse options out of range."""
+        """Refuse options out of range, and others than the method fixes."""
+        for name, value in self.fixed.items():
+            if options[name] != value:
+                raise ValueError(
+                    f"{validation.label(name)} must be {value!r} for {self.name}, which leaves no "
+                    f"choice of it to users and schedulers, got {options[name]!r}"
+                )
         own = {option.name: option for option in self.described}
         for option in (LR, MOMENTUM, *self.rule.options):
             own.get(option.name, option).check(options[option.name])
@@ -156,6 +186,7 @@ SHB_POLYAK = register(
         "Stochastic heavy ball with the Polyak step size (SHB-PS).",
         POLYAK,
         reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical)",
+        evidence=IN_PAPER,
     )
 )
 SHB_ARMIJO = register(
@@ -166,6 +197,7 @@ SHB_ARMIJO = register(
         ARMIJO,
         defaults={"growth": 2.0},
         reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical)",
+        evidence=IN_PAPER,
     )
 )
 SPS = register(
@@ -178,6 +210,7 @@ SPS = register(
         fixed=WITHOUT_MOMENTUM,
         described=(RESET_BY_HAND,),
         reference=f"Loizou et al. (2021); constants of the baseline in Appendix E of {PAPER}",
+        evidence=IN_PAPER,
     )
 )
 SLS = register(
@@ -190,6 +223,7 @@ SLS = register(
         fixed=WITHOUT_MOMENTUM,
         described=(RESET_BY_HAND,),
         reference=f"Vaswani et al. (2019); constants of the baseline in Appendix E of {PAPER}",
+        evidence=IN_PAPER,
     )
 )
 SHB = register(
@@ -208,39 +242,40 @@ SHB = register(
             ),
         ),
         reference=f"Polyak (1964); baseline of {PAPER}",
+        evidence=IN_PAPER,
     )
 )
 
 CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "not verified"
 NO_MOMENTUM = {"momentum": 0.0}
 FAMILY = (
-    Method("DecSPS", "DecSPS", "Polyak steps that decrease, for losses that stay apart.", DECSPS,
-           fixed=NO_MOMENTUM, reference=DECSPS.reference, evidence=CODE),
+    Method("DecSPS", "DecSPS", "Polyak steps that decrease, where no point fits all.", DECSPS,
+           fixed=NO_MOMENTUM, evidence=CODE),
     Method("MomDecSPS", "MomDecSPS", "DecSPS with heavy ball.", DECSPS,
            reference="Oikonomou and Loizou (2025)", evidence=DERIVED),
     Method("AdaSPS", "AdaSPS", "Polyak steps that decrease as the gaps add up.", ADASPS,
-           fixed=NO_MOMENTUM, reference=ADASPS.reference, evidence=FROM_MEMORY),
+           fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
     Method("MomAdaSPS", "MomAdaSPS", "AdaSPS with heavy ball.", ADASPS,
            reference="Oikonomou and Loizou (2025)", evidence=DERIVED),
     Method("SPSSafe", "SPS_safe", "A Polyak step whose divisor cannot vanish.", SPS_SAFE,
-           fixed=NO_MOMENTUM, reference=SPS_SAFE.reference, evidence=CODE),
+           fixed=NO_MOMENTUM, evidence=CODE),
     Method("MomSPS", "MomSPS_max", "Polyak steps with heavy ball, damped by 1 - beta.", MOMSPS,
-           reference=MOMSPS.reference, evidence=CODE),
+           evidence=CODE),
     Method("MomSPSSmooth", "MomSPS_smooth", "MomSPS with a smooth reset in place of the cap.",
-           MOMSPS_SMOOTH, reference=MOMSPS_SMOOTH.reference, evidence=CODE),
+           MOMSPS_SMOOTH, evidence=CODE),
     Method("ALIG", "ALI-G", "Capped Polyak steps with Nesterov's momentum.", ALIG, NESTEROV,
-           reference=ALIG.reference, evidence=CODE),
+           evidence=CODE),
     Method("L4", "L4Mom", "A fraction of the step to an estimated least loss.", L4,
-           EXPONENTIAL_AVERAGE, reference=L4.reference, evidence=CODE),
+           EXPONENTIAL_AVERAGE, evidence=CODE),
     Method("ALRSMAG", "ALR-SMAG", "The Polyak step of torch's momentum buffer.", ALR_SMAG,
-           TORCH_BUFFER, reference=ALR_SMAG.reference, evidence="third-party code"),
+           TORCH_BUFFER, evidence="third-party code"),
     Method("SGDMAPS", "SGDM-APS", "The Polyak step of torch's momentum buffer with fading gaps.",
-           SGDM_APS, TORCH_BUFFER, reference=SGDM_APS.reference, evidence=CODE),
+           SGDM_APS, TORCH_BUFFER, evidence=CODE),
     Method("NGN", "NGN", "The harmonic mean of a cap and a Polyak ratio.", NGN, fixed=NO_MOMENTUM,
-           reference=NGN.reference, evidence="paper"),
+           evidence=IN_PAPER),
     Method("NGNM", "NGN-M", "NGN with heavy ball.", NGN,
            reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE),
 )  # fmt: skip
-"""Rivals and relatives, in the order of the papers that they vary."""
+"""Rivals and relatives of the paper's methods."""
 for _method in FAMILY:
     register(_method)

@@ -1,6 +1,7 @@
 """The relatives of the paper's methods follow their publications, in every driver."""
 
 import copy
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,19 +10,20 @@ import torch
 
 from heavystep.methods import FAMILY
 from heavystep.optim import optimizer_class
-from heavystep.problems import LeastSquares
+from heavystep.problems import Cosine
 from heavystep.simulation.batch import record_runs
 from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import Run
 from tests import reference_family as literal
 
-STEPS = 150
+STEPS, ETA = 150, 0.8
 RNG = np.random.default_rng(8)
-A = RNG.normal(size=(24, 4)) * [0.4, 1.0, 1.6, 0.7]
-PROBLEM = LeastSquares(
-    A, A @ [1.0, -2.0, 0.5, 3.0] + 0.3 * RNG.normal(size=24), theta0=[3.0, 1.0, -1.0, 0.0]
+XI = 0.4 * RNG.normal(size=(6, 3))
+# Off its centre, with infima that are not 0.
+PROBLEM = Cosine(
+    RNG.uniform(0.5, 1.5, 12), np.concatenate([XI, -XI]), theta0=np.array([1.5, -0.7, 2.2])
 )
-SAMPLES = RNG.integers(0, 24, size=(2, STEPS))
+SAMPLES = RNG.integers(0, 12, size=(2, STEPS))
 
 
 class Case(NamedTuple):
@@ -32,48 +34,52 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "DecSPS": Case({"c": 0.7, "max_step": 0.4}, lambda: literal.decsps(0.7, 0.4, 0.0)),
+    "DecSPS": Case({"c": 0.7, "max_step": 0.4}, lambda: literal.decsps(0.7, 0.4, 0.0, eta=ETA)),
     "MomDecSPS": Case(
-        {"c": 0.7, "max_step": 3.0, "momentum": 0.6}, lambda: literal.decsps(0.7, 3.0, 0.6)
+        {"c": 0.7, "max_step": 3.0, "momentum": 0.6}, lambda: literal.decsps(0.7, 3.0, 0.6, eta=ETA)
     ),
-    "AdaSPS": Case({"c": 0.6}, lambda: literal.adasps(0.6, 0.0)),
-    "MomAdaSPS": Case({"c": 0.6, "momentum": 0.7}, lambda: literal.adasps(0.6, 0.7)),
-    "SPSSafe": Case({"safeguard": 0.0}, lambda: literal.sps_safe(0.0)),
+    "AdaSPS": Case({"c": 0.6}, lambda: literal.adasps(0.6, 0.0, eta=ETA)),
+    "MomAdaSPS": Case({"c": 0.6, "momentum": 0.7}, lambda: literal.adasps(0.6, 0.7, eta=ETA)),
+    "SPSSafe": Case({"safeguard": 2.0}, lambda: literal.sps_safe(2.0, eta=ETA)),
     "MomSPS": Case(
-        {"c": 1.3, "max_step": 0.8, "momentum": 0.6}, lambda: literal.momsps_max(1.3, 0.8, 0.6)
+        {"c": 1.3, "max_step": 0.8, "momentum": 0.6}, lambda: literal.momsps_max(1.3, 0.8, 0.6, eta=ETA)
     ),
     "MomSPSSmooth": Case(
         {"c": 1.3, "first_step": 0.2, "growth": 3.0, "steps_per_epoch": 9, "momentum": 0.6},
-        lambda: literal.momsps_smooth(1.3, 0.2, 3.0, 9, 0.6),
+        lambda: literal.momsps_smooth(1.3, 0.2, 3.0, 9, 0.6, eta=ETA),
     ),
     "ALIG": Case(
-        {"max_step": 0.3, "eps": 0.2, "momentum": 0.5}, lambda: literal.alig(0.3, 0.2, 0.5)
+        {"max_step": 0.3, "eps": 0.2, "momentum": 0.5}, lambda: literal.alig(0.3, 0.2, 0.5, eta=ETA)
     ),
     "L4": Case(
         {"fraction": 0.1, "least_share": 0.8, "first_share": 0.6, "forget": 50.0, "eps": 0.01,
          "momentum": 0.8},
-        lambda: literal.l4(0.1, 0.8, 0.6, 50.0, 0.01, 0.8),
+        lambda: literal.l4(0.1, 0.8, 0.6, 50.0, 0.01, 0.8, eta=ETA),
     ),
     "ALRSMAG": Case(
-        {"c": 1.6, "max_step": 0.2, "momentum": 0.7}, lambda: literal.alr_smag(1.6, 0.2, 0.7)
+        {"c": 1.6, "max_step": 0.2, "momentum": 0.7}, lambda: literal.alr_smag(1.6, 0.2, 0.7, eta=ETA)
     ),
     "SGDMAPS": Case(
         {"c": 0.8, "first_step": 0.05, "growth": 3.0, "steps_per_epoch": 7, "momentum": 0.6},
-        lambda: literal.sgdm_aps(0.8, 0.05, 3.0, 7, 0.6),
+        lambda: literal.sgdm_aps(0.8, 0.05, 3.0, 7, 0.6, eta=ETA),
     ),
-    "NGN": Case({"c": 0.3}, lambda: literal.ngn(0.3, 0.0)),
-    "NGNM": Case({"c": 0.9, "momentum": 0.7}, lambda: literal.ngn(0.9, 0.7)),
+    "NGN": Case({"c": 0.3}, lambda: literal.ngn(0.3, 0.0, eta=ETA)),
+    "NGNM": Case({"c": 0.9, "momentum": 0.7}, lambda: literal.ngn(0.9, 0.7, eta=ETA)),
 }  # fmt: skip
 every_case = pytest.mark.parametrize("name", CASES)
 
 
-def expected(name, samples):
+def options(name):
+    return {"lr": ETA, **CASES[name].options}
+
+
+def expected(name, samples, stepper=None):
     """Iterates of the literal loop."""
-    theta, step = np.array(PROBLEM.theta0), CASES[name].stepper()
+    theta, step = np.array(PROBLEM.theta0), (stepper or CASES[name].stepper)()
     iterates = [theta]
     for i in samples:
-        residual = PROBLEM.A[i] @ theta - PROBLEM.b[i]
-        theta = step(theta, 0.5 * residual**2, residual * PROBLEM.A[i], 0.0)
+        f, g = float(PROBLEM.losses(theta, i)), PROBLEM.gradients(theta, i)
+        theta = step(theta, f, g, PROBLEM.f_star[i])
         iterates.append(theta)
     return np.array(iterates)
 
@@ -86,31 +92,45 @@ def test_every_relative_has_a_case():
     assert set(CASES) == {method.name for method in FAMILY}
 
 
+def torch_run(name, foreach=None, **given):
+    """Iterates and steps of the optimizer, on losses and gradients of the problem."""
+    theta = torch.tensor(PROBLEM.theta0, requires_grad=True)
+    opt = optimizer_class(name)([theta], foreach=foreach, **{**options(name), **given})
+    reads_bound = "lower_bound" in opt.method.rule.reads
+    iterates, steps = [theta.detach().numpy().copy()], []
+    for i in SAMPLES[0]:
+        point = theta.detach().numpy()
+        theta.grad = torch.tensor(PROBLEM.gradients(point, i))
+        bound = {"lower_bound": float(PROBLEM.f_star[i])} if reads_bound else {}
+        opt.step(loss=float(PROBLEM.losses(point, i)), **bound)
+        iterates.append(theta.detach().numpy().copy())
+        steps.append(float(opt.info.step))
+    return np.array(iterates), np.array(steps)
+
+
 @every_case
 @pytest.mark.parametrize("foreach", [None, False])
 def test_torch(name, foreach):
-    theta = torch.tensor(PROBLEM.theta0, requires_grad=True)
-    opt = optimizer_class(name)([theta], foreach=foreach, **CASES[name].options)
-    iterates, steps = [theta.detach().numpy().copy()], []
-    for i in SAMPLES[0]:
-        a, b = torch.tensor(PROBLEM.A[i]), float(PROBLEM.b[i])
-        opt.step(lambda a=a, b=b: 0.5 * (a @ theta - b) ** 2)
-        iterates.append(theta.detach().numpy().copy())
-        steps.append(float(opt.info.step))
-    close(np.array(iterates), expected(name, SAMPLES[0]))
+    iterates, steps = torch_run(name, foreach)
+    close(iterates, expected(name, SAMPLES[0]))
     assert len(np.unique(np.round(steps, 12))) > 5
+
+
+def test_without_a_safeguard_the_first_norm_is_it():
+    iterates, _ = torch_run("SPSSafe", safeguard=0.0)
+    close(iterates, expected("SPSSafe", SAMPLES[0], lambda: literal.sps_safe(0.0, eta=ETA)))
 
 
 @every_case
 def test_numba(name):
-    run = Run(PROBLEM, configure(name, **CASES[name].options), seed=0, grid=np.array([STEPS]))
+    run = Run(PROBLEM, configure(name, **options(name)), seed=0, grid=np.array([STEPS]))
     assert run.advance(STEPS, SAMPLES[0][:, None]) == STEPS
     close(run.state.theta, expected(name, SAMPLES[0])[-1])
 
 
 @every_case
 def test_numpy(name):
-    record = record_runs(PROBLEM, configure(name, **CASES[name].options), SAMPLES)
+    record = record_runs(PROBLEM, configure(name, **options(name)), SAMPLES)
     for run, samples in enumerate(SAMPLES):
         close(record.iterates[run], expected(name, samples))
 
@@ -123,13 +143,24 @@ def loss_at(theta, scale=1.0):
 def test_zero_gradients_and_losses_are_no_nan(name):
     """Where loss and gradient vanish together, public implementations divide 0 by 0."""
     theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
-    opt = optimizer_class(name)([theta], **CASES[name].options)
+    opt = optimizer_class(name)([theta], weight_decay=0.1, **options(name))
     opt.step(lambda: loss_at(theta))
+    opt.step(lambda: loss_at(theta, 0.0) + 1.0)
+    assert opt.info.accepted
     opt.step(lambda: loss_at(theta, 0.0))
     assert opt.info.accepted
     opt.step(lambda: loss_at(theta))
-    assert torch.isfinite(theta).all()
+    assert theta.abs().max() < 100.0
     assert float(opt.info.step) > 0.0
+
+
+@every_case
+def test_a_vanished_gradient_takes_no_step(name):
+    theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
+    opt = optimizer_class(name)([theta], **options(name))
+    opt.step(lambda: loss_at(theta, 0.0) + 1.0)
+    assert float(opt.info.step) == 0.0
+    assert theta.tolist() == [3.0, -1.0]
 
 
 @every_case
@@ -149,10 +180,14 @@ def test_resume_is_exact_and_a_bad_batch_changes_nothing(name):
 
     theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
     opt = optimizer_class(name)([theta], **CASES[name].options)
-    middle = steps(opt, theta, 6)
-    opt.step(lambda: loss_at(theta) * torch.nan)
-    assert not opt.info.accepted
-    assert torch.equal(theta, middle)
+    middle, memory = steps(opt, theta, 6), copy.deepcopy(opt.state_dict())
+    for bad in (math.nan, math.inf, -math.inf):
+        opt.step(loss=bad)
+        assert not opt.info.accepted
+        opt.step(lambda bad=bad: loss_at(theta) * bad)
+        assert not opt.info.accepted
+        assert torch.equal(theta, middle)
+        assert str(opt.state_dict()) == str(memory)
     state = copy.deepcopy(opt.state_dict())
     end = steps(opt, theta, 6)
     again = middle.clone().requires_grad_(True)
@@ -168,33 +203,42 @@ def path(name, **options):
 
 SPECIAL = {
     "MomSPS without momentum is SPS": (
-        path("MomSPS", momentum=0.0, c=0.8, max_step=0.7),
-        path("SPS", c=0.8, max_step=0.7),
+        ("MomSPS", {"momentum": 0.0, "c": 0.8, "max_step": 0.7}),
+        ("SPS", {"c": 0.8, "max_step": 0.7}),
     ),
-    "MomDecSPS without momentum is DecSPS": (path("MomDecSPS", momentum=0.0), path("DecSPS")),
-    "MomAdaSPS without momentum is AdaSPS": (path("MomAdaSPS", momentum=0.0), path("AdaSPS")),
-    "NGN-M without momentum is NGN": (path("NGNM", momentum=0.0, c=0.4), path("NGN", c=0.4)),
+    "MomDecSPS without momentum is DecSPS": (
+        ("MomDecSPS", {"momentum": 0.0}),
+        ("DecSPS", {}),
+    ),
+    "MomAdaSPS without momentum is AdaSPS": (
+        ("MomAdaSPS", {"momentum": 0.0}),
+        ("AdaSPS", {}),
+    ),
+    "NGN-M without momentum is NGN": (
+        ("NGNM", {"momentum": 0.0, "c": 0.4}),
+        ("NGN", {"c": 0.4}),
+    ),
     "NGN with an endless cap is SPS with c = 1/2": (
-        path("NGN", c=1e13, lr=0.3),
-        path("SPS", c=0.5, max_step=1e9, lr=0.3),
+        ("NGN", {"c": 1e13, "lr": 0.3}),
+        ("SPS", {"c": 0.5, "max_step": 1e9, "lr": 0.3}),
     ),
     "ALR-SMAG with all steps at the cap is heavy ball": (
-        path("ALRSMAG", c=1e-9, max_step=0.01, momentum=0.8),
-        path("SHB", lr=0.01, momentum=0.8),
+        ("ALRSMAG", {"c": 1e-9, "max_step": 0.01, "momentum": 0.8}),
+        ("SHB", {"lr": 0.01, "momentum": 0.8}),
     ),
     "SPS_safe with a small safeguard is SPS": (
-        path("SPSSafe", safeguard=1e-12, lr=0.5),
-        path("SPS", c=1.0, max_step=1e9, lr=0.5),
+        ("SPSSafe", {"safeguard": 1e-12, "lr": 0.5}),
+        ("SPS", {"c": 1.0, "max_step": 1e9, "lr": 0.5}),
     ),
     "SHB-PS with kappa = 1 - beta is MomSPS": (
-        path("MomSPS", momentum=0.6, max_step=0.5),
-        path("SHBPolyak", momentum=0.6, scaling="plain", lr=0.4, max_step=0.5),
+        ("MomSPS", {"momentum": 0.6, "max_step": 0.5}),
+        ("SHBPolyak", {"momentum": 0.6, "scaling": "plain", "lr": 0.4, "max_step": 0.5}),
     ),
 }
 
 
 @pytest.mark.parametrize("case", SPECIAL)
 def test_special_cases(case):
-    one, other = SPECIAL[case]
+    one, other = (path(name, **options) for name, options in SPECIAL[case])
     np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
     assert abs(one[:, -1] - one[:, 0]).max() > 0.1

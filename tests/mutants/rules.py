@@ -2,6 +2,8 @@
 
 from tests.mutants.mutant import Mutant
 
+FAMILY = ("conformance/test_family.py",)
+
 MUTANTS = [
     Mutant("drop the Polyak cap", "rules/polyak.py", "minimum(ratio, cap)", "ratio"),
     Mutant("drop max_step from the cap", "rules/smooth_reset.py",
@@ -36,4 +38,30 @@ MUTANTS = [
            "return (1.0 - momentum**0.5) ** 2", "return 1.0 - momentum**0.5"),
     Mutant("no reset by default", "rules/smooth_reset.py",
            'PRACTICAL_STEPS_PER_EPOCH if practical else None', "None"),
+    Mutant("DecSPS that does not decrease", "rules/decsps.py",
+           "divisor = constants.c * (memory.count + 1.0) ** 0.5", "divisor = constants.c", FAMILY),
+    Mutant("DecSPS without a bound", "rules/decsps.py",
+           "seen.loss, seen.grad_sqnorm, seen.lower_bound, 1.0, constants.damping, cap",
+           "seen.loss, seen.grad_sqnorm, 0.0, 1.0, constants.damping, cap", FAMILY),
+    Mutant("AdaSPS of the last gap alone", "rules/adasps.py",
+           "total = memory.gaps + gap", "total = gap", FAMILY),
+    Mutant("AdaSPS accepts minus infinity", "rules/adasps.py",
+           "accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)",
+           "accepted = batch_is_finite(gap, seen.grad_sqnorm)", FAMILY),
+    Mutant("SPS_safe without its safeguard", "rules/sps_safe.py",
+           "divisor = maximum(seen.grad_sqnorm, floor)", "divisor = seen.grad_sqnorm", FAMILY),
+    Mutant("MomSPS with an undamped cap", "rules/momsps.py",
+           "search_below(constants.damping * constants.max_step,",
+           "search_below(constants.max_step,", FAMILY),
+    Mutant("ALI-G without eps", "rules/alig.py",
+           "seen.grad_sqnorm + constants.eps", "seen.grad_sqnorm", FAMILY),
+    Mutant("L4 with the bias of its average", "rules/l4.py",
+           "bias = 1.0 - memory.power * constants.momentum", "bias = 1.0", FAMILY),
+    Mutant("ALR-SMAG with the norm of the gradient", "rules/alr_smag.py",
+           "seen.loss, seen.direction_sqnorm, seen.lower_bound",
+           "seen.loss, seen.grad_sqnorm, seen.lower_bound", FAMILY),
+    Mutant("SGDM-APS whose gaps do not fade", "rules/sgdm_aps.py",
+           "constants.fading * memory.gaps", "memory.gaps", FAMILY),
+    Mutant("NGN with half the gap", "rules/ngn.py",
+           "twice = 2.0 * maximum", "twice = maximum", FAMILY),
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import torch
 
 from heavystep import SHBArmijo, SHBPolyak
 from tests.helpers.cases import BAD_CHOICES, BAD_NUMBERS, OPTIMIZERS
-from tests.helpers.training import flat, make_net
+from tests.helpers.training import flat, loss_of, make_batches, make_net
 
 every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
 
@@ -79,7 +79,8 @@ def test_typos_are_refused(case):
 @every_optimizer
 def test_groups_that_disagree(case):
     first, *rest = make_net().parameters()
-    shared = {"momentum": 0.3, "decay": "objective"}
+    shared = {"momentum": 0.3} if case.has_momentum else {}
+    shared |= {"decay": "objective"}
     if case.adaptive:
         shared |= {"c": 0.123, "max_step": 0.5, "growth": 1.5}
     if case.needs_closure:
@@ -137,3 +138,30 @@ def test_a_huge_max_step_is_no_cap():
         opt.step(lambda: theta.square().sum())
         assert opt.info.accepted
         assert 0 < float(opt.info.step) < 10
+
+
+@every_optimizer
+def test_only_lr_may_be_a_tensor(case):
+    """Options are looked at when they change, and a tensor changes in place."""
+    net = make_net()
+    opt = case.make(net.parameters(), weight_decay=torch.tensor(0.25))
+    assert type(opt.param_groups[0]["weight_decay"]) is float
+    opt.param_groups[0]["weight_decay"] = torch.tensor(0.5)
+    with pytest.raises(TypeError, match=r"weight_decay must be a plain number.*only lr may be"):
+        opt.step(lambda: loss_of(net, make_batches(1)[0]))
+    opt.param_groups[0]["weight_decay"] = np.zeros(3)
+    with pytest.raises(TypeError, match="weight_decay must be a real number"):
+        opt.step(lambda: loss_of(net, make_batches(1)[0]))
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in OPTIMIZERS if not case.has_momentum], ids=lambda case: case.id
+)
+def test_what_a_method_fixes_stays(case):
+    net = make_net()
+    with pytest.raises(ValueError, match=r"momentum \(beta\) must be 0.0 for"):
+        case.make([{"params": list(net.parameters()), "momentum": 0.9}])
+    opt = case.make(net.parameters())
+    opt.param_groups[0]["scaling"] = "theory"
+    with pytest.raises(ValueError, match="scaling must be 'plain' for"):
+        opt.step(lambda: loss_of(net, make_batches(1)[0]))

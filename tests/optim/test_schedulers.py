@@ -52,7 +52,12 @@ DIMINISHING = [case for case in OPTIMIZERS if case.adaptive and case.has_momentu
 def test_scheduler_drives_lr(case, name):
     net, batches = make_net(), make_batches(8)
     opt = case.make(net.parameters())
+    fixed = opt.param_groups[0]["momentum"]
     scheduler = SCHEDULERS[name](opt)
+    if not case.has_momentum and opt.param_groups[0]["momentum"] != fixed:
+        with pytest.raises(ValueError, match=r"^momentum \(beta\) must be 0.0 for S.S, .* got 0.9"):
+            take_step(opt, net, batches[0], case)
+        return
     arguments = (1.0,) if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau) else ()
     rates = []
     for batch in batches:

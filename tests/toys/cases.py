@@ -4,7 +4,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from heavystep import methods
-from tests.toys import cautious, forgiving, half_and_half, literal
+from tests.toys import cautious, forgiving, half_and_half, history, literal
 
 
 class Toy(NamedTuple):
@@ -24,6 +24,7 @@ TOYS = {
         lambda: literal.cautious_steps(0.7, 1.5),
         literal.heavy_ball,
     ),
+    "memory that is passed on": Toy(history.METHOD, {}, literal.history_steps, literal.heavy_ball),
     "line search": Toy(
         forgiving.METHOD,
         {"c": 0.5, "first": 0.3},

@@ -1,6 +1,7 @@
 """One file a rule, a line search or a momentum form is enough: everything else finds it."""
 
 import inspect
+import math
 import pickle
 import runpy
 from pathlib import Path
@@ -12,12 +13,14 @@ from typer.testing import CliRunner
 
 import heavystep
 from heavystep.cli.app import app
-from heavystep.methods import METHODS
+from heavystep.methods import METHODS, Method
 from heavystep.optim import CapturedStep, optimizer_class, searches
 from heavystep.problems import LeastSquares
+from heavystep.rules import POLYAK, Option, Rule, Search
 from heavystep.simulation.batch import record_runs
 from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import Run
+from heavystep.validation import POSITIVE
 from tests.helpers.launch import found_by
 from tests.helpers.places import ROOT
 from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
@@ -200,19 +203,22 @@ def test_arguments(name):
         assert f"    {option.name}: " in documented
     assert toy.method.rule.formula in documented
     assert toy.method.form.formula in documented
-    with pytest.raises(ValueError, match=r"c must be .*, got -1.0"):
-        cls(params, c=-1.0)
-    with pytest.raises(TypeError, match="growt"):
+    with pytest.raises(TypeError, match="has no option 'growt'"):
         cls(params, growt=1.0)
     opt = optimizer(toy, params)
     assert searches(opt) == toy.method.rule.searches
-    opt.param_groups[0]["c"] = -2.0
-    with pytest.raises(ValueError, match=r"c must be .*, got -2.0"):
-        opt.step(lambda: (params[0] ** 2).sum())
-    with pytest.raises(ValueError, match=r"c must be the same in all parameter groups"):
-        cls([{"params": params}, {"params": [torch.zeros(1, requires_grad=True)], "c": 0.123}])
-    with pytest.raises(ValueError, match=r"c must be .*, got -1.0"):
-        configure(toy.method.name, c=-1.0)
+    for option in toy.method.rule.options:
+        if option.name != "c":
+            continue
+        with pytest.raises(ValueError, match=r"c must be .*, got -1.0"):
+            cls(params, c=-1.0)
+        with pytest.raises(ValueError, match=r"c must be .*, got -1.0"):
+            configure(toy.method.name, c=-1.0)
+        with pytest.raises(ValueError, match=r"c must be the same in all parameter groups"):
+            cls([{"params": params}, {"params": [torch.zeros(1, requires_grad=True)], "c": 0.123}])
+        opt.param_groups[0]["c"] = -2.0
+        with pytest.raises(ValueError, match=r"c must be .*, got -2.0"):
+            opt.step(lambda: (params[0] ** 2).sum())
 
 
 @every_toy
@@ -235,3 +241,54 @@ def test_the_command_line_and_the_page(name):
 def test_a_name_is_taken_once():
     with pytest.raises(ValueError, match="there is a method 'SPS' already"):
         heavystep.methods.register(METHODS["SPS"])
+
+
+BAD_RULES = {
+    "memory and option of one name: c": {
+        "options": (Option("c", 1.0, POSITIVE, "one."),), "memory": {"c": 0.0},
+        "remember": lambda *seen: (0.0,),
+    },
+    "reads what no driver gives: grad_sqnrm": {"reads": frozenset({"grad_sqnrm"})},
+    "memory without remember: last": {"memory": {"last": 0.0}},
+    "constants that are no options, and no resolve: cc": {"constants": ("cc",)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", BAD_RULES)
+def test_a_rule_that_cannot_work_is_refused_when_it_is_made(message):
+    declared = {"options": (), **BAD_RULES[message]}
+    with pytest.raises(ValueError, match=f"rule 'bad': {message}"):
+        Rule(
+            "bad",
+            "",
+            "",
+            start=lambda constants, memory, seen: Search(1.0, True, False),
+            **declared,
+        )
+
+
+def test_a_method_of_options_that_its_rule_has_not_is_refused():
+    for wrong in ({"defaults": {"cc": 1.0}}, {"fixed": {"momentm": 0.0}}):
+        with pytest.raises(ValueError, match="method 'Bad': its rule has no option"):
+            Method("Bad", "", "", POLYAK, **wrong)
+
+
+def test_a_step_that_is_not_finite_is_refused(problem):
+    """Whatever a rule says of it."""
+    rule = Rule("nan", "", "", (), lambda constants, memory, seen: Search(
+        seen.loss * math.nan, True, False))  # fmt: skip
+    method = heavystep.methods.register(Method("NaN", "", "", rule))
+    try:
+        theta = torch.ones(2, requires_grad=True)
+        opt = optimizer_class(method.name)([theta])
+        opt.step(lambda: (theta**2).sum())
+        assert not opt.info.accepted
+        assert theta.tolist() == [1.0, 1.0]
+        with pytest.raises(ValueError, match="no step was accepted at step 0"):
+            record_runs(problem, configure(method.name), [[0, 1]])
+        assert (
+            Run(problem, configure(method.name), 0, np.array([2])).advance(2, np.array([[0], [1]]))
+            == 0
+        )
+    finally:
+        del METHODS[method.name]

@@ -25,12 +25,16 @@ def methods(
     from heavystep.methods import METHODS
 
     if name is None:
-        table = Table("heavystep.", "paper", "what it is", "momentum form", "needs")
+        table = Table("method", "paper", "what it is", "momentum form", "needs")
         for method in METHODS.values():
             table.add_row(method.name, method.title, method.summary, method.form.name, method.needs)
         for scheduler, title in SCHEDULERS.items():
             table.add_row(scheduler, title, _summary(getattr(optim, scheduler)), "", "")
-        show(table, "heavystep methods NAME: arguments, defaults and what they mean.")
+        show(
+            table,
+            "heavystep.create(NAME, params) makes an optimizer. heavystep methods NAME: arguments, "
+            "defaults and what they mean.",
+        )
         return
     validation.choice("method", name, (*METHODS, *SCHEDULERS))
     if name in SCHEDULERS:

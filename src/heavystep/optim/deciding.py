@@ -11,7 +11,7 @@ from heavystep import validation
 from heavystep.optim.groups import Group
 from heavystep.optim.sample import Measure, Sample
 from heavystep.optim.speaking import warn_caller
-from heavystep.rules import Rule, Search, Seen, where
+from heavystep.rules import Rule, Search, Seen, is_finite, where
 
 
 class Decision(NamedTuple):
@@ -76,11 +76,23 @@ def decide_on_device(
     )
     memory = device_memory(rule, group, measure)
     search = rule.start(constants, memory, seen)
-    for old, new in zip(memory, rule.remember(constants, memory, seen, search), strict=True):
+    accepted = search.accepted & is_finite(search.step)
+    step = _apart(search.step, memory)
+    kept = [
+        _apart(where(accepted, new, old), memory)
+        for new, old in zip(rule.remember(constants, memory, seen, search), memory, strict=True)
+    ]
+    # All of it is known before the first is overwritten: a rule may pass its memory on.
+    for old, new in zip(memory, kept, strict=True):
         # In place, so that a captured CUDA graph finds its memory again.
-        old.copy_(where(search.accepted, new, old))
-    capped = search.accepted & search.capped
-    return Decision(search.step, search.accepted, capped, sample.loss, sample.grad_sqnorm)
+        old.copy_(new if isinstance(new, Tensor) else measure.scalar(new))
+    capped = accepted & search.capped
+    return Decision(step, accepted, capped, sample.loss, sample.grad_sqnorm)
+
+
+def _apart(value: Any, memory: Any) -> Any:
+    """The value, copied if it is a part of the memory itself."""
+    return value.clone() if any(value is each for each in memory) else value
 
 
 class HostRule:
@@ -130,6 +142,7 @@ class HostRule:
 
     def conclude(self, seen: Seen, search: Search) -> Decision:
         """The decision; the rule remembers the step unless the batch is refused."""
+        search = search._replace(accepted=search.accepted and is_finite(search.step))
         if search.accepted:
             new = self._rule.remember(self._constants, self._memory, seen, search)
             self._group.update(zip(self._rule.memory, new, strict=True))

@@ -62,7 +62,7 @@ class Diminishing(LRScheduler):
         if not isinstance(optimizer, Optimizer) or "max_step" not in optimizer.defaults:
             raise TypeError(
                 f"optimizer must have a max_step (gamma_max) to diminish, got "
-                f"{type(optimizer).__name__}: use SHBPolyak, SHBArmijo, SPS or SLS"
+                f"{type(optimizer).__name__}: use SHBPolyak, SHBArmijo, SPS or SLS, say"
             )
         first = optimizer.param_groups[0]
         beta0 = first["momentum"] if beta0 is None else beta0

@@ -46,6 +46,10 @@ def _class_of(method: Method) -> type[RuleOptimizer]:
         return found
 
     def __init__(self: Any, params: ParamsT, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        for name in kwargs:
+            if name not in signature.parameters:
+                known = ", ".join(list(signature.parameters)[1:])
+                raise TypeError(f"{method.name} has no option {name!r}: it has {known}")
         bound = signature.bind(params, *args, **kwargs).arguments
         del bound["params"]
         apart = {name: bound.pop(name, None) for name in ("process_group", "buffers")}
@@ -64,6 +68,8 @@ def _class_of(method: Method) -> type[RuleOptimizer]:
 
 
 def _reduced(self: RuleOptimizer) -> Any:
+    if type(self) is not _class_of(self.method):  # a subclass, which pickle finds by its name
+        return object.__reduce_ex__(self, 2)
     # Pickle cannot find a class that was made here by its name alone.
     return _made, (self.method.name,), self.__getstate__()
 

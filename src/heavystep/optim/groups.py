@@ -54,6 +54,12 @@ def check_groups(method: Method, groups: list[Group], names: set[str]) -> None:
         # A learning rate on the device must not be read at every step.
         on_device = isinstance(group["lr"], Tensor)
         check_options(method, {**group, "lr": 1.0} if on_device else group)
+        for name in names - {"lr"}:
+            if isinstance(group[name], Tensor):  # a change in place would go unnoticed
+                raise TypeError(
+                    f"{validation.label(name)} must be a plain number, got {group[name]!r}: only "
+                    "lr may be a tensor"
+                )
         if group is first:
             continue
         for name in names - MAY_DIFFER:
@@ -64,7 +70,7 @@ def check_groups(method: Method, groups: list[Group], names: set[str]) -> None:
 def unchanged(options: list[Any], before: list[Any]) -> bool:
     """Whether options are what they were. Tensors on a device are, if they are the same tensors."""
     return len(options) == len(before) and all(
-        new is old or (not isinstance(new, Tensor) and new == old)
+        new is old or (not isinstance(new, Tensor | np.ndarray) and new == old)
         for new, old in zip(options, before, strict=True)
     )
 
@@ -92,8 +98,11 @@ def check_params(owner: str, params: list[Tensor], device: Any) -> None:
 
 
 def plain_numbers(options: Mapping[str, Any]) -> Group:
-    """Options with numpy's numbers made Python's, which a checkpoint can hold safely."""
+    """Options as Python's numbers, which a checkpoint can hold safely; ``lr`` may be a tensor."""
     return {
-        name: value.item() if isinstance(value, np.generic) else value
+        name: value.item()
+        if isinstance(value, np.generic)
+        or (isinstance(value, Tensor) and value.ndim == 0 and name != "lr")
+        else value
         for name, value in options.items()
     }

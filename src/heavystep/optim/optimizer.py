@@ -217,8 +217,7 @@ class RuleOptimizer(Optimizer):
     def _sample(self, loss: Any) -> Sample:
         groups = [self._active(group) for group in self.param_groups]
         reads_direction = {"direction_sqnorm", "slope"} & self.method.rule.reads
-        form = self.method.form
-        directions = directions_of(form, groups, self.state) if reads_direction else None
+        directions = directions_of(self.method, groups, self.state) if reads_direction else None
         sample = self._measure().sample(groups, loss, directions)
         if not any(active.grads for active in groups):
             warn_caller(
@@ -232,7 +231,7 @@ class RuleOptimizer(Optimizer):
         return active_of(group, type(self).__name__, buffer, self.state, self.param_groups)
 
     def _apply(self, sample: Sample, decision: Decision) -> None:
-        apply_step(self.method.form, sample, decision, self.state, self._foreach)
+        apply_step(self.method, sample, decision, self.state, self._foreach)
 
     def _report(self, decision: Decision) -> None:
         base_step, grad_sqnorm = decision.base_step, decision.grad_sqnorm
@@ -243,7 +242,7 @@ class RuleOptimizer(Optimizer):
         self._outcome.update(base_step=base_step, step=self.param_groups[0]["lr"] * base_step)
 
     def _momentum_buffers(self, active: Active) -> list[Tensor] | None:
-        return momentum_buffers(self.method.form.buffer, active, self.state)
+        return momentum_buffers(self.method, active, self.state)
 
     def _only_wants_state(self) -> bool:
         """Whether a step of length 0 is asked for before the first one.

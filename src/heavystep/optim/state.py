@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heavystep.momentum import Form
+from heavystep.methods import Method
 from heavystep.optim.deciding import Decision
 from heavystep.optim.groups import Group
 from heavystep.optim.ranks import local
@@ -16,17 +16,20 @@ from heavystep.optim.vectors import Update, move, state_dtype
 State = MutableMapping[Any, Any]
 
 
-def momentum_buffers(name: str, active: Active, state: State) -> list[Tensor] | None:
-    """What this process holds of the buffers of a group; None while there is no momentum.
+def momentum_buffers(method: Method, active: Active, state: State) -> list[Tensor] | None:
+    """What this process holds of the buffers of a group; None if the method has no momentum.
+
+    A momentum that is 0 for now keeps its buffers: it may rise, and the displacement of the step
+    before is then wanted.
 
     Args:
-        name: what the momentum form calls them.
+        method: whose momentum form it is.
         active: the group.
         state: of all parameters, in which missing buffers are made.
     """
-    if not active.group["momentum"] and not any(state.get(param) for param in active.params):
+    if method.without_momentum:
         return None
-    buffers = []
+    name, buffers = method.form.buffer, []
     for param in active.params:
         own, dtype = state[param], state_dtype(param.dtype)
         buffer = own.get(name)
@@ -38,22 +41,24 @@ def momentum_buffers(name: str, active: Active, state: State) -> list[Tensor] | 
     return buffers
 
 
-def directions_of(form: Form, groups: list[Active], state: State) -> list[Tensor]:
+def directions_of(method: Method, groups: list[Active], state: State) -> list[Tensor]:
     """What the step size will multiply, of every parameter that has a gradient."""
     found: list[Tensor] = []
     for active in groups:
-        past: list[Any] = momentum_buffers(form.buffer, active, state) or [0.0] * len(active.params)
+        past: list[Any] = momentum_buffers(method, active, state) or [0.0] * len(active.params)
         momentum = active.group["momentum"]
         for buffer, slope in zip(past, active.slopes, strict=True):
-            found.append(form.direction(buffer, slope, momentum))
+            found.append(method.form.direction(buffer, slope, momentum))
     return found
 
 
-def apply_step(form: Form, sample: Sample, decision: Decision, state: State, foreach: bool) -> None:
+def apply_step(
+    method: Method, sample: Sample, decision: Decision, state: State, foreach: bool
+) -> None:
     """Take the step that was decided, unless the batch is refused.
 
     Args:
-        form: the momentum form.
+        method: whose momentum form moves the parameters.
         sample: the batch.
         decision: of the rule.
         state: of all parameters.
@@ -71,8 +76,8 @@ def apply_step(form: Form, sample: Sample, decision: Decision, state: State, for
         step = group["lr"] * decision.base_step
         decoupled = group["decay"] == "decoupled" and group["weight_decay"]
         shrink = 1.0 - step * group["weight_decay"] if decoupled else None
-        update = Update(form, step, group["momentum"], shrink, accepted)
-        buffers = momentum_buffers(form.buffer, active, state)
+        update = Update(method.form, step, group["momentum"], shrink, accepted)
+        buffers = momentum_buffers(method, active, state)
         move(active.places, active.slopes, buffers, update, foreach)
 
 

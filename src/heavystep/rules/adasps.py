@@ -31,7 +31,8 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
         constants.damping * shrink,
         memory.last_step,
     )
-    return Search(step, batch_is_finite(gap, seen.grad_sqnorm), capped=step == memory.last_step)
+    accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
+    return Search(step, accepted, capped=step == memory.last_step)
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:

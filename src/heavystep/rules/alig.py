@@ -8,7 +8,7 @@ from typing import Any
 from heavystep import validation
 from heavystep.rules.contract import Option, Rule, Search, Seen
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
-from heavystep.rules.primitives import batch_is_finite
+from heavystep.rules.primitives import batch_is_finite, where
 from heavystep.rules.smooth_reset import MAX_STEP
 
 
@@ -22,6 +22,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
         1.0,
         constants.max_step,
     )
+    step = where(seen.grad_sqnorm > 0.0, step, 0.0)
     accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
     return Search(step, accepted, capped=step == constants.max_step)
 

@@ -166,6 +166,20 @@ class Rule:
         names = self.constants
         if names is None:
             names = tuple(option.name for option in self.options)
+        taken = {option.name for option in self.options} | {"lr", "momentum", "params"}
+        faults = {
+            "memory and option of one name": taken & set(self.memory),
+            "reads what no driver gives": set(self.reads) - set(Seen._fields),
+            "memory without remember": (
+                set(self.memory) if self.remember is remember_nothing else set()
+            ),
+            "constants that are no options, and no resolve": (
+                set(names) - taken if self.resolve is as_given else set()
+            ),
+        }
+        for fault, which in faults.items():
+            if which:
+                raise ValueError(f"rule {self.name!r}: {fault}: {', '.join(sorted(which))}")
         object.__setattr__(self, "constants", names)
         object.__setattr__(self, "Constants", namedtuple("Constants", names))
         object.__setattr__(self, "Memory", namedtuple("Memory", tuple(self.memory)))

@@ -15,10 +15,10 @@ from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
 
 
 def least_loss(constants: Any, memory: Any, seen: Seen) -> Any:
-    """L_k; 0 in memory means that no loss has been seen."""
+    """L_k; the first loss is the one before which no momentum has faded."""
     first = memory.power == 1.0
     grown = memory.least * (1.0 + 1.0 / constants.forget)
-    return where(first, constants.first_share * seen.loss, minimum(seen.loss, grown))
+    return minimum(seen.loss, where(first, constants.first_share * seen.loss, grown))
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -26,7 +26,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     bias = 1.0 - memory.power * constants.momentum
     gap = maximum(seen.loss - constants.least_share * least_loss(constants, memory, seen), 0.0)
     square = seen.direction_sqnorm / (bias * bias) + constants.eps
-    step = constants.fraction * gap / square / bias
+    step = where(seen.direction_sqnorm > 0.0, constants.fraction * gap / square / bias, 0.0)
     return Search(step, batch_is_finite(seen.loss, seen.direction_sqnorm), capped=False)
 
 

@@ -19,8 +19,8 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     twice = 2.0 * maximum(seen.loss - seen.lower_bound, 0.0)
     divisor = twice + constants.c * seen.grad_sqnorm
     step = constants.damping * constants.c * twice / where(divisor > 0.0, divisor, 1.0)
-    accepted = batch_is_finite(twice, seen.grad_sqnorm)
-    return Search(step, accepted, capped=False)
+    accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
+    return Search(where(seen.grad_sqnorm > 0.0, step, 0.0), accepted, capped=False)
 
 
 NGN = Rule(

@@ -19,7 +19,10 @@ from heavystep.rules.contract import Option
 Scaling = Literal["theory", "practical", "plain"]
 SCALINGS: tuple[str, ...] = get_args(Scaling)
 SCALING = Option(
-    "scaling", "practical", SCALINGS, '"theory", "practical" or "plain": the factor kappa above.'
+    "scaling",
+    "practical",
+    SCALINGS,
+    '"theory" (kappa = s_beta / 2), "practical" (1/2) or "plain" (1).',
 )
 
 

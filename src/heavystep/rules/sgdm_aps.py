@@ -34,7 +34,8 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     cap = constants.growth_factor * last
     together = gaps(constants, memory, seen)
     step = polyak_step(together, seen.direction_sqnorm, 0.0, constants.c, constants.damping, cap)
-    return Search(step, batch_is_finite(together, seen.direction_sqnorm), capped=step == cap)
+    accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.direction_sqnorm)
+    return Search(step, accepted, capped=step == cap)
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:

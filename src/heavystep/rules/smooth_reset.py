@@ -33,7 +33,7 @@ STEPS_PER_EPOCH = Option(
     "auto",
     validation.AT_LEAST_ONE,
     "n_b of the smooth reset, >= 1; None turns the reset off. Default: 500 with practical scaling, "
-    "None otherwise. The number of batches in an epoch is right.",
+    "None otherwise. Give the number of batches in an epoch.",
     optional=True,
 )
 GROWTH = Option(

@@ -18,8 +18,9 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     divisor = maximum(seen.grad_sqnorm, floor)
     gap = maximum(seen.loss - seen.lower_bound, 0.0)
     # `where` evaluates both branches: divide by 1 where no gradient has been seen yet.
-    step = where(divisor > 0.0, gap, 0.0) / where(divisor > 0.0, divisor, 1.0)
-    return Search(step, batch_is_finite(gap, seen.grad_sqnorm), capped=divisor == floor)
+    step = where(seen.grad_sqnorm > 0.0, gap, 0.0) / where(divisor > 0.0, divisor, 1.0)
+    accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
+    return Search(step, accepted, capped=divisor == floor)
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ import heavystep.simulation.numpy_rules  # noqa: F401  (makes the rules callable
 from heavystep.arrays import Array, inner, square
 from heavystep.problems import FiniteSum
 from heavystep.records import Record
-from heavystep.rules import Rule, Search, Seen, batch_is_finite
+from heavystep.rules import Rule, Search, Seen, batch_is_finite, is_finite
 from heavystep.simulation.checks import checked_samples
 from heavystep.simulation.configuration import DIRECTION, Configuration
 
@@ -69,8 +69,8 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
         seen = Seen(f, low, g2, d2, slope, configuration.loss_eps)
         constants = rule.Constants(*table[k])
         search = _decide(rule, constants, memory, seen, _trial_losses(problem, theta, g, i))
-        if not search.accepted.all():
-            raise ValueError(f"no trial step was accepted at step {k}")
+        if not (search.accepted & is_finite(search.step)).all():
+            raise ValueError(f"no step was accepted at step {k}")
         memory = rule.Memory(*rule.remember(constants, memory, seen, search))
         gamma[:, k] = etas[k] * search.step
         motion, buffer = form.move(buffer, g, gamma[:, k, None], betas[k])

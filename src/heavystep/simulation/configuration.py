@@ -8,7 +8,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.methods import LR, MOMENTUM, method_of
-from heavystep.momentum import HEAVY_BALL, Form
+from heavystep.momentum import Form
 from heavystep.rules import Option, Rule, Whole
 from heavystep.schedules import PowerLaw
 from heavystep.simulation import KERNEL_VERSION
@@ -69,7 +69,7 @@ class Configuration:
 
         All theorems are about heavy ball.
         """
-        return self.rule.theory if self.form is HEAVY_BALL else ""
+        return method_of(self.method).theory
 
     @property
     def loss_eps(self) -> float:
@@ -116,12 +116,12 @@ class Configuration:
             first: number of the first step.
             count: how many steps.
         """
-        if not self.rule.theory:
+        if not self.theory:
             return np.full(count, np.nan), np.full(count, np.nan)
         columns = self._columns(first, count)
         most = columns["max_step"]
         least = smallest_step(
-            self.rule.theory,
+            self.theory,
             L=L,
             c=columns["c"],
             omega=columns.get("decrease_factor"),

@@ -107,7 +107,7 @@ def _always(function: FunctionType) -> Callable[..., FunctionType]:
     return lambda *arguments: function
 
 
-teach(rules.batch_is_finite)  # which the iteration calls itself
+teach(rules.batch_is_finite, rules.is_finite)  # which the iteration calls itself
 for _method in METHODS.values():
     rule_functions(_method.rule)
     form_functions(_method.form)

@@ -46,7 +46,7 @@ def simulate(
     problem: Problem,
     method: str | Configuration,
     *,
-    seeds: Sequence[int],
+    seeds: int | Sequence[int],
     iterations: int,
     grid: Array | None = None,
     batch_size: int = 1,
@@ -65,7 +65,7 @@ def simulate(
             regression.
         method: the name of a method, see ``heavystep methods``, or what
             :func:`heavystep.simulation.configuration.configure` made of one.
-        seeds: one run each.
+        seeds: how many runs, or the seed of each.
         iterations: steps of each run.
         grid: numbers of steps after which metrics are recorded; default :func:`log_grid`.
         batch_size: terms sampled at each step, with replacement.
@@ -89,6 +89,9 @@ def simulate(
     configuration = _configured(method, options)
     validation.integer("iterations", iterations, least=1)
     validation.integer("batch_size", batch_size, least=1)
+    if isinstance(seeds, int):
+        validation.integer("seeds", seeds, least=1)
+        seeds = range(seeds)
     if not len(seeds):
         raise ValueError("seeds must name at least one run, got none")
     if threads is not None:
@@ -126,6 +129,8 @@ def simulate(
 def _configured(method: str | Configuration, options: dict[str, Any]) -> Configuration:
     if isinstance(method, str):
         return configure(method, **options)
+    if not isinstance(method, Configuration):
+        raise TypeError(f"method must be the name of a method, such as 'SHBPolyak', got {method!r}")
     if options:
         raise TypeError(
             f"options ({', '.join(options)}) go with the name of a method; a Configuration has its "

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.rules import Seen, batch_is_finite
+from heavystep.rules import Seen, batch_is_finite, is_finite
 from heavystep.simulation import choice
 from heavystep.simulation.choice import constants_at, keep, look, recall, remember, start
 from heavystep.simulation.kernel_cache import kernel
@@ -86,7 +86,7 @@ def advance(
         while search.active:
             value = trial_loss(terms, theta, g, search.trial, batch, work)
             search = choice.advance(rule, constants, memory, seen, search, value)
-        if not search.accepted:
+        if not (search.accepted and is_finite(search.step)):
             return step
         keep(rule, numbers, remember(rule, constants, memory, seen, search))
         gamma = parameters.lr[step] * search.step

@@ -112,6 +112,9 @@ def _labelled(given: Any) -> Mapping[str, Any]:
         return {given: given}
     if isinstance(given, tuple(LAYOUTS)):
         return {type(given).__name__: given}
+    match given:
+        case (str(name), Mapping()):
+            return {name: given}
     names = list(given)
     for name in names:
         if not isinstance(name, str):

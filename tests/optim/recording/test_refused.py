@@ -13,7 +13,7 @@ def two_groups(cls=SHBPolyak, **second):
 
 
 BAD_OPTIMIZERS = {
-    "fixed step": (lambda: SHB([start()], lr=0.1), {}, TypeError, r"chooses its step \(SHBPolyak, SHBArmijo, SPS or SLS\), got SHB$"),
+    "fixed step": (lambda: SHB([start()], lr=0.1), {}, TypeError, r"chooses its step \(SHBPolyak, SHBArmijo, SPS, SLS or another\), got SHB$"),
     "foreign": (lambda: torch.optim.SGD([start()], lr=0.1), {}, TypeError, "got SGD$"),
     "no optimizer": (lambda: [start()], {}, TypeError, "got list$"),
     "lr by group": (lambda: two_groups(lr=0.5), {}, ValueError, r"lr \(eta\) must be the same in all parameter groups, got 1.0, 0.5$"),

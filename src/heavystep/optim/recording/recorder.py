@@ -192,18 +192,16 @@ def _rule_of(optimizer: Any, iterates: bool) -> str:
     """The name under which the theory knows the rule, or the method's if no theorem covers it."""
     if not isinstance(optimizer, RuleOptimizer) or "loss" not in optimizer.method.rule.reads:
         raise TypeError(
-            "Recorder needs an optimizer that chooses its step (SHBPolyak, SHBArmijo, SPS or SLS), "
-            f"got {type(optimizer).__name__}"
+            "Recorder needs an optimizer that chooses its step (SHBPolyak, SHBArmijo, SPS, SLS or "
+            f"another), got {type(optimizer).__name__}"
         )
     method = optimizer.method
-    if method.form is HEAVY_BALL:
-        return method.rule.theory or method.name
-    if iterates:
+    if iterates and method.form is not HEAVY_BALL:
         raise ValueError(
             f"iterates=True is for heavy ball, and {method.name} has the momentum form "
             f"{method.form.name!r}"
         )
-    return method.name
+    return method.theory or method.name
 
 
 def _check_groups(groups: list[Group], iterates: bool) -> None:
