@@ -21,6 +21,7 @@ def two():
     return ranks_cost(2, QUICK)
 
 
+@pytest.mark.slow
 def test_messages_of_two_ranks(two):
     sgd, shb, polyak, armijo = two.steps
     assert [step.what for step in two.steps] == METHODS
@@ -38,6 +39,7 @@ def test_messages_of_two_ranks(two):
     assert min(two.latency, two.forward) > 0.0
 
 
+@pytest.mark.slow
 def test_figures_come_back_from_their_file(two, tmp_path):
     save(tmp_path / "figures.json", [two], load=0.5)
     assert stored(tmp_path / "figures.json") == [two]
