@@ -85,7 +85,7 @@ def test_a_search_that_fails_is_told():
     problem = PROBLEMS["least squares"]
     samples = draw_samples(problem, runs=2, steps=20)
     options = {"beta": 0.5, "c": 0.75, "gamma_max": 1.0, "omega": 0.99, "max_trials": 1}
-    with pytest.raises(ValueError, match=r"no trial step was accepted at step \d+"):
+    with pytest.raises(ValueError, match=r"no step was accepted at step \d+"):
         recorded(problem, "armijo", samples, **options)
 
 
