@@ -42,7 +42,7 @@ CASES = {
     "MomAdaSPS": Case({"c": 0.6, "momentum": 0.7}, lambda: literal.adasps(0.6, 0.7, eta=ETA)),
     "SPSSafe": Case({"safeguard": 2.0}, lambda: literal.sps_safe(2.0, eta=ETA)),
     "MomSPS": Case(
-        {"c": 1.3, "max_step": 0.8, "momentum": 0.6}, lambda: literal.momsps_max(1.3, 0.8, 0.6, eta=ETA)
+        {"c": 1.3, "max_step": 0.15, "momentum": 0.6}, lambda: literal.momsps_max(1.3, 0.15, 0.6, eta=ETA)
     ),
     "MomSPSSmooth": Case(
         {"c": 1.3, "first_step": 0.2, "growth": 3.0, "steps_per_epoch": 9, "momentum": 0.6},
@@ -182,6 +182,8 @@ def test_resume_is_exact_and_a_bad_batch_changes_nothing(name):
     opt = optimizer_class(name)([theta], **CASES[name].options)
     middle, memory = steps(opt, theta, 6), copy.deepcopy(opt.state_dict())
     for bad in (math.nan, math.inf, -math.inf):
+        opt.zero_grad()
+        loss_at(theta).backward()  # a good gradient, and a loss that is not
         opt.step(loss=bad)
         assert not opt.info.accepted
         opt.step(lambda bad=bad: loss_at(theta) * bad)
