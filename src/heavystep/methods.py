@@ -11,10 +11,12 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.momentum import (
+    ADAM,
     EXPONENTIAL_AVERAGE,
     HEAVY_BALL,
     NESTEROV,
     TORCH_BUFFER,
+    Diagonal,
     Form,
 )
 from heavystep.rules import (
@@ -45,6 +47,14 @@ LR = Option(
     "need not be tuned. May differ by group.",
 )
 MOMENTUM = Option("momentum", 0.9, validation.UNIT, "momentum beta, in [0, 1).")
+BETA2 = Option(
+    "beta2",
+    0.999,
+    validation.UNIT,
+    "decay beta_2 of the average of squared gradients in the diagonal, in [0, 1).",
+    symbol="beta_2",
+)
+DIAGONAL_EPS = Option("diagonal_eps", 1e-8, validation.POSITIVE, "added to the diagonal, > 0.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +69,8 @@ class Method:
     """One sentence."""
     rule: Rule
     form: Form = HEAVY_BALL
+    diagonal: Diagonal | None = None
+    """What stretches the space of the parameters; None: nothing does."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Options whose default differs from the rule's own."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -71,7 +83,7 @@ class Method:
     """How the formula was obtained: from the paper, the authors' code, derived, or not verified."""
 
     def __post_init__(self) -> None:
-        names = {option.name for option in (LR, MOMENTUM, *self.rule.options)}
+        names = {option.name for option in self._declared}
         for name in (*self.defaults, *self.fixed, *(option.name for option in self.described)):
             if name not in names:
                 raise ValueError(
@@ -84,9 +96,10 @@ class Method:
     def theory(self) -> str:
         """The name under which the theorems know the method; empty: none covers it.
 
-        All of them are about heavy ball.
+        All of them are about heavy ball, with one step for all parameters.
         """
-        return self.rule.theory if self.form is HEAVY_BALL else ""
+        covered = self.form is HEAVY_BALL and self.diagonal is None
+        return self.rule.theory if covered else ""
 
     @property
     def without_momentum(self) -> bool:
@@ -94,14 +107,29 @@ class Method:
         return self.fixed.get("momentum") == 0.0
 
     @property
-    def options(self) -> tuple[Option, ...]:
-        """What the user may set, in the order of signatures, with this method's defaults."""
+    def keeps_buffer(self) -> bool:
+        """Whether a parameter has the momentum's buffer for its state."""
+        return not self.without_momentum or "drift" in self.rule.reads
+
+    @property
+    def _declared(self) -> tuple[Option, ...]:
+        """All options, as they were declared, in the order of signatures."""
+        diagonal = () if self.diagonal is None else (BETA2, DIAGONAL_EPS)
+        return (LR, MOMENTUM, *self.rule.options, *diagonal)
+
+    @property
+    def all_options(self) -> tuple[Option, ...]:
+        """All options, those that the method fixes among them, with this method's defaults."""
         own = {option.name: option for option in self.described}
         return tuple(
             replace(each, default=self.defaults.get(each.name, each.default))
-            for each in (own.get(o.name, o) for o in (LR, MOMENTUM, *self.rule.options))
-            if each.name not in self.fixed
+            for each in (own.get(o.name, o) for o in self._declared)
         )
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """What the user may set, in the order of signatures, with this method's defaults."""
+        return tuple(option for option in self.all_options if option.name not in self.fixed)
 
     @property
     def needs(self) -> str:
@@ -138,9 +166,8 @@ class Method:
                     f"{validation.label(name)} must be {value!r} for {self.name}, which leaves no "
                     f"choice of it to users and schedulers, got {options[name]!r}"
                 )
-        own = {option.name: option for option in self.described}
-        for option in (LR, MOMENTUM, *self.rule.options):
-            own.get(option.name, option).check(options[option.name])
+        for option in self.all_options:
+            option.check(options[option.name])
 
 
 METHODS: dict[str, Method] = {}

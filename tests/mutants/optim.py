@@ -150,7 +150,7 @@ MUTANTS = [
            "in indices_by_dtype(tensors):", "in indices_by_dtype(tensors)[:1]:", CAPTURED),
     Mutant("no warm-up before recording", "optim/graphs/captured.py", "least=1", "least=0", CAPTURED),
     Mutant("no displacements before recording", "optim/graphs/parts.py",
-           "            self._optimizer._momentum_buffers(active)\n", "            pass\n", CAPTURED),
+           "            self._optimizer._make_state_of(active)\n", "            pass\n", CAPTURED),
     Mutant("the last loss for all that were handed over", "optim/closures/handed_over.py",
            "[self._sum[0] + loss]", "[loss]", HAND_OVER),
     Mutant("a handed-over loss used twice", "optim/closures/handed_over.py",

@@ -26,6 +26,12 @@ class Decision(NamedTuple):
     loss: Any
     grad_sqnorm: Any
     trials: int = 0
+    momentum: Any = None
+    """The momentum that the rule chose for this step; None: that of the groups."""
+
+    def told(self) -> dict[str, Any]:
+        """What ``info`` tells of it."""
+        return {name: value for name, value in self._asdict().items() if name != "momentum"}
 
 
 def bound_for(group: Group, given: Any) -> Any:
@@ -69,10 +75,8 @@ def decide_on_device(
     seen = Seen(
         loss=0.0 if sample.loss is None else sample.loss,
         lower_bound=bound,
-        grad_sqnorm=sample.grad_sqnorm,
-        direction_sqnorm=sample.direction_sqnorm,
-        slope=sample.slope,
         loss_eps=sample.coarsest_eps() if "loss_eps" in rule.reads else 0.0,
+        **sample.products,
     )
     memory = device_memory(rule, group, measure)
     search = rule.start(constants, memory, seen)
@@ -113,18 +117,16 @@ class HostRule:
         self._largest = min((torch.finfo(p.dtype).max for p in sample.params), default=inf)
 
     def seen(self, numbers: list[float], lower_bound: Any = None) -> Seen:
-        """What the rule looks at, from loss, squared norm, direction's squared norm and slope."""
-        loss, grad_sqnorm, direction_sqnorm, slope = numbers
+        """What the rule looks at, from the loss and the inner products of the sample."""
+        loss, *products = numbers
         if isinstance(lower_bound, Tensor) and lower_bound.numel() == 1:
             lower_bound = lower_bound.item()
         given = self._group.get("loss_eps")
         return Seen(
             loss=loss,
             lower_bound=float(bound_for(self._group, lower_bound)),
-            grad_sqnorm=grad_sqnorm,
-            direction_sqnorm=direction_sqnorm,
-            slope=slope,
             loss_eps=self._sample.coarsest_eps() if given is None else given,
+            **dict(zip(self._sample.products, products, strict=True)),
         )
 
     def begun(self, seen: Seen) -> Search:
@@ -155,18 +157,11 @@ class HostRule:
             )
         return Decision(
             search.step, search.accepted, search.accepted and search.capped, seen.loss,
-            seen.grad_sqnorm, search.trials,
+            seen.grad_sqnorm, search.trials, search.momentum if self._rule.steers else None,
         )  # fmt: skip
 
 
 def host_numbers(sample: Sample) -> Tensor:
     """What a rule on the host looks at, as one tensor to be read at once."""
-    like = sample.grad_sqnorm
     assert sample.loss is not None
-    numbers = (sample.loss, like, sample.direction_sqnorm, sample.slope)
-    return torch.stack([as_number(number, like) for number in numbers])
-
-
-def as_number(value: Any, like: Tensor) -> Tensor:
-    """A number as a 0-dim tensor beside another one."""
-    return value if isinstance(value, Tensor) else torch.full_like(like, value)
+    return torch.stack([sample.loss, *sample.products.values()])

@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import ParamsT
 
 from heavystep.methods import Method
+from heavystep.momentum.diagonal import SQUARES
 from heavystep.optim.arguments import check_arguments, needs_closure
 from heavystep.optim.closures.closure import Closure, checked_loss, evaluate_with_gradients
 from heavystep.optim.closures.handed_over import HandedOver
@@ -34,7 +35,14 @@ from heavystep.optim.ranks import Ranks, whole
 from heavystep.optim.sample import Active, Measure, Sample, active_of
 from heavystep.optim.shapes import check_buffers
 from heavystep.optim.speaking import warn_caller
-from heavystep.optim.state import apply_step, directions_of, keep_wide, momentum_buffers
+from heavystep.optim.state import (
+    apply_step,
+    keep_wide,
+    momentum_buffers,
+    vectors_of,
+    ways_of,
+)
+from heavystep.optim.stretching import averages, stretched
 from heavystep.optim.torch_primitives import as_scalar
 from heavystep.rules import where
 
@@ -43,7 +51,8 @@ class RuleOptimizer(Optimizer):
     """An optimizer whose ``method`` says how the step is chosen and how it moves the parameters.
 
     One step size for the whole parameter vector. Options and the memory of the rule are entries of
-    ``param_groups``; the state of a parameter is the buffer of its momentum form.
+    ``param_groups``; the state of a parameter is the buffer of the momentum form, and what the
+    diagonal remembers if there is one.
 
     Args:
         params: parameters, or dicts that define parameter groups.
@@ -131,7 +140,7 @@ class RuleOptimizer(Optimizer):
             return measure.objective(share).item()
 
         if search.active:
-            with trials.along(sample.params, sample.grads):
+            with trials.along(sample.params, self._ways(sample, search.momentum)):
                 search = rule.finished(seen, search, trial_loss)
         if not search.accepted:
             trials.forget_batch()
@@ -216,9 +225,9 @@ class RuleOptimizer(Optimizer):
 
     def _sample(self, loss: Any) -> Sample:
         groups = [self._active(group) for group in self.param_groups]
-        reads_direction = {"direction_sqnorm", "slope"} & self.method.rule.reads
-        directions = directions_of(self.method, groups, self.state) if reads_direction else None
-        sample = self._measure().sample(groups, loss, directions)
+        stretches = [stretched(self.method, active, self.state) for active in groups]
+        vectors = vectors_of(self.method, groups, self.state, stretches)
+        sample = self._measure().sample(groups, loss, vectors, stretches)
         if not any(active.grads for active in groups):
             warn_caller(
                 "no parameter has a gradient and nothing was updated: was backward() called, "
@@ -230,6 +239,11 @@ class RuleOptimizer(Optimizer):
         buffer = self.method.form.buffer
         return active_of(group, type(self).__name__, buffer, self.state, self.param_groups)
 
+    def _ways(self, sample: Sample, momentum: Any) -> list[Tensor]:
+        """What trials go along; the momentum is that of a rule that steers."""
+        steered = momentum if self.method.rule.steers else None
+        return ways_of(self.method, sample, self.state, steered)
+
     def _apply(self, sample: Sample, decision: Decision) -> None:
         apply_step(self.method, sample, decision, self.state, self._foreach)
 
@@ -238,11 +252,8 @@ class RuleOptimizer(Optimizer):
         if isinstance(grad_sqnorm, Tensor):
             base_step = as_scalar(base_step, grad_sqnorm.dtype, grad_sqnorm.device)
         base_step = where(decision.accepted, base_step, 0.0)
-        self._outcome.update(decision._asdict())
+        self._outcome.update(decision.told())
         self._outcome.update(base_step=base_step, step=self.param_groups[0]["lr"] * base_step)
-
-    def _momentum_buffers(self, active: Active) -> list[Tensor] | None:
-        return momentum_buffers(self.method, active, self.state)
 
     def _only_wants_state(self) -> bool:
         """Whether a step of length 0 is asked for before the first one.
@@ -256,9 +267,15 @@ class RuleOptimizer(Optimizer):
     def _make_state(self) -> None:
         """The state that a step finds or makes."""
         for group in self.param_groups:
-            self._momentum_buffers(self._active(group))
+            self._make_state_of(self._active(group))
         if not self.method.rule.searches:
             device_memory(self.method.rule, self.param_groups[0], self._measure())
+
+    def _make_state_of(self, active: Active) -> None:
+        """The state of the parameters of one group."""
+        momentum_buffers(self.method, active, self.state)
+        if self.method.diagonal is not None:
+            averages(active, self.state)
 
     def _measure(self) -> Measure:
         return Measure(self._ranks, self._all_params, self._foreach)
@@ -281,7 +298,8 @@ class RuleOptimizer(Optimizer):
 
     def __setstate__(self, state: Group) -> None:
         # Here a load has changed nothing yet, and its hooks have been called.
-        check_buffers(self.method.form.buffer, state["state"], state["param_groups"])
+        for name in (self.method.form.buffer, SQUARES):
+            check_buffers(name, state["state"], state["param_groups"])
         super().__setstate__(state)
         for group in self.param_groups:
             for name, default in self.defaults.items():
@@ -290,7 +308,7 @@ class RuleOptimizer(Optimizer):
     def load_state_dict(self, state_dict: Group) -> None:
         """Load what :meth:`state_dict` returned; the run then goes on as if uninterrupted."""
         super().load_state_dict(state_dict)
-        keep_wide(self.method.form.buffer, state_dict, self._all_params, self.state)
+        keep_wide(state_dict, self._all_params, self.state)
 
 
 def searches(optimizer: object) -> bool:

@@ -9,6 +9,7 @@ from heavystep.optim.groups import Group
 from heavystep.optim.ranks import Ranks, local, whole
 from heavystep.optim.shapes import check_shapes
 from heavystep.optim.torch_primitives import as_scalar
+from heavystep.rules import PRODUCTS
 
 
 class Active(NamedTuple):
@@ -60,17 +61,33 @@ def active_of(
     return Active(group, params, grads)
 
 
+class Vectors(NamedTuple):
+    """What inner products are taken of: what this process holds, in the order of the gradients."""
+
+    lists: dict[str, list[Tensor]]
+    """By the names of :data:`heavystep.rules.PRODUCTS`."""
+    divisors: list[Tensor]
+    """The diagonal; empty without one."""
+    wanted: list[str]
+    """Names of the products."""
+
+
 class Sample(NamedTuple):
     """Loss and gradient of one batch."""
 
     groups: list[Active]
     loss: Tensor | None
-    grad_sqnorm: Tensor
-    direction_sqnorm: Any
-    """0 unless the rule reads it; likewise ``slope``."""
-    slope: Any
+    products: dict[str, Tensor]
+    """The inner products that the rule reads, and the squared norm of the gradient."""
     loss_dtype: torch.dtype
     """The format in which the loss was handed over."""
+    stretches: list[Any]
+    """The diagonal of each group, or None."""
+
+    @property
+    def grad_sqnorm(self) -> Tensor:
+        """||g||^2, or g' D^-1 g."""
+        return self.products["grad_sqnorm"]
 
     @property
     def params(self) -> list[Tensor]:
@@ -111,30 +128,41 @@ class Measure:
         return as_scalar(value, self.dtype, self.device)
 
     def sample(
-        self, groups: list[Active], loss: Any, directions: list[Tensor] | None = None
+        self, groups: list[Active], loss: Any, vectors: Vectors | None, stretches: list[Any]
     ) -> Sample:
         """What the rule sees of a batch: one message between processes.
 
         Args:
             groups: all groups.
             loss: of the batch; None if none was given.
-            directions: of the momentum form, in the order of the gradients, if the rule reads them.
+            vectors: what products are taken of, if the squared norm of the gradient is not enough.
+            stretches: the diagonal of each group, or None.
         """
         grads = [grad for active in groups for grad in active.grads]
-        parts = [self.scalar(self._ranks.sqnorm_share(grads, self.dtype, self._foreach))]
+        if vectors is None:
+            share = self._ranks.sqnorm_share(grads, self.dtype, self._foreach)
+            shares = {"grad_sqnorm": self.scalar(share)}
+        else:
+            shares = {name: self._product(vectors, name, grads) for name in vectors.wanted}
+        parts = list(shares.values())
         if loss is not None:
             parts.append(self.objective_share(loss, groups))
-        if directions is not None:
-            parts += [
-                self.scalar(self._ranks.inner_share(directions, directions, grads, self.dtype)),
-                self.scalar(self._ranks.inner_share(directions, grads, grads, self.dtype)),
-            ]
-        sqnorm, *others = self._ranks.total(*parts)
-        value = others.pop(0) if loss is not None else None
-        direction_sqnorm, slope = others or (0.0, 0.0)
+        totals = self._ranks.total(*parts)
+        value = totals.pop() if loss is not None else None
         has_format = isinstance(loss, Tensor) and loss.is_floating_point()
         loss_dtype = loss.dtype if has_format and grads else self.dtype
-        return Sample(groups, value, sqnorm, direction_sqnorm, slope, loss_dtype)
+        products = dict(zip(shares, totals, strict=True))
+        return Sample(groups, value, products, loss_dtype, stretches)
+
+    def _product(self, vectors: Vectors, name: str, grads: list[Tensor]) -> Tensor:
+        """This process's part of an inner product."""
+        left, right, divided = PRODUCTS[name]
+        one, other = vectors.lists[left], vectors.lists[right]
+        if divided and vectors.divisors:
+            other = [x.to(d.dtype) / d for x, d in zip(other, vectors.divisors, strict=True)]
+        elif name == "grad_sqnorm":
+            return self.scalar(self._ranks.sqnorm_share(grads, self.dtype, self._foreach))
+        return self.scalar(self._ranks.inner_share(one, other, grads, self.dtype))
 
     def objective_share(self, loss: Any, groups: list[Active]) -> Tensor:
         """What this process adds to the objective: its part of the mean loss and of the decay."""

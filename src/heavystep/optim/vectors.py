@@ -66,7 +66,7 @@ class Update(NamedTuple):
 
     form: Form
     step: Tensor | float
-    momentum: float
+    momentum: Tensor | float
     shrink: Tensor | float | None
     """The factor of decoupled weight decay, which is not part of the motion."""
     accepted: Tensor
@@ -74,13 +74,14 @@ class Update(NamedTuple):
 
 
 def _moved(
-    param: Tensor, grad: Tensor, buffer: Tensor | None, update: Update
+    param: Tensor, grad: Tensor, buffer: Tensor | None, update: Update, divisor: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """New parameter and buffer: the definition of the update."""
     dtype = state_dtype(param.dtype)
     theta = param.to(dtype)
     past = 0.0 if buffer is None else buffer
-    motion, new_buffer = update.form.move(past, grad.to(dtype), update.step, update.momentum)
+    step = update.step if divisor is None else update.step / divisor
+    motion, new_buffer = update.form.move(past, grad.to(dtype), step, update.momentum)
     origin = theta if update.shrink is None else update.shrink * theta
     new_param = torch.where(update.accepted, origin + motion, theta)
     if buffer is None:
@@ -94,12 +95,26 @@ def move(
     buffers: list[Tensor] | None,
     update: Update,
     foreach: bool,
+    divisors: list[Tensor] | None = None,
 ) -> None:
-    """Apply ``update`` in place; buffers None stand for zeros that need not be kept."""
+    """Apply ``update`` in place.
+
+    Args:
+        params: in place.
+        grads: their gradients.
+        buffers: of the momentum form; None stands for zeros that need not be kept.
+        update: the step.
+        foreach: whether multi-tensor kernels may be used.
+        divisors: the diagonal, by which the step of each parameter is divided; None: 1.
+    """
     several = _FUSED.get(update.form)
-    if several is None or not foreach or torch.compiler.is_compiling():  # which fuses by itself
-        _one_by_one(params, grads, buffers, update)
+    steered = isinstance(update.momentum, Tensor)
+    # A compiler fuses by itself.
+    if several is None or not foreach or steered or torch.compiler.is_compiling():
+        _one_by_one(params, grads, buffers, update, divisors)
         return
+    if divisors is not None:  # the fused forms use the step in the product with the gradient only
+        grads = list(torch._foreach_div(grads, divisors))
     moving = buffers or grads
     for indices in indices_by_dtype(params):
         fused: list[int] = []
@@ -119,11 +134,16 @@ def move(
 
 
 def _one_by_one(
-    params: list[Tensor], grads: list[Tensor], buffers: list[Tensor] | None, update: Update
+    params: list[Tensor],
+    grads: list[Tensor],
+    buffers: list[Tensor] | None,
+    update: Update,
+    divisors: list[Tensor] | None = None,
 ) -> None:
     for index, (param, grad) in enumerate(zip(params, grads, strict=True)):
         buffer = buffers[index] if buffers else None
-        new_param, new_buffer = _moved(param, grad, buffer, update)
+        divisor = divisors[index] if divisors else None
+        new_param, new_buffer = _moved(param, grad, buffer, update, divisor)
         param.copy_(new_param)
         if buffer is not None and new_buffer is not None:
             buffer.copy_(new_buffer)

@@ -4,7 +4,16 @@ from heavystep.rules.adasps import ADASPS
 from heavystep.rules.alig import ALIG
 from heavystep.rules.alr_smag import ALR_SMAG
 from heavystep.rules.armijo import ARMIJO
-from heavystep.rules.contract import REQUIRED, Option, Rule, Search, Seen, Whole
+from heavystep.rules.contract import (
+    DIRECTION,
+    PRODUCTS,
+    REQUIRED,
+    Option,
+    Rule,
+    Search,
+    Seen,
+    Whole,
+)
 from heavystep.rules.decsps import DECSPS
 from heavystep.rules.fixed import FIXED
 from heavystep.rules.l4 import L4
@@ -31,6 +40,7 @@ __all__ = [
     "ALR_SMAG",
     "ARMIJO",
     "DECSPS",
+    "DIRECTION",
     "FIRST_STEP",
     "FIXED",
     "L4",
@@ -38,6 +48,7 @@ __all__ = [
     "MOMSPS_SMOOTH",
     "NGN",
     "POLYAK",
+    "PRODUCTS",
     "REQUIRED",
     "SCALINGS",
     "SGDM_APS",

@@ -82,6 +82,36 @@ class Seen(NamedTuple):
     """<g_k, d_k>."""
     loss_eps: Any = 0.0
     """Relative rounding error of the loss; line searches compare losses with a tolerance of it."""
+    drift: Any = 0.0
+    """<g_k, b_k> for the buffer b_k of the momentum form, under heavy ball the displacement
+    theta_k - theta_{k-1}."""
+    grad_position: Any = 0.0
+    """<g_k, theta_k>."""
+    direction_position: Any = 0.0
+    """<d_k, theta_k>."""
+
+
+class Product(NamedTuple):
+    """An inner product of two vectors that a driver holds."""
+
+    left: str
+    """``"gradient"`` or ``"direction"``."""
+    right: str
+    """``"gradient"``, ``"direction"``, ``"buffer"`` or ``"position"``."""
+    divided: bool
+    """Whether a method with a diagonal D measures it as <x, D^-1 y>."""
+
+
+PRODUCTS = {
+    "grad_sqnorm": Product("gradient", "gradient", divided=True),
+    "direction_sqnorm": Product("direction", "direction", divided=True),
+    "slope": Product("gradient", "direction", divided=True),
+    "drift": Product("gradient", "buffer", divided=False),
+    "grad_position": Product("gradient", "position", divided=False),
+    "direction_position": Product("direction", "position", divided=False),
+}
+"""The fields of :class:`Seen` that are inner products; ``grad_sqnorm`` is always computed."""
+GRADIENT, DIRECTION = "gradient", "direction"
 
 
 class Search(NamedTuple):
@@ -94,11 +124,14 @@ class Search(NamedTuple):
     capped: Any
     """Whether the step is the largest that the rule's caps allow."""
     trial: Any = 0.0
-    """The trial step t: the loss at theta_k - t g_k is wanted next."""
+    """The trial step t: the loss at theta_k - t g_k is wanted next, or at theta_k - t d_k from a
+    rule that searches along the direction."""
     trials: Any = 0
     """How many trial losses were evaluated."""
     active: Any = False
     """Whether the loss at ``trial`` is wanted."""
+    momentum: Any = 0.0
+    """The momentum of this step, from a rule that ``steers``; it must be known at the start."""
 
 
 def no_advance(constants: Any, memory: Any, seen: Any, search: Any, trial_loss: Any) -> Any:
@@ -155,6 +188,10 @@ class Rule:
     advance: Callable[[Any, Any, Seen, Search, Any], Search] = no_advance
     skip: Callable[[Any, Any, Seen, Search], Search] = skip_nothing
     """Passes over trials that must fail, on numbers; saves evaluations and changes no step."""
+    along: str = GRADIENT
+    """What trials go along: ``"gradient"``, or ``"direction"`` for that of the momentum form."""
+    steers: bool = False
+    """Whether a line search sets the momentum of each step itself."""
     foresees: bool = False
     """Whether the first trial step depends on constants and memory alone, not on the batch."""
     theory: str = ""
@@ -176,6 +213,13 @@ class Rule:
             "constants that are no options, and no resolve": (
                 set(names) - taken if self.resolve is as_given else set()
             ),
+            "trials along": {self.along} - {GRADIENT, DIRECTION},
+            "steers the direction that it reads": (
+                {name for name in self.reads if DIRECTION in PRODUCTS.get(name, ())}
+                if self.steers
+                else set()
+            ),
+            "steers without a search": {"steers"} if self.steers > self.searches else set(),
         }
         for fault, which in faults.items():
             if which:

@@ -1,17 +1,18 @@
 """Runs of a finite sum side by side, recorded in full: what certificates are made from."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import heavystep.simulation.numpy_rules  # noqa: F401  (makes the rules callable on arrays)
 from heavystep.arrays import Array, inner, square
+from heavystep.methods import BETA2, DIAGONAL_EPS
 from heavystep.problems import FiniteSum
 from heavystep.records import Record
-from heavystep.rules import Rule, Search, Seen, batch_is_finite, is_finite
+from heavystep.rules import DIRECTION, PRODUCTS, Rule, Search, Seen, batch_is_finite, is_finite
 from heavystep.simulation.checks import checked_samples
-from heavystep.simulation.configuration import DIRECTION, Configuration
+from heavystep.simulation.configuration import Configuration
 
 
 def draw_samples(problem: FiniteSum, *, runs: int, steps: int, seed: int = 0) -> Array:
@@ -55,25 +56,28 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
     gradients = np.empty((runs, steps, problem.dim))
     gamma, loss, sqnorm, f_star = (np.empty((runs, steps)) for _ in range(4))
     theta = iterates[:, 0] = np.broadcast_to(problem.theta0, (runs, problem.dim))
-    buffer = np.zeros_like(theta)
+    buffer, stretched = np.zeros_like(theta), _Stretched(configuration, theta)
     memory = rule.Memory(*(np.full(runs, first) for first in rule.memory.values()))
     for k in range(steps):
         i = samples[:, k]
         loss[:, k] = f = problem.losses(theta, i)
         gradients[:, k] = g = problem.gradients(theta, i)
-        sqnorm[:, k] = g2 = square(g)
+        divisor = stretched.by(g)
+        sqnorm[:, k] = g2 = square(g) if stretched.diagonal is None else inner(g, g / divisor)
         f_star[:, k] = low = problem.f_star[i]
         if not batch_is_finite(f, g2).all():
             raise ValueError(f"loss or gradient is not finite at step {k}: the run diverged")
-        d2, slope = _look(configuration, buffer, g, betas[k])
-        seen = Seen(f, low, g2, d2, slope, configuration.loss_eps)
+        vectors = Vectors(g, form.direction(buffer, g, betas[k]), buffer, theta, divisor)
+        seen = Seen(f, low, g2, loss_eps=configuration.loss_eps, **_products(rule, vectors))
         constants = rule.Constants(*table[k])
-        search = _decide(rule, constants, memory, seen, _trial_losses(problem, theta, g, i))
+        trial_losses = _trial_losses(problem, configuration, vectors, i)
+        search = _decide(rule, constants, memory, seen, trial_losses)
         if not (search.accepted & is_finite(search.step)).all():
             raise ValueError(f"no step was accepted at step {k}")
         memory = rule.Memory(*rule.remember(constants, memory, seen, search))
         gamma[:, k] = etas[k] * search.step
-        motion, buffer = form.move(buffer, g, gamma[:, k, None], betas[k])
+        momentum = search.momentum[:, None] if rule.steers else betas[k]
+        motion, buffer = form.move(buffer, g, gamma[:, k, None] / divisor, momentum)
         iterates[:, k + 1] = theta = theta + motion
     largest = configuration.largest_steps(0, steps)
     return Record(
@@ -84,16 +88,47 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
     )  # fmt: skip
 
 
-def _look(configuration: Configuration, buffer: Array, g: Array, momentum: float) -> Any:
-    """||d||^2 and <g, d> for the direction d of the form; 0 if the rule does not read them."""
-    if not configuration.rule.reads & DIRECTION:
-        return 0.0, 0.0
-    d = configuration.form.direction(buffer, g, momentum)
-    return square(d), inner(g, d)
+class Vectors(NamedTuple):
+    """What inner products are taken of, (runs, dim) each."""
+
+    gradient: Array
+    direction: Array
+    buffer: Array
+    position: Array
+    divisor: Any
+    """The diagonal; 1 without one."""
+
+
+class _Stretched:
+    """The diagonal of each run, if the method has one."""
+
+    def __init__(self, configuration: Configuration, theta: Array) -> None:
+        self.diagonal = configuration.diagonal
+        if self.diagonal is not None:
+            self._beta2, self._eps = (configuration[o.name] for o in (BETA2, DIAGONAL_EPS))
+        self._squares, self._weight = np.zeros_like(theta), 0.0
+
+    def by(self, g: Array) -> Any:
+        """Take the gradients into the averages; gives the diagonal."""
+        if self.diagonal is None:
+            return 1.0
+        self._squares = self.diagonal.average(self._squares, g, self._beta2)
+        self._weight = self.diagonal.weigh(self._weight, self._beta2)
+        return self.diagonal.divisor(self._squares, self._weight, self._eps)
+
+
+def _products(rule: Rule, vectors: Vectors) -> dict[str, Array]:
+    """The inner products that the rule reads, beside the squared norm of the gradient."""
+    found = {}
+    for name, (left, right, divided) in PRODUCTS.items():
+        if name in rule.reads and name != "grad_sqnorm":
+            other = getattr(vectors, right)
+            found[name] = inner(getattr(vectors, left), other / vectors.divisor if divided else other)
+    return found
 
 
 def _decide(
-    rule: Rule, constants: Any, memory: Any, seen: Seen, trial_losses: Callable[[Array], Array]
+    rule: Rule, constants: Any, memory: Any, seen: Seen, trial_losses: Callable[[Search], Array]
 ) -> Search:
     """What the rule decides for each run; searches that are over wait for the others."""
     shape = seen.loss.shape
@@ -102,15 +137,27 @@ def _decide(
         first = rule.start(constants, memory, seen)
         search = Search(*(np.broadcast_to(value, shape) for value in first))
         while search.active.any():
-            loss = trial_losses(search.trial)
+            loss = trial_losses(search)
             ahead = rule.advance(constants, memory, seen, search, loss)
             pairs = zip(ahead, search, strict=True)
             search = Search(*(np.where(search.active, new, old) for new, old in pairs))
     return search
 
 
-def _trial_losses(problem: FiniteSum, theta: Array, g: Array, i: Array) -> Callable[[Array], Array]:
-    return lambda trial: problem.losses(theta - trial[:, None] * g, i)
+def _trial_losses(
+    problem: FiniteSum, configuration: Configuration, vectors: Vectors, i: Array
+) -> Callable[[Search], Array]:
+    """The losses at the trial steps, along what the rule asks for."""
+    rule, form = configuration.rule, configuration.form
+
+    def losses(search: Search) -> Array:
+        way = getattr(vectors, rule.along)
+        if rule.along == DIRECTION and rule.steers:
+            way = form.direction(vectors.buffer, vectors.gradient, search.momentum[:, None])
+        motion = search.trial[:, None] * way / vectors.divisor
+        return problem.losses(vectors.position - motion, i)
+
+    return losses
 
 
 def _symbols(configuration: Configuration) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Rules and momentum forms inside kernels: what a kernel calls, and which functions that is.
 
+Diagonals are in :mod:`heavystep.simulation.stretching`.
 A kernel knows a rule and a form by their types only (:mod:`heavystep.simulation.kernel_types`); the
 stubs below are replaced by the functions of the rule and the form when it is compiled.
 """
@@ -9,12 +10,12 @@ from functools import cache
 from typing import Any
 
 from heavystep.momentum import Form
-from heavystep.rules import Rule
-from heavystep.simulation.configuration import DIRECTION
+from heavystep.rules import DIRECTION, Rule
 from heavystep.simulation.kernel_cache import reduction
 from heavystep.simulation.kernel_types import kernel_type
 from heavystep.simulation.numba_rules import form_functions, rule_functions
-from heavystep.simulation.terms import Function, implement
+from heavystep.simulation.stretching import divided, stretches
+from heavystep.simulation.terms import Function, dot, implement
 
 
 def constants_at(rule: Any, table: Any, step: Any) -> Any:
@@ -32,8 +33,23 @@ def keep(rule: Any, numbers: Any, memory: Any) -> Any:
     raise NotImplementedError
 
 
-def look(rule: Any, form: Any, buffer: Any, g: Any, momentum: Any) -> Any:
-    """||d||^2 and <g, d> for the direction d of the form; 0 if the rule does not read them."""
+def look(
+    rule: Any, kinds: Any, theta: Any, buffer: Any, g: Any, divisors: Any, momentum: Any
+) -> Any:
+    """The inner products beside ||g||^2, in the order of the fields of what a rule sees.
+
+    0 for those that the rule does not read.
+    """
+    raise NotImplementedError
+
+
+def steered(rule: Any, search: Any, momentum: Any) -> Any:
+    """The momentum of the step: the rule's own, if it steers."""
+    raise NotImplementedError
+
+
+def aim(rule: Any, kinds: Any, buffer: Any, g: Any, divisors: Any, momentum: Any, way: Any) -> Any:
+    """The vector that trials go along: ``g`` itself, or ``way`` with another one written to it."""
     raise NotImplementedError
 
 
@@ -66,11 +82,11 @@ def direction(form: Any, buffer: Any, gradient: Any, momentum: Any) -> Any:
 def kernel_rule(rule: Rule) -> Any:
     """What stands for the rule among the arguments of a kernel."""
     constants, memory = rule.constants or (), tuple(rule.memory)
-    looks = bool(DIRECTION & rule.reads)
+    reads = tuple(sorted(rule.reads))
     begin, skip, go_on, retain = rule.start, rule.skip, rule.advance, rule.remember
     functions = rule_functions(rule)
     roles = [function.__qualname__ for function in (begin, skip, go_on, retain)]
-    kind = kernel_type("Rule", functions, (rule.name, constants, memory, looks, roles))
+    kind = kernel_type("Rule", functions, (rule.name, constants, memory, reads, rule.along, rule.steers, roles))
 
     def _start(rule: Any, constants: Any, memory: Any, seen: Any) -> Any:
         return skip(constants, memory, seen, begin(constants, memory, seen))
@@ -87,7 +103,9 @@ def kernel_rule(rule: Rule) -> Any:
             constants_at: _row_reader(rule.Constants, constants),
             recall: _reader(rule.Memory, memory),
             keep: _writer(memory),
-            look: _look if looks else _look_away,
+            look: _looker(rule),
+            steered: _steered if rule.steers else _not_steered,
+            aim: _along_direction if rule.along == DIRECTION else _along_gradient,
             start: _start,
             advance: _advance,
             remember: _remember,
@@ -113,22 +131,71 @@ def kernel_form(form: Form) -> Any:
     return kind()
 
 
-def _look(rule: Any, form: Any, buffer: Any, g: Any, momentum: Any) -> Any:
-    return _products(form, buffer, g, momentum)
+def _looker(rule: Rule) -> Function:
+    """A function that computes what the rule reads, and nothing else: numba drops the rest."""
+    of_direction = bool({"direction_sqnorm", "slope"} & rule.reads)
+    of_position = bool({"grad_position", "direction_position"} & rule.reads)
+    of_buffer = "drift" in rule.reads
 
+    def _look(
+        rule: Any, kinds: Any, theta: Any, buffer: Any, g: Any, divisors: Any, momentum: Any
+    ) -> Any:
+        square, slope, drift, along, ahead = 0.0, 0.0, 0.0, 0.0, 0.0
+        if of_direction:
+            square, slope = _direction_products(kinds, buffer, g, divisors, momentum)
+        if of_buffer:
+            drift = dot(g, buffer)
+        if of_position:
+            along, ahead = _position_products(kinds, theta, buffer, g, momentum)
+        return square, slope, drift, along, ahead
 
-def _look_away(rule: Any, form: Any, buffer: Any, g: Any, momentum: Any) -> Any:
-    return 0.0, 0.0
+    return _look
 
 
 @reduction
-def _products(form: Any, buffer: Any, g: Any, momentum: Any) -> Any:
+def _direction_products(kinds: Any, buffer: Any, g: Any, divisors: Any, momentum: Any) -> Any:
     square, slope = 0.0, 0.0
     for j in range(g.shape[0]):
-        d = direction(form, buffer[j], g[j], momentum)
-        square += d * d
-        slope += g[j] * d
+        d = direction(kinds.form, buffer[j], g[j], momentum)
+        square += divided(kinds.diagonal, d * d, divisors, j)
+        slope += divided(kinds.diagonal, g[j] * d, divisors, j)
     return square, slope
+
+
+@reduction
+def _position_products(kinds: Any, theta: Any, buffer: Any, g: Any, momentum: Any) -> Any:
+    along, ahead = 0.0, 0.0
+    for j in range(g.shape[0]):
+        along += g[j] * theta[j]
+        ahead += direction(kinds.form, buffer[j], g[j], momentum) * theta[j]
+    return along, ahead
+
+
+def _steered(rule: Any, search: Any, momentum: Any) -> Any:
+    return search.momentum
+
+
+def _not_steered(rule: Any, search: Any, momentum: Any) -> Any:
+    return momentum
+
+
+def _along_gradient(
+    rule: Any, kinds: Any, buffer: Any, g: Any, divisors: Any, momentum: Any, way: Any
+) -> Any:
+    if stretches(kinds.diagonal):
+        for j in range(g.shape[0]):
+            way[j] = divided(kinds.diagonal, g[j], divisors, j)
+        return way
+    return g
+
+
+def _along_direction(
+    rule: Any, kinds: Any, buffer: Any, g: Any, divisors: Any, momentum: Any, way: Any
+) -> Any:
+    for j in range(g.shape[0]):
+        d = direction(kinds.form, buffer[j], g[j], momentum)
+        way[j] = divided(kinds.diagonal, d, divisors, j)
+    return way
 
 
 # Named tuples are put together element by element: a view of a row would be reference-counted at

@@ -7,8 +7,8 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.methods import LR, MOMENTUM, method_of
-from heavystep.momentum import Form
+from heavystep.methods import method_of
+from heavystep.momentum import Diagonal, Form
 from heavystep.rules import Option, Rule, Whole
 from heavystep.schedules import PowerLaw
 from heavystep.simulation import KERNEL_VERSION
@@ -17,8 +17,6 @@ from heavystep.theory.step_bounds import smallest_step
 EPS = float(np.finfo(np.float64).eps)
 SCHEDULED = ("lr", "momentum", "max_step")
 """The options that may change from step to step."""
-DIRECTION = frozenset({"direction_sqnorm", "slope"})
-"""What a rule may read of the direction of the momentum form."""
 AVERAGES = ("uniform", "weighted")
 
 
@@ -64,6 +62,11 @@ class Configuration:
         return method_of(self.method).form
 
     @property
+    def diagonal(self) -> Diagonal | None:
+        """What stretches the space of the parameters, if anything does."""
+        return method_of(self.method).diagonal
+
+    @property
     def theory(self) -> str:
         """The name of the rule in :mod:`heavystep.theory`; empty if no theorem covers the method.
 
@@ -79,11 +82,13 @@ class Configuration:
 
     def versions(self) -> dict[str, int]:
         """Versions of all that decides the numbers of a run beside its problem."""
-        return {
+        versions = {
             "rule": self.rule.version,
             "form": self.form.version,
             "kernel": KERNEL_VERSION,
         }
+        diagonal = self.diagonal
+        return versions if diagonal is None else {**versions, "diagonal": diagonal.version}
 
     def parameters(self, first: int, count: int) -> Parameters:
         """The constants, multipliers and momenta of the steps first .. first + count - 1."""
@@ -190,7 +195,7 @@ def configure(method: str, *, average: str = "uniform", **options: Any) -> Confi
     firsts = {name: schedule.initial for name, schedule in schedules.items()}
     complete = {**chosen.complete({**options, **firsts}), **schedules}
     validation.choice("average", average, AVERAGES)
-    known = [o for o in (LR, MOMENTUM, *chosen.rule.options) if o.name != "lower_bound"]
+    known = [option for option in chosen.all_options if option.name != "lower_bound"]
     ordered = tuple((option.name, _plain(option, complete[option.name])) for option in known)
     configuration = Configuration(method, ordered, average)
     if average == "weighted" and not configuration.theory:

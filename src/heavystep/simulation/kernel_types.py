@@ -1,4 +1,4 @@
-"""Types by which compiled kernels tell rules and momentum forms apart.
+"""Types by which compiled kernels tell rules, momentum forms and diagonals apart.
 
 A kernel that was compiled before is found on disk by the types of its arguments alone, whatever has
 become of a rule that somebody keeps outside of this package. So each rule has a type of its own,
@@ -17,14 +17,14 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-NAME = re.compile(r"(Rule|Form)_[0-9a-f]{16}")
+NAME = re.compile(r"(Rule|Form|Diagonal)_[0-9a-f]{16}")
 
 
 def kernel_type(kind: str, functions: Iterable[FunctionType], declared: object) -> type:
     """The type for what these functions and declarations make up.
 
     Args:
-        kind: ``"Rule"`` or ``"Form"``.
+        kind: ``"Rule"``, ``"Form"`` or ``"Diagonal"``.
         functions: all functions that a kernel calls.
         declared: what else it is compiled from; its ``repr`` counts.
     """

@@ -13,7 +13,7 @@ from numba.extending import overload, register_jitable
 
 from heavystep import rules
 from heavystep.methods import METHODS
-from heavystep.momentum import Form
+from heavystep.momentum import Diagonal, Form
 from heavystep.rules import Rule, Search
 from heavystep.rules.primitives import PYTHON
 
@@ -27,14 +27,26 @@ _TAUGHT: set[FunctionType] = set()
 
 @register_jitable
 def complete_search(
-    step: Any, accepted: Any, capped: Any, trial: Any = 0.0, trials: Any = 0, active: Any = False
+    step: Any,
+    accepted: Any,
+    capped: Any,
+    trial: Any = 0.0,
+    trials: Any = 0,
+    active: Any = False,
+    momentum: Any = 0.0,
 ) -> Search:
     """What :class:`Search` makes of its arguments, with one type for each field.
 
     Numba knows no defaults of named tuples, and a variable must keep its type from trial to trial.
     """
     return Search(
-        float(step), bool(accepted), bool(capped), float(trial), int(trials), bool(active)
+        float(step),
+        bool(accepted),
+        bool(capped),
+        float(trial),
+        int(trials),
+        bool(active),
+        float(momentum),
     )
 
 
@@ -74,6 +86,11 @@ def form_functions(form: Form) -> list[FunctionType]:
     return teach(form.move, form.direction)
 
 
+def diagonal_functions(diagonal: Diagonal) -> list[FunctionType]:
+    """All functions that a kernel with this diagonal calls; it may do so from now on."""
+    return teach(diagonal.average, diagonal.weigh, diagonal.divisor)
+
+
 def _called(function: FunctionType) -> Iterator[Any]:
     """What the names in a function stand for: globals, attributes of modules, enclosed values."""
     names = set(_names(function.__code__))
@@ -111,3 +128,5 @@ teach(rules.batch_is_finite, rules.is_finite)  # which the iteration calls itsel
 for _method in METHODS.values():
     rule_functions(_method.rule)
     form_functions(_method.form)
+    if _method.diagonal is not None:
+        diagonal_functions(_method.diagonal)

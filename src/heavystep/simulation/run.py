@@ -9,6 +9,7 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
+from heavystep.methods import BETA2, DIAGONAL_EPS
 from heavystep.problems import FiniteSum, SparseLogistic
 from heavystep.records import Trajectories
 from heavystep.simulation.checks import checked_samples
@@ -17,6 +18,7 @@ from heavystep.simulation.configuration import Configuration, configure
 from heavystep.simulation.kernel_cache import COMPILES, kernel
 from heavystep.simulation.layout import terms_of
 from heavystep.simulation.streams import stream_key
+from heavystep.simulation.stretching import kernel_diagonal
 from heavystep.simulation.terms import objective
 from heavystep.simulation.trajectory import Kinds, Scene, State, advance
 from heavystep.simulation.watch import (
@@ -181,8 +183,12 @@ class Run:
         self.terms = terms_of(problem)
         self.configuration = configuration
         theta = np.array(problem.theta0)
-        self.state = State(theta, np.zeros_like(theta), _memory(configuration, {}))
-        self.scene = Scene(grid, stream_key(seed), problem.n, configuration.loss_eps)
+        self.state = State(
+            theta, np.zeros_like(theta), _memory(configuration, {}), *_averages(configuration, theta)
+        )
+        self.scene = Scene(
+            grid, stream_key(seed), problem.n, configuration.loss_eps, _diagonal(configuration)
+        )
         self.watch: TheoryWatch | TrainingWatch | MeanWatch
         if isinstance(problem, SparseLogistic):
             self.watch = TrainingWatch.empty()
@@ -201,7 +207,11 @@ class Run:
         configuration = self.configuration
         done = advance(
             self.terms,
-            Kinds(kernel_rule(configuration.rule), kernel_form(configuration.form)),
+            Kinds(
+                kernel_rule(configuration.rule),
+                kernel_form(configuration.form),
+                kernel_diagonal(configuration.diagonal),
+            ),
             self.watch.prepare(configuration, self.steps, count),
             configuration.parameters(self.steps, count),
             self.state,
@@ -216,11 +226,16 @@ class Run:
     def change(self, configuration: Configuration) -> None:
         """Go on with another configuration from where the run is.
 
-        What both rules remember under the same name is taken over.
+        What both rules remember under the same name is taken over, and so is the diagonal.
         """
         before = dict(zip(self.configuration.rule.memory, self.state.memory, strict=True))
         self.state = self.state._replace(memory=_memory(configuration, before))
-        self.scene = self.scene._replace(loss_eps=configuration.loss_eps)
+        if configuration.diagonal is not self.configuration.diagonal:
+            squares, weight = _averages(configuration, self.state.theta)
+            self.state = self.state._replace(squares=squares, weight=weight)
+        self.scene = self.scene._replace(
+            loss_eps=configuration.loss_eps, diagonal=_diagonal(configuration)
+        )
         self.configuration = configuration
 
 
@@ -228,3 +243,15 @@ def _memory(configuration: Configuration, known: dict[str, Any]) -> Array:
     """The rule's memory as an array: what is known of it, and first values for the rest."""
     first = configuration.rule.memory
     return np.array([known.get(name, value) for name, value in first.items()], dtype=np.float64)
+
+
+def _averages(configuration: Configuration, theta: Array) -> tuple[Array, Array]:
+    """The state of the diagonal; empty without one."""
+    size = 0 if configuration.diagonal is None else len(theta)
+    return np.zeros(size, theta.dtype), np.zeros(min(size, 1))
+
+
+def _diagonal(configuration: Configuration) -> Array:
+    """The numbers of the diagonal; none without one."""
+    names = () if configuration.diagonal is None else (BETA2.name, DIAGONAL_EPS.name)
+    return np.array([configuration[name] for name in names], dtype=np.float64)

@@ -7,18 +7,29 @@ import numpy as np
 from heavystep.arrays import Array
 from heavystep.rules import Seen, batch_is_finite, is_finite
 from heavystep.simulation import choice
-from heavystep.simulation.choice import constants_at, keep, look, recall, remember, start
+from heavystep.simulation.choice import (
+    aim,
+    constants_at,
+    keep,
+    look,
+    recall,
+    remember,
+    start,
+    steered,
+)
 from heavystep.simulation.kernel_cache import kernel
 from heavystep.simulation.streams import random_index
-from heavystep.simulation.terms import dot, evaluate, prepare_search, trial_loss, workspace
+from heavystep.simulation.stretching import divided, square_of, stretch
+from heavystep.simulation.terms import evaluate, prepare_search, trial_loss, workspace
 from heavystep.simulation.watch import watch_arrival, watch_point, watch_record, watch_step
 
 
 class Kinds(NamedTuple):
-    """The rule and the momentum form, as types."""
+    """The rule, the momentum form and the diagonal, as types."""
 
     rule: Any
     form: Any
+    diagonal: Any
 
 
 class State(NamedTuple):
@@ -29,6 +40,10 @@ class State(NamedTuple):
     """The momentum form's state of each parameter."""
     memory: Array
     """The rule's memory, in its order."""
+    squares: Array
+    """The average square of each gradient; empty without a diagonal."""
+    weight: Array
+    """The sum of the weights in those averages: one number, or none."""
 
 
 class Scene(NamedTuple):
@@ -42,6 +57,8 @@ class Scene(NamedTuple):
     """Number of terms."""
     loss_eps: float
     """Relative rounding error of losses."""
+    diagonal: Array
+    """beta_2 and eps of the diagonal, if there is one."""
 
 
 @kernel
@@ -62,9 +79,9 @@ def advance(
     stream. Metrics go to the row of ``out`` that belongs to their k. Returns the number of steps
     taken: fewer than asked for if a loss or gradient is not finite, or if the rule refuses.
     """
-    theta, buffer, numbers = state
-    rule, form = kinds
-    g = np.zeros_like(theta)
+    theta, buffer, numbers, squares, weight = state
+    rule = kinds.rule
+    g, way, divisors = np.zeros_like(theta), np.empty_like(theta), np.empty_like(squares)
     batch = np.empty(indices.shape[1], dtype=np.int64)
     work = workspace(terms, theta, batch.shape[0])
     row = np.searchsorted(scene.grid, first + 1)
@@ -72,26 +89,29 @@ def advance(
         k = first + step
         _sample(batch, indices, scene, step, k)
         loss, low, full = evaluate(terms, theta, batch, g, work)
-        sqnorm = dot(g, g)
+        stretch(kinds.diagonal, g, squares, weight, scene.diagonal, divisors)
+        sqnorm = square_of(kinds.diagonal, g, divisors)
         if not batch_is_finite(loss, sqnorm):
             return step
         watch_point(watch, k, theta, full)
         beta = theta.dtype.type(parameters.momentum[step])
         constants, memory = constants_at(rule, parameters.constants, step), recall(rule, numbers)
-        square, slope = look(rule, form, buffer, g, beta)
-        seen = Seen(loss, low, sqnorm, square, slope, scene.loss_eps)
+        square, slope, drift, along, ahead = look(rule, kinds, theta, buffer, g, divisors, beta)
+        seen = Seen(loss, low, sqnorm, square, slope, scene.loss_eps, drift, along, ahead)
         search = start(rule, constants, memory, seen)
+        beta = theta.dtype.type(steered(rule, search, beta))
         if search.active:
-            prepare_search(terms, theta, g, batch, work)
-        while search.active:
-            value = trial_loss(terms, theta, g, search.trial, batch, work)
-            search = choice.advance(rule, constants, memory, seen, search, value)
+            towards = aim(rule, kinds, buffer, g, divisors, beta, way)
+            prepare_search(terms, theta, towards, batch, work)
+            while search.active:
+                value = trial_loss(terms, theta, towards, search.trial, batch, work)
+                search = choice.advance(rule, constants, memory, seen, search, value)
         if not (search.accepted and is_finite(search.step)):
             return step
         keep(rule, numbers, remember(rule, constants, memory, seen, search))
         gamma = parameters.lr[step] * search.step
         watch_step(watch, step, search, gamma, seen)
-        _move(form, theta, buffer, g, gamma, beta)
+        _move(kinds, theta, buffer, g, divisors, gamma, beta)
         watch_arrival(watch, step, theta)
         if row < scene.grid.shape[0] and scene.grid[row] == k + 1:
             watch_record(watch, out[row], terms, theta)
@@ -111,12 +131,15 @@ def _sample(batch: Any, indices: Any, scene: Any, step: Any, k: Any) -> None:
 
 
 @kernel
-def _move(form: Any, theta: Any, buffer: Any, g: Any, gamma: Any, momentum: Any) -> None:
+def _move(
+    kinds: Any, theta: Any, buffer: Any, g: Any, divisors: Any, gamma: Any, momentum: Any
+) -> None:
     """Move every parameter; ``g`` is left at 0, for sparse gradients to be added to."""
     number = theta.dtype.type
     tiny, zero, step = np.finfo(theta.dtype).tiny, number(0.0), number(gamma)
     for j in range(theta.shape[0]):
-        motion, kept = choice.move(form, buffer[j], g[j], step, momentum)
+        own = divided(kinds.diagonal, step, divisors, j)
+        motion, kept = choice.move(kinds.form, buffer[j], g[j], own, momentum)
         # Momentum alone would go through all subnormal numbers, which are slow.
         theta[j] += number(motion) if abs(motion) > tiny else zero
         buffer[j] = number(kept) if abs(kept) > tiny else zero

@@ -108,6 +108,8 @@ class Searched:
         self._measure = optimizer._measure()
         device = self._measure.device
         self._trial, self._step = self._measure.scalar(0.0), self._measure.scalar(0.0)
+        self._momentum = self._measure.scalar(0.0)
+        """That of a rule that steers."""
         self._yes = torch.ones((), dtype=torch.bool, device=device)
         self._buffers = list(optimizer._buffers())
         self._before = [buffer.detach().clone() for buffer in self._buffers]
@@ -156,7 +158,7 @@ class Searched:
     def settle(self) -> None:
         """Displacements, which are not there if the host refused every batch so far."""
         for active in self._sample.groups:
-            self._optimizer._momentum_buffers(active)
+            self._optimizer._make_state_of(active)
 
     def _searched(self, sample: Sample, streams: list[Tensor]) -> Decision:
         def tried(trial: float) -> list[float]:
@@ -175,9 +177,11 @@ class Searched:
         else:
             self._returned, *facts = self._facts.tolist()
         seen = rule.seen(facts)
+        begun = rule.begun(seen)
+        self._momentum.fill_(begun.momentum)
         search = rule.finished(
             seen,
-            rule.begun(seen),
+            begun,
             lambda trial: known[trial] if trial in known else tried(trial)[0],
         )
         return rule.conclude(seen, search)
@@ -197,8 +201,9 @@ class Searched:
     def _tried(self) -> None:
         sample = self._sample
         put_back(sample.params, self._origin)
-        along_gradient = Update(HEAVY_BALL, self._trial, 0.0, shrink=None, accepted=self._yes)
-        move(sample.params, sample.grads, None, along_gradient, self._optimizer._foreach)
+        ways = self._optimizer._ways(sample, self._momentum)
+        straight = Update(HEAVY_BALL, self._trial, 0.0, shrink=None, accepted=self._yes)
+        move(sample.params, ways, None, straight, self._optimizer._foreach)
         put_back(self._buffers, self._before)
         torch.clear_autocast_cache()  # an outer autocast keeps casts at another point
         loss = checked_loss(self._closure(), "the closure's return value")
@@ -208,9 +213,12 @@ class Searched:
     @torch.no_grad()
     def _updated(self) -> None:
         self._return_to(self._after)
-        self._optimizer._apply(
-            self._sample, Decision(self._step, self._yes, capped=None, loss=None, grad_sqnorm=None)
-        )
+        steers = self._optimizer.method.rule.steers
+        decision = Decision(
+            self._step, self._yes, capped=None, loss=None, grad_sqnorm=None,
+            momentum=self._momentum if steers else None,
+        )  # fmt: skip
+        self._optimizer._apply(self._sample, decision)
 
     @torch.no_grad()
     def _return_to(self, buffers: list[Tensor]) -> None:
