@@ -22,11 +22,14 @@ from heavystep.momentum import (
 from heavystep.rules import (
     ADASPS,
     ALIG,
+    ALR_SHB,
     ALR_SMAG,
     ARMIJO,
     DECSPS,
     FIXED,
+    IAM,
     L4,
+    MOMO,
     MOMSPS,
     MOMSPS_SMOOTH,
     NGN,
@@ -274,6 +277,7 @@ SHB = register(
 )
 
 CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "not verified"
+OURS = "of this package"
 NO_MOMENTUM = {"momentum": 0.0}
 FAMILY = (
     Method("DecSPS", "DecSPS", "Polyak steps that decrease, where no point fits all.", DECSPS,
@@ -302,6 +306,20 @@ FAMILY = (
            evidence=IN_PAPER),
     Method("NGNM", "NGN-M", "NGN with heavy ball.", NGN,
            reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE),
+    Method("IAM", "IAM", "The Polyak step of the iterate that heavy ball averages.", IAM,
+           evidence=DERIVED),
+    Method("ALRSHB", "ALR-SHB", "The Polyak step with what momentum does on its own.", ALR_SHB,
+           evidence=FROM_MEMORY),
+    Method("MoMo", "MoMo", "The Polyak step of an average of linear models.", MOMO,
+           EXPONENTIAL_AVERAGE, evidence=CODE),
+    Method("SHBPolyakAdam", "SHB-PS with Adam's diagonal", "SHBPolyak in the norm of Adam's "
+           "diagonal.", POLYAK, diagonal=ADAM, defaults={"max_step": 0.01}, evidence=OURS),
+    Method("NGNMD", "NGN-MDv1", "NGN-M in the norm of Adam's diagonal.", NGN, diagonal=ADAM,
+           defaults={"c": 0.01}, reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE),
+    Method("IAMAdam", "IAM-Adam", "IAM in the norm of Adam's diagonal.", IAM, diagonal=ADAM,
+           defaults={"max_step": 0.01}, evidence=DERIVED),
+    Method("MoMoAdam", "MoMo-Adam", "MoMo in the norm of Adam's diagonal.", MOMO,
+           EXPONENTIAL_AVERAGE, ADAM, defaults={"max_step": 0.01}, evidence=CODE),
 )  # fmt: skip
 """Rivals and relatives of the paper's methods."""
 for _method in FAMILY:

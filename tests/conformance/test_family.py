@@ -14,6 +14,7 @@ from heavystep.problems import Cosine
 from heavystep.simulation.batch import record_runs
 from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import Run
+from tests import reference_averages as averages
 from tests import reference_family as literal
 
 STEPS, ETA = 150, 0.8
@@ -65,6 +66,28 @@ CASES = {
     ),
     "NGN": Case({"c": 0.3}, lambda: literal.ngn(0.3, 0.0, eta=ETA)),
     "NGNM": Case({"c": 0.9, "momentum": 0.7}, lambda: literal.ngn(0.9, 0.7, eta=ETA)),
+    "IAM": Case({"max_step": 0.3, "momentum": 0.6}, lambda: averages.iam(0.3, 1.5, eta=ETA)),
+    "ALRSHB": Case(
+        {"c": 1.7, "max_step": 0.25, "momentum": 0.6}, lambda: averages.alr_shb(1.7, 0.25, 0.6, eta=ETA)
+    ),
+    "MoMo": Case({"max_step": 0.3, "momentum": 0.6}, lambda: averages.momo(0.3, 0.6, eta=ETA)),
+    "SHBPolyakAdam": Case(
+        {"c": 1.4, "max_step": 0.4, "momentum": 0.5, "growth": 3.0, "steps_per_epoch": 6,
+         "beta2": 0.9, "diagonal_eps": 0.01},
+        lambda: averages.shb_polyak_adam(1.4, 0.4, 0.5, 3.0, 6, 0.9, 0.01, eta=ETA),
+    ),
+    "NGNMD": Case(
+        {"c": 0.7, "momentum": 0.6, "beta2": 0.9, "diagonal_eps": 0.02},
+        lambda: averages.ngn_md(0.7, 0.6, 0.9, 0.02, eta=ETA),
+    ),
+    "IAMAdam": Case(
+        {"max_step": 0.3, "momentum": 0.6, "beta2": 0.8, "diagonal_eps": 0.02},
+        lambda: averages.iam(0.3, 1.5, eta=ETA, beta2=0.8, eps=0.02),
+    ),
+    "MoMoAdam": Case(
+        {"max_step": 0.3, "momentum": 0.6, "beta2": 0.8, "diagonal_eps": 0.02},
+        lambda: averages.momo(0.3, 0.6, eta=ETA, beta2=0.8, eps=0.02),
+    ),
 }  # fmt: skip
 every_case = pytest.mark.parametrize("name", CASES)
 
@@ -231,6 +254,26 @@ SPECIAL = {
     "SPS_safe with a small safeguard is SPS": (
         ("SPSSafe", {"safeguard": 1e-12, "lr": 0.5}),
         ("SPS", {"c": 1.0, "max_step": 1e9, "lr": 0.5}),
+    ),
+    "IAM without momentum is SPS": (
+        ("IAM", {"momentum": 0.0, "max_step": 0.4}),
+        ("SPS", {"c": 1.0, "max_step": 0.4}),
+    ),
+    "IAM with all steps at the cap is heavy ball": (
+        ("IAM", {"max_step": 1e-3, "momentum": 0.8}),
+        ("SHB", {"lr": 0.2e-3, "momentum": 0.8}),
+    ),
+    "ALR-SHB without momentum is SPS": (
+        ("ALRSHB", {"momentum": 0.0, "c": 0.8, "max_step": 0.4}),
+        ("SPS", {"c": 0.8, "max_step": 0.4}),
+    ),
+    "MoMo without momentum is SPS": (
+        ("MoMo", {"momentum": 0.0, "max_step": 0.4}),
+        ("SPS", {"c": 1.0, "max_step": 0.4}),
+    ),
+    "a diagonal that is all eps rescales the step": (
+        ("SHBPolyakAdam", {"diagonal_eps": 1e9, "max_step": 0.3e9, "momentum": 0.6}),
+        ("SHBPolyak", {"max_step": 0.3, "momentum": 0.6}),
     ),
     "SHB-PS with kappa = 1 - beta is MomSPS": (
         ("MomSPS", {"momentum": 0.6, "max_step": 0.5}),

@@ -2,6 +2,7 @@
 
 from heavystep.rules.adasps import ADASPS
 from heavystep.rules.alig import ALIG
+from heavystep.rules.alr_shb import ALR_SHB
 from heavystep.rules.alr_smag import ALR_SMAG
 from heavystep.rules.armijo import ARMIJO
 from heavystep.rules.contract import (
@@ -16,7 +17,9 @@ from heavystep.rules.contract import (
 )
 from heavystep.rules.decsps import DECSPS
 from heavystep.rules.fixed import FIXED
+from heavystep.rules.iam import IAM
 from heavystep.rules.l4 import L4
+from heavystep.rules.momo import MOMO
 from heavystep.rules.momsps import MOMSPS, MOMSPS_SMOOTH
 from heavystep.rules.ngn import NGN
 from heavystep.rules.polyak import POLYAK, polyak_step
@@ -37,13 +40,16 @@ from heavystep.rules.sps_safe import SPS_SAFE
 __all__ = [
     "ADASPS",
     "ALIG",
+    "ALR_SHB",
     "ALR_SMAG",
     "ARMIJO",
     "DECSPS",
     "DIRECTION",
     "FIRST_STEP",
     "FIXED",
+    "IAM",
     "L4",
+    "MOMO",
     "MOMSPS",
     "MOMSPS_SMOOTH",
     "NGN",

@@ -123,7 +123,9 @@ def _products(rule: Rule, vectors: Vectors) -> dict[str, Array]:
     for name, (left, right, divided) in PRODUCTS.items():
         if name in rule.reads and name != "grad_sqnorm":
             other = getattr(vectors, right)
-            found[name] = inner(getattr(vectors, left), other / vectors.divisor if divided else other)
+            found[name] = inner(
+                getattr(vectors, left), other / vectors.divisor if divided else other
+            )
     return found
 
 

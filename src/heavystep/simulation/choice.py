@@ -86,7 +86,9 @@ def kernel_rule(rule: Rule) -> Any:
     begin, skip, go_on, retain = rule.start, rule.skip, rule.advance, rule.remember
     functions = rule_functions(rule)
     roles = [function.__qualname__ for function in (begin, skip, go_on, retain)]
-    kind = kernel_type("Rule", functions, (rule.name, constants, memory, reads, rule.along, rule.steers, roles))
+    kind = kernel_type(
+        "Rule", functions, (rule.name, constants, memory, reads, rule.along, rule.steers, roles)
+    )
 
     def _start(rule: Any, constants: Any, memory: Any, seen: Any) -> Any:
         return skip(constants, memory, seen, begin(constants, memory, seen))

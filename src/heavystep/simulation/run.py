@@ -184,7 +184,10 @@ class Run:
         self.configuration = configuration
         theta = np.array(problem.theta0)
         self.state = State(
-            theta, np.zeros_like(theta), _memory(configuration, {}), *_averages(configuration, theta)
+            theta,
+            np.zeros_like(theta),
+            _memory(configuration, {}),
+            *_averages(configuration, theta),
         )
         self.scene = Scene(
             grid, stream_key(seed), problem.n, configuration.loss_eps, _diagonal(configuration)

@@ -1,0 +1,42 @@
+r"""ALR-SHB: the step of heavy ball that is closest to a minimiser, bounded with the loss.
+
+.. math:: \gamma_k = \min\Big\{\Big[\frac{f_k - \ell_k}{c\,\|g_k\|^2} +
+          \frac{\beta \langle g_k, \theta_k - \theta_{k-1}\rangle}{\|g_k\|^2}\Big]_+,\
+          \gamma_{\max}\Big\}
+
+Not verified: the constant and the cap of the stochastic form are from memory of the publication.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from heavystep import validation
+from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.polyak import LOWER_BOUND, polyak_step
+from heavystep.rules.primitives import batch_is_finite
+from heavystep.rules.smooth_reset import MAX_STEP
+
+
+def start(constants: Any, memory: Any, seen: Seen) -> Search:
+    """The step: a Polyak step whose gap is changed by what the momentum does on its own."""
+    ahead = seen.loss + constants.c * constants.momentum * seen.drift
+    cap = constants.max_step
+    step = polyak_step(ahead, seen.grad_sqnorm, seen.lower_bound, constants.c, 1.0, cap)
+    accepted = batch_is_finite(ahead - seen.lower_bound, seen.grad_sqnorm)
+    return Search(step, accepted, capped=step == cap)
+
+
+ALR_SHB = Rule(
+    name="alr-shb",
+    formula=r"\gamma_k = \eta_k \min\{[(f_k - \ell_k) / (c \|g_k\|^2) + "
+    r"\beta \langle g_k, \theta_k - \theta_{k-1}\rangle / \|g_k\|^2]_+,\ \gamma_{\max}\}",
+    reference="Wang, Johansson and Zhang (2023)",
+    options=(
+        Option("c", 1.0, validation.POSITIVE, "divisor c, > 0."),
+        replace(MAX_STEP, default=0.1),
+        LOWER_BOUND,
+    ),
+    reads=frozenset({"loss", "lower_bound", "grad_sqnorm", "drift"}),
+    constants=("c", "max_step", "momentum"),
+    start=start,
+)
