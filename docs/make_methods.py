@@ -53,10 +53,7 @@ def section(method: Method) -> str:
         "",
         method.summary,
         "",
-        f"$${method.rule.formula}$$",
-        "",
-        f"$${method.form.formula}$$",
-        "",
+        *(line for formula in method.formulas for line in (f"$${formula}$$", "")),
         "| option | symbol | default | range | meaning |",
         "|" + "---|" * 5,
     ]

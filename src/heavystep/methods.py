@@ -135,11 +135,21 @@ class Method:
         return tuple(option for option in self.all_options if option.name not in self.fixed)
 
     @property
+    def formulas(self) -> tuple[str, ...]:
+        """Rule, momentum form and diagonal in LaTeX, a line each."""
+        parts = (self.rule, self.form, self.diagonal)
+        return tuple(part.formula for part in parts if part is not None)
+
+    @property
     def needs(self) -> str:
-        """What a step must be given besides the gradient."""
-        if self.rule.searches:
-            return "closure"
-        wanted = [name for name in ("loss", "lower_bound") if name in self.rule.reads]
+        """What a step must be given besides the gradient, and what it keeps of each parameter."""
+        wanted = ["closure"] if self.rule.searches else []
+        if not self.rule.searches:
+            wanted += [name for name in ("loss", "lower_bound") if name in self.rule.reads]
+        if any(option.name == "steps_per_epoch" for option in self.options):
+            wanted.append("epoch length")
+        if self.diagonal is not None:
+            wanted.append("a diagonal")
         return ", ".join(wanted).replace("_", " ") or "nothing"
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def methods(
         show(_summary(kind))
     else:
         method, kind = METHODS[name], optim.optimizer_class(name)
-        formulas = (plain_formula(each.formula) for each in (method.rule, method.form))
+        formulas = map(plain_formula, method.formulas)
         show(method.summary, *(f"    {formula}" for formula in formulas), method.reference)
     show(_arguments(kind))
 

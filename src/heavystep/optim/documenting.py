@@ -19,6 +19,10 @@ TEXTS = {
     **{option.name: option.text for option in EVERY_OPTIMIZER},
 }
 """What the driver adds to the options of a method."""
+DIVIDED = (
+    "Squared norms are in the metric of the diagonal, g' D_k^-1 g, and the step of a parameter is "
+    "divided by its entry of D_k."
+)
 
 
 def documented(cls: T) -> T:
@@ -36,8 +40,9 @@ def documented(cls: T) -> T:
 
 
 def formulas(method: Method) -> str:
-    """The rule and the momentum form of a method, as a docstring shows them."""
-    return f".. math:: {method.rule.formula}\n\n.. math:: {method.form.formula}"
+    """The rule, the momentum form and the diagonal of a method, as a docstring shows them."""
+    shown = "\n\n".join(f".. math:: {formula}" for formula in method.formulas)
+    return shown if method.diagonal is None else f"{shown}\n\n{DIVIDED}"
 
 
 def signature_of(method: Method) -> inspect.Signature:

@@ -157,22 +157,23 @@ def _fused_heavy_ball(
     A product with a mask would not do: it turns an infinite or NaN gradient into NaN.
     """
     dtype, accepted, step = params[0].dtype, update.accepted, update.step
+    beta = float(update.momentum)
     refused = accepted.logical_not().to(torch.float32)
     if update.shrink is not None:
         shrink = as_scalar(update.shrink, dtype, accepted.device)
         torch._foreach_mul_(params, torch.where(accepted, shrink, 1.0))
     known = isinstance(step, float) and step > 1e-8 and dtype == torch.float32
-    if displacements and known and update.momentum:  # which the kernel wants with a buffer
+    if displacements and known and beta:  # which the kernel wants with a buffer
         # buffer <- momentum * buffer + (1 - dampening) * gradient, parameter += buffer. In
         # double precision 1 - (1 + step) is the step to more digits than float32 has.
-        _sgd(params, grads, displacements, -1.0, refused, update.momentum, 1.0 + float(step))
+        _sgd(params, grads, displacements, -1.0, refused, beta, 1.0 + float(step))
         return
     scale = as_scalar(step, dtype, accepted.device)
     if displacements is None:
         _sgd(params, grads, [], scale, refused)
         return
     # Times 1 leaves a refused displacement as it was, to the bit.
-    momentum = torch.where(accepted, torch.full_like(scale, update.momentum), 1.0)
+    momentum = torch.where(accepted, torch.full_like(scale, beta), 1.0)
     torch._foreach_mul_(displacements, momentum)
     _sgd(displacements, grads, [], scale, refused)
     if params[0].is_cpu:  # here a product with the mask is faster, and displacements are finite

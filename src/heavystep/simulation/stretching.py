@@ -33,7 +33,7 @@ def divided(diagonal: Any, value: Any, divisors: Any, j: Any) -> Any:
 
 
 def square_of(diagonal: Any, g: Any, divisors: Any) -> Any:
-    """g' D^-1 g."""
+    """G' D^-1 g."""
     raise NotImplementedError
 
 
