@@ -27,6 +27,8 @@ def plain_formula(latex: str) -> str:
 
     >>> plain_formula(r"\gamma_k = \min\{c\,\|g_k\|^2,\ \mathrm{cap}_k\}, \quad t \text{ largest}")
     'gamma_k = min{c ||g_k||^2, cap_k}, t largest'
+    >>> plain_formula(r"\gamma_{\max} + \langle g_k, \theta_k\rangle - \bar f")
+    'gamma_max + <g_k, theta_k> - mean f'
     """
     text = re.sub(r"\\(?:mathrm|text)\{([^{}]*)\}", r"\1", latex)
     for mark, plain in _MARKS.items():
@@ -36,6 +38,7 @@ def plain_formula(latex: str) -> str:
 
 
 _MARKS = {
+    r"\langle ": "<", r"\rangle": ">", r"\varepsilon": "eps", r"_{\max}": "_max", r"\bar ": "mean ",
     r"\ell": "l", r"\|": "||", r"\{": "{", r"\}": "}", r"\,": " ", r"\ ": " ", r"\qquad": " ",
     r"\quad": " ", r"\le ": "<= ", r"\in ": "in ", "_{k+1}": "_(k+1)", "_{k-1}": "_(k-1)",
 }  # fmt: skip

@@ -23,6 +23,7 @@ def methods(
     """List the methods; give a name for its arguments, their defaults and what they mean."""
     from heavystep import optim
     from heavystep.methods import METHODS
+    from heavystep.momentum.diagonal import METRIC
 
     if name is None:
         table = Table("method", "paper", "what it is", "momentum form", "needs")
@@ -43,7 +44,10 @@ def methods(
     else:
         method, kind = METHODS[name], optim.optimizer_class(name)
         formulas = map(plain_formula, method.formulas)
-        show(method.summary, *(f"    {formula}" for formula in formulas), method.reference)
+        show(method.summary, *(f"    {formula}" for formula in formulas))
+        if method.diagonal is not None:
+            show(METRIC)
+        show(method.reference)
     show(_arguments(kind))
 
 

@@ -17,6 +17,12 @@ from typing import Any
 SQUARES, WEIGHT = "average_square", "square_weight"
 """What the state of a parameter is called in a checkpoint."""
 
+METRIC = (
+    "Squared norms are in the metric of the diagonal, g' D_k^-1 g, and the step of a parameter is "
+    "divided by its entry of D_k."
+)
+"""What pages say of every method with a diagonal."""
+
 
 @dataclass(frozen=True, eq=False)
 class Diagonal:

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from heavystep.documentation import args_section
 from heavystep.methods import Method
+from heavystep.momentum.diagonal import METRIC
 from heavystep.optim.groups import EVERY_OPTIMIZER
 
 T = TypeVar("T", bound=type)
@@ -19,10 +20,6 @@ TEXTS = {
     **{option.name: option.text for option in EVERY_OPTIMIZER},
 }
 """What the driver adds to the options of a method."""
-DIVIDED = (
-    "Squared norms are in the metric of the diagonal, g' D_k^-1 g, and the step of a parameter is "
-    "divided by its entry of D_k."
-)
 
 
 def documented(cls: T) -> T:
@@ -42,7 +39,7 @@ def documented(cls: T) -> T:
 def formulas(method: Method) -> str:
     """The rule, the momentum form and the diagonal of a method, as a docstring shows them."""
     shown = "\n\n".join(f".. math:: {formula}" for formula in method.formulas)
-    return shown if method.diagonal is None else f"{shown}\n\n{DIVIDED}"
+    return shown if method.diagonal is None else f"{shown}\n\n{METRIC}"
 
 
 def signature_of(method: Method) -> inspect.Signature:
