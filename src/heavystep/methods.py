@@ -34,6 +34,7 @@ from heavystep.rules import (
     MOMSPS_SMOOTH,
     NGN,
     POLYAK,
+    PRODUCTS,
     REQUIRED,
     SGDM_APS,
     SPS_SAFE,
@@ -112,7 +113,8 @@ class Method:
     @property
     def keeps_buffer(self) -> bool:
         """Whether a parameter has the momentum's buffer for its state."""
-        return not self.without_momentum or "drift" in self.rule.reads
+        read = (PRODUCTS[name][:2] for name in self.rule.reads if name in PRODUCTS)
+        return not self.without_momentum or any("buffer" in pair for pair in read)
 
     @property
     def _declared(self) -> tuple[Option, ...]:
@@ -148,6 +150,10 @@ class Method:
             wanted += [name for name in ("loss", "lower_bound") if name in self.rule.reads]
         if any(option.name == "steps_per_epoch" for option in self.options):
             wanted.append("epoch length")
+        if self.rule.batches.kept_for:
+            wanted.append("batches kept for several steps")
+        if self.rule.batches.overlap:
+            wanted.append("overlapping batches")
         if self.diagonal is not None:
             wanted.append("a diagonal")
         return ", ".join(wanted).replace("_", " ") or "nothing"

@@ -1,5 +1,6 @@
 """Data sets: where they are, how they are fetched, checked, read and kept."""
 
+from heavystep.data.batches import PersistentBatches
 from heavystep.data.cifar import Images, TrainTest, load_cifar
 from heavystep.data.labelled import Labelled, binary_labels
 from heavystep.data.libsvm import read_libsvm
@@ -8,6 +9,7 @@ from heavystep.data.loading import load
 __all__ = [
     "Images",
     "Labelled",
+    "PersistentBatches",
     "TrainTest",
     "binary_labels",
     "load",

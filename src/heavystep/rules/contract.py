@@ -89,15 +89,16 @@ class Seen(NamedTuple):
     """<g_k, theta_k>."""
     direction_position: Any = 0.0
     """<d_k, theta_k>."""
+    buffer_sqnorm: Any = 0.0
+    """||b_k||^2."""
 
 
 class Product(NamedTuple):
     """An inner product of two vectors that a driver holds."""
 
     left: str
-    """``"gradient"`` or ``"direction"``."""
+    """``"gradient"``, ``"direction"``, ``"buffer"`` or ``"position"``, and so is the other."""
     right: str
-    """``"gradient"``, ``"direction"``, ``"buffer"`` or ``"position"``."""
     divided: bool
     """Whether a method with a diagonal D measures it as <x, D^-1 y>."""
 
@@ -109,6 +110,7 @@ PRODUCTS = {
     "drift": Product("gradient", "buffer", divided=False),
     "grad_position": Product("gradient", "position", divided=False),
     "direction_position": Product("direction", "position", divided=False),
+    "buffer_sqnorm": Product("buffer", "buffer", divided=False),
 }
 """The fields of :class:`Seen` that are inner products; ``grad_sqnorm`` is always computed."""
 GRADIENT, DIRECTION = "gradient", "direction"
@@ -132,6 +134,18 @@ class Search(NamedTuple):
     """Whether the loss at ``trial`` is wanted."""
     momentum: Any = 0.0
     """The momentum of this step, from a rule that ``steers``; it must be known at the start."""
+
+
+class Batches(NamedTuple):
+    """How the batches of successive steps are related, where a rule compares them.
+
+    Simulations draw them so; :class:`heavystep.data.PersistentBatches` does it for a DataLoader.
+    """
+
+    kept_for: str = ""
+    """The option that says for how many steps a batch is kept; empty: for one."""
+    overlap: bool = False
+    """Whether the first half of a batch is the second half of the one before."""
 
 
 def no_advance(constants: Any, memory: Any, seen: Any, search: Any, trial_loss: Any) -> Any:
@@ -194,6 +208,7 @@ class Rule:
     """Whether a line search sets the momentum of each step itself."""
     foresees: bool = False
     """Whether the first trial step depends on constants and memory alone, not on the batch."""
+    batches: Batches = Batches()
     theory: str = ""
     """The name under which :mod:`heavystep.theory` knows the rule; empty: no theorem covers it."""
     version: int = 1
@@ -219,6 +234,7 @@ class Rule:
                 if self.steers
                 else set()
             ),
+            "keeps batches for": {self.batches.kept_for} - {"", *(o.name for o in self.options)},
             "steers without a search": {"steers"} if self.steers > self.searches else set(),
         }
         for fault, which in faults.items():

@@ -137,19 +137,21 @@ def _looker(rule: Rule) -> Function:
     """A function that computes what the rule reads, and nothing else: numba drops the rest."""
     of_direction = bool({"direction_sqnorm", "slope"} & rule.reads)
     of_position = bool({"grad_position", "direction_position"} & rule.reads)
-    of_buffer = "drift" in rule.reads
+    of_past, of_buffer = "drift" in rule.reads, "buffer_sqnorm" in rule.reads
 
     def _look(
         rule: Any, kinds: Any, theta: Any, buffer: Any, g: Any, divisors: Any, momentum: Any
     ) -> Any:
-        square, slope, drift, along, ahead = 0.0, 0.0, 0.0, 0.0, 0.0
+        square, slope, drift, along, ahead, past = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         if of_direction:
             square, slope = _direction_products(kinds, buffer, g, divisors, momentum)
-        if of_buffer:
+        if of_past:
             drift = dot(g, buffer)
+        if of_buffer:
+            past = dot(buffer, buffer)
         if of_position:
             along, ahead = _position_products(kinds, theta, buffer, g, momentum)
-        return square, slope, drift, along, ahead
+        return square, slope, drift, along, ahead, past
 
     return _look
 

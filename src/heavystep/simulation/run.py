@@ -190,8 +190,9 @@ class Run:
             *_averages(configuration, theta),
         )
         self.scene = Scene(
-            grid, stream_key(seed), problem.n, configuration.loss_eps, _diagonal(configuration)
-        )
+            grid, stream_key(seed), problem.n, configuration.loss_eps, _diagonal(configuration),
+            *_batches(configuration),
+        )  # fmt: skip
         self.watch: TheoryWatch | TrainingWatch | MeanWatch
         if isinstance(problem, SparseLogistic):
             self.watch = TrainingWatch.empty()
@@ -236,9 +237,11 @@ class Run:
         if configuration.diagonal is not self.configuration.diagonal:
             squares, weight = _averages(configuration, self.state.theta)
             self.state = self.state._replace(squares=squares, weight=weight)
+        kept, overlap = _batches(configuration)
         self.scene = self.scene._replace(
-            loss_eps=configuration.loss_eps, diagonal=_diagonal(configuration)
-        )
+            loss_eps=configuration.loss_eps, diagonal=_diagonal(configuration), kept=kept,
+            overlap=overlap,
+        )  # fmt: skip
         self.configuration = configuration
 
 
@@ -258,3 +261,9 @@ def _diagonal(configuration: Configuration) -> Array:
     """The numbers of the diagonal; none without one."""
     names = () if configuration.diagonal is None else (BETA2.name, DIAGONAL_EPS.name)
     return np.array([configuration[name] for name in names], dtype=np.float64)
+
+
+def _batches(configuration: Configuration) -> tuple[int, bool]:
+    """For how many steps a batch is kept, and whether it shares a half with the one before."""
+    kept_for, overlap = configuration.rule.batches
+    return (int(configuration[kept_for]) if kept_for else 1), overlap

@@ -59,6 +59,10 @@ class Scene(NamedTuple):
     """Relative rounding error of losses."""
     diagonal: Array
     """beta_2 and eps of the diagonal, if there is one."""
+    kept: int
+    """For how many steps a batch is kept."""
+    overlap: bool
+    """Whether the first half of a batch is the second half of the one before."""
 
 
 @kernel
@@ -96,8 +100,8 @@ def advance(
         watch_point(watch, k, theta, full)
         beta = theta.dtype.type(parameters.momentum[step])
         constants, memory = constants_at(rule, parameters.constants, step), recall(rule, numbers)
-        square, slope, drift, along, ahead = look(rule, kinds, theta, buffer, g, divisors, beta)
-        seen = Seen(loss, low, sqnorm, square, slope, scene.loss_eps, drift, along, ahead)
+        d2, slope, drift, along, ahead, b2 = look(rule, kinds, theta, buffer, g, divisors, beta)
+        seen = Seen(loss, low, sqnorm, d2, slope, scene.loss_eps, drift, along, ahead, b2)
         search = start(rule, constants, memory, seen)
         beta = theta.dtype.type(steered(rule, search, beta))
         if search.active:
@@ -123,11 +127,12 @@ def advance(
 def _sample(batch: Any, indices: Any, scene: Any, step: Any, k: Any) -> None:
     """The terms of step k: from ``indices`` if there are any, else from the stream."""
     size = batch.shape[0]
+    stride = size - size // 2 if scene.overlap else size
     for b in range(size):
         if indices.shape[0] > 0:
             batch[b] = indices[step, b]
         else:
-            batch[b] = random_index(scene.key, k * size + b, scene.n)
+            batch[b] = random_index(scene.key, k // scene.kept * stride + b, scene.n)
 
 
 @kernel
