@@ -19,6 +19,7 @@ FILE = ROOT / "tests" / "sweeps" / "pinned.json"
 KERNEL = "KERNEL_VERSION in simulation/__init__.py"
 VERSIONS = {
     "rule": "the version of the rule {!r} in rules/",
+    "diagonal": "the version of the diagonal in momentum/diagonal.py",
     "form": "the version of the momentum form {!r} in momentum/",
     "problem": "the version of {} in problems/",
 }
