@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 FORMS = ("conformance/test_forms.py",)
+FAMILY = ("conformance/test_family.py",)
 
 MUTANTS = [
     Mutant("flip the sign of the momentum", "momentum/heavy_ball.py",
@@ -17,4 +18,11 @@ MUTANTS = [
            "(1.0 - momentum) * gradient", "gradient", FORMS),
     Mutant("look ahead twice", "momentum/nesterov.py",
            "return momentum * ahead - pull, ahead", "return momentum * ahead, ahead", FORMS),
+    Mutant("a diagonal with the bias of its average", "momentum/diagonal.py",
+           "return beta2 * weight + (1.0 - beta2)", "return 0.0 * weight + 1.0", FAMILY),
+    Mutant("a diagonal with eps under the root", "momentum/diagonal.py",
+           "eps + (squares / weight) ** 0.5", "(eps + squares / weight) ** 0.5", FAMILY),
+    Mutant("a diagonal of the last gradient", "momentum/diagonal.py",
+           "beta2 * squares + (1.0 - beta2) * (gradient * gradient)",
+           "0.0 * squares + gradient * gradient", FAMILY),
 ]  # fmt: skip

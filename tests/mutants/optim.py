@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
+FAMILY = ("conformance/test_family.py",)
 CAPTURED = ("optim/test_captured.py",)
 HAND_OVER = ("optim/test_hand_over.py",)
 RANKS = ("distributed",)
@@ -189,6 +190,16 @@ MUTANTS = [
            "found.append(method.form.direction(buffer, slope, momentum))", "found.append(slope)",
            ("conformance/test_forms.py",)),
     Mutant("a slope of the direction with itself", "optim/sample.py",
-           "inner_share(directions, grads, grads", "inner_share(directions, directions, grads",
+           "one, other = vectors.lists[left], vectors.lists[right]",
+           "one, other = vectors.lists[right], vectors.lists[right]",
            ("conformance/test_forms.py",)),
+    Mutant("a refused batch in the diagonal", "optim/stretching.py",
+           "torch.where(accepted, value, place)", "value", FAMILY),
+    Mutant("norms without the diagonal", "optim/sample.py",
+           "if divided and vectors.divisors:", "if False:", FAMILY),
+    Mutant("steps without the diagonal", "optim/vectors.py",
+           "step = update.step if divisor is None else update.step / divisor",
+           "step = update.step", FAMILY),
+    Mutant("fused steps without the diagonal", "optim/vectors.py",
+           "grads = list(torch._foreach_div(grads, divisors))", "pass", FAMILY),
 ]  # fmt: skip

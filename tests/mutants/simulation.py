@@ -15,6 +15,8 @@ ENGINE = (
     "paper",
 )
 
+FAMILY = ("conformance/test_family.py",)
+
 MUTANTS = [
     Mutant("batch momentum with the other sign", "simulation/batch.py",
            "form.move(buffer, g, gamma[:, k, None], betas[k])",
@@ -74,4 +76,16 @@ MUTANTS = [
            "        watch.last_weight[0] += 1\n", "        watch.last_weight[0] = 1\n", ESTIMATOR),
     Mutant("a change of the rule forgets its memory", "simulation/run.py",
            "known.get(name, value) for", "value for", ("conformance/test_simulation.py",)),
+    Mutant("kernels whose steps are not divided", "simulation/stretching.py",
+           "return value / divisors[j]", "return value", FAMILY),
+    Mutant("kernels whose norms are not divided", "simulation/stretching.py",
+           "total += g[j] * g[j] / divisors[j]", "total += g[j] * g[j]", FAMILY),
+    Mutant("arrays whose steps are not divided", "simulation/batch.py",
+           "form.move(buffer, g, gamma[:, k, None] / divisor, momentum)",
+           "form.move(buffer, g, gamma[:, k, None], momentum)", FAMILY),
+    Mutant("a batch that is not kept", "simulation/trajectory.py",
+           "k // scene.kept * stride", "k * stride", ("conformance/test_shared_batches.py",)),
+    Mutant("batches that do not overlap", "simulation/trajectory.py",
+           "size - size // 2 if scene.overlap else size", "size",
+           ("conformance/test_shared_batches.py",)),
 ]  # fmt: skip
