@@ -21,12 +21,10 @@ from heavystep.rules.backtracking import (
     READS,
     begin,
     judge,
-    may_descend,
+    lowered,
     skip_below,
-    tolerance,
 )
 from heavystep.rules.contract import Option, Rule, Search, Seen
-from heavystep.rules.primitives import batch_is_finite
 from heavystep.rules.scaling import SCALING
 from heavystep.rules.smooth_reset import (
     FIRST_STEP,
@@ -42,21 +40,20 @@ from heavystep.rules.smooth_reset import (
 
 def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any) -> Any:
     """The largest loss that makes a trial step acceptable."""
-    return seen.loss - constants.c * trial * seen.grad_sqnorm + tolerance(seen)
+    return lowered(constants, seen, seen.loss, trial)
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """Begin at cap / kappa."""
     cap = step_cap(memory.last_step, constants.growth_factor, constants.max_step)
-    finite = batch_is_finite(seen.loss, seen.grad_sqnorm)
-    return begin(finite, may_descend(constants, seen), cap / constants.kappa)
+    return begin(constants, seen, seen.lower_bound, cap / constants.kappa)
 
 
 def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
     """Take in the loss at ``search.trial``, which is larger than the step that it stands for."""
     enough = sufficient_loss(constants, memory, seen, search.trial)
     step = constants.kappa * search.trial
-    return judge(constants, search, trial_loss, enough, seen.lower_bound, step)
+    return judge(constants, search, trial_loss, enough, seen.lower_bound, step, search.capped)
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.rules.contract import Option, Search, Seen, Whole
-from heavystep.rules.primitives import is_finite, where
+from heavystep.rules.primitives import batch_is_finite, is_finite, where
 
 DECREASE_FACTOR = Option(
     "decrease_factor", 0.9, validation.OPEN_UNIT, "factor omega between trial steps, in (0, 1)."
@@ -36,6 +36,7 @@ LOSS_EPS = Option(
     "give 2**-7 for bfloat16.",
     optional=True,
 )
+OPTIONS = (DECREASE_FACTOR, KNOWN_BOUND, MAX_TRIALS, LOSS_EPS)
 READS = frozenset({"loss", "lower_bound", "grad_sqnorm", "loss_eps"})
 TOLERANCE_ULPS = 4.0
 
@@ -50,9 +51,19 @@ def tolerance(seen: Seen) -> Any:
     return TOLERANCE_ULPS * seen.loss_eps * abs(seen.loss)
 
 
-def begin(finite: Any, wanted: Any, trial: Any) -> Search:
-    """A search from ``trial`` on, or a step of 0 if none is wanted; refused if not finite."""
-    active = finite & wanted
+def lowered(constants: Any, seen: Seen, level: Any, trial: Any) -> Any:
+    """The largest loss that is a sufficient decrease from ``level``: Armijo's condition."""
+    return level - constants.c * trial * seen.grad_sqnorm + tolerance(seen)
+
+
+def begin(constants: Any, seen: Seen, lower_bound: Any, trial: Any) -> Search:
+    """A search from ``trial`` on.
+
+    There is nothing to search, and the step is 0, if the gradient vanished or the loss
+    lies at or below its lower bound. A non-finite loss or gradient is refused at once.
+    """
+    finite = batch_is_finite(seen.loss, seen.grad_sqnorm)
+    active = finite & (constants.c * seen.grad_sqnorm > 0.0) & (seen.loss > lower_bound)
     return Search(
         step=0.0,
         accepted=finite,
@@ -61,11 +72,6 @@ def begin(finite: Any, wanted: Any, trial: Any) -> Search:
         trials=0,
         active=active,
     )
-
-
-def may_descend(constants: Any, seen: Seen) -> Any:
-    """Not if the gradient vanished or the loss lies at or below its lower bound."""
-    return (constants.c * seen.grad_sqnorm > 0.0) & (seen.loss > seen.lower_bound)
 
 
 def skip_below(sufficient: Callable[..., Any]) -> Callable[..., Search]:
@@ -97,7 +103,13 @@ def skip_below(sufficient: Callable[..., Any]) -> Callable[..., Search]:
 
 
 def judge(
-    constants: Any, search: Search, trial_loss: Any, enough: Any, lower_bound: Any, step: Any
+    constants: Any,
+    search: Search,
+    trial_loss: Any,
+    enough: Any,
+    lower_bound: Any,
+    step: Any,
+    capped: Any,
 ) -> Search:
     """Accept ``step`` if the trial loss is at most ``enough``, or go on to a smaller trial.
 
@@ -114,8 +126,9 @@ def judge(
     return Search(
         step=where(accepted, step, 0.0),
         accepted=accepted,
-        capped=search.capped & accepted,
+        capped=accepted & capped,
         trial=where(accepted, search.trial, where(exhausted, 0.0, next_trial)),
         trials=trials,
         active=where(accepted | exhausted, False, True),
+        trial_loss=trial_loss,
     )

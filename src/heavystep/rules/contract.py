@@ -99,6 +99,8 @@ class Search(NamedTuple):
     """How many trial losses were evaluated."""
     active: Any = False
     """Whether the loss at ``trial`` is wanted."""
+    trial_loss: Any = 0.0
+    """The loss at the last trial, for a rule that remembers it."""
 
 
 def no_advance(constants: Any, memory: Any, seen: Any, search: Any, trial_loss: Any) -> Any:

@@ -27,15 +27,22 @@ _TAUGHT: set[FunctionType] = set()
 
 @register_jitable
 def complete_search(
-    step: Any, accepted: Any, capped: Any, trial: Any = 0.0, trials: Any = 0, active: Any = False
+    step: Any,
+    accepted: Any,
+    capped: Any,
+    trial: Any = 0.0,
+    trials: Any = 0,
+    active: Any = False,
+    trial_loss: Any = 0.0,
 ) -> Search:
     """What :class:`Search` makes of its arguments, with one type for each field.
 
     Numba knows no defaults of named tuples, and a variable must keep its type from trial to trial.
     """
     return Search(
-        float(step), bool(accepted), bool(capped), float(trial), int(trials), bool(active)
-    )
+        float(step), bool(accepted), bool(capped), float(trial), int(trials), bool(active),
+        float(trial_loss),
+    )  # fmt: skip
 
 
 def teach(*functions: Callable[..., Any]) -> list[FunctionType]:
