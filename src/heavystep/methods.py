@@ -10,13 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from heavystep import validation
-from heavystep.momentum import (
-    EXPONENTIAL_AVERAGE,
-    HEAVY_BALL,
-    NESTEROV,
-    TORCH_BUFFER,
-    Form,
-)
+from heavystep.momentum import EXPONENTIAL_AVERAGE, HEAVY_BALL, NESTEROV, TORCH_BUFFER, Form
 from heavystep.rules import (
     ADASPS,
     ALIG,
@@ -24,6 +18,7 @@ from heavystep.rules import (
     ARMIJO,
     DECSPS,
     FIXED,
+    GOLDSTEIN,
     L4,
     MOMSPS,
     MOMSPS_SMOOTH,
@@ -275,6 +270,8 @@ FAMILY = (
            evidence=IN_PAPER),
     Method("NGNM", "NGN-M", "NGN with heavy ball.", NGN,
            reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE),
+    Method("SLSGoldstein", "SLS, Goldstein", "A line search for steps neither too long nor too "
+           "short.", GOLDSTEIN, fixed=NO_MOMENTUM, evidence=CODE),
 )  # fmt: skip
 """Rivals and relatives of the paper's methods."""
 for _method in FAMILY:

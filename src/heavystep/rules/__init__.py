@@ -7,6 +7,7 @@ from heavystep.rules.armijo import ARMIJO
 from heavystep.rules.contract import REQUIRED, Option, Rule, Search, Seen, Whole
 from heavystep.rules.decsps import DECSPS
 from heavystep.rules.fixed import FIXED
+from heavystep.rules.goldstein import GOLDSTEIN
 from heavystep.rules.l4 import L4
 from heavystep.rules.momsps import MOMSPS, MOMSPS_SMOOTH
 from heavystep.rules.ngn import NGN
@@ -33,6 +34,7 @@ __all__ = [
     "DECSPS",
     "FIRST_STEP",
     "FIXED",
+    "GOLDSTEIN",
     "L4",
     "MOMSPS",
     "MOMSPS_SMOOTH",
