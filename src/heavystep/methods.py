@@ -242,7 +242,8 @@ SHB = register(
 )
 
 CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "not verified"
-NO_MOMENTUM = {"momentum": 0.0}
+NO_MOMENTUM, PLAIN = {"momentum": 0.0}, {"scaling": "plain"}
+SLS_MOMENTUM = {"momentum": 0.6, "growth": 2.0}
 FAMILY = (
     Method("DecSPS", "DecSPS", "Polyak steps that decrease, where no point fits all.", DECSPS,
            fixed=NO_MOMENTUM, evidence=CODE),
@@ -272,6 +273,12 @@ FAMILY = (
            reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE),
     Method("SLSGoldstein", "SLS, Goldstein", "A line search for steps neither too long nor too "
            "short.", GOLDSTEIN, fixed=NO_MOMENTUM, evidence=CODE),
+    Method("SLSHeavyBall", "SLS, Polyak momentum", "SLS with heavy ball: the whole Armijo step.",
+           ARMIJO, defaults=SLS_MOMENTUM, fixed=PLAIN, described=(RESET_BY_HAND,), evidence=CODE,
+           reference="Vaswani et al. (2019); their default is steps_per_epoch=1, growth=1"),
+    Method("SLSNesterov", "SLS, Nesterov", "SLS with Nesterov's look-ahead.", ARMIJO, NESTEROV,
+           defaults=SLS_MOMENTUM, fixed=PLAIN, described=(RESET_BY_HAND,), evidence=DERIVED,
+           reference="Vaswani et al. (2019); differs from their code by a constant momentum"),
 )  # fmt: skip
 """Rivals and relatives of the paper's methods."""
 for _method in FAMILY:
