@@ -12,6 +12,7 @@ from typing import Any
 from heavystep import validation
 from heavystep.momentum import EXPONENTIAL_AVERAGE, HEAVY_BALL, NESTEROV, TORCH_BUFFER, Form
 from heavystep.rules import (
+    ADASLS,
     ADASPS,
     ALIG,
     ALR_SMAG,
@@ -279,6 +280,8 @@ FAMILY = (
     Method("SLSNesterov", "SLS, Nesterov", "SLS with Nesterov's look-ahead.", ARMIJO, NESTEROV,
            defaults=SLS_MOMENTUM, fixed=PLAIN, described=(RESET_BY_HAND,), evidence=DERIVED,
            reference="Vaswani et al. (2019); differs from their code by a constant momentum"),
+    Method("AdaSLS", "AdaSLS", "Armijo steps that decrease as their gains add up.", ADASLS,
+           fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
 )  # fmt: skip
 """Rivals and relatives of the paper's methods."""
 for _method in FAMILY:

@@ -1,5 +1,6 @@
 """Step-size rules, one file each: scalar formulas that every back end runs."""
 
+from heavystep.rules.adasls import ADASLS
 from heavystep.rules.adasps import ADASPS
 from heavystep.rules.alig import ALIG
 from heavystep.rules.alr_smag import ALR_SMAG
@@ -27,6 +28,7 @@ from heavystep.rules.smooth_reset import FIRST_STEP, growth_factor, remember_ste
 from heavystep.rules.sps_safe import SPS_SAFE
 
 __all__ = [
+    "ADASLS",
     "ADASPS",
     "ALIG",
     "ALR_SMAG",
