@@ -25,6 +25,7 @@ from heavystep.rules import (
     MOMSPS_SMOOTH,
     NGN,
     POLYAK,
+    PONOS,
     REQUIRED,
     SGDM_APS,
     SPS_SAFE,
@@ -282,6 +283,8 @@ FAMILY = (
            reference="Vaswani et al. (2019); differs from their code by a constant momentum"),
     Method("AdaSLS", "AdaSLS", "Armijo steps that decrease as their gains add up.", ADASLS,
            fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
+    Method("PoNoS", "PoNoS", "A non-monotone line search from a Polyak step.", PONOS,
+           fixed=NO_MOMENTUM, evidence=CODE),
 )  # fmt: skip
 """Rivals and relatives of the paper's methods."""
 for _method in FAMILY:

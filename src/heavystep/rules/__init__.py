@@ -13,6 +13,7 @@ from heavystep.rules.l4 import L4
 from heavystep.rules.momsps import MOMSPS, MOMSPS_SMOOTH
 from heavystep.rules.ngn import NGN
 from heavystep.rules.polyak import POLYAK, polyak_step
+from heavystep.rules.ponos import PONOS
 from heavystep.rules.primitives import (
     Primitives,
     batch_is_finite,
@@ -42,6 +43,7 @@ __all__ = [
     "MOMSPS_SMOOTH",
     "NGN",
     "POLYAK",
+    "PONOS",
     "REQUIRED",
     "SCALINGS",
     "SGDM_APS",
