@@ -28,6 +28,8 @@ from heavystep.rules import (
     PONOS,
     REQUIRED,
     SGDM_APS,
+    SLS_DEC,
+    SPS_DEC,
     SPS_SAFE,
     Option,
     Rule,
@@ -285,6 +287,10 @@ FAMILY = (
            fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
     Method("PoNoS", "PoNoS", "A non-monotone line search from a Polyak step.", PONOS,
            fixed=NO_MOMENTUM, evidence=CODE),
+    Method("SPSDec", "SPS, decreasing", "SPS with a cap and a multiplier that fade.", SPS_DEC,
+           fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
+    Method("SLSDec", "SLS, decreasing", "SLS with a cap and a multiplier that fade.", SLS_DEC,
+           fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
 )  # fmt: skip
 """Rivals and relatives of the paper's methods."""
 for _method in FAMILY:

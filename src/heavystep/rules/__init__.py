@@ -6,6 +6,7 @@ from heavystep.rules.alig import ALIG
 from heavystep.rules.alr_smag import ALR_SMAG
 from heavystep.rules.armijo import ARMIJO
 from heavystep.rules.contract import REQUIRED, Option, Rule, Search, Seen, Whole
+from heavystep.rules.decreasing import SLS_DEC, SPS_DEC
 from heavystep.rules.decsps import DECSPS
 from heavystep.rules.fixed import FIXED
 from heavystep.rules.goldstein import GOLDSTEIN
@@ -47,6 +48,8 @@ __all__ = [
     "REQUIRED",
     "SCALINGS",
     "SGDM_APS",
+    "SLS_DEC",
+    "SPS_DEC",
     "SPS_SAFE",
     "Option",
     "Primitives",
