@@ -27,6 +27,7 @@ from heavystep.rules import (
     POLYAK,
     PONOS,
     REQUIRED,
+    SALSA,
     SGDM_APS,
     SLS_DEC,
     SPS_DEC,
@@ -291,6 +292,8 @@ FAMILY = (
            fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
     Method("SLSDec", "SLS, decreasing", "SLS with a cap and a multiplier that fade.", SLS_DEC,
            fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
+    Method("SaLSA", "SaLSA", "An Armijo search on averages, as seldom as it may be.", SALSA,
+           fixed=NO_MOMENTUM, evidence=CODE),
 )  # fmt: skip
 """Rivals and relatives of the paper's methods."""
 for _method in FAMILY:

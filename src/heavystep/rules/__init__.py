@@ -24,6 +24,7 @@ from heavystep.rules.primitives import (
     register,
     where,
 )
+from heavystep.rules.salsa import SALSA
 from heavystep.rules.scaling import SCALINGS, Scaling, kappa, momentum_factor
 from heavystep.rules.sgdm_aps import SGDM_APS
 from heavystep.rules.smooth_reset import FIRST_STEP, growth_factor, remember_step, step_cap
@@ -46,6 +47,7 @@ __all__ = [
     "POLYAK",
     "PONOS",
     "REQUIRED",
+    "SALSA",
     "SCALINGS",
     "SGDM_APS",
     "SLS_DEC",
