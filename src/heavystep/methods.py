@@ -20,6 +20,7 @@ from heavystep.momentum import (
     Form,
 )
 from heavystep.rules import (
+    ADASLS,
     ADASPS,
     ALIG,
     ALR_SHB,
@@ -27,6 +28,7 @@ from heavystep.rules import (
     ARMIJO,
     DECSPS,
     FIXED,
+    GOLDSTEIN,
     IAM,
     L4,
     MOMO,
@@ -34,9 +36,13 @@ from heavystep.rules import (
     MOMSPS_SMOOTH,
     NGN,
     POLYAK,
+    PONOS,
     PRODUCTS,
     REQUIRED,
+    SALSA,
     SGDM_APS,
+    SLS_DEC,
+    SPS_DEC,
     SPS_SAFE,
     Option,
     Rule,
@@ -294,7 +300,8 @@ SHB = register(
 
 CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "not verified"
 OURS = "of this package"
-NO_MOMENTUM = {"momentum": 0.0}
+NO_MOMENTUM, PLAIN = {"momentum": 0.0}, {"scaling": "plain"}
+SLS_MOMENTUM = {"momentum": 0.6, "growth": 2.0}
 FAMILY = (
     Method("DecSPS", "DecSPS", "Polyak steps that decrease, where no point fits all.", DECSPS,
            fixed=NO_MOMENTUM, evidence=CODE),
@@ -336,6 +343,24 @@ FAMILY = (
            defaults={"max_step": 0.01}, evidence=DERIVED),
     Method("MoMoAdam", "MoMo-Adam", "MoMo in the norm of Adam's diagonal.", MOMO,
            EXPONENTIAL_AVERAGE, ADAM, defaults={"max_step": 0.01}, evidence=CODE),
+    Method("SLSGoldstein", "SLS, Goldstein", "A line search for steps neither too long nor too "
+           "short.", GOLDSTEIN, fixed=NO_MOMENTUM, evidence=CODE),
+    Method("SLSHeavyBall", "SLS, Polyak momentum", "SLS with heavy ball: the whole Armijo step.",
+           ARMIJO, defaults=SLS_MOMENTUM, fixed=PLAIN, described=(RESET_BY_HAND,), evidence=CODE,
+           reference="Vaswani et al. (2019); their default is steps_per_epoch=1, growth=1"),
+    Method("SLSNesterov", "SLS, Nesterov", "SLS with Nesterov's look-ahead.", ARMIJO, NESTEROV,
+           defaults=SLS_MOMENTUM, fixed=PLAIN, described=(RESET_BY_HAND,), evidence=DERIVED,
+           reference="Vaswani et al. (2019); differs from their code by a constant momentum"),
+    Method("AdaSLS", "AdaSLS", "Armijo steps that decrease as their gains add up.", ADASLS,
+           fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
+    Method("PoNoS", "PoNoS", "A non-monotone line search from a Polyak step.", PONOS,
+           fixed=NO_MOMENTUM, evidence=CODE),
+    Method("SPSDec", "SPS, decreasing", "SPS with a cap and a multiplier that fade.", SPS_DEC,
+           fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
+    Method("SLSDec", "SLS, decreasing", "SLS with a cap and a multiplier that fade.", SLS_DEC,
+           fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
+    Method("SaLSA", "SaLSA", "An Armijo search on averages, as seldom as it may be.", SALSA,
+           fixed=NO_MOMENTUM, evidence=CODE),
 )  # fmt: skip
 """Rivals and relatives of the paper's methods."""
 for _method in FAMILY:

@@ -17,21 +17,23 @@ SYMBOLS = {
 
 
 class Interval(NamedTuple):
-    """A range of finite real numbers without its ends; ``closed_low`` includes the lower one."""
+    """A range of finite real numbers without its ends, unless they are ``closed``."""
 
     low: float
     high: float = inf
     closed_low: bool = False
+    closed_high: bool = False
 
     def __contains__(self, value: object) -> bool:
         if not isinstance(value, float):
             return False
         above = value >= self.low if self.closed_low else value > self.low
-        return above and value < self.high
+        return above and (value <= self.high if self.closed_high else value < self.high)
 
     def __str__(self) -> str:
         if self.high < inf:
-            return f"in {'[' if self.closed_low else '('}{self.low:g}, {self.high:g})"
+            ends = "[" if self.closed_low else "(", "]" if self.closed_high else ")"
+            return f"in {ends[0]}{self.low:g}, {self.high:g}{ends[1]}"
         if self.low > -inf:
             return f"{'>=' if self.closed_low else '>'} {self.low:g} and finite"
         return "finite"
@@ -43,6 +45,7 @@ NON_NEGATIVE = Interval(0.0, closed_low=True)
 AT_LEAST_ONE = Interval(1.0, closed_low=True)
 OPEN_UNIT = Interval(0.0, 1.0)
 UNIT = Interval(0.0, 1.0, closed_low=True)
+CLOSED_UNIT = Interval(0.0, 1.0, closed_low=True, closed_high=True)
 
 
 def label(name: str, symbols: Mapping[str, str] = SYMBOLS) -> str:

@@ -1,5 +1,6 @@
 """Step-size rules, one file each: scalar formulas that every back end runs."""
 
+from heavystep.rules.adasls import ADASLS
 from heavystep.rules.adasps import ADASPS
 from heavystep.rules.alig import ALIG
 from heavystep.rules.alr_shb import ALR_SHB
@@ -16,14 +17,17 @@ from heavystep.rules.contract import (
     Seen,
     Whole,
 )
+from heavystep.rules.decreasing import SLS_DEC, SPS_DEC
 from heavystep.rules.decsps import DECSPS
 from heavystep.rules.fixed import FIXED
+from heavystep.rules.goldstein import GOLDSTEIN
 from heavystep.rules.iam import IAM
 from heavystep.rules.l4 import L4
 from heavystep.rules.momo import MOMO
 from heavystep.rules.momsps import MOMSPS, MOMSPS_SMOOTH
 from heavystep.rules.ngn import NGN
 from heavystep.rules.polyak import POLYAK, polyak_step
+from heavystep.rules.ponos import PONOS
 from heavystep.rules.primitives import (
     Primitives,
     batch_is_finite,
@@ -33,12 +37,14 @@ from heavystep.rules.primitives import (
     register,
     where,
 )
+from heavystep.rules.salsa import SALSA
 from heavystep.rules.scaling import SCALINGS, Scaling, kappa, momentum_factor
 from heavystep.rules.sgdm_aps import SGDM_APS
 from heavystep.rules.smooth_reset import FIRST_STEP, growth_factor, remember_step, step_cap
 from heavystep.rules.sps_safe import SPS_SAFE
 
 __all__ = [
+    "ADASLS",
     "ADASPS",
     "ALIG",
     "ALR_SHB",
@@ -48,6 +54,7 @@ __all__ = [
     "DIRECTION",
     "FIRST_STEP",
     "FIXED",
+    "GOLDSTEIN",
     "IAM",
     "L4",
     "MOMO",
@@ -55,10 +62,14 @@ __all__ = [
     "MOMSPS_SMOOTH",
     "NGN",
     "POLYAK",
+    "PONOS",
     "PRODUCTS",
     "REQUIRED",
+    "SALSA",
     "SCALINGS",
     "SGDM_APS",
+    "SLS_DEC",
+    "SPS_DEC",
     "SPS_SAFE",
     "Batches",
     "Option",

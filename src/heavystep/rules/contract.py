@@ -132,6 +132,8 @@ class Search(NamedTuple):
     """How many trial losses were evaluated."""
     active: Any = False
     """Whether the loss at ``trial`` is wanted."""
+    trial_loss: Any = 0.0
+    """The loss at the last trial, for a rule that remembers it."""
     momentum: Any = 0.0
     """The momentum of this step, from a rule that ``steers``; it must be known at the start."""
 

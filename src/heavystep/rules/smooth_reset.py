@@ -7,6 +7,10 @@ In Appendix E the growth over an epoch of :math:`n_b` steps is 4 for Polyak and 
 Armijo. The memory of the rule is one number, ``last_step`` = gamma_{k-1} / eta_{k-1},
 the last positive step before its outer multiplier. It starts at infinity and the
 absence of a reset is q = infinity, so that neither needs a case of its own.
+
+These are the three resets in the code of SLS (Vaswani et al. 2019), where gamma_max is the initial
+step: a search begins at the last step (growth = 1 and any n_b), at q times the last step, or at the
+initial step (n_b = None). Differs from that code: no step exceeds gamma_max.
 """
 
 from collections.abc import Mapping

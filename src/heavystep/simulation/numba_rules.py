@@ -33,6 +33,7 @@ def complete_search(
     trial: Any = 0.0,
     trials: Any = 0,
     active: Any = False,
+    trial_loss: Any = 0.0,
     momentum: Any = 0.0,
 ) -> Search:
     """What :class:`Search` makes of its arguments, with one type for each field.
@@ -40,14 +41,9 @@ def complete_search(
     Numba knows no defaults of named tuples, and a variable must keep its type from trial to trial.
     """
     return Search(
-        float(step),
-        bool(accepted),
-        bool(capped),
-        float(trial),
-        int(trials),
-        bool(active),
-        float(momentum),
-    )
+        float(step), bool(accepted), bool(capped), float(trial), int(trials), bool(active),
+        float(trial_loss), float(momentum),
+    )  # fmt: skip
 
 
 def teach(*functions: Callable[..., Any]) -> list[FunctionType]:
