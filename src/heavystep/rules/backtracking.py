@@ -130,5 +130,5 @@ def judge(
         trial=where(accepted, search.trial, where(exhausted, 0.0, next_trial)),
         trials=trials,
         active=where(accepted | exhausted, False, True),
-        trial_loss=trial_loss,
+        trial_loss=where(possible, trial_loss, search.trial_loss),
     )
