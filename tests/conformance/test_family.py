@@ -65,6 +65,10 @@ CASES = {
     ),
     "NGN": Case({"c": 0.3}, lambda: literal.ngn(0.3, 0.0, eta=ETA)),
     "NGNM": Case({"c": 0.9, "momentum": 0.7}, lambda: literal.ngn(0.9, 0.7, eta=ETA)),
+    "SPSDec": Case(
+        {"c": 0.7, "max_step": 0.4, "eta_power": 0.6, "max_step_power": 0.2, "horizon": 20.0},
+        lambda: literal.sps_dec(0.7, 0.4, 0.6, 0.2, 20.0, eta=ETA),
+    ),
 }  # fmt: skip
 every_case = pytest.mark.parametrize("name", CASES)
 
@@ -89,7 +93,7 @@ def close(found, wanted):
 
 
 def test_every_relative_has_a_case():
-    assert set(CASES) == {method.name for method in FAMILY}
+    assert set(CASES) == {method.name for method in FAMILY if not method.rule.searches}
 
 
 def torch_run(name, foreach=None, **given):
@@ -231,6 +235,10 @@ SPECIAL = {
     "SPS_safe with a small safeguard is SPS": (
         ("SPSSafe", {"safeguard": 1e-12, "lr": 0.5}),
         ("SPS", {"c": 1.0, "max_step": 1e9, "lr": 0.5}),
+    ),
+    "SPSDec that does not fade is SPS": (
+        ("SPSDec", {"c": 0.8, "max_step": 0.7, "eta_power": 0.0, "max_step_power": 0.0}),
+        ("SPS", {"c": 0.8, "max_step": 0.7}),
     ),
     "SHB-PS with kappa = 1 - beta is MomSPS": (
         ("MomSPS", {"momentum": 0.6, "max_step": 0.5}),
