@@ -155,3 +155,17 @@ def ngn(c, beta, eta=1.0):
         return new
 
     return step
+
+
+def sps_dec(c, gamma_max, a, b, h, eta=1.0):
+    """gamma_k = (1 + k/h)^-a min{(f - f*) / (c |g|^2), gamma_max (1 + k/h)^-b}."""
+    k = 0
+
+    def step(theta, f, g, f_star):
+        nonlocal k
+        gamma = min((f - f_star) / (c * (g @ g)), gamma_max * (1 + k / h) ** -b)
+        new = theta - eta * (1 + k / h) ** -a * gamma * g
+        k += 1
+        return new
+
+    return step

@@ -71,7 +71,8 @@ def others():
     for name, method in METHODS.items():
         if name not in covered:
             known = {option.name for option in method.options}
-            found[name] = configure(name, **{k: v for k, v in TAME.items() if k in known})
+            tame = TAME | (SEARCH if method.rule.searches else {})
+            found[name] = configure(name, **{k: v for k, v in tame.items() if k in known})
     return found
 
 

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-FAMILY = ("conformance/test_family.py",)
+FAMILY, SEARCHES = ("conformance/test_family.py",), ("conformance/test_searches.py",)
 
 MUTANTS = [
     Mutant("drop the Polyak cap", "rules/polyak.py", "minimum(ratio, cap)", "ratio"),
@@ -63,6 +63,7 @@ MUTANTS = [
            "constants.fading * memory.gaps", "memory.gaps", FAMILY),
     Mutant("NGN with half the gap", "rules/ngn.py",
            "twice = 2.0 * maximum", "twice = maximum", FAMILY),
+<<<<<<< HEAD
     Mutant("IAM at the iterate that it takes", "rules/iam.py",
            "(1.0 - constants.damping) / constants.damping * seen.drift", "seen.drift", FAMILY),
     Mutant("IAM with an undamped cap", "rules/iam.py",
@@ -74,4 +75,51 @@ MUTANTS = [
            "gap + seen.direction_position - offset", "gap", FAMILY),
     Mutant("MoMo with the bias of its averages", "rules/momo.py",
            "(1.0 - constants.momentum * memory.power)", "1.0", FAMILY),
+=======
+    Mutant("SPSDec whose cap does not fade", "rules/decreasing.py",
+           "return constants.max_step * faded(constants, memory, constants.max_step_power)",
+           "return constants.max_step", FAMILY),
+    Mutant("SLSDec without its multiplier", "rules/decreasing.py",
+           "step = faded(constants, memory, constants.eta_power) * search.trial",
+           "step = search.trial", SEARCHES),
+    Mutant("Goldstein that takes short steps", "rules/goldstein.py",
+           "decreases & ((trial_loss >= least) | longest | last)", "decreases", SEARCHES),
+    Mutant("Goldstein with c on both sides", "rules/goldstein.py",
+           "(1.0 - constants.c) * trial", "constants.c * trial", SEARCHES),
+    Mutant("Goldstein that grows past max_step", "rules/goldstein.py",
+           "minimum(trial * constants.increase_factor, constants.max_step)",
+           "trial * constants.increase_factor", SEARCHES),
+    Mutant("SLSNesterov with heavy ball", "methods.py",
+           "ARMIJO, NESTEROV,", "ARMIJO, HEAVY_BALL,", SEARCHES),
+    Mutant("SLSHeavyBall with the practical scaling", "methods.py",
+           '{"scaling": "plain"}', '{"scaling": "practical"}', SEARCHES),
+    Mutant("AdaSLS of the last gain alone", "rules/adasls.py",
+           "return memory.gains + gain,", "return gain,", SEARCHES),
+    Mutant("AdaSLS whose steps may grow", "rules/adasls.py",
+           "minimum(search.trial / constants.divisor * shrink, memory.last_step)",
+           "search.trial / constants.divisor * shrink", SEARCHES),
+    Mutant("AdaSLS that remembers a step of 0", "rules/adasls.py",
+           "remember_step(memory.last_step, search.step)", "search.step", SEARCHES),
+    Mutant("PoNoS that is monotone", "rules/ponos.py",
+           "level = maximum(average(constants, memory, seen)[1], seen.loss)", "level = seen.loss",
+           SEARCHES),
+    Mutant("PoNoS that forgets its backtracks", "rules/ponos.py",
+           "minimum(memory.shrink * tried / constants.decrease_factor, 1.0)", "1.0", SEARCHES),
+    Mutant("PoNoS without a bound", "rules/ponos.py",
+           "seen.loss, seen.grad_sqnorm, seen.lower_bound, constants.polyak_c",
+           "seen.loss, seen.grad_sqnorm, 0.0, constants.polyak_c", SEARCHES),
+    Mutant("PoNoS without a least first trial", "rules/ponos.py",
+           "return maximum(polyak, constants.min_step)", "return polyak", SEARCHES),
+    Mutant("SaLSA on the last norm alone", "rules/salsa.py",
+           "sqnorm = average(memory.sqnorm, seen.grad_sqnorm, constants.smoothing)",
+           "sqnorm = seen.grad_sqnorm", SEARCHES),
+    Mutant("SaLSA that always searches", "rules/salsa.py",
+           "(waited * (larger - smaller) >= smaller)", "(waited > 0.0)", SEARCHES),
+    Mutant("SaLSA that pauses for too long", "rules/salsa.py",
+           "(waited >= constants.longest_pause) |", "(waited >= 1e9) |", SEARCHES),
+    Mutant("SaLSA that forgets the decrease", "rules/salsa.py",
+           "where(searched, decrease, memory.decrease)", "memory.decrease", SEARCHES),
+    Mutant("the loss of a trial is lost", "rules/backtracking.py",
+           "trial_loss=where(possible, trial_loss, search.trial_loss)", "trial_loss=0.0", SEARCHES),
+>>>>>>> lines
 ]  # fmt: skip

@@ -134,6 +134,10 @@ def judge(
         trial=where(accepted, search.trial, where(exhausted, 0.0, next_trial)),
         trials=trials,
         active=where(accepted | exhausted, False, True),
+<<<<<<< HEAD
         trial_loss=trial_loss,
         momentum=search.momentum,
+=======
+        trial_loss=where(possible, trial_loss, search.trial_loss),
+>>>>>>> lines
     )

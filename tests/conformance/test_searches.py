@@ -1,0 +1,304 @@
+"""The family's line searches follow their publications, in every driver."""
+
+import copy
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from heavystep.methods import FAMILY
+from heavystep.optim import CapturedStep, optimizer_class
+from heavystep.schedules import PowerLaw
+from heavystep.simulation.batch import record_runs
+from heavystep.simulation.configuration import configure
+from heavystep.simulation.run import Run
+from tests import reference_searches as literal
+from tests.conformance.test_family import ETA, PROBLEM, SAMPLES, STEPS, loss_at
+
+
+class Case(NamedTuple):
+    """A method, options away from their defaults, and the same method as a literal loop."""
+
+    name: str
+    options: dict[str, Any]
+    stepper: Any
+
+
+SHRINK = {"c": 0.3, "max_step": 2.5, "decrease_factor": 0.7}
+KEEP, SMOOTH = {"growth": 1.0, "steps_per_epoch": 4}, {"growth": 5.0, "steps_per_epoch": 3}
+LAWS = {"max_step": 2.5, "eta_power": 0.6, "max_step_power": 0.2, "horizon": 20.0}
+CASES = {
+    "SLS, reset 0": Case("SLS", {**SHRINK, **KEEP},
+                         lambda: literal.sls(0.3, 2.5, 0.7, "keep", eta=ETA)),
+    "SLS, reset 1": Case("SLS", {**SHRINK, **SMOOTH},
+                         lambda: literal.sls(0.3, 2.5, 0.7, "smooth", 5.0, 3, eta=ETA)),
+    "SLS, reset 2": Case("SLS", {**SHRINK, "steps_per_epoch": None},
+                         lambda: literal.sls(0.3, 2.5, 0.7, "first", eta=ETA)),
+    "SLSGoldstein": Case(
+        "SLSGoldstein",
+        {"c": 0.2, "first_step": 0.05, "max_step": 0.45, "decrease_factor": 0.7,
+         "increase_factor": 1.7, "growth": 3.0, "steps_per_epoch": 6},
+        lambda: literal.goldstein(0.2, 0.05, 0.45, 0.7, 1.7, 3.0, 6, eta=ETA)),
+    "SLSGoldstein without a reset": Case(
+        "SLSGoldstein",
+        {"c": 0.15, "first_step": 0.05, "max_step": 0.2, "decrease_factor": 0.7,
+         "increase_factor": 1.7, "steps_per_epoch": None},
+        lambda: literal.goldstein(0.15, 0.05, 0.2, 0.7, 1.7, None, None, eta=ETA)),
+    "SLSHeavyBall": Case(
+        "SLSHeavyBall", {**SHRINK, **SMOOTH, "momentum": 0.7},
+        lambda: literal.sls(0.3, 2.5, 0.7, "smooth", 5.0, 3, 0.7, eta=ETA)),
+    "SLSNesterov": Case(
+        "SLSNesterov", {**SHRINK, **SMOOTH, "momentum": 0.4},
+        lambda: literal.sls(0.3, 2.5, 0.7, "smooth", 5.0, 3, 0.4, "nesterov", eta=ETA)),
+    "AdaSLS": Case("AdaSLS", {**SHRINK, "divisor": 1.4},
+                   lambda: literal.adasls(0.3, 1.4, 2.5, 0.7, eta=ETA)),
+    "PoNoS": Case(
+        "PoNoS",
+        {"c": 0.4, "polyak_c": 0.3, "max_step": 0.8, "min_step": 0.45, "decrease_factor": 0.7,
+         "keeping": 0.8},
+        lambda: literal.ponos(0.4, 0.3, 0.8, 0.45, 0.7, 0.8, eta=ETA)),
+    "SLSDec": Case("SLSDec", {**SHRINK, **LAWS},
+                   lambda: literal.sls_dec(0.3, 2.5, 0.7, 0.6, 0.2, 20.0, eta=ETA)),
+    "SaLSA": Case(
+        "SaLSA",
+        {"c": 0.3, "first_step": 0.7, "increase_factor": 1.2, "decrease_factor": 0.7,
+         "smoothing": 0.8, "longest_pause": 7},
+        lambda: literal.salsa(0.3, 0.7, 1.2, 0.7, 0.8, 7, eta=ETA)),
+}  # fmt: skip
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+def made(case, params, **given):
+    return optimizer_class(case.name)(params, **{"lr": ETA, **case.options, **given})
+
+
+def expected(case, samples):
+    """Iterates of the literal loop."""
+    theta, step = np.array(PROBLEM.theta0), case.stepper()
+    iterates = [theta]
+    for i in samples:
+        f, g = float(PROBLEM.losses(theta, i)), PROBLEM.gradients(theta, i)
+        theta = step(theta, f, g, PROBLEM.f_star[i], lambda p, i=i: float(PROBLEM.losses(p, i)))
+        iterates.append(theta)
+    return np.array(iterates)
+
+
+def close(found, wanted):
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_every_search_has_a_case():
+    searches = {method.name for method in FAMILY if method.rule.searches}
+    assert searches <= {case.name for case in CASES.values()}
+
+
+@every_case
+@pytest.mark.parametrize("foreach", [None, False])
+def test_torch(case, foreach):
+    theta = torch.tensor(PROBLEM.theta0, requires_grad=True)
+    opt = made(case, [theta], foreach=foreach)
+    reads_bound = "lower_bound" in opt.method.rule.reads
+    iterates, steps, trials = [theta.detach().numpy().copy()], [], []
+    for i in SAMPLES[0]:
+
+        def closure(i=i):
+            point = theta.detach().numpy()
+            theta.grad = torch.tensor(PROBLEM.gradients(point, i))
+            return float(PROBLEM.losses(point, i))
+
+        opt.step(closure, **({"lower_bound": float(PROBLEM.f_star[i])} if reads_bound else {}))
+        iterates.append(theta.detach().numpy().copy())
+        steps.append(float(opt.info.step))
+        trials.append(opt.info.trials)
+    close(iterates, expected(case, SAMPLES[0]))
+    assert len(np.unique(np.round(steps, 12))) >= 3
+    assert max(trials) > 1
+
+
+@every_case
+def test_numba(case):
+    method = configure(case.name, lr=ETA, **case.options)
+    run = Run(PROBLEM, method, seed=0, grid=np.array([STEPS]))
+    wanted = expected(case, SAMPLES[0])
+    for first, last in ((0, 70), (70, STEPS)):  # memory is carried from call to call
+        assert run.advance(last - first, SAMPLES[0][first:last, None]) == last - first
+        close(run.state.theta, wanted[last])
+
+
+@every_case
+def test_numpy(case):
+    record = record_runs(PROBLEM, configure(case.name, lr=ETA, **case.options), SAMPLES)
+    for run, samples in enumerate(SAMPLES):
+        close(record.iterates[run], expected(case, samples))
+
+
+def parameter():
+    return torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
+
+
+@every_case
+def test_a_vanished_gradient_takes_no_step_and_is_no_nan(case):
+    theta = parameter()
+    opt = made(case, [theta])
+    for scale in (0.0, 1.0, 0.0, 1.0):
+        before = theta.detach().clone()
+        opt.step(lambda scale=scale: loss_at(theta, scale) + 1.0)
+        assert opt.info.accepted
+        assert (float(opt.info.step) > 0.0) == (scale > 0.0)
+        assert (scale > 0.0) or opt.method.without_momentum <= torch.equal(theta, before)
+    assert theta.abs().max() < 100.0
+
+
+@every_case
+def test_resume_is_exact_and_a_bad_batch_changes_nothing(case):
+    def steps(opt, theta, count):
+        for k in range(count):
+            opt.step(lambda k=k: loss_at(theta, 1.0 + 0.1 * (k % 3)) + 0.5)
+        return theta.detach().clone()
+
+    theta = parameter()
+    opt = made(case, [theta], lr=0.3)
+    middle, memory = steps(opt, theta, 6), copy.deepcopy(opt.state_dict())
+    for bad in (math.nan, math.inf, -math.inf):
+
+        def only_the_loss_is_bad(bad=bad):
+            theta.grad = torch.ones_like(theta)
+            return bad
+
+        for closure in (only_the_loss_is_bad, lambda bad=bad: loss_at(theta) * bad):
+            opt.step(closure)
+            assert not opt.info.accepted
+            assert torch.equal(theta, middle)
+            assert str(opt.state_dict()) == str(memory)
+    end = steps(opt, theta, 6)
+    again = middle.clone().requires_grad_(True)
+    other = made(case, [again], lr=0.3)
+    other.load_state_dict(memory)
+    assert torch.equal(steps(other, again, 6), end)
+
+
+@every_case
+def test_a_search_that_fails_refuses_the_batch(case):
+    """Trial losses that are not finite are failures, and after the last one nothing changes."""
+    theta = parameter()
+    opt = made(case, [theta], max_trials=4)
+    memory, calls = copy.deepcopy(opt.state_dict()), []
+
+    def closure():
+        calls.append(loss_at(theta) + 0.5)
+        return calls[0] if len(calls) == 1 else calls[-1] * math.nan
+
+    with pytest.warns(RuntimeWarning, match="line search failed after 4 trials"):
+        opt.step(closure)
+    assert len(calls) == 5
+    assert theta.tolist() == [3.0, -1.0]
+    assert str(opt.state_dict()) == str(memory)
+
+
+@every_case
+def test_a_loss_below_its_bound_takes_no_step_uphill(case):
+    """A rule that reads the bound takes none at all."""
+    theta = parameter()
+    opt = made(case, [theta])
+    reads_bound = "lower_bound" in opt.method.rule.reads
+    opt.step(lambda: loss_at(theta) - 100.0, **({"lower_bound": 0.0} if reads_bound else {}))
+    assert opt.info.accepted
+    assert (float(opt.info.step) > 0.0) != reads_bound
+    assert loss_at(theta) <= loss_at(parameter())
+
+
+@every_case
+def test_captured(case):
+    results = []
+    for captured in (False, True):
+        theta, scale = parameter(), torch.tensor(1.0, dtype=torch.float64)
+        opt = made(case, [theta], lr=0.3)
+        closure = lambda theta=theta, scale=scale: loss_at(theta, scale) + 0.5  # noqa: E731
+        step = CapturedStep(opt, closure) if captured else lambda o=opt, c=closure: o.step(c)
+        for k in range(12):
+            scale.fill_(1.0 + 0.3 * (k % 4))
+            step()
+        results.append(theta.detach())
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
+
+
+SEARCH = {"c": 0.3, "decrease_factor": 0.8}
+ANEW = {**SEARCH, "max_step": 2.0, "steps_per_epoch": None}
+LAW, FADING = {"power": 0.3, "horizon": 20.0}, {"power": 0.4, "horizon": 20.0}
+SPECIAL = {
+    "SLSHeavyBall without momentum is SLS": (
+        ("SLSHeavyBall", {**ANEW, "momentum": 0.0}), ("SLS", ANEW),
+    ),
+    "SLSHeavyBall is the plain SHB-ALS": (
+        ("SLSHeavyBall", {**ANEW, "momentum": 0.8}),
+        ("SHBArmijo", {**ANEW, "momentum": 0.8, "scaling": "plain"}),
+    ),
+    "SLSNesterov without momentum is SLS": (
+        ("SLSNesterov", {**ANEW, "momentum": 0.0}), ("SLS", ANEW),
+    ),
+    "Goldstein whose steps are never too short is SLS": (
+        ("SLSGoldstein", {**ANEW, "c": 1e-3, "first_step": 2.0}), ("SLS", {**ANEW, "c": 1e-3}),
+    ),
+    "PoNoS without past and from its cap is SLS": (
+        ("PoNoS", {**SEARCH, "polyak_c": 1e-200, "keeping": 0.0, "max_step": 2.0}), ("SLS", ANEW),
+    ),
+    "PoNoS with a Polyak step that is accepted at once is SPS": (
+        ("PoNoS", {"c": 1e-3, "polyak_c": 6.0, "keeping": 0.0, "max_step": 0.1}),
+        ("SPS", {"c": 6.0, "max_step": 0.1}),
+    ),
+    "SLSDec that does not fade is SLS without a reset": (
+        ("SLSDec", {**SEARCH, "max_step": 2.0, "eta_power": 0.0, "max_step_power": 0.0}),
+        ("SLS", ANEW),
+    ),
+    "SLSDec is SLS with schedules": (
+        ("SLSDec", {**SEARCH, "max_step": 2.0, "eta_power": 0.4, "max_step_power": 0.3,
+                    "horizon": 20.0}),
+        ("SLS", {**ANEW, "lr": PowerLaw(1.0, **FADING), "max_step": PowerLaw(2.0, **LAW)}),
+    ),
+    "SaLSA without averages is SLS": (
+        ("SaLSA", {**SEARCH, "first_step": 100.0, "increase_factor": 1.3, "smoothing": 0.0,
+                   "longest_pause": 1}),
+        ("SLS", {**SEARCH, "max_step": 130.0, "growth": 1.3, "steps_per_epoch": 1}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SPECIAL)
+def test_special_cases(case):
+    one, other = (
+        record_runs(PROBLEM, configure(name, **options), SAMPLES[:1])
+        for name, options in SPECIAL[case]
+    )
+    np.testing.assert_allclose(one.iterates, other.iterates, rtol=1e-10, atol=1e-10)
+    assert abs(one.iterates[:, -1] - one.iterates[:, 0]).max() > 0.1
+    assert len(np.unique(one.gamma.round(12))) >= 2
+
+
+def test_steps_of_adasls_follow_its_sum():
+    """Armijo steps found by hand at the points of a run add up to its steps."""
+    samples = SAMPLES[:1, :40]
+    record = record_runs(PROBLEM, configure("AdaSLS", **SEARCH, max_step=2.0), samples)
+    gains, steps = [], [math.inf]
+    for i, theta, g in zip(samples[0], record.iterates[0], record.gradients[0], strict=False):
+        a, f = 2.0, PROBLEM.losses(theta, i)
+        while PROBLEM.losses(theta - a * g, i) > f - 0.3 * a * (g @ g):
+            a *= 0.8
+        gains.append(a * (g @ g))
+        steps.append(min(a * math.sqrt(gains[0] / sum(gains)), steps[-1]))
+    np.testing.assert_allclose(record.gamma[0], steps[1:], rtol=1e-10)
+    assert steps[1] > 2.0 * steps[-1]
+
+
+def test_salsa_searches_seldom():
+    """Where nothing changes it comes to search as seldom as it may."""
+    theta = parameter()
+    opt = optimizer_class("SaLSA")([theta], lr=1e-3, increase_factor=1.0, first_step=0.3)
+    searched = []
+    for _ in range(700):
+        opt.step(lambda: loss_at(theta))
+        searched.append(opt.info.trials > 0)
+        assert float(opt.info.step) == pytest.approx(3e-4)
+    assert all(searched[:20])
+    assert 10 <= sum(searched[-100:]) <= 15
