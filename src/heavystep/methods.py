@@ -31,9 +31,11 @@ from heavystep.rules import (
     GOLDSTEIN,
     IAM,
     L4,
+    MBCG,
     MOMO,
     MOMSPS,
     MOMSPS_SMOOTH,
+    MSL,
     NGN,
     POLYAK,
     PONOS,
@@ -41,6 +43,7 @@ from heavystep.rules import (
     REQUIRED,
     SALSA,
     SGDM_APS,
+    SLISES,
     SLS_DEC,
     SPS_DEC,
     SPS_SAFE,
@@ -361,6 +364,12 @@ FAMILY = (
            fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
     Method("SaLSA", "SaLSA", "An Armijo search on averages, as seldom as it may be.", SALSA,
            fixed=NO_MOMENTUM, evidence=CODE),
+    Method("MSL", "MSL", "A line search along torch's momentum buffer.", MSL, TORCH_BUFFER,
+           evidence=FROM_MEMORY),
+    Method("MBCG", "MBCG-DP", "Conjugate gradients on overlapping batches, with a search.", MBCG,
+           TORCH_BUFFER, fixed=NO_MOMENTUM, evidence=CODE),
+    Method("SLiSeS", "SLiSeS", "Barzilai and Borwein's step on a kept batch, with a search.",
+           SLISES, fixed=NO_MOMENTUM, evidence=FROM_MEMORY),
 )  # fmt: skip
 """Rivals and relatives of the paper's methods."""
 for _method in FAMILY:

@@ -66,7 +66,6 @@ CASES = {
     ),
     "NGN": Case({"c": 0.3}, lambda: literal.ngn(0.3, 0.0, eta=ETA)),
     "NGNM": Case({"c": 0.9, "momentum": 0.7}, lambda: literal.ngn(0.9, 0.7, eta=ETA)),
-<<<<<<< HEAD
     "IAM": Case({"max_step": 0.3, "momentum": 0.6}, lambda: averages.iam(0.3, 1.5, eta=ETA)),
     "ALRSHB": Case(
         {"c": 1.7, "max_step": 0.25, "momentum": 0.6}, lambda: averages.alr_shb(1.7, 0.25, 0.6, eta=ETA)
@@ -88,11 +87,10 @@ CASES = {
     "MoMoAdam": Case(
         {"max_step": 0.3, "momentum": 0.6, "beta2": 0.8, "diagonal_eps": 0.02},
         lambda: averages.momo(0.3, 0.6, eta=ETA, beta2=0.8, eps=0.02),
-=======
+    ),
     "SPSDec": Case(
         {"c": 0.7, "max_step": 0.4, "eta_power": 0.6, "max_step_power": 0.2, "horizon": 20.0},
         lambda: literal.sps_dec(0.7, 0.4, 0.6, 0.2, 20.0, eta=ETA),
->>>>>>> lines
     ),
 }  # fmt: skip
 every_case = pytest.mark.parametrize("name", CASES)
@@ -261,7 +259,6 @@ SPECIAL = {
         ("SPSSafe", {"safeguard": 1e-12, "lr": 0.5}),
         ("SPS", {"c": 1.0, "max_step": 1e9, "lr": 0.5}),
     ),
-<<<<<<< HEAD
     "IAM without momentum is SPS": (
         ("IAM", {"momentum": 0.0, "max_step": 0.4}),
         ("SPS", {"c": 1.0, "max_step": 0.4}),
@@ -281,11 +278,10 @@ SPECIAL = {
     "a diagonal that is all eps rescales the step": (
         ("SHBPolyakAdam", {"diagonal_eps": 1e9, "max_step": 0.3e9, "momentum": 0.6}),
         ("SHBPolyak", {"max_step": 0.3, "momentum": 0.6}),
-=======
+    ),
     "SPSDec that does not fade is SPS": (
         ("SPSDec", {"c": 0.8, "max_step": 0.7, "eta_power": 0.0, "max_step_power": 0.0}),
         ("SPS", {"c": 0.8, "max_step": 0.7}),
->>>>>>> lines
     ),
     "SHB-PS with kappa = 1 - beta is MomSPS": (
         ("MomSPS", {"momentum": 0.6, "max_step": 0.5}),

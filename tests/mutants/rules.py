@@ -63,7 +63,6 @@ MUTANTS = [
            "constants.fading * memory.gaps", "memory.gaps", FAMILY),
     Mutant("NGN with half the gap", "rules/ngn.py",
            "twice = 2.0 * maximum", "twice = maximum", FAMILY),
-<<<<<<< HEAD
     Mutant("IAM at the iterate that it takes", "rules/iam.py",
            "(1.0 - constants.damping) / constants.damping * seen.drift", "seen.drift", FAMILY),
     Mutant("IAM with an undamped cap", "rules/iam.py",
@@ -75,7 +74,6 @@ MUTANTS = [
            "gap + seen.direction_position - offset", "gap", FAMILY),
     Mutant("MoMo with the bias of its averages", "rules/momo.py",
            "(1.0 - constants.momentum * memory.power)", "1.0", FAMILY),
-=======
     Mutant("SPSDec whose cap does not fade", "rules/decreasing.py",
            "return constants.max_step * faded(constants, memory, constants.max_step_power)",
            "return constants.max_step", FAMILY),
@@ -121,5 +119,4 @@ MUTANTS = [
            "where(searched, decrease, memory.decrease)", "memory.decrease", SEARCHES),
     Mutant("the loss of a trial is lost", "rules/backtracking.py",
            "trial_loss=where(possible, trial_loss, search.trial_loss)", "trial_loss=0.0", SEARCHES),
->>>>>>> lines
 ]  # fmt: skip

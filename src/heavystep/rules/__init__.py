@@ -23,8 +23,10 @@ from heavystep.rules.fixed import FIXED
 from heavystep.rules.goldstein import GOLDSTEIN
 from heavystep.rules.iam import IAM
 from heavystep.rules.l4 import L4
+from heavystep.rules.mbcg import MBCG
 from heavystep.rules.momo import MOMO
 from heavystep.rules.momsps import MOMSPS, MOMSPS_SMOOTH
+from heavystep.rules.msl import MSL
 from heavystep.rules.ngn import NGN
 from heavystep.rules.polyak import POLYAK, polyak_step
 from heavystep.rules.ponos import PONOS
@@ -40,6 +42,7 @@ from heavystep.rules.primitives import (
 from heavystep.rules.salsa import SALSA
 from heavystep.rules.scaling import SCALINGS, Scaling, kappa, momentum_factor
 from heavystep.rules.sgdm_aps import SGDM_APS
+from heavystep.rules.slises import SLISES
 from heavystep.rules.smooth_reset import FIRST_STEP, growth_factor, remember_step, step_cap
 from heavystep.rules.sps_safe import SPS_SAFE
 
@@ -57,9 +60,11 @@ __all__ = [
     "GOLDSTEIN",
     "IAM",
     "L4",
+    "MBCG",
     "MOMO",
     "MOMSPS",
     "MOMSPS_SMOOTH",
+    "MSL",
     "NGN",
     "POLYAK",
     "PONOS",
@@ -68,6 +73,7 @@ __all__ = [
     "SALSA",
     "SCALINGS",
     "SGDM_APS",
+    "SLISES",
     "SLS_DEC",
     "SPS_DEC",
     "SPS_SAFE",

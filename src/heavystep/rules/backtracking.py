@@ -59,8 +59,10 @@ def lowered(constants: Any, seen: Seen, level: Any, trial: Any, slope: Any) -> A
     return level - constants.c * trial * slope + tolerance(seen)
 
 
-def begin(constants: Any, seen: Seen, lower_bound: Any, trial: Any) -> Search:
-    """A search from ``trial`` on.
+def begin(
+    constants: Any, seen: Seen, lower_bound: Any, trial: Any, momentum: Any = 0.0
+) -> Search:
+    """A search from ``trial`` on, with the momentum of a rule that steers.
 
     There is nothing to search, and the step is 0, if the gradient vanished or the loss
     lies at or below its lower bound. A non-finite loss or gradient is refused at once.
@@ -74,6 +76,7 @@ def begin(constants: Any, seen: Seen, lower_bound: Any, trial: Any) -> Search:
         trial=where(active, trial, 0.0),
         trials=0,
         active=active,
+        momentum=momentum,
     )
 
 
@@ -134,10 +137,6 @@ def judge(
         trial=where(accepted, search.trial, where(exhausted, 0.0, next_trial)),
         trials=trials,
         active=where(accepted | exhausted, False, True),
-<<<<<<< HEAD
-        trial_loss=trial_loss,
-        momentum=search.momentum,
-=======
         trial_loss=where(possible, trial_loss, search.trial_loss),
->>>>>>> lines
+        momentum=search.momentum,
     )

@@ -34,6 +34,9 @@ from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import maximum, minimum, where
 from heavystep.rules.smooth_reset import MAX_STEP
 
+MIN_STEP = Option(
+    "min_step", 1e-6, validation.POSITIVE, "smallest first trial, > 0.", symbol="gamma_min"
+)
 LEAST_SHRINK = 1e-300
 """Further down, delta^(l_k) could not grow again."""
 
@@ -71,11 +74,15 @@ def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss:
     return judge(constants, search, trial_loss, enough, seen.lower_bound, search.trial, capped)
 
 
+def next_shrink(constants: Any, memory: Any, search: Search, first: Any) -> Any:
+    """delta^(l_{k+1}), which stays if nothing was searched."""
+    shrink = minimum(memory.shrink * search.trial / first / constants.decrease_factor, 1.0)
+    return where(search.trial > 0.0, maximum(shrink, LEAST_SHRINK), memory.shrink)
+
+
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """Q_k, C_k and delta^(l_{k+1}), which stays if nothing was searched."""
-    tried = search.trial / first_trial(constants, memory, seen)
-    shrink = minimum(memory.shrink * tried / constants.decrease_factor, 1.0)
-    shrink = where(search.trial > 0.0, maximum(shrink, LEAST_SHRINK), memory.shrink)
+    """Q_k, C_k and delta^(l_{k+1})."""
+    shrink = next_shrink(constants, memory, search, first_trial(constants, memory, seen))
     return *average(constants, memory, seen), shrink
 
 
@@ -90,8 +97,7 @@ PONOS = Rule(
         Option("polyak_c", 0.1, validation.POSITIVE, "divisor of the first trial, > 0.",
                symbol="c_p"),
         replace(MAX_STEP, default=10.0),
-        Option("min_step", 1e-6, validation.POSITIVE, "smallest first trial, > 0.",
-               symbol="gamma_min"),
+        MIN_STEP,
         replace(DECREASE_FACTOR, default=0.5, symbol="delta"),
         Option("keeping", 1.0, validation.CLOSED_UNIT, "weight of past losses in C_k, in [0, 1].",
                symbol="xi"),

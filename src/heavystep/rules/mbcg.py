@@ -1,0 +1,89 @@
+r"""MBCG-DP: conjugate gradients on batches that overlap, with PoNoS's search along them.
+
+.. math:: d_k = g_k + \beta_k d_{k-1}, \qquad
+          \beta_k = \min\Big\{\frac{\|g_k\|^2}{\|g_{k-1}\|^2},\ 1.5\Big\}
+
+where beta_k (Fletcher and Reeves) is halved until d_k is a direction of descent. The search is that
+of :mod:`heavystep.rules.ponos` with <g_k, d_k> for the slope and ||d_k||^2 in the first trial.
+
+Differs from the authors' code: there both norms in beta_k are those of the half of the batch that
+two steps share, which takes two backward passes; here they are those of whole batches, which must
+overlap all the same (:class:`heavystep.data.PersistentBatches`). A search that fails refuses the
+batch.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from heavystep import validation
+from heavystep.rules.backtracking import READS, begin, judge, lowered, skip_below
+from heavystep.rules.contract import DIRECTION, Batches, Option, Rule, Search, Seen
+from heavystep.rules.polyak import polyak_step
+from heavystep.rules.ponos import PONOS, average, next_shrink
+from heavystep.rules.primitives import maximum, minimum, where
+from heavystep.rules.steering import descending, slope
+
+
+def momentum(constants: Any, memory: Any, seen: Seen) -> Any:
+    """beta_k; 0 at the first step."""
+    known = memory.last_sqnorm > 0.0
+    ratio = seen.grad_sqnorm / where(known, memory.last_sqnorm, 1.0)
+    wanted = where(known, minimum(ratio, constants.most_momentum), 0.0)
+    return descending(seen, wanted, 0.5)
+
+
+def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any) -> Any:
+    """Armijo's along d_k, from the average of losses if that is larger."""
+    level = maximum(average(constants, memory, seen)[1], seen.loss)
+    steepness = slope(seen, momentum(constants, memory, seen))
+    return lowered(constants, seen, level, trial, steepness)
+
+
+def first_trial(constants: Any, memory: Any, seen: Seen) -> Any:
+    """The Polyak step of d_k, between bounds."""
+    beta = momentum(constants, memory, seen)
+    square = seen.grad_sqnorm + beta * (2.0 * seen.drift + beta * seen.buffer_sqnorm)
+    polyak = polyak_step(
+        seen.loss, square, seen.lower_bound, constants.polyak_c, memory.shrink, constants.max_step
+    )
+    return maximum(polyak, constants.min_step)
+
+
+def start(constants: Any, memory: Any, seen: Seen) -> Search:
+    """Begin at the first trial."""
+    trial, beta = first_trial(constants, memory, seen), momentum(constants, memory, seen)
+    return begin(constants, seen, seen.lower_bound, trial, beta)
+
+
+def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
+    """Take in the loss at the trial."""
+    enough = sufficient_loss(constants, memory, seen, search.trial)
+    capped = search.trial >= constants.max_step
+    return judge(constants, search, trial_loss, enough, seen.lower_bound, search.trial, capped)
+
+
+def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """What PoNoS does, and ||g_k||^2 unless it vanished."""
+    shrink = next_shrink(constants, memory, search, first_trial(constants, memory, seen))
+    vanished = seen.grad_sqnorm == 0.0
+    sqnorm = where(vanished, memory.last_sqnorm, seen.grad_sqnorm)
+    return *average(constants, memory, seen), shrink, sqnorm
+
+
+DEFAULTS = {"c": 0.5, "polyak_c": 1.0, "max_step": 1e6}
+
+MBCG = Rule(
+    name="mbcg",
+    formula=r"d_k = g_k + \beta_k d_{k-1}, \quad \beta_k = \min\{\|g_k\|^2 / \|g_{k-1}\|^2,\ 1.5\}, "
+    r"\quad f(\theta_k - t_k d_k; x_k) \le \max\{C_k, f_k\} - c\,t_k \langle g_k, d_k\rangle",
+    reference="Lapucci and Pucci, arXiv 2411.07102 (2026)",
+    options=(
+        *(replace(o, default=DEFAULTS.get(o.name, o.default)) for o in PONOS.options),
+        Option("most_momentum", 1.5, validation.POSITIVE, "largest beta_k, > 0."),
+    ),
+    reads=READS | {"drift", "buffer_sqnorm"},
+    constants=(*(PONOS.constants or ()), "most_momentum"),
+    memory={**PONOS.memory, "last_sqnorm": 0.0},
+    start=start, skip=skip_below(sufficient_loss), advance=advance, remember=remember,
+    searches=True, along=DIRECTION, steers=True, batches=Batches(overlap=True),
+)  # fmt: skip
