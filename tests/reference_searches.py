@@ -126,3 +126,62 @@ def salsa(c, first, grow, omega, beta_3, longest, eta=1.0):
         return theta - eta * last * g
 
     return step
+
+
+def descent(g, past, beta, factor):
+    """The momentum times factor^j, and g + beta past, for the first j that points downhill."""
+    while g @ (g + beta * past) <= 0.0:
+        beta *= factor
+    return g + beta * past
+
+
+def msl(c, most, omega, gamma, n_b, beta, factor, eta=1.0):
+    """Armijo's condition along the buffer of torch's SGD, which is damped where it is uphill."""
+    d, last = 0.0, None
+
+    def step(theta, f, g, f_star, value):
+        nonlocal d, last
+        d = descent(g, d + 0.0 * g, beta, factor)
+        t = most if last is None else min(last * gamma ** (1 / n_b), most)
+        last = backtrack(t, omega, lambda t: value(theta - t * d) <= f - c * t * (g @ d))
+        return theta - eta * last * d
+
+    return step
+
+
+def mbcg(c, c_p, most, least, delta, xi, clip, eta=1.0):
+    """Fletcher and Reeves's direction, PoNoS's search along it."""
+    Q, C, saved, d, before = 0.0, 0.0, 0, 0.0, None
+
+    def step(theta, f, g, f_star, value):
+        nonlocal Q, C, saved, d, before
+        beta = 0.0 if before is None else min((g @ g) / before, clip)
+        d, before = descent(g, d + 0.0 * g, beta, 0.5), g @ g
+        t = min(max((f - f_star) / (c_p * (d @ d)) * delta**saved, least), most)
+        Q_old, Q = Q, xi * Q + 1
+        C = (xi * Q_old * C + f) / Q
+        backtracks = 0
+        while value(theta - t * d) > max(C, f) - c * t * (g @ d):
+            t *= delta
+            backtracks += 1
+        saved = max(saved + backtracks - 1, 0)
+        return theta - eta * t * d
+
+    return step
+
+
+def slises(c, most, least, m, omega, eta=1.0):
+    """Barzilai and Borwein's step if the batch is the one of the step before."""
+    k, bb, before = 0, 1.0, None
+
+    def step(theta, f, g, f_star, value):
+        nonlocal k, bb, before
+        if k % m:
+            s, y = theta - before[0], g - before[1]
+            bb = s @ s / (s @ y) if s @ y > 0.0 else bb
+        bb = min(max(bb, least), most)
+        k, before = k + 1, (theta, g)
+        t = backtrack(bb, omega, lambda t: value(theta - t * g) <= f - c * t * (g @ g))
+        return theta - eta * t * g
+
+    return step

@@ -66,6 +66,18 @@ CASES = {
         {"c": 0.3, "first_step": 0.7, "increase_factor": 1.2, "decrease_factor": 0.7,
          "smoothing": 0.8, "longest_pause": 7},
         lambda: literal.salsa(0.3, 0.7, 1.2, 0.7, 0.8, 7, eta=ETA)),
+    "MSL": Case("MSL", {**SHRINK, **SMOOTH, "momentum": 0.95},
+                lambda: literal.msl(0.3, 2.5, 0.7, 5.0, 3, 0.95, 0.5, eta=ETA)),
+    "MSL that restarts": Case("MSL", {**SHRINK, **SMOOTH, "momentum": 0.95, "uphill": "restart"},
+                              lambda: literal.msl(0.3, 2.5, 0.7, 5.0, 3, 0.95, 0.0, eta=ETA)),
+    "MBCG": Case(
+        "MBCG",
+        {"c": 0.4, "polyak_c": 0.3, "max_step": 0.8, "min_step": 0.05, "decrease_factor": 0.7,
+         "keeping": 0.8, "most_momentum": 1.2},
+        lambda: literal.mbcg(0.4, 0.3, 0.8, 0.05, 0.7, 0.8, 1.2, eta=ETA)),
+    "SLiSeS": Case(
+        "SLiSeS", {"c": 0.3, "max_step": 1.1, "min_step": 0.2, "kept": 4, "decrease_factor": 0.7},
+        lambda: literal.slises(0.3, 1.1, 0.2, 4, 0.7, eta=ETA)),
 }  # fmt: skip
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
@@ -194,7 +206,9 @@ def test_a_search_that_fails_refuses_the_batch(case):
         opt.step(closure)
     assert len(calls) == 5
     assert theta.tolist() == [3.0, -1.0]
-    assert str(opt.state_dict()) == str(memory)
+    assert opt.state_dict()["param_groups"] == memory["param_groups"]
+    for buffer in (tensor for own in opt.state.values() for tensor in own.values()):
+        assert not buffer.any()  # made to be looked at, and still as at the start
 
 
 @every_case
@@ -256,6 +270,14 @@ SPECIAL = {
         ("SLSDec", {**SEARCH, "max_step": 2.0, "eta_power": 0.4, "max_step_power": 0.3,
                     "horizon": 20.0}),
         ("SLS", {**ANEW, "lr": PowerLaw(1.0, **FADING), "max_step": PowerLaw(2.0, **LAW)}),
+    ),
+    "MSL without momentum is SLS": (("MSL", {**ANEW, "momentum": 0.0}), ("SLS", ANEW)),
+    "MBCG without momentum is PoNoS": (
+        ("MBCG", {**SEARCH, "polyak_c": 0.5, "max_step": 0.9, "most_momentum": 1e-300}),
+        ("PoNoS", {**SEARCH, "polyak_c": 0.5, "max_step": 0.9}),
+    ),
+    "SLiSeS with new batches from its cap is SLS": (
+        ("SLiSeS", {**SEARCH, "kept": 1, "max_step": 1.0}), ("SLS", {**ANEW, "max_step": 1.0}),
     ),
     "SaLSA without averages is SLS": (
         ("SaLSA", {**SEARCH, "first_step": 100.0, "increase_factor": 1.3, "smoothing": 0.0,

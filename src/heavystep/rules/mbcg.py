@@ -74,7 +74,7 @@ DEFAULTS = {"c": 0.5, "polyak_c": 1.0, "max_step": 1e6}
 
 MBCG = Rule(
     name="mbcg",
-    formula=r"d_k = g_k + \beta_k d_{k-1}, \quad \beta_k = \min\{\|g_k\|^2 / \|g_{k-1}\|^2,\ 1.5\}, "
+    formula=r"d_k = g_k + \beta_k d_{k-1}, \ \beta_k = \min\{\|g_k\|^2 / \|g_{k-1}\|^2,\ 1.5\}, "
     r"\quad f(\theta_k - t_k d_k; x_k) \le \max\{C_k, f_k\} - c\,t_k \langle g_k, d_k\rangle",
     reference="Lapucci and Pucci, arXiv 2411.07102 (2026)",
     options=(
