@@ -150,6 +150,9 @@ class Batches(NamedTuple):
     """Whether the first half of a batch is the second half of the one before."""
 
 
+NEW_BATCHES = Batches()
+
+
 def no_advance(constants: Any, memory: Any, seen: Any, search: Any, trial_loss: Any) -> Any:
     """The ``advance`` of a closed form, which has nothing to try."""
     return search
@@ -210,7 +213,7 @@ class Rule:
     """Whether a line search sets the momentum of each step itself."""
     foresees: bool = False
     """Whether the first trial step depends on constants and memory alone, not on the batch."""
-    batches: Batches = Batches()
+    batches: Batches = NEW_BATCHES
     theory: str = ""
     """The name under which :mod:`heavystep.theory` knows the rule; empty: no theorem covers it."""
     version: int = 1
