@@ -43,7 +43,8 @@ def methods(
     else:
         method, kind = METHODS[name], optim.optimizer_class(name)
         formulas = (plain_formula(each.formula) for each in (method.rule, method.form))
-        show(method.summary, *(f"    {formula}" for formula in formulas), method.reference)
+        main = f"Main constant: {method.main or 'none'}"
+        show(method.summary, *(f"    {formula}" for formula in formulas), method.reference, main)
     show(_arguments(kind))
 
 
