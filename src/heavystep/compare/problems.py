@@ -28,6 +28,7 @@ POINTS = 50
 """How often the loss is recorded in a simulated run."""
 LIBSVM_BATCH, LIBSVM_EPOCHS, LIBSVM_STEPS = 128, 20, (2_000, 20_000)
 """Rows in a batch, and the length of a run: so many epochs, but not fewer or more steps."""
+TRAINED_BATCH = 128
 
 
 @dataclass(frozen=True)
@@ -193,9 +194,9 @@ class TrainedProblem(Compared):
         return self.terms // batch_size
 
     def usual(self, *, quick: bool) -> Size:
-        """Batches of 64 and ten epochs."""
+        """Batches of 128 and ten epochs: a network costs more than a kernel."""
         epochs, seeds = (2, 2) if quick else (10, 3)
-        return Size(seeds, epochs * self.batches(64), 64)
+        return Size(seeds, epochs * self.batches(TRAINED_BATCH), TRAINED_BATCH)
 
     def runs(self, method: str, options: dict[str, Any], size: Size, label: str) -> Runs:
         """See :meth:`Compared.runs`."""

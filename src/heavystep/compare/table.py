@@ -136,14 +136,14 @@ def table_of(outcome: Outcome) -> Table:
 
 def note_of(outcome: Outcome) -> str:
     """What the columns mean, with the numbers that belong to all methods."""
-    runs = len(outcome.methods[0].entry.constants) * outcome.plan.size.seeds
+    start = float(outcome.start.mean())
     return (
         f"Loss: {outcome.plan.problem.loss_name}, mean over seeds with its 95% confidence "
-        f"interval, with the default constant; l_0 = {outcome.start.mean():.6g} at the start. "
-        f"Sensitivity: {SCORE} = {outcome.least:.6g}, the least loss here; the worst possible is "
-        f"{outcome.start.mean() - outcome.least:.4g}. Failed: of the {runs} runs over the grid "
-        "those that stopped or ended above l_0, which count as l_0. Seconds: the wall time of a "
-        "run, without compiling and evaluation, with other runs on the other cores."
+        f"interval, with the default constant; l_0 = {start:.6g} at the start. Sensitivity: "
+        f"{SCORE}, with l* = {outcome.least:.6g} the least loss here; the worst possible is "
+        f"{start - outcome.least:.4g}. Failed: runs over the grid that stopped or ended above l_0, "
+        "which count as l_0. Seconds: the wall time of a run, without compiling and evaluation, "
+        "with other runs beside it (--jobs 1: alone)."
     )
 
 
