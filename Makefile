@@ -3,6 +3,8 @@
 #                  commands, and five times as many examples of every property
 # make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), two minutes
 # make demo        train one network with every method
+# make compare     all methods on four problems, into docs/results/compare; some minutes, and it
+#                  wants the data sets mushrooms, a9a and w8a (heavystep data fetch)
 # make bench       step cost against torch.optim.SGD, simulations against numpy, scipy and torch,
 #                  logistic regression against scikit-learn's solvers, training against SGD, on
 #                  one process and on two
@@ -17,8 +19,11 @@ SETUP := .venv/installed
 JOBS ?= 2
 # Processes with a thread a core each would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
+# For a look: make compare COMPARED=/tmp/compared COMPARE='--quick'
+COMPARED ?= docs/results/compare
+COMPARE ?=
 
-.PHONY: setup lint types test-fast test test-slow test-all reproduce demo bench scaling theory pages mutants clean
+.PHONY: setup lint types test-fast test test-slow test-all reproduce demo compare bench scaling theory pages mutants clean
 
 setup: $(SETUP)
 
@@ -52,6 +57,9 @@ reproduce: $(SETUP)
 
 demo: $(SETUP)
 	$(BIN)/python examples/digits.py
+
+compare: $(SETUP)
+	$(ONE_THREAD) $(BIN)/heavystep compare --problem mushrooms --problem a9a --problem w8a --problem cosine --out $(COMPARED) $(COMPARE)
 
 bench: $(SETUP)
 	$(BIN)/python benchmarks/step_cost.py

@@ -8,7 +8,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 ROWS = [
     ["cli"],
-    ["bench"],
+    ["bench", "compare"],
     ["paper"],
     ["sweeps"],
     ["training", "integrations", "linear"],
@@ -22,6 +22,7 @@ ROWS = [
 TEXTS = {
     "cli": "parse, look up the registries, call",
     "bench": "what things cost, as ratios in one run",
+    "compare": "methods side by side on a problem",
     "paper": "figure1, figure2, figure3: definition, claims, plot, table",
     "sweeps": "jobs, local and Ray engines, stores",
     "training": "networks, trainer, its runs",

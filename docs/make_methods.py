@@ -63,11 +63,12 @@ def section(method: Method) -> str:
     signature = ", ".join(inspect.signature(optimizer_class(method.name)).parameters)
     memory = ", ".join(f"`{name}`" for name in method.rule.memory) or "nothing"
     fixed = ", ".join(f"`{name}` = {value!r}" for name, value in method.fixed.items()) or "nothing"
+    main = f"`{method.main}`" if method.main else "none"
     return "\n".join(
         [
             *lines,
             "",
-            f"Carried from step to step: {memory}. Fixed: {fixed}.",
+            f"Carried from step to step: {memory}. Fixed: {fixed}. Main constant: {main}.",
             "",
             f"`heavystep.optim.{method.name}({signature})`",
             "",

@@ -63,8 +63,12 @@ LAYERS = {
         *BASE, "methods", "data", "files", "linear", "optim", "paper", "problems", "records", "rules",
         "schedules", "simulation", "sparse", "sweeps", "training",
     },
+    "compare": {
+        *BASE, "methods", "data", "files", "optim", "paper", "problems", "records", "rules",
+        "simulation", "sweeps", "training",
+    },
     "cli": {
-        "__version__", "validation", "bench", "data", "documentation", "methods", "optim", "paper",
+        "__version__", "validation", "bench", "compare", "data", "documentation", "methods", "optim", "paper",
         "schedules", "sweeps", "theory", "training",
     },
     "__main__": {"cli"},
@@ -87,6 +91,7 @@ OUTSIDE = {
     "sweeps": {"numpy", "torch", "ray"},
     "paper": {"numpy", "matplotlib", "scipy"},
     "bench": {"torch", "numpy", "scipy", "sklearn", "threadpoolctl"},
+    "compare": {"torch", "numpy", "matplotlib", "sklearn"},
     "cli": {"typer", "rich", "numpy"},
 }
 # A framework is imported in its own module, where one adapter may build on another.

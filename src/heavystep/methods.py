@@ -59,6 +59,8 @@ LR = Option(
     "outer multiplier eta of the step, >= 0 (default 1.0). Any torch LR scheduler drives it; it "
     "need not be tuned. May differ by group.",
 )
+MAIN_OPTIONS = ("max_step", "c", "lr")
+"""What users of a method would tune, unless its row says otherwise."""
 MOMENTUM = Option("momentum", 0.9, validation.UNIT, "momentum beta, in [0, 1).")
 BETA2 = Option(
     "beta2",
@@ -94,6 +96,9 @@ class Method:
     """Where the method was published; empty: where its rule was."""
     evidence: str = ""
     """How the formula was obtained: from the paper, the authors' code, derived, or not verified."""
+    main: str = ""
+    """The option that a user would tune, if one had to be; empty: the first of
+    :data:`MAIN_OPTIONS` that the method has."""
 
     def __post_init__(self) -> None:
         names = {option.name for option in self._declared}
@@ -104,6 +109,11 @@ class Method:
                     f"{', '.join(sorted(names))}"
                 )
         object.__setattr__(self, "reference", self.reference or self.rule.reference)
+        left = [option.name for option in self.options]
+        if self.main and self.main not in left:
+            raise ValueError(f"method {self.name!r}: main is {self.main!r}, which is no option")
+        usual = next((name for name in MAIN_OPTIONS if name in left), "")
+        object.__setattr__(self, "main", self.main or usual)
 
     @property
     def theory(self) -> str:
@@ -315,7 +325,7 @@ FAMILY = (
     Method("MomAdaSPS", "MomAdaSPS", "AdaSPS with heavy ball.", ADASPS,
            reference="Oikonomou and Loizou (2025)", evidence=DERIVED),
     Method("SPSSafe", "SPS_safe", "A Polyak step whose divisor cannot vanish.", SPS_SAFE,
-           fixed=NO_MOMENTUM, evidence=CODE),
+           fixed=NO_MOMENTUM, evidence=CODE, main="safeguard"),
     Method("MomSPS", "MomSPS_max", "Polyak steps with heavy ball, damped by 1 - beta.", MOMSPS,
            evidence=CODE),
     Method("MomSPSSmooth", "MomSPS_smooth", "MomSPS with a smooth reset in place of the cap.",
@@ -323,7 +333,7 @@ FAMILY = (
     Method("ALIG", "ALI-G", "Capped Polyak steps with Nesterov's momentum.", ALIG, NESTEROV,
            evidence=CODE),
     Method("L4", "L4Mom", "A fraction of the step to an estimated least loss.", L4,
-           EXPONENTIAL_AVERAGE, evidence=CODE),
+           EXPONENTIAL_AVERAGE, evidence=CODE, main="fraction"),
     Method("ALRSMAG", "ALR-SMAG", "The Polyak step of torch's momentum buffer.", ALR_SMAG,
            TORCH_BUFFER, evidence="third-party code"),
     Method("SGDMAPS", "SGDM-APS", "The Polyak step of torch's momentum buffer with fading gaps.",

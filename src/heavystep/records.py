@@ -133,7 +133,9 @@ class Trajectories:
     """(G,) numbers of steps."""
     seeds: tuple[int, ...]
     metrics: dict[str, Array]
-    """(seeds, G) each, by name."""
+    """(seeds, G) each, by name; NaN from where a run stopped, if it was allowed to stop."""
+    seconds: tuple[float, ...] = ()
+    """The wall time of each run on the machine that made it; empty where nobody measured it."""
 
 
 def heavy_ball_defect(

@@ -6,6 +6,7 @@ import typer
 
 from heavystep import __version__
 from heavystep.cli.bench import bench
+from heavystep.cli.compare import compare
 from heavystep.cli.data import data
 from heavystep.cli.methods import methods
 from heavystep.cli.reproduce import claims, reproduce
@@ -26,6 +27,7 @@ app.add_typer(store, name="store")
 app.command("reproduce")(reproduce)
 app.command("claims")(claims)
 app.command("methods")(methods)
+app.command("compare")(compare)
 
 
 def _version(asked: bool) -> None:

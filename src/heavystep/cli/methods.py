@@ -47,7 +47,7 @@ def methods(
         show(method.summary, *(f"    {formula}" for formula in formulas))
         if method.diagonal is not None:
             show(METRIC)
-        show(method.reference)
+        show(method.reference, f"Main constant: {method.main or 'none'}")
     show(_arguments(kind))
 
 

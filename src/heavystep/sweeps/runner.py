@@ -7,14 +7,12 @@ from typing import Protocol
 
 import numpy as np
 
-from heavystep.arrays import Array
 from heavystep.parquet import DamagedError
 from heavystep.records import Trajectories
-from heavystep.simulation.configuration import Configuration
-from heavystep.simulation.run import Problem, check_compiler, simulate
+from heavystep.simulation.run import check_compiler
 from heavystep.sweeps import engines
-from heavystep.sweeps.engines import Advance, Engine, Job, LocalEngine
-from heavystep.sweeps.specification import RunSpec
+from heavystep.sweeps.engines import Engine, LocalEngine
+from heavystep.sweeps.runs import Runs
 from heavystep.sweeps.store import Store
 
 Results = dict[str, Trajectories]
@@ -23,6 +21,13 @@ Results = dict[str, Trajectories]
 
 class FailedRunsError(ValueError):
     """Some runs failed; all others are complete and kept."""
+
+    def __init__(self, text: str, failed: dict[str, str], results: Results) -> None:
+        super().__init__(text)
+        self.failed = failed
+        """Why, by key."""
+        self.results = results
+        """Those of the others."""
 
 
 class Progress(engines.Progress, Protocol):
@@ -64,7 +69,7 @@ class Logged:
 
 
 def complete(
-    runs: Mapping[str, RunSpec],
+    runs: Mapping[str, Runs],
     store: Store,
     progress: Progress | None = None,
     *,
@@ -97,11 +102,7 @@ def complete(
         progress.note(f"{line}; what is missing is run again")
     check_compiler()  # once, since all jobs would say the same
     places = [(key, seed) for key, run in missing.items() for seed in range(run.seeds)]
-    jobs = [
-        Job(run.label, one_seed, (run.method, seed, run.iterations, run.grid(), run.batch_size),
-            run.iterations, run.problem)
-        for run, seed in ((missing[key], seed) for key, seed in places)
-    ]  # fmt: skip
+    jobs = [missing[key].job(seed) for key, seed in places]
     parts: dict[str, dict[int, Trajectories]] = {key: {} for key in missing}
     failed: dict[str, str] = {}
     with closing((engine or LocalEngine()).outcomes(jobs, progress)) as outcomes:
@@ -120,41 +121,11 @@ def complete(
     if failed:
         names = "; ".join(f"{missing[key].label} ({reason})" for key, reason in failed.items())
         raise FailedRunsError(
-            f"{len(failed)} of {len(runs)} runs failed, what is complete is kept: {names}"
+            f"{len(failed)} of {len(runs)} runs failed, what is complete is kept: {names}",
+            failed,
+            results,
         )
     return results
-
-
-def one_seed(
-    problem: Problem,
-    method: Configuration,
-    seed: int,
-    iterations: int,
-    grid: Array,
-    batch_size: int,
-    advance: Advance,
-) -> Trajectories:
-    """Run a method on a problem from one seed: the job of an engine.
-
-    Args:
-        problem: what to minimise.
-        method: with its options.
-        seed: of the samples.
-        iterations: steps of the run.
-        grid: numbers of steps after which metrics are recorded.
-        batch_size: terms sampled at each step.
-        advance: told how many steps were taken since the last call.
-    """
-    return simulate(
-        problem,
-        method,
-        seeds=[seed],
-        iterations=iterations,
-        grid=grid,
-        batch_size=batch_size,
-        threads=1,
-        progress=advance,
-    )
 
 
 def joined(parts: dict[int, Trajectories]) -> Trajectories:
@@ -164,10 +135,11 @@ def joined(parts: dict[int, Trajectories]) -> Trajectories:
     metrics = {
         name: np.concatenate([parts[seed].metrics[name] for seed in seeds]) for name in names
     }
-    return Trajectories(parts[seeds[0]].k, seeds, metrics)
+    seconds = tuple(second for seed in seeds for second in parts[seed].seconds)
+    return Trajectories(parts[seeds[0]].k, seeds, metrics, seconds)
 
 
-def kept(runs: Mapping[str, RunSpec], store: Store, note: Callable[[str], None]) -> Results:
+def kept(runs: Mapping[str, Runs], store: Store, note: Callable[[str], None]) -> Results:
     """The results of the runs that are in the store; damaged ones are noted and left out."""
     results = {}
     for key, run in runs.items():

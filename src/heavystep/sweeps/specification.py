@@ -1,7 +1,6 @@
 """A sweep as data: problems, and runs of methods on them. Nothing here computes a run."""
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
@@ -16,10 +15,13 @@ from heavystep.data import binary_labels, load
 from heavystep.data.locate import locate
 from heavystep.problems import FiniteSum, SparseLogistic, paper_cosine, paper_least_squares
 from heavystep.simulation.configuration import Configuration
-from heavystep.simulation.run import Problem, log_grid
+from heavystep.simulation.run import Problem, log_grid, metric_names
+from heavystep.sweeps.engines import Job
+from heavystep.sweeps.runs import Runs
+from heavystep.sweeps.seeds import one_seed
 
 FORMAT = 2
-"""The layout of :meth:`RunSpec.text`. Runs of the first one were named by a hash of the sources."""
+"""The layout of :meth:`RunSpec.content`. Runs of the first were named by a hash of the sources."""
 
 
 def logistic_on(name: str) -> SparseLogistic:
@@ -126,8 +128,8 @@ def _add(digest: Any, value: Any) -> None:
 
 
 @dataclass(frozen=True)
-class RunSpec:
-    """Runs of a method on a problem: everything that decides their numbers."""
+class RunSpec(Runs):
+    """Simulated runs of a method on a problem: everything that decides their numbers."""
 
     problem: ProblemSpec | GivenProblem
     method: Configuration
@@ -165,14 +167,11 @@ class RunSpec:
             "every": self.every,
         }
 
-    def text(self) -> str:
-        """The full specification as JSON."""
-        return json.dumps(self.content(), sort_keys=True)
+    def metric_names(self) -> tuple[str, ...]:
+        """What is recorded."""
+        return metric_names(self.problem.build())
 
-    def key(self) -> str:
-        """The name under which the runs are stored."""
-        return hashlib.sha256(self.text().encode()).hexdigest()[:24]
-
-    def size(self) -> str:
-        """Say how many runs there are, and how long they are."""
-        return f"{self.seeds} runs of {self.iterations:,} steps"
+    def job(self, seed: int) -> Job:
+        """The run of one seed."""
+        arguments = (self.method, seed, self.iterations, self.grid(), self.batch_size)
+        return Job(self.label, one_seed, arguments, self.iterations, self.problem)

@@ -11,8 +11,11 @@ import numpy as np
 from heavystep import parquet
 from heavystep.parquet import DamagedError
 from heavystep.records import Trajectories
-from heavystep.simulation.run import metric_names
-from heavystep.sweeps.specification import FORMAT, RunSpec
+from heavystep.sweeps.runs import Runs
+from heavystep.sweeps.specification import FORMAT
+
+SECONDS = "seconds"
+"""The note that holds the wall times."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +24,11 @@ class Store:
 
     folder: Path
 
-    def path(self, run: RunSpec) -> Path:
+    def path(self, run: Runs) -> Path:
         """The file of a run."""
         return self.folder / f"{run.key()}{parquet.ENDING}"
 
-    def save(self, run: RunSpec, result: Trajectories) -> None:
+    def save(self, run: Runs, result: Trajectories) -> None:
         """Write the file of a run."""
         seeds, points = len(result.seeds), len(result.k)
         columns = {
@@ -33,9 +36,11 @@ class Store:
             "k": np.tile(result.k, seeds),
             **{name: values.reshape(-1) for name, values in result.metrics.items()},
         }
-        parquet.write(self.path(run), run.text(), columns)
+        # A fact about a machine: it is no part of what the run is known by, nor of its numbers.
+        notes = {SECONDS: json.dumps(result.seconds)} if result.seconds else {}
+        parquet.write(self.path(run), run.text(), columns, notes)
 
-    def load(self, run: RunSpec) -> Trajectories | None:
+    def load(self, run: Runs) -> Trajectories | None:
         """The result of a run, or None if there is no file.
 
         Raises:
@@ -45,8 +50,8 @@ class Store:
         found = parquet.read(path, run.text())
         if found is None:
             return None
-        columns, _ = found
-        metrics = metric_names(run.problem.build())
+        columns, notes = found
+        metrics = run.metric_names()
         rows = len(columns["k"]) if "k" in columns else 0
         if set(columns) != {"seed", "k", *metrics} or rows % run.seeds:
             raise DamagedError(f"{path.name} does not have all columns and rows")
@@ -55,6 +60,7 @@ class Store:
             columns["k"].reshape(shape)[0],
             tuple(int(seed) for seed in columns["seed"].reshape(shape)[:, 0]),
             {name: columns[name].reshape(shape) for name in metrics},
+            tuple(json.loads(notes.get(SECONDS, "[]"))),
         )
 
     def sizes(self) -> list[dict[str, int]]:
@@ -66,7 +72,7 @@ class Store:
         }
         return [{"seeds": seeds, "iterations": iterations} for seeds, iterations in sizes]
 
-    def outdated(self, runs: Iterable[RunSpec] = ()) -> list[str]:
+    def outdated(self, runs: Iterable[Runs] = ()) -> list[str]:
         """Say in a line or two which runs in the folder cannot be used any more, and why.
 
         Args:

@@ -53,7 +53,7 @@ def _curve(wanted: TrainingRuns, store: TrainingStore, note: Note) -> TrainedCur
         np.arange(1, wanted.epochs + 1),
         tuple(parts),
         {name: rows[:, :, EpochRow._fields.index(name)] for name in METRICS},
-        tuple(
+        stretches=tuple(
             stretch
             for part in parts.values()
             for stretch in part.stretches

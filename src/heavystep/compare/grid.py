@@ -1,0 +1,68 @@
+"""The constants that a method is tried with: six decades of its main one."""
+
+from typing import Any
+
+from heavystep.methods import Method
+from heavystep.rules import Option
+from heavystep.validation import Interval
+
+DECADES = range(-3, 4)
+"""Powers of ten, from the default."""
+WITHOUT_DEFAULT = 0.1
+"""Where the grid is centred if the user must give the option, as with the step of heavy ball."""
+TRIALS = 10_000
+"""How long a line search may go on. Its limit is there to end it, and no constant to compare."""
+
+
+def main_option(method: Method) -> Option:
+    """The option that a user would tune.
+
+    Raises:
+        ValueError: the method has none.
+    """
+    for option in method.options:
+        if option.name == method.main:
+            return option
+    raise ValueError("it has no constant that could be varied")
+
+
+def centre_of(method: Method) -> float:
+    """The value in the middle of the grid: the default, where there is one.
+
+    >>> from heavystep.methods import method_of
+    >>> centre_of(method_of("SHBPolyak")), centre_of(method_of("SHB"))
+    (1.0, 0.1)
+    """
+    default = main_option(method).default
+    known = isinstance(default, float | int) and not isinstance(default, bool) and default > 0
+    return float(default) if known else WITHOUT_DEFAULT
+
+
+def grid_of(method: Method) -> tuple[float, ...]:
+    """One value a decade, three on each side of the centre; values out of range are left out.
+
+    Raises:
+        ValueError: the method has no main constant, or it is not a real number.
+
+    >>> from heavystep.methods import method_of
+    >>> grid_of(method_of("L4"))
+    (0.00015, 0.0015, 0.015, 0.15, 1.5, 15.0, 150.0)
+    """
+    option, centre = main_option(method), centre_of(method)
+    if not isinstance(option.allowed, Interval):
+        raise ValueError(f"its main constant {option.name} is not a real number")
+    values = (float(f"{centre * 10.0**power:.12g}") for power in DECADES)
+    return tuple(value for value in values if value in option.allowed)
+
+
+def options_at(method: Method, value: float, batches: int) -> dict[str, Any]:
+    """The options with which a method is tried: all others have their defaults.
+
+    Args:
+        method: which one.
+        value: of its main constant.
+        batches: how many make an epoch; methods that count them are told.
+    """
+    has = {option.name for option in method.options}
+    known = {"steps_per_epoch": batches, "max_trials": TRIALS}
+    return {**{name: known[name] for name in known if name in has}, method.main: value}

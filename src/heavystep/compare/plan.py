@@ -1,0 +1,126 @@
+"""Which runs a comparison needs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from heavystep import validation
+from heavystep.compare.grid import centre_of, grid_of, options_at
+from heavystep.compare.problems import Compared, Size, problem_of
+from heavystep.methods import METHODS, Method
+from heavystep.sweeps.runs import Runs
+
+SIZES = ("seeds", "iterations", "epochs", "batch_size")
+"""What a user may choose of the size."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method on a problem, with each constant of its grid."""
+
+    method: str
+    main: str
+    """The name of its main constant."""
+    constants: tuple[float, ...]
+    runs: tuple[Runs, ...]
+    """One for each constant."""
+    centre: int
+    """The place of the default among them."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A comparison on one problem."""
+
+    problem: Compared
+    size: Size
+    entries: tuple[Entry, ...]
+    left_out: Mapping[str, str]
+    """Methods that cannot run here, with the reason."""
+
+    def runs(self) -> dict[str, Runs]:
+        """All runs by their keys."""
+        return {run.key(): run for entry in self.entries for run in entry.runs}
+
+    def without(self, failed: Mapping[str, str]) -> "Plan":
+        """The same without the methods some of whose runs failed.
+
+        Args:
+            failed: reasons by the keys of runs.
+
+        Raises:
+            ValueError: no method is left.
+        """
+        reasons = {
+            entry.method: failed[run.key()]
+            for entry in self.entries
+            for run in entry.runs
+            if run.key() in failed
+        }
+        entries = tuple(entry for entry in self.entries if entry.method not in reasons)
+        return _checked(replace(self, entries=entries, left_out={**self.left_out, **reasons}))
+
+
+def plan(
+    problem: str, methods: Iterable[str] = (), *, quick: bool = False, **chosen: int | None
+) -> Plan:
+    """Find out which runs a comparison needs. This reads the data.
+
+    Args:
+        problem: a name, or the path of a LIBSVM file.
+        methods: names; none: all that are registered.
+        quick: whether runs are fewer and shorter.
+        chosen: ``seeds``, ``iterations`` or ``epochs``, ``batch_size``; None: the usual ones.
+
+    Raises:
+        ValueError: a name is unknown, a number out of range, a file is damaged, or no method can
+            run on the problem.
+        OSError: a file is missing.
+    """
+    names = tuple(dict.fromkeys(methods)) or tuple(METHODS)
+    for name in names:
+        validation.choice("method", name, METHODS)
+    for name in SIZES:
+        if chosen.get(name) is not None:
+            validation.integer(name, chosen[name], least=1)
+    found = problem_of(problem)
+    size = _size(found, quick, chosen)
+    entries, left_out = [], {}
+    for name in names:
+        try:
+            entries.append(_entry(found, METHODS[name], size))
+        except (TypeError, ValueError) as error:
+            left_out[name] = str(error)
+    return _checked(Plan(found, size, tuple(entries), left_out))
+
+
+def _checked(plan: Plan) -> Plan:
+    if not plan.entries:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in plan.left_out.items())
+        raise ValueError(f"no method can run on {plan.problem.name}: {reasons}")
+    return plan
+
+
+def _size(problem: Compared, quick: bool, chosen: Mapping[str, Any]) -> Size:
+    """The usual size, with what the user has chosen."""
+    given = {name: value for name, value in chosen.items() if value is not None}
+    epochs = given.pop("epochs", None)
+    if epochs is not None and "iterations" in given:
+        raise ValueError("give iterations or epochs, not both: they are the same length")
+    size = replace(problem.usual(quick=quick), **given)
+    batches = problem.batches(size.batch_size)
+    return size if epochs is None else replace(size, iterations=epochs * batches)
+
+
+def _entry(problem: Compared, method: Method, size: Size) -> Entry:
+    constants = grid_of(method)
+    runs = tuple(
+        problem.runs(
+            method.name,
+            options_at(method, value, problem.batches(size.batch_size)),
+            size,
+            f"{problem.name}, {method.name}, {method.main} = {value:g}",
+        )
+        for value in constants
+    )
+    return Entry(method.name, method.main, constants, runs, constants.index(centre_of(method)))
