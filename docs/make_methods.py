@@ -17,7 +17,7 @@ HEAD = """# The methods
 
 This page is generated from the registry (`heavystep.methods`); `heavystep methods NAME` prints the
 same on the terminal. A method is a rule, which chooses the step size, and a momentum form, which
-says how the step moves the parameters. Every method is a torch optimizer of its name, and runs in
+says how the step moves the parameters; some have a diagonal, which stretches the space. Every method is a torch optimizer of its name, and runs in
 `heavystep.simulate` and `heavystep.sweep`.
 """
 
@@ -35,14 +35,13 @@ def render() -> str:
 def overview() -> list[str]:
     """One row a method."""
     rows = [
-        "| method | paper | what it is | momentum form | needs | theory | formula from |",
+        "| method | paper | what it is | momentum form | needs | guarantee | formula from |",
         "|" + "---|" * 7,
     ]
     for method in METHODS.values():
-        theory = "Theorems 1-9" if method.theory else "none"
         rows.append(
             f"| [`{method.name}`](#{method.name.lower()}) | {method.title} | {method.summary} | "
-            f"{method.form.name} | {method.needs} | {theory} | {method.evidence} |"
+            f"{method.form.name} | {method.needs} | {method.guarantee or 'none'} | {method.evidence} |"
         )
     return [*rows, ""]
 

@@ -47,7 +47,11 @@ def methods(
         show(method.summary, *(f"    {formula}" for formula in formulas))
         if method.diagonal is not None:
             show(METRIC)
-        show(method.reference, f"Main constant: {method.main or 'none'}")
+        show(
+            f"Published: {method.reference}. Formula from: {method.evidence}.",
+            f"Guarantee, as published: {method.guarantee or 'none'}.",
+            f"Needs: {method.needs}. Main constant: {method.main or 'none'}.",
+        )
     show(_arguments(kind))
 
 

@@ -59,9 +59,7 @@ def lowered(constants: Any, seen: Seen, level: Any, trial: Any, slope: Any) -> A
     return level - constants.c * trial * slope + tolerance(seen)
 
 
-def begin(
-    constants: Any, seen: Seen, lower_bound: Any, trial: Any, momentum: Any = 0.0
-) -> Search:
+def begin(constants: Any, seen: Seen, lower_bound: Any, trial: Any, momentum: Any = 0.0) -> Search:
     """A search from ``trial`` on, with the momentum of a rule that steers.
 
     There is nothing to search, and the step is 0, if the gradient vanished or the loss

@@ -1,0 +1,28 @@
+"""The registry: a method is a rule, a momentum form and the options that it fixes, under a name.
+
+Optimizers, simulations, sweeps, the command line and the documentation find a method here. To add
+one, write its rule (one file in :mod:`heavystep.rules`), or take one that is there, and
+:func:`register` a row; ``tests/toys/`` shows the whole of it.
+"""
+
+from heavystep.methods.family import FAMILY
+from heavystep.methods.method import BETA2, DIAGONAL_EPS, LR, MOMENTUM, Method
+from heavystep.methods.paper import SHB, SHB_ARMIJO, SHB_POLYAK, SLS, SPS
+from heavystep.methods.registry import METHODS, method_of, register
+
+__all__ = [
+    "BETA2",
+    "DIAGONAL_EPS",
+    "FAMILY",
+    "LR",
+    "METHODS",
+    "MOMENTUM",
+    "SHB",
+    "SHB_ARMIJO",
+    "SHB_POLYAK",
+    "SLS",
+    "SPS",
+    "Method",
+    "method_of",
+    "register",
+]

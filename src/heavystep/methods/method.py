@@ -1,0 +1,166 @@
+"""A method: a rule, a momentum form, perhaps a diagonal, and the options that it fixes, named."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from heavystep import validation
+from heavystep.momentum import HEAVY_BALL, Diagonal, Form
+from heavystep.rules import PRODUCTS, REQUIRED, Option, Rule
+
+LR = Option(
+    "lr",
+    1.0,
+    validation.NON_NEGATIVE,
+    "outer multiplier eta of the step, >= 0 (default 1.0). Any torch LR scheduler drives it; it "
+    "need not be tuned. May differ by group.",
+)
+MAIN_OPTIONS = ("max_step", "c", "lr")
+"""What users of a method would tune, unless its row says otherwise."""
+MOMENTUM = Option("momentum", 0.9, validation.UNIT, "momentum beta, in [0, 1).")
+BETA2 = Option(
+    "beta2",
+    0.999,
+    validation.UNIT,
+    "decay beta_2 of the average of squared gradients in the diagonal, in [0, 1).",
+    symbol="beta_2",
+)
+DIAGONAL_EPS = Option("diagonal_eps", 1e-8, validation.POSITIVE, "added to the diagonal, > 0.")
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """One row of the registry."""
+
+    name: str
+    """Its public name, that of its optimizer."""
+    title: str
+    """What its paper calls it."""
+    summary: str
+    """One sentence."""
+    rule: Rule
+    form: Form = HEAVY_BALL
+    diagonal: Diagonal | None = None
+    """What stretches the space of the parameters; None: nothing does."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Options whose default differs from the rule's own."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Options that the method does not leave to the user."""
+    described: tuple[Option, ...] = ()
+    """Options that mean something else here than elsewhere, such as a learning rate to tune."""
+    reference: str = ""
+    """Where the method was published; empty: where its rule was."""
+    evidence: str = ""
+    """How the formula was obtained: from the paper, the authors' code, derived, or not verified."""
+    guarantee: str = ""
+    """What its publication proves, and where it holds; empty: nothing."""
+    main: str = ""
+    """The option that a user would tune, if one had to be; empty: the first of
+    :data:`MAIN_OPTIONS` that the method has."""
+
+    def __post_init__(self) -> None:
+        names = {option.name for option in self._declared}
+        for name in (*self.defaults, *self.fixed, *(option.name for option in self.described)):
+            if name not in names:
+                raise ValueError(
+                    f"method {self.name!r}: its rule has no option {name!r}, only "
+                    f"{', '.join(sorted(names))}"
+                )
+        object.__setattr__(self, "reference", self.reference or self.rule.reference)
+        left = [option.name for option in self.options]
+        if self.main and self.main not in left:
+            raise ValueError(f"method {self.name!r}: main is {self.main!r}, which is no option")
+        usual = next((name for name in MAIN_OPTIONS if name in left), "")
+        object.__setattr__(self, "main", self.main or usual)
+
+    @property
+    def theory(self) -> str:
+        """The name under which the theorems know the method; empty: none covers it.
+
+        All of them are about heavy ball, with one step for all parameters.
+        """
+        covered = self.form is HEAVY_BALL and self.diagonal is None
+        return self.rule.theory if covered else ""
+
+    @property
+    def without_momentum(self) -> bool:
+        """Whether it has none, whatever the user does."""
+        return self.fixed.get("momentum") == 0.0
+
+    @property
+    def keeps_buffer(self) -> bool:
+        """Whether a parameter has the momentum's buffer for its state."""
+        read = (PRODUCTS[name][:2] for name in self.rule.reads if name in PRODUCTS)
+        return not self.without_momentum or any("buffer" in pair for pair in read)
+
+    @property
+    def _declared(self) -> tuple[Option, ...]:
+        """All options, as they were declared, in the order of signatures."""
+        diagonal = () if self.diagonal is None else (BETA2, DIAGONAL_EPS)
+        return (LR, MOMENTUM, *self.rule.options, *diagonal)
+
+    @property
+    def all_options(self) -> tuple[Option, ...]:
+        """All options, those that the method fixes among them, with this method's defaults."""
+        own = {option.name: option for option in self.described}
+        return tuple(
+            replace(each, default=self.defaults.get(each.name, each.default))
+            for each in (own.get(o.name, o) for o in self._declared)
+        )
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """What the user may set, in the order of signatures, with this method's defaults."""
+        return tuple(option for option in self.all_options if option.name not in self.fixed)
+
+    @property
+    def formulas(self) -> tuple[str, ...]:
+        """Rule, momentum form and diagonal in LaTeX, a line each."""
+        parts = (self.rule, self.form, self.diagonal)
+        return tuple(part.formula for part in parts if part is not None)
+
+    @property
+    def needs(self) -> str:
+        """What a step must be given besides the gradient, and what it keeps of each parameter."""
+        wanted = ["closure"] if self.rule.searches else []
+        if not self.rule.searches:
+            wanted += [name for name in ("loss", "lower_bound") if name in self.rule.reads]
+        if any(option.name == "steps_per_epoch" for option in self.options):
+            wanted.append("epoch length")
+        if self.rule.batches.kept_for:
+            wanted.append("batches kept for several steps")
+        if self.rule.batches.overlap:
+            wanted.append("overlapping batches")
+        if self.diagonal is not None:
+            wanted.append("a diagonal")
+        return ", ".join(wanted).replace("_", " ") or "nothing"
+
+    def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All options, checked: those given, the defaults of the others and what is fixed.
+
+        Raises:
+            TypeError: an option is unknown or missing.
+            ValueError: one is out of range.
+        """
+        known = {option.name: option for option in self.options}
+        for name in given:
+            if name not in known:
+                raise TypeError(f"{self.name} has no option {name!r}: it has {', '.join(known)}")
+        filled = {name: given.get(name, option.default) for name, option in known.items()}
+        for name, value in filled.items():
+            if value is REQUIRED:
+                raise TypeError(f"{self.name} needs {name}: {known[name].text}")
+        settled = dict(self.rule.settle({**self.fixed, **filled}))
+        self.check(settled)
+        return settled
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Refuse options out of range, and others than the method fixes."""
+        for name, value in self.fixed.items():
+            if options[name] != value:
+                raise ValueError(
+                    f"{validation.label(name)} must be {value!r} for {self.name}, which leaves no "
+                    f"choice of it to users and schedulers, got {options[name]!r}"
+                )
+        for option in self.all_options:
+            option.check(options[option.name])
