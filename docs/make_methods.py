@@ -17,8 +17,9 @@ HEAD = """# The methods
 
 This page is generated from the registry (`heavystep.methods`); `heavystep methods NAME` prints the
 same on the terminal. A method is a rule, which chooses the step size, and a momentum form, which
-says how the step moves the parameters; some have a diagonal, which stretches the space. Every method is a torch optimizer of its name, and runs in
-`heavystep.simulate` and `heavystep.sweep`.
+says how the step moves the parameters; some have a diagonal, which stretches the space. Every
+method is a torch optimizer of its name, and runs in `heavystep.simulate` and `heavystep.sweep`. The
+guarantee is what the publication says; only that of the paper's own methods is checked here.
 """
 
 
