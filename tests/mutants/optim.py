@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 FAMILY = ("conformance/test_family.py",)
 CAPTURED = ("optim/test_captured.py",)
+GARBAGE = ("optim/test_captured_garbage.py",)
 HAND_OVER = ("optim/test_hand_over.py",)
 RANKS = ("distributed",)
 THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
@@ -16,7 +17,8 @@ MUTANTS = [
     Mutant("test at the step instead of the trial", "optim/optimizer.py",
            "share = trials.loss_at(trial, lambda", "share = trials.loss_at(0.5 * trial, lambda"),
     Mutant("a first trial that the parameters cannot hold", "optim/deciding.py",
-           "trial=min(search.trial, self._largest)", "trial=search.trial"),
+           "trial=min(search.trial, self._largest)", "trial=search.trial",
+           ("optim/test_arguments.py",)),
     Mutant("forget lr", "optim/state.py",
            'step = group["lr"] * decision.base_step', "step = decision.base_step"),
     Mutant("store it so in the fused kernel", "optim/vectors.py",
@@ -150,6 +152,10 @@ MUTANTS = [
     Mutant("buffers of one format put back", "optim/closures/replay.py",
            "in indices_by_dtype(tensors):", "in indices_by_dtype(tensors)[:1]:", CAPTURED),
     Mutant("no warm-up before recording", "optim/graphs/captured.py", "least=1", "least=0", CAPTURED),
+    Mutant("garbage collected while a step is recorded", "optim/graphs/captured.py",
+           "    gc.disable()\n", "", GARBAGE),
+    Mutant("no garbage collected after a recording", "optim/graphs/captured.py",
+           "            gc.enable()\n", "            pass\n", GARBAGE),
     Mutant("no displacements before recording", "optim/graphs/parts.py",
            "            self._optimizer._make_state_of(active)\n", "            pass\n", CAPTURED),
     Mutant("the last loss for all that were handed over", "optim/closures/handed_over.py",

@@ -140,6 +140,21 @@ def test_a_huge_max_step_is_no_cap():
         assert 0 < float(opt.info.step) < 10
 
 
+@pytest.mark.parametrize("foreach", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_the_first_trial_fits_the_format_of_the_parameters(dtype, foreach):
+    """Torch refuses to multiply a tensor by a number that its format cannot hold."""
+    theta = torch.tensor([1.0, -0.5], dtype=dtype, requires_grad=True)
+    opt = SHBArmijo(
+        [theta], max_step=1e300, momentum=0.0, scaling="plain", decrease_factor=1e-3,
+        foreach=foreach,
+    )  # fmt: skip
+    opt.step(lambda: theta.square().sum())
+    grid = [torch.finfo(dtype).max * 1e-3**k for k in range(20)]
+    assert opt.info.accepted
+    assert opt.info.step == pytest.approx(next(t for t in grid if t <= 0.9), rel=1e-9)
+
+
 @every_optimizer
 def test_only_lr_may_be_a_tensor(case):
     """Options are looked at when they change, and a tensor changes in place."""

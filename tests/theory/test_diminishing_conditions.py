@@ -5,7 +5,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from heavystep import theory
@@ -89,8 +89,19 @@ def diminishing(draw):
     return DiminishingSteps(rule, draw(log_uniform(1e-1, 1e2)), laws, c, omega)
 
 
+LARGEST_AT_1 = DiminishingSteps(
+    "polyak", 1.0, Schedules.power_laws(0.5, 0.35, 0.9, 3.0, 0.1, 0.1, horizon=1.0), 0.5, None
+)
+"""The condition on c asks for 0.351 at k = 0 and for 0.388 at k = 1."""
+FROM_THE_BEGINNING = DiminishingSteps(
+    "polyak", 1.0, Schedules.power_laws(0.2, 0.6, 0.3, 1.1, 0.02, 0.1), 0.5, None
+)
+"""The condition on c holds for all k."""
+
+
 @examples(200)
 @given(steps=diminishing(), K=st.integers(-1, 50))
+@example(steps=LARGEST_AT_1, K=-1)
 def test_supremum_against_a_scan(steps, K):
     scan = [
         reference.theorem_6_condition(steps.rule, steps.L, steps.schedules, steps.c, steps.omega, k)
@@ -232,6 +243,7 @@ def test_almost_supermartingale_is_attained(start, alpha, noise, shares):
 
 @examples(200)
 @given(steps=diminishing(), k=st.integers(1, 40), numbers=st.tuples(*[st.floats(0.0, 9.0)] * 4))
+@example(steps=FROM_THE_BEGINNING, k=5, numbers=(2.0, 1.0, 3.0, 1.0))
 def test_bounds_of_the_proofs_against_their_recursions(steps, k, numbers):
     sigma2, dist0_sq, gap0, delta = numbers
     rule, L, laws, c, omega = steps.rule, steps.L, steps.schedules, steps.c, steps.omega

@@ -9,7 +9,10 @@ is different:
   and one for the update. The host reads one small tensor a trial, and decides.
 """
 
+import gc
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -132,9 +135,26 @@ class CapturedStep:
         pool = torch.cuda.graph_pool_handle()
         for part in self._step.parts:
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=pool):
+            with _nothing_collected(), torch.cuda.graph(graph, pool=pool):
                 part.action()
             part.graph = graph
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Within the block Python looks for no garbage: there may be graphs of another step among it.
+
+    A step and its optimizer refer to each other, so that only the collector finds them, at any
+    allocation. CUDA does not allow a graph to be destroyed while another one is recorded, and then
+    neither is usable.
+    """
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 @cache
