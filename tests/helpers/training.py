@@ -65,6 +65,20 @@ def take_step(opt, net, batch, case, **kwargs):
     return opt.step(loss=loss, **kwargs)
 
 
+def kept_of(opt, case, param):
+    """The buffer of the momentum of a parameter, as it is now; 0 if there is none yet."""
+    return opt.state.get(param, {}).get(case.buffer, torch.zeros(())).clone()
+
+
+def expected_motion(opt, case, buffer, grad):
+    """How the last step moves a parameter without decay, from the buffer before; and the new one.
+
+    Only for methods whose elements share the step size.
+    """
+    step, momentum = float(opt.info.step), opt.param_groups[0]["momentum"]
+    return case.method.form.move(buffer, grad, step, momentum)
+
+
 def snapshot(net):
     return copy.deepcopy(net.state_dict())
 

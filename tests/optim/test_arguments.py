@@ -12,9 +12,6 @@ from heavystep import SHBArmijo, SHBPolyak
 from tests.helpers.cases import BAD_CHOICES, BAD_NUMBERS, OPTIMIZERS
 from tests.helpers.training import flat, loss_of, make_batches, make_net
 
-every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
-
-
 def takes(case, name):
     return name in inspect.signature(case.cls).parameters
 

@@ -9,9 +9,6 @@ from heavystep import SHB, SHBArmijo, SHBPolyak
 from tests.helpers.cases import OPTIMIZERS
 from tests.helpers.training import flat, loss_of, make_batches, make_net, take_step
 
-every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
-
-
 def poison(net, batch, kind):
     """A loss for a batch that went wrong."""
     loss = loss_of(net, batch)

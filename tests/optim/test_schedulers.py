@@ -167,12 +167,12 @@ def test_diminishing_goes_on_after_a_group_is_added():
     first, *rest = net.parameters()
     opt = SHBPolyak([first], scaling="plain")
     schedule = Diminishing(opt, horizon=2.0)
-    take_step(opt, net, batches[0], OPTIMIZERS[1])
+    take_step(opt, net, batches[0], case_of("SHBPolyak"))
     schedule.step()
     agreed = {name: opt.param_groups[0][name] for name in ("momentum", "max_step")}
     opt.add_param_group({"params": rest, **agreed})
     schedule.base_lrs.append(1.0)
-    take_step(opt, net, batches[1], OPTIMIZERS[1])
+    take_step(opt, net, batches[1], case_of("SHBPolyak"))
     schedule.step()
-    take_step(opt, net, batches[2], OPTIMIZERS[1])
+    take_step(opt, net, batches[2], case_of("SHBPolyak"))
     assert opt.info.accepted

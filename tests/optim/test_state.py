@@ -8,11 +8,8 @@ import torch
 
 from heavystep import SHBArmijo, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.cases import case_of, every_kind, every_optimizer
 from tests.helpers.training import flat, make_batches, make_net, take_step
-
-every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
-
 
 def through_a_file(state):
     buffer = io.BytesIO()
@@ -76,13 +73,13 @@ def test_saved_state_does_not_follow_the_run():
     net, batches = make_net(), make_batches()
     opt = SHBPolyak(net.parameters())
     for batch in batches[:2]:
-        take_step(opt, net, batch, OPTIMIZERS[1])
+        take_step(opt, net, batch, case_of("SHBPolyak"))
     saved = copy.deepcopy(opt.state_dict())
     last = float(saved["param_groups"][0]["last_step"])
     other = SHBPolyak(make_net().parameters())
     other.load_state_dict(saved)
     for batch in batches[2:]:
-        take_step(opt, net, batch, OPTIMIZERS[1])
+        take_step(opt, net, batch, case_of("SHBPolyak"))
     assert float(saved["param_groups"][0]["last_step"]) == last
     assert float(other.param_groups[0]["last_step"]) == last
 
@@ -93,7 +90,7 @@ def test_a_checkpoint_of_another_optimizer_goes_on_with_defaults():
     opt = SHBPolyak(net.parameters())
     opt.load_state_dict(sgd.state_dict())
     assert opt.param_groups[0]["c"] == 1.0
-    take_step(opt, net, make_batches(1)[0], OPTIMIZERS[1])
+    take_step(opt, net, make_batches(1)[0], case_of("SHBPolyak"))
     assert opt.info.accepted
 
 
@@ -131,6 +128,6 @@ def test_momentum_survives_a_step_without_some_gradients():
 def test_armijo_keeps_no_copy_of_the_parameters_in_its_state():
     net = make_net()
     opt = SHBArmijo(net.parameters())
-    take_step(opt, net, make_batches(1)[0], OPTIMIZERS[3])
+    take_step(opt, net, make_batches(1)[0], case_of("SHBArmijo"))
     tensors = [v for s in opt.state_dict()["state"].values() for v in s.values()]
     assert len(tensors) == len(list(net.parameters()))
