@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from heavystep.methods import METHODS, Method
+from heavystep.momentum import HEAVY_BALL
 from heavystep.optim import optimizer_class
 from heavystep.optim.groups import EVERY_OPTIMIZER
 from heavystep.rules import REQUIRED, Whole
@@ -52,8 +53,18 @@ class Case:
         return "lower_bound" in self.method.rule.reads
 
     @property
+    def sees_gradient_only(self):
+        """Whether its step depends on nothing but this gradient, losses and its memory."""
+        return self.method.rule.reads <= {"loss", "lower_bound", "grad_sqnorm", "loss_eps"}
+
+    @property
     def has_momentum(self):
         return not self.method.without_momentum
+
+    @property
+    def heavy_ball(self):
+        """Whether its iterates are those of the paper, with other step sizes."""
+        return self.method.form is HEAVY_BALL and not self.diagonal
 
     @property
     def buffer(self):
@@ -158,6 +169,7 @@ def out_of_range(allowed):
         return [allowed.least - 1, -3]
     wanted = [nan, inf, -inf, -0.1, 0.0, 0.5, 1.0, 1.5, -1e300]
     return [value for value in wanted if value not in allowed]
+
 
 # loss, grad_sqnorm, lower_bound, c, kappa, cap -> step
 POLYAK_CASES = {

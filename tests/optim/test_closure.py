@@ -8,7 +8,7 @@ import torch
 
 from heavystep import SHB, SHBArmijo, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import OPTIMIZERS, case_of, every_optimizer, over
+from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
 from tests.helpers.training import (
     SUMMANDS,
     assert_equal_but_for_rounding,
@@ -20,6 +20,7 @@ from tests.helpers.training import (
     snapshot,
     take_step,
 )
+
 
 def styles(opt, net, batch):
     """Every way of handing over the same batch."""

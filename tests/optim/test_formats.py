@@ -17,7 +17,6 @@ from tests.helpers.training import (
     take_step,
 )
 
-
 FORMATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 

@@ -22,6 +22,7 @@ from tests.helpers.training import (
     take_step,
 )
 
+
 def accumulate(opt, net, parts, loss_first=True):
     """Gradients and losses of micro-batches, each with its part of the mean."""
     for part in parts:

@@ -20,6 +20,7 @@ from tests.helpers.training import (
     take_step,
 )
 
+
 @every_optimizer
 def test_decreases_the_loss(case):
     net, batches = make_net(), make_batches(60)
