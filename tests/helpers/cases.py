@@ -74,12 +74,17 @@ class Case:
     @property
     def state(self):
         """The names of the tensors that it keeps for each parameter."""
-        return _state_of(self.method)
+        return frozenset(_state_of(self.method))
+
+    @property
+    def vectors(self):
+        """Those of them that are of the parameter's shape."""
+        return {name for name, shape in _state_of(self.method).items() if shape}
 
     @property
     def diagonal(self):
         """Whether a parameter's elements have more of a state than their momentum."""
-        return bool(self.state - {self.buffer})
+        return bool(self.vectors - {self.buffer})
 
     @property
     def kind(self):
@@ -102,10 +107,11 @@ class Case:
 
 @cache
 def _state_of(method):
+    """Names and shapes."""
     theta = torch.ones(2, requires_grad=True)
     opt = row(method).make([theta])
     opt.step(lambda: ((theta - 3.0) ** 2).sum())
-    return frozenset(name for name, kept in opt.state[theta].items() if torch.is_tensor(kept))
+    return {name: kept.shape for name, kept in opt.state[theta].items() if torch.is_tensor(kept)}
 
 
 def row(method):

@@ -192,8 +192,11 @@ def test_loss_below_its_bound_takes_no_gradient_step(case):
         assert_moves_as_its_form_says(opt, case, theta, closure)
         if case.method.theory:
             assert float(opt.info.step) == 0.0
-    opt.step(lambda: bowl(theta))
-    assert float(opt.info.step) > 0
+    steps = []
+    for _ in range(40):  # an average of losses may need some to forget the bad one
+        opt.step(lambda: bowl(theta))
+        steps.append(float(opt.info.step))
+    assert max(steps) > 0.0
 
 
 @every_optimizer

@@ -15,8 +15,8 @@ from heavystep.optim.vectors import Update, move
 from tests.helpers.cases import KINDS, OPTIMIZERS, case_of, over
 from tests.helpers.training import make_batches, take_step
 
-with_state = over([case for case in OPTIMIZERS if case.state])
-with_state_of_a_kind = over([case for case in KINDS if case.state])
+with_state = over([case for case in OPTIMIZERS if case.vectors])
+with_state_of_a_kind = over([case for case in KINDS if case.vectors])
 
 
 def stepped(case, theta):
@@ -60,7 +60,7 @@ def refuse_another_state(case, size, dtype):
     opt = stepped(case, theta)
     opt.param_groups[0]["weight_decay"] = 0.25
     before = copy.deepcopy(opt.state_dict())
-    for name in case.state:  # and nothing else is wrong
+    for name in case.vectors:  # and nothing else is wrong
         kept = {**before["state"][1], name: others["state"][1][name]}
         saved = {**others, "state": {1: kept}}
         with refused(name, (size,), (4,)):
@@ -120,11 +120,11 @@ def refuse_exchanged(case, shape, foreach):
     theta = torch.ones(4, requires_grad=True)
     opt = stepped(case, theta)
     opt.param_groups[0]["foreach"] = foreach
-    for name in case.state:
+    for name in case.vectors:
         before = copy.deepcopy(opt.state_dict())
         theta.data = torch.ones(shape)
         whole = dict(opt.state[theta])
-        opt.state[theta] = {each: whole[each] for each in whole if each == name}
+        opt.state[theta].update(dict.fromkeys(case.vectors - {name}, torch.ones(shape)))
         with refused(name, shape, (4,)):
             step(opt, case, theta)
         opt.state[theta] = whole
