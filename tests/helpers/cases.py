@@ -159,14 +159,20 @@ every_kind = over(KINDS)
 without_closure = over([case for case in OPTIMIZERS if not case.needs_closure])
 
 
+def others_of(option):
+    """Values that an option may have besides its default."""
+    if isinstance(option.allowed, Interval):
+        wanted = [value for value in (0.123, 0.77, 1.5, 7.0) if value in option.allowed]
+    elif isinstance(option.allowed, Whole):
+        wanted = [option.allowed.least, option.allowed.least + 1]
+    else:
+        wanted = list(option.allowed)
+    return [value for value in wanted if value != option.default]
+
+
 def another(option, value):
     """A value that an option may have besides this one."""
-    if isinstance(option.allowed, Interval):
-        wanted = [0.123, 0.77, 1.5, 7.0]
-        return next(each for each in wanted if each in option.allowed and each != value)
-    if isinstance(option.allowed, Whole):
-        return option.allowed.least + (value == option.allowed.least)
-    return next(each for each in option.allowed if each != value)
+    return next(each for each in [*others_of(option), option.default] if each != value)
 
 
 def out_of_range(allowed):
