@@ -8,6 +8,7 @@ random streams and BatchNorm in ``test_replay.py``, ranks that take steps of the
 
 import math
 import warnings
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -32,8 +33,8 @@ BASES = (
 MORE_VALUES = {"max_step": [1e-4], "first_step": [1e-4], "loss_eps": [0.2], "steps_per_epoch": [3]}
 
 
-def trajectory(case, options):
-    net, batches = make_net(), make_batches(6)
+def trajectory(case, options, count):
+    net, batches = make_net(), make_batches(count)
     opt = case.make(net.parameters(), **case.taken(**options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # max_trials=1 fails searches
@@ -45,15 +46,15 @@ def trajectory(case, options):
 @every_row
 def test_every_argument_acts(case):
     """Accepted but unused arguments: weight_decay, f_star, nesterov, per-group values."""
-    plain = [trajectory(case, base) for base in BASES]
+    plain = cache(lambda base, count: trajectory(case, BASES[base], count))
     for option in (*case.method.options, case.option("weight_decay"), case.option("decay")):
         if option.name == "lower_bound" and case.needs_closure:
             continue  # there it only saves evaluations: tested to change no step
-        values = MORE_VALUES.get(option.name, []) + others_of(option)
         assert any(
-            not torch.equal(trajectory(case, {**base, option.name: value}), reference)
-            for value in values
-            for base, reference in zip(BASES, plain, strict=True)
+            not torch.equal(trajectory(case, {**base, option.name: value}, count), plain(k, count))
+            for count in (6, 40, 150)  # some show late
+            for value in MORE_VALUES.get(option.name, []) + others_of(option)
+            for k, base in enumerate(BASES)
         ), option.name
 
 
@@ -218,14 +219,23 @@ def test_a_step_that_shrank_grows_again_as_fast_as_it_may(case):
     theta = start()
     opt = case.make([theta], steps_per_epoch=4, **({"momentum": 0.0} if case.has_momentum else {}))
     steps = []
-    for curvature in [0.1, 500.0, *[0.1] * 60]:
+
+    def steep():
+        return 5000.0 * bowl(theta)
+
+    def low():
+        return bowl(theta) - bowl(theta).detach() + 1e-5
+
+    shrinking = steep if case.needs_closure else low
+    for closure in [lambda: bowl(theta), shrinking, *[lambda: bowl(theta)] * 60]:
         with torch.no_grad():
             theta.copy_(start())
-        opt.step(lambda a=curvature: a * bowl(theta))
+        opt.step(closure)
         steps.append(float(opt.info.step))
     factor = opt.param_groups[0]["growth"] ** (1 / 4)
-    assert steps[1] < 0.01
-    assert all(b <= a * factor * (1 + 1e-9) for a, b in pairwise(steps[1:]))
+    assert steps[1] < 0.1 * steps[0]
+    if not case.takes("increase_factor"):  # of searches that also go upwards
+        assert all(b <= a * factor * (1 + 1e-9) for a, b in pairwise(steps[1:]))
     assert steps[-1] > 10.0 * steps[1]
 
 

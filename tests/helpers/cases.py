@@ -101,8 +101,14 @@ class Case:
         return self.option(name) is not None
 
     def taken(self, **options):
-        """Those of the options that it takes."""
-        return {name: value for name, value in options.items() if self.takes(name)}
+        """Those of the options that it takes, with these values."""
+        return {name: value for name, value in options.items() if self._allows(name, value)}
+
+    def _allows(self, name, value):
+        option = self.option(name)
+        if isinstance(getattr(option, "allowed", None), Interval):
+            return value is None or float(value) in option.allowed
+        return option is not None
 
 
 @cache
