@@ -1,49 +1,41 @@
 """Defects of related implementations, one test each, that must never become ours.
 
-Others have their test where they belong: resume and group overrides in
-``optim/test_state.py`` and ``test_parameters.py``, NaN and zero steps that stick in
-``test_failure.py``, random streams and BatchNorm in ``test_replay.py``, momentum that is not
-heavy ball in ``conformance/test_optimizers.py``.
+Others have their test where they belong: resume in ``optim/test_state.py``, copies, None and
+group values in ``test_parameters.py``, NaN, zero loss and zero gradient in ``test_failure.py``,
+random streams and BatchNorm in ``test_replay.py``, ranks that take steps of their own in
+``distributed/test_ranks.py``, momentum that is not heavy ball in ``conformance/``.
 """
 
-import inspect
+import math
 import warnings
+from functools import cache
 from itertools import pairwise
 
 import pytest
 import torch
 
 from heavystep import SLS, SHBArmijo, SHBPolyak
-from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.cases import OPTIMIZERS, every_optimizer, every_row, others_of, over
 from tests.helpers.training import flat, loss_of, make_batches, make_net, take_step
 
-CHANGED = {
-    "lr": 0.3,
-    "momentum": 0.35,
-    "c": 0.77,
-    "max_step": 1e-4,
-    "decrease_factor": 0.61,
-    "lower_bound": 0.2,
-    "scaling": "plain",
-    "steps_per_epoch": 3,
-    "growth": 1.01,
-    "max_trials": 1,
-    "weight_decay": 0.2,
-    "decay": "objective",
-    "loss_eps": 0.2,
-}
-"""For each argument a value that must show in the run."""
-
-NO_EFFECT_ON_STEPS = {"params", "foreach", "buffers", "process_group"}
+BASES = (
+    {},
+    {
+        "steps_per_epoch": 2,
+        "growth": 1.5,
+        "max_step": 3.0,
+        "first_step": 0.01,
+        "weight_decay": 0.05,
+    },
+    {"steps_per_epoch": 2, "growth": 1.5, "max_step": 50.0, "c": 0.9, "weight_decay": 0.05},
+)
+"""What modifies something needs something to modify: a decay, a cap, a reset or a search that bites."""
+MORE_VALUES = {"max_step": [1e-4], "first_step": [1e-4], "loss_eps": [0.2], "steps_per_epoch": [3]}
 
 
-def trajectory(case, **options):
-    # A weight decay and a reset that bites, so that their modifiers have something to modify.
-    base = {"weight_decay": 0.05}
-    if case.adaptive:
-        base |= {"steps_per_epoch": 2, "growth": 1.5, "max_step": 3.0}
-    net, batches = make_net(), make_batches(12)
-    opt = case.make(net.parameters(), **{**base, **options})
+def trajectory(case, options, count):
+    net, batches = make_net(), make_batches(count)
+    opt = case.make(net.parameters(), **case.taken(**options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # max_trials=1 fails searches
         for batch in batches:
@@ -51,40 +43,200 @@ def trajectory(case, **options):
     return flat(net)
 
 
-@pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
+@every_row
 def test_every_argument_acts(case):
     """Accepted but unused arguments: weight_decay, f_star, nesterov, per-group values."""
-    arguments = set(inspect.signature(case.cls).parameters) - NO_EFFECT_ON_STEPS
-    assert arguments <= set(CHANGED), "give the new argument a row in CHANGED"
-    reference = trajectory(case)
-    for name in sorted(arguments):
-        if name == "lower_bound" and case.needs_closure:
+    plain = cache(lambda base, count: trajectory(case, BASES[base], count))
+    for option in (*case.method.options, case.option("weight_decay"), case.option("decay")):
+        if option.name == "lower_bound" and case.needs_closure:
             continue  # there it only saves evaluations: tested to change no step
-        value = CHANGED[name]
-        assert not torch.equal(trajectory(case, **{name: value}), reference), name
+        assert any(
+            not torch.equal(trajectory(case, {**base, option.name: value}, count), plain(k, count))
+            for count in (6, 40, 150)  # some show late
+            for value in MORE_VALUES.get(option.name, []) + others_of(option)
+            for k, base in enumerate(BASES)
+        ), option.name
 
 
-def test_a_gradient_is_never_edited():
+@every_optimizer
+@pytest.mark.parametrize("decay", ["decoupled", "objective"])
+def test_a_gradient_is_never_edited(case, decay):
     """Decay or a guard against zero added to p.grad."""
-    for case in OPTIMIZERS:
-        for decay in ("decoupled", "objective"):
-            net, batch = make_net(), make_batches(1)[0]
-            opt = case.make(net.parameters(), weight_decay=0.5, decay=decay)
-            expected = torch.autograd.grad(loss_of(net, batch), list(net.parameters()))
-            take_step(opt, net, batch, case)
-            for p, g in zip(net.parameters(), expected, strict=True):
-                assert torch.equal(p.grad, g), case.id
+    net, batch = make_net(), make_batches(1)[0]
+    opt = case.make(net.parameters(), weight_decay=0.5, decay=decay)
+    expected = torch.autograd.grad(loss_of(net, batch), list(net.parameters()))
+    take_step(opt, net, batch, case)
+    for p, g in zip(net.parameters(), expected, strict=True):
+        assert torch.equal(p.grad, g)
 
 
-def test_parameters_keep_their_memory():
+@every_optimizer
+def test_parameters_keep_their_memory(case):
     """Trials that bind p.data to new tensors break views, flat parameters and captured graphs."""
-    for case in OPTIMIZERS:
-        net, batch = make_net(), make_batches(1)[0]
-        places = [p.data_ptr() for p in net.parameters()]
-        opt = case.make(net.parameters())
-        for _ in range(2):
-            take_step(opt, net, batch, case)
-        assert [p.data_ptr() for p in net.parameters()] == places, case.id
+    net, batch = make_net(), make_batches(1)[0]
+    places = [p.data_ptr() for p in net.parameters()]
+    opt = case.make(net.parameters())
+    for _ in range(2):
+        take_step(opt, net, batch, case)
+    assert [p.data_ptr() for p in net.parameters()] == places
+
+
+def bowl(theta, height=0.0):
+    """Off-centre and anisotropic, with its minimum at that height."""
+    weights = torch.tensor([1.0, 0.3], dtype=theta.dtype)
+    return (weights * (theta - torch.tensor([3.0, -1.0])) ** 2).sum() + height
+
+
+def start():
+    return torch.tensor([1.0, 0.5], dtype=torch.float64, requires_grad=True)
+
+
+VANISHED = {
+    "zero gradient": lambda theta: (0.0 * theta).sum() + 1.0,
+    "zero loss and gradient": lambda theta: (0.0 * theta).sum(),
+    "loss below its bound": lambda theta: bowl(theta) - bowl(theta).detach() - 1.0,
+    "bad": lambda theta: bowl(theta) * math.nan,
+}
+
+
+@every_optimizer
+@pytest.mark.parametrize("what", VANISHED)
+@pytest.mark.parametrize("first", [0, 2])
+@pytest.mark.filterwarnings("ignore:line search failed")  # it may, below the least loss
+def test_no_step_is_absorbing(case, what, first):
+    """A step of 0 that is remembered, and from which no factor leads away."""
+    theta, twin = start(), start()
+    options = case.taken(lower_bound=0.0)
+    opt, usual = (case.make([each], **options) for each in (theta, twin))
+    for _ in range(first):
+        opt.step(lambda: bowl(theta))
+    for _ in range(3):
+        opt.step(lambda: VANISHED[what](theta))
+    for _ in range(first + 1):
+        with torch.no_grad():
+            twin.copy_(start())
+        usual.step(lambda: bowl(twin))
+    steps = []
+    for _ in range(30):  # in which an average forgets
+        with torch.no_grad():
+            theta.copy_(start())
+        opt.step(lambda: bowl(theta))
+        assert opt.info.accepted
+        steps.append(float(opt.info.step))
+    assert max(steps) > 0.01 * float(usual.info.step) > 0.0
+
+
+@over([case for case in OPTIMIZERS if case.adaptive])
+def test_no_loss_makes_a_step_uphill(case):
+    """Without a clip at 0, a loss below its bound gives a negative step."""
+    for height in (-100.0, -4.0, -1.0, 0.0):
+        theta = start()
+        before = theta.detach().clone()
+        opt = case.make([theta], **case.taken(lower_bound=0.0))
+        opt.step(lambda: bowl(theta, height))
+        assert opt.info.accepted
+        assert 0.0 <= float(opt.info.step) < math.inf
+        assert float(theta.grad @ (theta.detach() - before)) <= 0.0
+        at_most = float(bowl(before, height)) <= 0.0
+        if case.bounded and at_most:
+            assert torch.equal(theta, before)
+
+
+@every_optimizer
+def test_the_first_step_decays(case):
+    """Weight decay that is accepted and not used, or not yet."""
+    thetas = [start(), start()]
+    for theta, decay in zip(thetas, (0.0, 0.25), strict=True):
+        opt = case.make([theta], weight_decay=decay)
+        opt.step(lambda: bowl(theta))
+    step = float(opt.info.step)
+    assert step > 0.0
+    torch.testing.assert_close(thetas[1], thetas[0] - 0.25 * step * start())
+
+
+@every_optimizer
+def test_decay_in_the_objective_is_a_loss_with_a_penalty(case):
+    """Penalties that reach the gradient and not the loss, nor the trials."""
+    thetas = [start(), start()]
+    opts = [
+        case.make([thetas[0]], weight_decay=0.25, decay="objective"),
+        case.make([thetas[1]]),
+    ]
+    for _ in range(4):
+        opts[0].step(lambda: bowl(thetas[0]))
+        opts[1].step(lambda: bowl(thetas[1]) + 0.125 * (thetas[1] ** 2).sum())
+        assert float(opts[0].info.step) == pytest.approx(float(opts[1].info.step), rel=1e-9)
+    torch.testing.assert_close(*thetas, rtol=1e-9, atol=1e-9)
+
+
+@over([case for case in OPTIMIZERS if case.has_momentum])
+def test_the_buffer_of_momentum_lives(case):
+    """One that is set once and never again."""
+    theta, buffers = start(), []
+    opt = case.make([theta], lr=0.1)
+    for _ in range(5):
+        opt.step(lambda: bowl(theta))
+        buffers.append(opt.state[theta][case.buffer].clone())
+    assert all(not torch.equal(old, new) for old, new in pairwise(buffers))
+
+
+@over([case for case in OPTIMIZERS if case.has_momentum and case.heavy_ball])
+def test_heavy_ball_is_heavy_ball(case):
+    """Extrapolation from other points: the buffer is how far the last step went, all of it."""
+    theta = start()
+    opt = case.make([theta])
+    previous = theta.detach().clone()
+    for k in range(5):
+        before = theta.detach().clone()
+        opt.step(lambda k=k: (1.0 + k % 2) * bowl(theta))
+        momentum, step = opt.param_groups[0]["momentum"], float(opt.info.step)
+        expected = before - step * theta.grad + momentum * (before - previous)
+        torch.testing.assert_close(theta.detach(), expected)
+        previous = before
+
+
+@every_optimizer
+def test_a_batch_is_evaluated_once_and_once_a_trial(case):
+    """A second forward for the loss that was there already."""
+    net = make_net(norm=True)
+    guarded = {"buffers": net.buffers()} if case.needs_closure else {}
+    opt = case.make(net.parameters(), **guarded)
+    for count, batch in enumerate(make_batches(2), 1):
+        calls = []
+
+        def closure(batch=batch, calls=calls):
+            calls.append(None)
+            return loss_of(net, batch)
+
+        opt.step(closure)
+        assert len(calls) == 1 + opt.info.trials
+        assert int(net[1].num_batches_tracked) == count
+
+
+@over([case for case in OPTIMIZERS if case.takes("growth")])
+def test_a_step_that_shrank_grows_again_as_fast_as_it_may(case):
+    """A step that can only shrink."""
+    theta = start()
+    opt = case.make([theta], steps_per_epoch=4, **({"momentum": 0.0} if case.has_momentum else {}))
+    steps = []
+
+    def steep():
+        return 5000.0 * bowl(theta)
+
+    def low():
+        return bowl(theta) - bowl(theta).detach() + 1e-5
+
+    shrinking = steep if case.needs_closure else low
+    for closure in [lambda: bowl(theta), shrinking, *[lambda: bowl(theta)] * 60]:
+        with torch.no_grad():
+            theta.copy_(start())
+        opt.step(closure)
+        steps.append(float(opt.info.step))
+    factor = opt.param_groups[0]["growth"] ** (1 / 4)
+    assert steps[1] < 0.1 * steps[0]
+    if not case.takes("increase_factor"):  # of searches that also go upwards
+        assert all(b <= a * factor * (1 + 1e-9) for a, b in pairwise(steps[1:]))
+    assert steps[-1] > 10.0 * steps[1]
 
 
 def test_armijo_steps_stay_below_max_step_and_grow_again():
@@ -113,7 +265,26 @@ def test_smooth_polyak_keeps_both_its_lower_bound_and_its_cap():
         assert float(opt.info.step) == pytest.approx(expected, rel=1e-6)
 
 
-def test_groups_are_searched_together():
+@over([case for case in OPTIMIZERS if case.needs_closure])
+def test_all_groups_are_searched_together(case):
+    """Searching one group after another compares a stale loss with a moved point."""
+    a, b = (torch.tensor([x], dtype=torch.float64, requires_grad=True) for x in (2.0, 5.0))
+    opt = case.make([{"params": [a]}, {"params": [b]}])
+    for _ in range(3):
+        seen = []
+
+        def loss():
+            seen.append(torch.cat((a, b)).detach().clone())
+            return (a**2 + 9.0 * b**2).sum()
+
+        opt.step(loss)
+        moves = [point - seen[0] for point in seen[1:]]
+        for move in moves:
+            assert (move != 0.0).all()
+            torch.testing.assert_close(move[0] / move[1], moves[0][0] / moves[0][1])
+
+
+def test_groups_are_searched_along_the_whole_gradient():
     """Searching one group after another compares a stale loss with a moved point."""
     a, b = (torch.tensor([2.0], requires_grad=True) for _ in range(2))
     opt = SLS([{"params": [a]}, {"params": [b]}], max_step=10.0, decrease_factor=0.5)

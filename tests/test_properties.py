@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from heavystep import SHBArmijo, SHBPolyak, rules
+from tests.helpers.cases import OPTIMIZERS, over
 from tests.helpers.examples import examples
 from tests.helpers.problems import PROBLEMS, index_sequence
 
@@ -144,6 +145,30 @@ def test_skipping_at_once_is_skipping_one_by_one(loss, grad_sqnorm, height, firs
     assert at_once._replace(accepted=one.accepted) == one
     if not one.active:
         assert at_once.accepted == one.accepted
+
+
+@over([case for case in OPTIMIZERS if case.bounded])
+def test_only_the_height_of_the_loss_above_its_bound_matters(case):
+    """Loss and bound shifted by numbers without rounding: the same steps, in closed forms to the bit."""
+    runs, weights = [], torch.tensor([1.3, 0.4], dtype=torch.float64)
+    for shift in (0.0, 4.0, -64.0):
+        theta = torch.tensor([1.0, 0.5], dtype=torch.float64, requires_grad=True)
+        opt = case.make([theta], **case.taken(lower_bound=shift, loss_eps=0.0))
+        steps = []
+        for k in range(6):
+            centre = torch.tensor([3.0, -1.0 - 0.25 * k], dtype=torch.float64)
+            if case.needs_closure:
+                opt.step(lambda c=centre: (weights * (theta - c) ** 2).sum() + shift)
+            else:
+                theta.grad = 0.5 * centre
+                opt.step(loss=1.5 + 0.25 * k + shift)
+            steps.append(float(opt.info.step))
+        runs.append((steps, theta.detach()))
+    assert min(runs[0][0]) > 0.0
+    exactly = case.sees_gradient_only and not case.needs_closure
+    for steps, theta in runs[1:]:
+        assert steps == (runs[0][0] if exactly else pytest.approx(runs[0][0], rel=1e-9))
+        torch.testing.assert_close(theta, runs[0][1], rtol=1e-9, atol=1e-9)
 
 
 def armijo_case(loss, grad_sqnorm, lower_bound, c, omega, first, eps):

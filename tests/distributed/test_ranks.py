@@ -9,13 +9,15 @@ from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 import heavystep
 from tests.distributed import worker
 from tests.helpers import rounding
+from tests.helpers.cases import every_row
 from tests.helpers.launch import found_by
 from tests.helpers.training import SUMMANDS, flat, loss_of, make_batches, make_net
 
 ON_TWO = ["ddp/float64", "ddp/float32", "fsdp/float64", "fsdp/float32", "fsdp root/float64"]
 ON_FOUR = ["hsdp/float64", "ddp/float64", "fsdp/float64"]
 OTHERS_ON_TWO = ["normed/float64", "outsider/float64", "bad/float64", "groups of 1/float64"]
-OTHERS_ON_TWO += ["messages/float64"]
+OF_EVERY_ROW = ["every row ddp/float64", "every row fsdp/float64"]
+OTHERS_ON_TWO += ["messages/float64", *OF_EVERY_ROW]
 CASES = [(2, job) for job in ON_TWO]
 CASES += [pytest.param(4, job, marks=pytest.mark.slow) for job in ON_FOUR]
 
@@ -32,12 +34,10 @@ def found_on(tmp_path_factory):
     return lambda ranks, job: [rank[job] for rank in found(ranks)]
 
 
-def trained_alone(name, dtype):
+def trained_alone(make, dtype, steps=worker.STEPS):
     """Parameters and steps of one process with the whole batches."""
     net = make_net(dtype=dtype)
-    taken = worker.train(
-        net, worker.make(name, net.parameters()), make_batches(worker.STEPS, dtype=dtype)
-    )
+    taken = worker.train(net, make(net.parameters()), make_batches(steps, dtype=dtype))
     return worker.whole(net), taken
 
 
@@ -46,7 +46,7 @@ def test_ranks_are_one_process_with_the_whole_batch(ranks, job, found_on):
     found = found_on(ranks, job)
     dtype = getattr(torch, job.split("/")[1])
     for name in worker.METHODS:
-        parameters, taken = trained_alone(name, dtype)
+        parameters, taken = trained_alone(worker.METHODS[name], dtype)
         first = found[0][name]
         tolerance = rounding.of_a_run(worker.STEPS, SUMMANDS, parameters, dtype=dtype)
         torch.testing.assert_close(first["parameters"], parameters, rtol=0.0, atol=tolerance)
@@ -56,8 +56,23 @@ def test_ranks_are_one_process_with_the_whole_batch(ranks, job, found_on):
             assert other[name]["taken"] == first["taken"]
 
 
+@pytest.mark.parametrize("job", OF_EVERY_ROW)
+@every_row
+def test_ranks_take_the_same_steps_with_every_method(case, job, found_on):
+    """Those of one process; and one message a step is enough, and one a trial."""
+    first, second = (rank[case.id] for rank in found_on(2, job))
+    parameters, taken = trained_alone(case.make, torch.float64, worker.STEPS_OF_ROWS)
+    torch.testing.assert_close(first["parameters"], parameters, rtol=0.0, atol=1e-11)
+    assert torch.equal(first["parameters"], second["parameters"])
+    assert first["taken"] == second["taken"]
+    for found, expected in zip(first["taken"], taken, strict=True):
+        assert found == pytest.approx(expected, rel=1e-9)
+    trials = sum(trials for *_, trials in taken)
+    assert first["messages"] == worker.STEPS_OF_ROWS + trials
+
+
 def test_the_searches_above_search():
-    _, taken = trained_alone("SHBArmijo", torch.float64)
+    _, taken = trained_alone(worker.METHODS["SHBArmijo"], torch.float64)
     assert max(trials for *_, trials in taken) > 5
 
 
@@ -94,7 +109,7 @@ def test_what_is_no_group_is_refused(group):
 
 def test_bad_batches_of_one_rank_are_refused_by_all(found_on):
     found = found_on(2, "bad/float64")
-    for name in worker.METHODS:
+    for name in worker.METHODS | worker.EVERY_ROW:
         accepted = [rank[name]["accepted"] for rank in found]
         assert accepted[0] == accepted[1] == [True, False, True, False, True]
         assert torch.equal(found[0][name]["parameters"], found[1][name]["parameters"])
@@ -143,26 +158,29 @@ def stretches(tmp_path_factory):
 def test_checkpoints_for_another_number_of_ranks(name, stretches):
     found = [stretch[f"stretch {name}/float64"] for stretch in stretches]
     assert found[-1]["done"] == worker.STEPS
-    parameters, expected = trained_alone(name, torch.float64)
+    parameters, expected = trained_alone(worker.METHODS[name], torch.float64)
     torch.testing.assert_close(found[-1]["parameters"], parameters, rtol=0.0, atol=1e-12)
     taken = [each for stretch in found for each in stretch["taken"]]
     assert [trials for *_, trials in taken] == [trials for *_, trials in expected]
 
 
-@pytest.mark.parametrize("name", [*worker.METHODS])
-def test_state_is_made_when_a_checkpoint_asks_for_it(name):
+@every_row
+def test_state_is_made_when_a_checkpoint_asks_for_it(case):
+    def kinds():
+        return [type(opt.param_groups[0][name]) for name in case.method.rule.memory]
+
     net = make_net()
-    opt = worker.make(name, net.parameters())
+    opt = case.make(net.parameters())
     before = flat(net).clone()
     state = get_optimizer_state_dict(net, opt)
     assert torch.equal(flat(net), before)
-    kinds = {type(group["last_step"]) for group in opt.param_groups if "last_step" in group}
-    momentum = opt.param_groups[0]["momentum"]
-    assert len(state["state"]) == (len(list(net.parameters())) if momentum else 0)
-    if kinds:  # of a method that chooses its steps
-        opt.step(lambda: loss_of(net, make_batches(1)[0]))
-        # What is a tensor later is one now: a checkpoint tells them apart.
-        assert kinds == {type(group["last_step"]) for group in opt.param_groups}
+    assert all(set(kept) == case.state for kept in state["state"].values())
+    assert len(state["state"]) == (len(list(net.parameters())) if case.state else 0)
+    made = kinds()
+    opt.step(lambda: loss_of(net, make_batches(1)[0]))
+    # What is a tensor later is one now: a checkpoint tells them apart.
+    assert kinds() == made
+    if case.adaptive:
         with pytest.raises((TypeError, ValueError), match=r"needs (the loss|step\(closure\))"):
             opt.step()
 

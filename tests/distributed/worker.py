@@ -23,6 +23,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import heavystep
+from tests.helpers.cases import ROWS
 from tests.helpers.training import loss_of, make_batches, make_net
 
 STEPS = 8
@@ -35,6 +36,10 @@ METHODS = {
     "SHBArmijo objective": partial(heavystep.SHBArmijo, **IN_OBJECTIVE),
     "SLS": partial(heavystep.SLS, max_step=6.0, lower_bound=0.0),
 }
+
+
+EVERY_ROW = {case.id: case.make for case in ROWS}
+STEPS_OF_ROWS = 4
 
 
 def make(name, params, **options):
@@ -77,14 +82,15 @@ def wrapped(net, how, device="cpu"):
     return fully_shard(net, mesh=mesh)
 
 
-def trained(how, dtype, rank, ranks):
+def trained(how, dtype, rank, ranks, methods=METHODS, steps=STEPS):
     found = {}
-    for name in METHODS:
+    for name, optimizer in methods.items():
         net = wrapped(make_net(dtype=dtype), how)
-        opt = make(name, net.parameters())
-        batches = [share(batch, rank, ranks) for batch in make_batches(STEPS, dtype=dtype)]
-        taken = train(net, opt, batches)
-        found[name] = {"taken": taken, "parameters": whole(net)}
+        opt = optimizer(net.parameters())
+        batches = [share(batch, rank, ranks) for batch in make_batches(steps, dtype=dtype)]
+        with noted_messages() as sent:
+            taken = train(net, opt, batches)
+        found[name] = {"taken": taken, "parameters": whole(net), "messages": len(sent)}
     return found
 
 
@@ -124,9 +130,9 @@ def normed(dtype, rank, ranks):
 def bad(dtype, rank, ranks):
     """NaN inputs on one rank, then a smaller batch, then an empty one on the other rank."""
     found = {}
-    for name in METHODS:
+    for name, optimizer in (METHODS | EVERY_ROW).items():
         net = wrapped(make_net(dtype=dtype), "ddp")
-        opt = make(name, net.parameters())
+        opt = optimizer(net.parameters())
         accepted = []
         for k, batch in enumerate(make_batches(5, dtype=dtype)):
             x, y = share(batch, rank, ranks)
@@ -211,6 +217,8 @@ def done(job, rank, ranks, out):
     what, dtype = job.split("/")
     jobs = {"bad": bad, "messages": messages, "normed": normed, "outsider": outsider}
     jobs |= {f"groups of {size}": partial(grouped, size) for size in (1, 2)}
+    of_rows = {"methods": EVERY_ROW, "steps": STEPS_OF_ROWS}
+    jobs |= {f"every row {how}": partial(trained, how, **of_rows) for how in ("ddp", "fsdp")}
     jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in METHODS}
     return jobs.get(what, partial(trained, what))(getattr(torch, dtype), rank, ranks)
 

@@ -4,27 +4,31 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
-import pytest
 import torch
 from torch import nn
 
 from heavystep import SHBPolyak
-from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.cases import KINDS, over
 from tests.helpers.training import loss_of
 
-BELOW_CAPS = {"c": 5.0, "max_step": 100.0, "lower_bound": 0.02, "steps_per_epoch": None}
+BELOW_CAPS = {"c": 5.0, "max_step": 1e4, "lower_bound": 0.02, "steps_per_epoch": None}
 """For the Polyak step; at a cap it would be the same whatever the loss and the norm."""
 
 polyak = partial(SHBPolyak, momentum=0.8, **BELOW_CAPS)
 
-SEARCHES = [case for case in OPTIMIZERS if case.needs_closure]
+
+def _smaller(case):
+    """Without a divisor, a learning rate keeps steps as small."""
+    return {} if case.takes("c") else {"lr": 0.02}
+
+
+SEARCHES = [case for case in KINDS if case.needs_closure]
 OTHERS = [
-    replace(case, kwargs=case.kwargs | (BELOW_CAPS if case.adaptive else {}))
-    for case in OPTIMIZERS
+    replace(case, kwargs=case.kwargs | case.taken(**BELOW_CAPS) | _smaller(case))
+    for case in KINDS
     if not case.needs_closure
 ]
-every_optimizer = pytest.mark.parametrize("case", OTHERS + SEARCHES, ids=lambda case: case.id)
-without_closure = pytest.mark.parametrize("case", OTHERS, ids=lambda case: case.id)
+every_optimizer, without_closure = over(OTHERS + SEARCHES), over(OTHERS)
 
 
 def assert_below_caps(opt):

@@ -1,10 +1,22 @@
 """The tables that the tests run over: a new method or rule is tested by adding a row."""
 
 from dataclasses import dataclass, field
+from functools import cache
 from math import inf, nan
 from typing import Any
 
-import heavystep
+import pytest
+import torch
+
+from heavystep.methods import METHODS, Method
+from heavystep.momentum import HEAVY_BALL
+from heavystep.optim import optimizer_class
+from heavystep.optim.groups import EVERY_OPTIMIZER
+from heavystep.rules import REQUIRED, Whole
+from heavystep.validation import Interval
+
+SMALL = 0.05
+"""For options without a default."""
 
 
 @dataclass(frozen=True)
@@ -12,32 +24,170 @@ class Case:
     """One optimizer with its capabilities; tests branch on these, never on a name."""
 
     id: str
-    cls: type
+    method: Method
     kwargs: dict[str, Any] = field(default_factory=dict)
-    rule: str = "polyak"
-    needs_closure: bool = False
-    adaptive: bool = True
-    has_momentum: bool = True
 
     def make(self, params, **overrides):
         return self.cls(params, **{**self.kwargs, **overrides})
 
+    @property
+    def cls(self):
+        return optimizer_class(self.method.name)
+
+    @property
+    def rule(self):
+        return self.method.rule.name
+
+    @property
+    def needs_closure(self):
+        return self.method.rule.searches
+
+    @property
+    def adaptive(self):
+        """Whether the loss has a say in its step."""
+        return "loss" in self.method.rule.reads
+
+    @property
+    def bounded(self):
+        """Whether it asks for a lower bound of the loss."""
+        return "lower_bound" in self.method.rule.reads
+
+    @property
+    def sees_gradient_only(self):
+        """Whether its step depends on nothing but this gradient, losses and its memory."""
+        return self.method.rule.reads <= {"loss", "lower_bound", "grad_sqnorm", "loss_eps"}
+
+    @property
+    def has_momentum(self):
+        return not self.method.without_momentum
+
+    @property
+    def heavy_ball(self):
+        """Whether its iterates are those of the paper, with other step sizes."""
+        return self.method.form is HEAVY_BALL and not self.diagonal
+
+    @property
+    def buffer(self):
+        """What the state of its momentum is called."""
+        return self.method.form.buffer
+
+    @property
+    def state(self):
+        """The names of the tensors that it keeps for each parameter."""
+        return frozenset(_state_of(self.method))
+
+    @property
+    def vectors(self):
+        """Those of them that are of the parameter's shape."""
+        return {name for name, shape in _state_of(self.method).items() if shape}
+
+    @property
+    def diagonal(self):
+        """Whether a parameter's elements have more of a state than their momentum."""
+        return bool(self.vectors - {self.buffer})
+
+    @property
+    def kind(self):
+        """What it has in common with methods that differ in their formulas alone."""
+        form = self.method.form.name if self.has_momentum else None
+        return self.needs_closure, self.adaptive, form, self.diagonal
+
+    def option(self, name):
+        """The option of that name; None if it has none."""
+        options = (*self.method.options, *EVERY_OPTIMIZER)
+        return next((option for option in options if option.name == name), None)
+
+    def takes(self, name):
+        return self.option(name) is not None
+
+    def taken(self, **options):
+        """Those of the options that it takes, with these values."""
+        return {name: value for name, value in options.items() if self._allows(name, value)}
+
+    def _allows(self, name, value):
+        option = self.option(name)
+        if isinstance(getattr(option, "allowed", None), Interval):
+            return value is None or float(value) in option.allowed
+        return option is not None
+
+
+@cache
+def _state_of(method):
+    """Names and shapes."""
+    theta = torch.ones(2, requires_grad=True)
+    opt = row(method).make([theta])
+    opt.step(lambda: ((theta - 3.0) ** 2).sum())
+    return {name: kept.shape for name, kept in opt.state[theta].items() if torch.is_tensor(kept)}
+
+
+def row(method):
+    """A method with its own defaults."""
+    required = {option.name: SMALL for option in method.options if option.default is REQUIRED}
+    return Case(method.name, method, required)
+
+
+ROWS = [row(method) for method in METHODS.values()]
+"""Every method of the registry."""
+
+
+def case_of(name, /, **options):
+    """The row of a method, with other options if some are given."""
+    case = row(METHODS[name])
+    return Case(case.id, case.method, {**case.kwargs, **options})
+
+
+def variant(name, what, **options):
+    """A method in one of its other uses."""
+    return Case(f"{name}-{what}", METHODS[name], options)
+
 
 OPTIMIZERS = [
-    Case("SHB", heavystep.SHB, {"lr": 0.05}, rule="fixed", adaptive=False),
-    Case("SHBPolyak", heavystep.SHBPolyak, {"steps_per_epoch": 20}),
-    Case("SHBPolyak-theory", heavystep.SHBPolyak, {"scaling": "theory", "c": 0.75}),
-    Case("SHBArmijo", heavystep.SHBArmijo, {"steps_per_epoch": 20}, "armijo", needs_closure=True),
-    Case(
-        "SHBArmijo-theory",
-        heavystep.SHBArmijo,
-        {"scaling": "theory", "c": 0.6, "lower_bound": 0.0, "decrease_factor": 0.5},
-        "armijo",
-        needs_closure=True,
+    *ROWS,
+    variant("SHBPolyak", "reset", steps_per_epoch=20),
+    variant("SHBPolyak", "theory", scaling="theory", c=0.75),
+    variant("SHBArmijo", "reset", steps_per_epoch=20),
+    variant(
+        "SHBArmijo", "theory", scaling="theory", c=0.6, lower_bound=0.0, decrease_factor=0.5
     ),
-    Case("SPS", heavystep.SPS, {"c": 0.5}, has_momentum=False),
-    Case("SLS", heavystep.SLS, {}, "armijo", needs_closure=True, has_momentum=False),
-]
+]  # fmt: skip
+KINDS = [case for k, case in enumerate(ROWS) if case.kind not in {c.kind for c in ROWS[:k]}]
+"""The first method of each kind, for what takes long."""
+
+
+def over(cases):
+    """Run a test for each of these."""
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
+
+
+every_optimizer = over(OPTIMIZERS)
+every_row = over(ROWS)
+every_kind = over(KINDS)
+without_closure = over([case for case in OPTIMIZERS if not case.needs_closure])
+
+
+def others_of(option):
+    """Values that an option may have besides its default."""
+    if isinstance(option.allowed, Interval):
+        wanted = [value for value in (0.123, 0.77, 1.5, 7.0) if value in option.allowed]
+    elif isinstance(option.allowed, Whole):
+        wanted = [option.allowed.least, option.allowed.least + 1]
+    else:
+        wanted = list(option.allowed)
+    return [value for value in wanted if value != option.default]
+
+
+def another(option, value):
+    """A value that an option may have besides this one."""
+    return next(each for each in [*others_of(option), option.default] if each != value)
+
+
+def out_of_range(allowed):
+    """Numbers that are not in a range."""
+    if isinstance(allowed, Whole):
+        return [allowed.least - 1, -3]
+    wanted = [nan, inf, -inf, -0.1, 0.0, 0.5, 1.0, 1.5, -1e300]
+    return [value for value in wanted if value not in allowed]
+
 
 # loss, grad_sqnorm, lower_bound, c, kappa, cap -> step
 POLYAK_CASES = {
@@ -108,7 +258,7 @@ BAD_NUMBERS = {
     "lr": ([-0.1, nan, inf], r"lr \((eta|gamma)\) must be >= 0 and finite, got {}"),
     "momentum": ([-0.1, 1.0, 1.5, nan], r"momentum \(beta\) must be in \[0, 1\), got {}"),
     "weight_decay": ([-1e-4, nan], r"weight_decay must be >= 0 and finite, got {}"),
-    "max_step": ([0.0, -1.0, inf, nan], r"max_step \(gamma_max\) must be > 0 and finite, got {}"),
+    "max_step": ([0.0, -1.0, inf, nan], r"max_step \(gamma_(max|b)\) must be > 0 and finite, got {}"),
     "growth": ([0.5, nan], r"growth must be >= 1 and finite, got {}"),
     "steps_per_epoch": ([0, 0.5, -3, nan], r"steps_per_epoch \(n_b\) must be >= 1 and finite, got {}"),
     "lower_bound": ([nan, inf, -inf], r"lower_bound \(f_star\) must be finite, got {}"),

@@ -1,12 +1,12 @@
 """A changing quadratic for recorders to watch, and every method that chooses its step."""
 
-import pytest
 import torch
 
-from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.cases import KINDS, OPTIMIZERS, over
 
 ADAPTIVE = [case for case in OPTIMIZERS if case.adaptive]
-every_adaptive = pytest.mark.parametrize("case", ADAPTIVE, ids=lambda case: case.id)
+every_adaptive = over(ADAPTIVE)
+heavy_ball_of_a_kind = over([case for case in KINDS if case.adaptive and case.heavy_ball])
 
 
 def quadratic(theta, k):

@@ -65,6 +65,37 @@ def take_step(opt, net, batch, case, **kwargs):
     return opt.step(loss=loss, **kwargs)
 
 
+def kept_of(opt, case, param):
+    """The buffer of the momentum of a parameter, as it is now; 0 if there is none yet."""
+    return opt.state.get(param, {}).get(case.buffer, torch.zeros(())).clone()
+
+
+def expected_motion(opt, case, buffer, grad):
+    """How the last step moves a parameter without decay, from the buffer before; and the new one.
+
+    Only for methods whose elements share the step size.
+    """
+    step, momentum = float(opt.info.step), opt.param_groups[0]["momentum"]
+    return case.method.form.move(buffer, grad, step, momentum)
+
+
+def state_of(opt):
+    """All that an optimizer keeps, to be compared with :func:`equal_states`."""
+    return copy.deepcopy(opt.state_dict())
+
+
+def equal_states(one, other):
+    """Whether two states are the same to the bit."""
+    if torch.is_tensor(one) or torch.is_tensor(other):
+        both = torch.is_tensor(one) and torch.is_tensor(other)
+        return both and one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal_states(one[k], other[k]) for k in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(equal_states, one, other))
+    return type(one) is type(other) and one == other
+
+
 def snapshot(net):
     return copy.deepcopy(net.state_dict())
 

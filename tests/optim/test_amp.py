@@ -5,16 +5,18 @@ import math
 import pytest
 import torch
 
-from heavystep import SHBArmijo, SHBPolyak
+from heavystep import SHBPolyak
+from tests.helpers.cases import OPTIMIZERS, over, without_closure
 from tests.helpers.training import flat, loss_of, make_batches, make_net
 
 # A GradScaler looks for growth in its own step counter; a short run needs no growth.
 SCALE = {"device": "cpu", "init_scale": 2.0**10}
 
 
-def test_grad_scaler_gives_the_unscaled_run():
-    batches, nets = make_batches(), [make_net(), make_net()]
-    plain, scaled = (SHBPolyak(net.parameters()) for net in nets)
+@without_closure
+def test_grad_scaler_gives_the_unscaled_run(case):
+    batches, nets = make_batches(5), [make_net(), make_net()]
+    plain, scaled = (case.make(net.parameters()) for net in nets)
     scaler = torch.amp.GradScaler(**SCALE)
     for batch in batches:
         plain.zero_grad()
@@ -31,20 +33,21 @@ def test_grad_scaler_gives_the_unscaled_run():
     assert torch.equal(flat(nets[0]), flat(nets[1]))  # the scale is a power of 2
 
 
-def test_grad_scaler_skips_a_batch_that_overflows():
-    net, batches = make_net(), make_batches()
-    opt, scaler = SHBPolyak(net.parameters()), torch.amp.GradScaler(**SCALE)
+@without_closure
+def test_grad_scaler_skips_a_batch_that_overflows(case):
+    net, batches = make_net(), make_batches(4)
+    opt, scaler = case.make(net.parameters()), torch.amp.GradScaler(**SCALE)
     for k, batch in enumerate(batches):
         opt.zero_grad()
         loss = loss_of(net, batch)
         scaler.scale(loss).backward()
-        if k == 4:
+        if k == 2:
             net[0].weight.grad.fill_(math.inf)
         before = flat(net)
         scaler.unscale_(opt)
         scaler.step(opt, loss=loss)
         scaler.update()
-        assert torch.equal(flat(net), before) == (k == 4)
+        assert torch.equal(flat(net), before) == (k == 2)
 
 
 def test_grad_scaler_without_unscale_unscales_by_itself():
@@ -61,9 +64,10 @@ def test_grad_scaler_without_unscale_unscales_by_itself():
     assert steps[0] == steps[1]
 
 
-def test_armijo_under_a_scaler_says_what_it_needs():
+@over([case for case in OPTIMIZERS if case.needs_closure])
+def test_a_search_under_a_scaler_says_what_it_needs(case):
     net, batch = make_net(), make_batches(1)[0]
-    opt, scaler = SHBArmijo(net.parameters()), torch.amp.GradScaler(**SCALE)
+    opt, scaler = case.make(net.parameters()), torch.amp.GradScaler(**SCALE)
     loss = loss_of(net, batch)
     scaler.scale(loss).backward()
     scaler.unscale_(opt)

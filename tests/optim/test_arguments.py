@@ -9,21 +9,44 @@ import pytest
 import torch
 
 from heavystep import SHBArmijo, SHBPolyak
-from tests.helpers.cases import BAD_CHOICES, BAD_NUMBERS, OPTIMIZERS
+from heavystep.methods import MOMENTUM
+from heavystep.optim.groups import MAY_DIFFER
+from heavystep.rules import Whole
+from heavystep.validation import Interval, label
+from tests.helpers.cases import (
+    BAD_CHOICES,
+    BAD_NUMBERS,
+    OPTIMIZERS,
+    another,
+    every_kind,
+    every_optimizer,
+    every_row,
+    out_of_range,
+    over,
+)
 from tests.helpers.training import flat, loss_of, make_batches, make_net
 
-every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
+
+@every_row
+def test_every_option_is_an_argument_and_checked(case):
+    taken = set(inspect.signature(case.cls).parameters)
+    for option in case.method.options:
+        assert option.name in taken
+        if not isinstance(option.allowed, Interval | Whole):
+            with pytest.raises(ValueError, match=f"^{option.name} must be one of .*, got 'none'$"):
+                case.make(make_net().parameters(), **{option.name: "none"})
+            continue
+        for value in out_of_range(option.allowed):
+            text = rf"^{option.name}( \(\w+\))? must be .*, got {re.escape(repr(value))}$"
+            with pytest.raises(ValueError, match=text):
+                case.make(make_net().parameters(), **{option.name: value})
 
 
-def takes(case, name):
-    return name in inspect.signature(case.cls).parameters
-
-
-@every_optimizer
+@every_kind
 @pytest.mark.parametrize("name", BAD_NUMBERS)
 def test_numbers_out_of_range(case, name):
-    if not takes(case, name):
-        with pytest.raises(TypeError, match="unexpected keyword argument"):
+    if not case.takes(name):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument|has no option {name!r}"):
             case.make(make_net().parameters(), **{name: 0.5})
         return
     values, message = BAD_NUMBERS[name]
@@ -35,10 +58,10 @@ def test_numbers_out_of_range(case, name):
             case.make(make_net().parameters(), **{name: value})
 
 
-@every_optimizer
+@every_kind
 @pytest.mark.parametrize("name", BAD_CHOICES)
 def test_unknown_choices(case, name):
-    if not takes(case, name):
+    if not case.takes(name):
         return
     values, message = BAD_CHOICES[name]
     for value in values:
@@ -79,16 +102,12 @@ def test_typos_are_refused(case):
 @every_optimizer
 def test_groups_that_disagree(case):
     first, *rest = make_net().parameters()
-    shared = {"momentum": 0.3} if case.has_momentum else {}
-    shared |= {"decay": "objective"}
-    if case.adaptive:
-        shared |= {"c": 0.123, "max_step": 0.5, "growth": 1.5}
-    if case.needs_closure:
-        shared |= {"decrease_factor": 0.77, "max_trials": 7}
-    for name, value in shared.items():
-        label = {"momentum": "momentum (beta)", "max_step": "max_step (gamma_max)",
-                 "decrease_factor": "decrease_factor (omega)"}.get(name, name)  # fmt: skip
-        message = f"^{re.escape(label)} must be the same in all parameter groups, got .*{re.escape(repr(value))}"
+    agreed = case.make([first]).param_groups[0]
+    for option in (*case.method.options, case.option("decay")):
+        if option.name in MAY_DIFFER:
+            continue
+        name, value = option.name, another(option, agreed[option.name])
+        message = f"^{re.escape(label(name))} must be the same in all parameter groups, got .*{re.escape(repr(value))}"
         with pytest.raises(ValueError, match=message):
             case.make([{"params": [first]}, {"params": rest, name: value}])
         opt = case.make([first])
@@ -169,14 +188,18 @@ def test_only_lr_may_be_a_tensor(case):
         opt.step(lambda: loss_of(net, make_batches(1)[0]))
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in OPTIMIZERS if not case.has_momentum], ids=lambda case: case.id
-)
+@over([case for case in OPTIMIZERS if case.method.fixed])
 def test_what_a_method_fixes_stays(case):
     net = make_net()
-    with pytest.raises(ValueError, match=r"momentum \(beta\) must be 0.0 for"):
-        case.make([{"params": list(net.parameters()), "momentum": 0.9}])
-    opt = case.make(net.parameters())
-    opt.param_groups[0]["scaling"] = "theory"
-    with pytest.raises(ValueError, match="scaling must be 'plain' for"):
-        opt.step(lambda: loss_of(net, make_batches(1)[0]))
+    options = {option.name: option for option in (MOMENTUM, *case.method.rule.options)}
+    for name, value in case.method.fixed.items():
+        other = another(options[name], value)
+        refusal = pytest.raises(
+            ValueError, match=f"^{re.escape(label(name))} must be {value!r} for .*, got {other!r}$"
+        )
+        with refusal:
+            case.make([{"params": list(net.parameters()), name: other}])
+        opt = case.make(net.parameters())
+        opt.param_groups[0][name] = other
+        with refusal:
+            opt.step(lambda: loss_of(net, make_batches(1)[0]))

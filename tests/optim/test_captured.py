@@ -1,4 +1,7 @@
-"""A step in recordable parts is the optimizer's step; on a GPU, replayed, it still is."""
+"""A step in recordable parts is the optimizer's step; on a GPU, replayed, it still is.
+
+For every method in ``test_captured_rows.py``.
+"""
 
 import pytest
 import torch
@@ -7,6 +10,7 @@ from torch import nn
 from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, SHBArmijo, SHBPolyak
 from heavystep.optim import searches
 from heavystep.optim.ranks import Ranks
+from tests.helpers.captured import Run, both_runs, plain_step
 from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
 
 MAKERS = {
@@ -38,69 +42,11 @@ every_maker = pytest.mark.parametrize("name", MAKERS)
 every_device = pytest.mark.parametrize("device", DEVICES)
 
 
-def plain_step(opt, net, batch):
-    """What a user writes."""
-    if searches(opt):
-        return opt.step(lambda: loss_of(net, batch))
-    opt.zero_grad()
-    loss = loss_of(net, batch)
-    loss.backward()
-    opt.step(**({} if type(opt) is torch.optim.SGD else {"loss": loss}))
-    return loss.detach()
-
-
-class Run:
-    """A network, its optimizer and a batch that stays in place."""
-
-    def __init__(self, make, device, dropout=0.0, dtype=torch.float64):
-        self.net = make_net(norm=True, dropout=dropout, dtype=dtype).to(device)
-        self.opt = make(self.net)
-        x, y = make_batches(1, dtype=dtype)[0]
-        self.batch = (x.to(device), y.to(device))
-
-    def captured(self, **options):
-        return CapturedStep(self.opt, lambda: loss_of(self.net, self.batch), **options)
-
-    def load(self, batch):
-        for place, value in zip(self.batch, batch, strict=True):
-            place.copy_(value)
-
-    def numbers(self):
-        return (float(self.opt.info.step), int(self.opt.info.trials)) if self.has_info else ()
-
-    @property
-    def has_info(self):
-        return hasattr(self.opt, "info")
-
-
-def both_runs(name, device, dropout=0.0, count=14):
-    """The user's loop and the captured step, from the same seed."""
-    pairs = []
-    plain, other = (Run(MAKERS[name], device, dropout) for _ in range(2))
-    step = other.captured()
-    states = [torch.random.get_rng_state(), torch.random.get_rng_state()]
-    for run in (0, 1):
-        torch.manual_seed(5)
-        results = []
-        for batch in make_batches(count, dtype=torch.float64):
-            if run == 0:
-                plain.load(batch)
-                loss = float(plain_step(plain.opt, plain.net, plain.batch))
-            else:
-                other.load(batch)
-                loss = float(step())
-            results.append((loss, *(plain, other)[run].numbers()))
-        states[run] = torch.random.get_rng_state()
-        pairs.append(results)
-    assert torch.equal(*states)
-    return plain, other, pairs
-
-
 @every_device
 @every_maker
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 def test_equals_the_plain_loop(name, device, dropout):
-    plain, other, (expected, found) = both_runs(name, device, dropout)
+    plain, other, (expected, found) = both_runs(MAKERS[name], device, dropout)
     for one, another in zip(expected, found, strict=True):
         assert another == pytest.approx(one, rel=1e-9)
     torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
@@ -110,7 +56,7 @@ def test_equals_the_plain_loop(name, device, dropout):
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_the_cases_above_search(name):
-    _, _, (expected, _) = both_runs(name, "cpu")
+    _, _, (expected, _) = both_runs(MAKERS[name], "cpu")
     assert max(trials for _, _, trials in expected) > 1
 
 

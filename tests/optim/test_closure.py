@@ -8,7 +8,7 @@ import torch
 
 from heavystep import SHB, SHBArmijo, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
 from tests.helpers.training import (
     SUMMANDS,
     assert_equal_but_for_rounding,
@@ -20,8 +20,6 @@ from tests.helpers.training import (
     snapshot,
     take_step,
 )
-
-every_optimizer = pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
 
 
 def styles(opt, net, batch):
@@ -77,7 +75,7 @@ def styles(opt, net, batch):
 @every_optimizer
 @pytest.mark.parametrize("style", range(9))
 def test_every_closure_style_gives_the_same_run(case, style):
-    batches, nets = make_batches(), [make_net(), make_net()]
+    batches, nets = make_batches(4), [make_net(), make_net()]
     opts = [case.make(net.parameters()) for net in nets]
     apart = rounding.of_a_run(len(batches), SUMMANDS, 1.0)
     for batch in batches:
@@ -259,7 +257,7 @@ def test_lower_bound_for_one_step():
 @pytest.mark.parametrize(
     "bound", [float("nan"), float("inf"), torch.tensor(float("nan")), torch.tensor(-math.inf)]
 )
-@pytest.mark.parametrize("case", [c for c in OPTIMIZERS if c.adaptive], ids=lambda c: c.id)
+@over([case for case in OPTIMIZERS if case.bounded])
 def test_a_bound_that_is_no_number_harms_nothing(case, bound):
     net, batch = make_net(), make_batches(1)[0]
     opt = case.make(net.parameters())
@@ -282,10 +280,11 @@ def test_a_bound_must_be_one_number(bound):
             opt.step(lambda: loss_of(net, batch), lower_bound=bound)
 
 
-def test_a_fixed_step_has_no_use_for_a_bound():
+@over([case for case in OPTIMIZERS if not case.bounded])
+def test_a_bound_that_means_nothing_is_refused(case):
     net, batch = make_net(), make_batches(1)[0]
     with pytest.raises(TypeError, match="lower_bound means nothing"):
-        take_step(SHB(net.parameters(), lr=0.1), net, batch, OPTIMIZERS[0], lower_bound=0.0)
+        take_step(case.make(net.parameters()), net, batch, case, lower_bound=0.0)
 
 
 MISUSE = {

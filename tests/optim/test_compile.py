@@ -6,6 +6,7 @@ import torch._dynamo.testing
 
 from heavystep import SHB, SHBPolyak
 from tests.helpers import rounding
+from tests.helpers.cases import KINDS
 from tests.helpers.training import (
     SUMMANDS,
     assert_equal_but_for_rounding,
@@ -18,6 +19,7 @@ from tests.helpers.training import (
 MAKERS = {
     "SHB": lambda p: SHB(p, lr=0.1, weight_decay=0.1),
     "SHBPolyak": lambda p: SHBPolyak(p, steps_per_epoch=5, weight_decay=0.1),
+    "another kind": [case for case in KINDS if not case.needs_closure][-1].make,
 }
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 from heavystep import SHB, SHBArmijo, SHBPolyak
-from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.cases import case_of, every_optimizer, without_closure
 from tests.helpers.training import (
     assert_equal_but_for_rounding,
     flat,
@@ -20,10 +20,6 @@ from tests.helpers.training import (
     make_batches,
     make_net,
     take_step,
-)
-
-without_closure = pytest.mark.parametrize(
-    "case", [case for case in OPTIMIZERS if not case.needs_closure], ids=lambda case: case.id
 )
 
 
@@ -66,7 +62,7 @@ def test_losses_add_up_as_gradients_do(case, loss_first, micro_batches):
 def test_a_bound_for_one_step_goes_with_it():
     batch, nets = make_batches(1)[0], [make_net(), make_net()]
     opts = [SHBPolyak(net.parameters(), max_step=100.0) for net in nets]
-    take_step(opts[0], nets[0], batch, OPTIMIZERS[1], lower_bound=0.4)
+    take_step(opts[0], nets[0], batch, case_of("SHBPolyak"), lower_bound=0.4)
     accumulate(opts[1], nets[1], [batch])
     opts[1].step(lower_bound=0.4)
     assert torch.equal(flat(nets[0]), flat(nets[1]))
@@ -254,7 +250,7 @@ def test_a_closure_that_leaves_backward_to_the_optimizer_starts_afresh():
         opts[1].step()
 
 
-@pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
+@every_optimizer
 @pytest.mark.parametrize("in_place", [True, False])
 def test_a_loss_of_the_last_part_alone_is_noticed(case, in_place):
     first, last = make_batches(2)

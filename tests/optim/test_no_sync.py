@@ -1,4 +1,4 @@
-"""SHB and SHBPolyak never wait for the device; on a GPU their step can be a CUDA graph."""
+"""A method without a search never waits for the device; on a GPU its step can be a CUDA graph."""
 
 import warnings
 from contextlib import contextmanager
@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from heavystep import SHB, SPS, SHBArmijo, SHBPolyak
 from tests.helpers import rounding
+from tests.helpers.cases import ROWS
 from tests.helpers.training import (
     SUMMANDS,
     assert_equal_but_for_rounding,
@@ -26,6 +27,7 @@ MAKERS = {
     "SHBPolyak with a tensor lr": lambda p: SHBPolyak(p, lr=torch.tensor(0.5)),
     "SPS": lambda p: SPS(p, c=0.5, steps_per_epoch=10),
 }
+MAKERS |= {f"row {case.id}": case.make for case in ROWS if not case.needs_closure}
 READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__")
 every_maker = pytest.mark.parametrize("name", MAKERS)
 
@@ -54,7 +56,8 @@ def test_step_reads_nothing_on_the_host(name, monkeypatch):
                     raise AssertionError(f"the step called Tensor.{method}")
 
                 patched.setattr(torch.Tensor, method, refuse)
-            bound = {"lower_bound": bound_on_device} if "lower_bound" in opt.defaults else {}
+            bounded = "lower_bound" in opt.method.rule.reads
+            bound = {"lower_bound": bound_on_device} if bounded else {}
             opt.step(loss=loss, **bound)
     assert opt.info.accepted
 

@@ -9,7 +9,7 @@ from torch.optim import lr_scheduler
 
 from heavystep import SHB, SPS, Diminishing, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.cases import KINDS, OPTIMIZERS, ROWS, case_of, every_row, over
 from tests.helpers.training import flat, make_batches, make_net, take_step
 
 SCHEDULERS = {
@@ -44,18 +44,29 @@ def test_no_torch_scheduler_is_forgotten():
     assert public - {"LRScheduler"} <= set(SCHEDULERS)
 
 
-DIMINISHING = [case for case in OPTIMIZERS if case.adaptive and case.has_momentum]
+DIMINISHING = [case for case in OPTIMIZERS if case.takes("max_step") and case.has_momentum]
+WITH_MOMENTUM = "OneCycleLR"
+"""Drives the momentum too."""
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-@pytest.mark.parametrize("case", OPTIMIZERS, ids=lambda case: case.id)
-def test_scheduler_drives_lr(case, name):
+@over(KINDS)
+def test_every_scheduler_drives_lr(case, name):
+    drive(case, name)
+
+
+@over([case for case in ROWS if case not in KINDS])
+def test_a_scheduler_drives_lr_and_momentum(case):
+    drive(case, WITH_MOMENTUM)
+
+
+def drive(case, name):
     net, batches = make_net(), make_batches(8)
     opt = case.make(net.parameters())
     fixed = opt.param_groups[0]["momentum"]
     scheduler = SCHEDULERS[name](opt)
     if not case.has_momentum and opt.param_groups[0]["momentum"] != fixed:
-        with pytest.raises(ValueError, match=r"^momentum \(beta\) must be 0.0 for S.S, .* got 0.9"):
+        with pytest.raises(ValueError, match=r"^momentum \(beta\) must be 0.0 for \w+, .* got 0.9"):
             take_step(opt, net, batches[0], case)
         return
     arguments = (1.0,) if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau) else ()
@@ -81,26 +92,51 @@ def test_lr_multiplies_the_step_and_leaves_the_rule_alone():
         assert float(opt.info.step) == pytest.approx(0.5 * lr)
 
 
-def test_lr_may_be_a_tensor():
-    theta = torch.tensor([3.0], requires_grad=True)
-    opt = SHBPolyak([theta], lr=torch.tensor(0.5), max_step=0.1, steps_per_epoch=None)
-    opt.step(lambda: ((theta - 1.0) ** 2).sum())
-    assert float(opt.info.step) == pytest.approx(0.05)
+@every_row
+def test_lr_may_be_a_tensor(case):
+    nets, batches = [make_net(dtype=torch.float64) for _ in range(2)], make_batches(3)
+    rates = (0.25, torch.tensor(0.25, dtype=torch.float64))
+    opts = [case.make(net.parameters(), lr=lr) for net, lr in zip(nets, rates, strict=True)]
+    for x, y in batches:
+        for opt, net in zip(opts, nets, strict=True):
+            take_step(opt, net, (x.double(), y), case)
+        assert float(opts[1].info.step) == pytest.approx(float(opts[0].info.step), rel=1e-9)
+        rates[1].mul_(0.5)  # as some trainers do, in place
+        opts[0].param_groups[0]["lr"] *= 0.5
+    assert opts[1].param_groups[0]["lr"] is rates[1]
+    torch.testing.assert_close(*map(flat, nets), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("case", DIMINISHING, ids=lambda case: case.id)
+@over([case for case in ROWS if case.sees_gradient_only and not case.needs_closure])
+def test_what_a_rule_remembers_does_not_depend_on_lr(case):
+    """A warm-up from 0 must not shrink a cap for good."""
+    memories = []
+    for lr in (0.0, 1e-3, 2.0):
+        theta = torch.tensor([3.0, 1.0], requires_grad=True)
+        opt = case.make([theta], lr=lr)
+        for k in range(4):
+            theta.grad = torch.tensor([0.3, -1.0 / (k + 1)])
+            opt.step(loss=0.5 + 0.1 * k)
+        memories.append([float(opt.param_groups[0][name]) for name in case.method.rule.memory])
+        memories[-1].append(float(opt.info.base_step))
+    assert memories[0] == memories[1] == memories[2]
+
+
+@over(DIMINISHING)
 def test_diminishing_values_and_resume(case):
     net, batches = make_net(), make_batches(10)
 
     def build(network):
-        opt = case.make(network.parameters(), scaling="plain", max_step=0.2, lr=2.0)
+        options = {"max_step": 0.2, "lr": 2.0, **case.taken(scaling="plain")}
+        opt = case.make(network.parameters(), **options)
         return opt, Diminishing(opt, horizon=3.0)
 
     opt, schedule = build(net)
     for k, batch in enumerate(batches):
         group = opt.param_groups[0]
         assert group["lr"] == pytest.approx(2.0 * 0.5 * (1 + k / 3) ** -0.4, rel=1e-14)
-        assert group["momentum"] == pytest.approx(0.9 * (1 + k / 3) ** -1.1, rel=1e-14)
+        own = case.option("momentum").default
+        assert group["momentum"] == pytest.approx(own * (1 + k / 3) ** -1.1, rel=1e-14)
         assert group["max_step"] == pytest.approx(0.2 * (1 + k / 3) ** -0.3, rel=1e-14)
         if k == 6:
             saved = copy.deepcopy((net.state_dict(), opt.state_dict(), schedule.state_dict()))
@@ -167,12 +203,12 @@ def test_diminishing_goes_on_after_a_group_is_added():
     first, *rest = net.parameters()
     opt = SHBPolyak([first], scaling="plain")
     schedule = Diminishing(opt, horizon=2.0)
-    take_step(opt, net, batches[0], OPTIMIZERS[1])
+    take_step(opt, net, batches[0], case_of("SHBPolyak"))
     schedule.step()
     agreed = {name: opt.param_groups[0][name] for name in ("momentum", "max_step")}
     opt.add_param_group({"params": rest, **agreed})
     schedule.base_lrs.append(1.0)
-    take_step(opt, net, batches[1], OPTIMIZERS[1])
+    take_step(opt, net, batches[1], case_of("SHBPolyak"))
     schedule.step()
-    take_step(opt, net, batches[2], OPTIMIZERS[1])
+    take_step(opt, net, batches[2], case_of("SHBPolyak"))
     assert opt.info.accepted

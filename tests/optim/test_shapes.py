@@ -12,16 +12,15 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from heavystep import SHB, SHBPolyak
 from heavystep.momentum import HEAVY_BALL
 from heavystep.optim.vectors import Update, move
-from tests.helpers.cases import OPTIMIZERS
+from tests.helpers.cases import KINDS, OPTIMIZERS, case_of, over
 from tests.helpers.training import make_batches, take_step
 
-with_momentum = pytest.mark.parametrize(
-    "case", [case for case in OPTIMIZERS if case.has_momentum], ids=lambda case: case.id
-)
+with_state = over([case for case in OPTIMIZERS if case.vectors])
+with_state_of_a_kind = over([case for case in KINDS if case.vectors])
 
 
 def stepped(case, theta):
-    """An optimizer that has a displacement of this parameter."""
+    """An optimizer that has a state of this parameter."""
     opt = case.make([torch.ones(2, requires_grad=True), theta])
     step(opt, case, theta)
     return opt
@@ -38,24 +37,37 @@ def step(opt, case, theta):
 
 
 def refused(what, shape, got, index=1, group=0):
-    text = f"{what} of parameter {index} in group {group} must have its shape {shape}, got {got}"
-    return pytest.raises(ValueError, match=re.escape(text))
+    what = "|".join([what] if isinstance(what, str) else sorted(what))
+    text = f" of parameter {index} in group {group} must have its shape {shape}, got {got}"
+    return pytest.raises(ValueError, match=f"the ({what}){re.escape(text)}")
 
 
-@with_momentum
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@with_state
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_state_of_another_model_is_refused_on_load(case, size):
+    refuse_another_state(case, size, torch.float32)
+
+
+@with_state_of_a_kind
 @pytest.mark.parametrize("size", [1, 3, 10**6])
-def test_a_state_of_another_model_is_refused_on_load(case, size, dtype):
-    saved = stepped(case, torch.ones(4, dtype=dtype, requires_grad=True)).state_dict()
+def test_a_state_in_another_format_is_refused_all_the_same(case, size):
+    refuse_another_state(case, size, torch.bfloat16)
+
+
+def refuse_another_state(case, size, dtype):
+    others = stepped(case, torch.ones(4, dtype=dtype, requires_grad=True)).state_dict()
     theta = torch.ones(size, dtype=dtype, requires_grad=True)
     opt = stepped(case, theta)
     opt.param_groups[0]["weight_decay"] = 0.25
     before = copy.deepcopy(opt.state_dict())
-    with refused("displacement", (size,), (4,)):
-        opt.load_state_dict(saved)
-    after = opt.state_dict()
-    assert str(after) == str(before)
-    assert torch.equal(after["state"][1]["displacement"], before["state"][1]["displacement"])
+    for name in case.vectors:  # and nothing else is wrong
+        kept = {**before["state"][1], name: others["state"][1][name]}
+        saved = {**others, "state": {1: kept}}
+        with refused(name, (size,), (4,)):
+            opt.load_state_dict(saved)
+        after = opt.state_dict()
+        assert str(after) == str(before)
+        assert torch.equal(after["state"][1][name], before["state"][1][name])
     step(opt, case, theta)
     assert opt.info.accepted
 
@@ -67,7 +79,7 @@ def test_the_refusal_says_which_parameter():
         return net, SHBPolyak(groups)
 
     net, opt = make(4)
-    take_step(opt, net, make_batches(1)[0], OPTIMIZERS[1])
+    take_step(opt, net, make_batches(1)[0], case_of("SHBPolyak"))
     saved = opt.state_dict()
     for key in (0, 1):  # of the first layer
         del saved["state"][key]
@@ -79,7 +91,7 @@ def test_the_refusal_says_which_parameter():
 
 
 def test_a_load_hook_may_bring_a_state_into_shape():
-    saved = stepped(OPTIMIZERS[1], torch.ones(2, 2, requires_grad=True)).state_dict()
+    saved = stepped(case_of("SHBPolyak"), torch.ones(2, 2, requires_grad=True)).state_dict()
     opt = SHBPolyak([torch.ones(2, requires_grad=True), torch.ones(4, requires_grad=True)])
 
     def flatten(_, state_dict):
@@ -91,19 +103,34 @@ def test_a_load_hook_may_bring_a_state_into_shape():
     assert len(opt.state) == 1
 
 
-@with_momentum
+@with_state
+@pytest.mark.parametrize("shape", [(1,), (2, 2)])
+def test_a_parameter_exchanged_in_the_middle_is_refused_at_the_step(case, shape):
+    refuse_exchanged(case, shape, foreach=None)
+
+
+@with_state_of_a_kind
 @pytest.mark.parametrize("foreach", [True, False])
-@pytest.mark.parametrize("shape", [(1,), (9,), (2, 2), (10**6,)])
-def test_a_parameter_exchanged_in_the_middle_is_refused_at_the_step(case, foreach, shape):
+@pytest.mark.parametrize("shape", [(9,), (10**6,)])
+def test_a_longer_parameter_is_refused_at_the_step(case, foreach, shape):
+    refuse_exchanged(case, shape, foreach)
+
+
+def refuse_exchanged(case, shape, foreach):
     theta = torch.ones(4, requires_grad=True)
     opt = stepped(case, theta)
     opt.param_groups[0]["foreach"] = foreach
-    before = copy.deepcopy(opt.state_dict())
-    theta.data = torch.ones(shape)
-    with refused("displacement", shape, (4,)):
-        step(opt, case, theta)
-    assert (theta == 1.0).all()
-    assert str(opt.state_dict()) == str(before)
+    for name in case.vectors:
+        before = copy.deepcopy(opt.state_dict())
+        theta.data = torch.ones(shape)
+        whole = dict(opt.state[theta])
+        opt.state[theta].update(dict.fromkeys(case.vectors - {name}, torch.ones(shape)))
+        with refused(name, shape, (4,)):
+            step(opt, case, theta)
+        opt.state[theta] = whole
+        assert (theta == 1.0).all()
+        assert str(opt.state_dict()) == str(before)
+        theta.data = torch.ones(4)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])

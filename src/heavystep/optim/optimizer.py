@@ -301,9 +301,10 @@ class RuleOptimizer(Optimizer):
         for name in (self.method.form.buffer, SQUARES):
             check_buffers(name, state["state"], state["param_groups"])
         super().__setstate__(state)
+        # Not all defaults: torch adds one of its own here, which a run that goes on has not.
         for group in self.param_groups:
-            for name, default in self.defaults.items():
-                group.setdefault(name, default)
+            for name in (*self._agreeing, *self.method.rule.memory):
+                group.setdefault(name, self.defaults[name])
 
     def load_state_dict(self, state_dict: Group) -> None:
         """Load what :meth:`state_dict` returned; the run then goes on as if uninterrupted."""

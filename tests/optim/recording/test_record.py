@@ -8,7 +8,8 @@ import torch
 
 from heavystep import SLS, Diminishing, SHBArmijo, SHBPolyak
 from heavystep.optim import Recorder
-from tests.helpers.recorded import every_adaptive, quadratic, run, start
+from tests.helpers.cases import ROWS, over
+from tests.helpers.recorded import every_adaptive, heavy_ball_of_a_kind, quadratic, run, start
 from tests.helpers.training import flat, make_batches, make_net, take_step
 
 
@@ -30,24 +31,33 @@ def test_record_is_the_info_of_every_step(case):
         assert column.shape == (1, 8)
         assert column[0].tolist() == [info[name] for info in seen]
     options = opt.param_groups[0]
-    assert record.rule == case.rule
-    assert (record.scaling, record.c) == (options["scaling"], options["c"])
+    assert record.rule == (case.method.theory or case.method.name)
+    wanted = (options.get("scaling", "plain"), options.get("c", 1.0))
+    assert (record.scaling, record.c) == wanted
     assert record.omega == options.get("decrease_factor")
-    assert record.smooth_reset == (options["steps_per_epoch"] is not None)
+    assert record.smooth_reset == (options.get("steps_per_epoch") is not None)
     assert record.eps == torch.finfo(torch.float32).eps
     assert record.accepted.dtype == bool
     assert record.eta.tolist() == [options["lr"]] * 8
     assert record.beta.tolist() == [options["momentum"]] * 8
-    assert record.gamma_max.tolist() == [options["max_step"]] * 8
+    cap = options.get("max_step", math.nan)
+    np.testing.assert_array_equal(record.gamma_max, [cap] * 8)
     assert (record.runs, record.steps) == (1, 8)
     assert record.iterates is record.gradients is None
+
+
+@over([case for case in ROWS if case.adaptive and not case.heavy_ball])
+def test_iterates_of_another_recursion_are_refused(case):
+    opt = case.make(make_net().parameters())
+    with pytest.raises(ValueError, match="iterates=True is for heavy ball"):
+        Recorder(opt, iterates=True)
 
 
 @every_adaptive
 def test_recording_changes_nothing(case):
     nets, batches = [make_net(), make_net()], make_batches(6)
     opts = [case.make(net.parameters()) for net in nets]
-    Recorder(opts[1], iterates=True)
+    Recorder(opts[1], iterates=case.heavy_ball)
     for batch in batches:
         losses = [take_step(opt, net, batch, case) for opt, net in zip(opts, nets, strict=True)]
         assert torch.equal(*losses)
@@ -236,7 +246,7 @@ def test_eps_counts_autocast_and_what_the_user_says():
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("foreach", [None, False])
-@every_adaptive
+@heavy_ball_of_a_kind
 def test_rounding_alone_is_no_deviation_from_the_recursion(case, dtype, foreach):
     net, batches = make_net(dtype=dtype), make_batches(10, dtype=dtype)
     opt = case.make(net.parameters(), foreach=foreach)
