@@ -42,7 +42,8 @@ def overview() -> list[str]:
     for method in METHODS.values():
         rows.append(
             f"| [`{method.name}`](#{method.name.lower()}) | {method.title} | {method.summary} | "
-            f"{method.form.name} | {method.needs} | {method.guarantee or 'none'} | {method.evidence} |"
+            f"{method.form.name} | {method.needs} | {method.guarantee or 'none'} | "
+            f"{method.evidence} |"
         )
     return [*rows, ""]
 

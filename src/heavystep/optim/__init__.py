@@ -3,6 +3,8 @@
 Every method of :mod:`heavystep.methods` is here under its name.
 """
 
+from typing import Any
+
 from heavystep.methods import METHODS
 from heavystep.optim.diminishing import Diminishing
 from heavystep.optim.factory import create, optimizer_class
@@ -32,7 +34,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> type[RuleOptimizer]:
+def __getattr__(name: str) -> Any:  # a class whose options a type checker cannot know
     if name in METHODS:
         return optimizer_class(name)
     raise AttributeError(f"module 'heavystep.optim' has no attribute {name!r}")

@@ -240,6 +240,7 @@ class Rule:
                 else set()
             ),
             "keeps batches for": {self.batches.kept_for} - {"", *(o.name for o in self.options)},
+            "steers and foresees": {"steers"} if self.steers and self.foresees else set(),
             "steers without a search": {"steers"} if self.steers > self.searches else set(),
         }
         for fault, which in faults.items():
