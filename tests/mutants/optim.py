@@ -91,9 +91,11 @@ MUTANTS = [
     Mutant("round a half-precision displacement on load", "optim/state.py",
            "if buffer is not None and param.dtype != dtype:", "if False:"),
     Mutant("search from the start after a resume", "optim/optimizer.py",
-           '            for name, default in self.defaults.items():\n'
-           '                group.setdefault(name, default)\n',
+           '            for name in (*self._agreeing, *self.method.rule.memory):\n'
+           '                group.setdefault(name, self.defaults[name])\n',
            '            group.update({k: v for k, v in self.defaults.items() if k == "last_step"})\n'),
+    Mutant("torch's own default in the groups of a resumed run", "optim/optimizer.py",
+           "for name in (*self._agreeing, *self.method.rule.memory):", "for name in self.defaults:"),
     Mutant("float32 counts as float64", "optim/recording/recorder.py",
            "max(one.tiny for one in limits)", "2.2e-308", THEORY),
     Mutant("a trial from the last trial's point", "optim/graphs/parts.py",

@@ -8,7 +8,7 @@ import torch
 
 from heavystep import SHB, SHBArmijo, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
+from tests.helpers.cases import KINDS, OPTIMIZERS, every_optimizer, over
 from tests.helpers.training import (
     SUMMANDS,
     assert_equal_but_for_rounding,
@@ -72,9 +72,19 @@ def styles(opt, net, batch):
             with_model_zero_grad_only, with_zero_grad_twice, detached, as_float, shape_one)  # fmt: skip
 
 
-@every_optimizer
+@over(KINDS)
 @pytest.mark.parametrize("style", range(9))
 def test_every_closure_style_gives_the_same_run(case, style):
+    compare_styles(case, style)
+
+
+@over([case for case in OPTIMIZERS if case not in KINDS])
+@pytest.mark.parametrize("style", [0, 1, 7])
+def test_closures_with_and_without_backward_and_floats(case, style):
+    compare_styles(case, style)
+
+
+def compare_styles(case, style):
     batches, nets = make_batches(4), [make_net(), make_net()]
     opts = [case.make(net.parameters()) for net in nets]
     apart = rounding.of_a_run(len(batches), SUMMANDS, 1.0)

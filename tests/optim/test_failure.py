@@ -39,7 +39,7 @@ BAD = ["NaN loss", "infinite loss", "NaN gradient", "infinite gradient"]
 @every_optimizer
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_batch_is_as_if_it_had_not_been(case, kind):
-    compare_without(case, kind, foreach=None, decay="decoupled", count=4)
+    compare_without(case, kind, foreach=None, decay="decoupled")
 
 
 @every_kind
@@ -47,11 +47,11 @@ def test_a_bad_batch_is_as_if_it_had_not_been(case, kind):
 @pytest.mark.parametrize("decay", ["decoupled", "objective"])
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_batch_is_as_if_it_had_not_been_with_all_ways_to_decay(case, kind, decay, foreach):
-    compare_without(case, kind, foreach, decay, count=6)
+    compare_without(case, kind, foreach, decay)
 
 
-def compare_without(case, kind, foreach, decay, count):
-    batches, nets = make_batches(count), [make_net(), make_net()]
+def compare_without(case, kind, foreach, decay):
+    batches, nets = make_batches(4), [make_net(), make_net()]
     options = {"foreach": foreach, "decay": decay, "weight_decay": 0.1}
     opts = [case.make(net.parameters(), **options) for net in nets]
     for k, batch in enumerate(batches):
@@ -192,11 +192,11 @@ def test_loss_below_its_bound_takes_no_gradient_step(case):
         assert_moves_as_its_form_says(opt, case, theta, closure)
         if case.method.theory:
             assert float(opt.info.step) == 0.0
-    steps = []
     for _ in range(40):  # an average of losses may need some to forget the bad one
         opt.step(lambda: bowl(theta))
-        steps.append(float(opt.info.step))
-    assert max(steps) > 0.0
+        if float(opt.info.step) > 0.0:
+            return
+    pytest.fail("no step is taken any more")
 
 
 @every_optimizer

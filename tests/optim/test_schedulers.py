@@ -61,7 +61,7 @@ def test_a_scheduler_drives_lr_and_momentum(case):
 
 
 def drive(case, name):
-    net, batches = make_net(), make_batches(8)
+    net, batches = make_net(), make_batches(6)
     opt = case.make(net.parameters())
     fixed = opt.param_groups[0]["momentum"]
     scheduler = SCHEDULERS[name](opt)

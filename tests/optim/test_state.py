@@ -8,7 +8,7 @@ import torch
 
 from heavystep import SHBArmijo, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import case_of, every_optimizer
+from tests.helpers.cases import case_of, every_kind, every_optimizer
 from tests.helpers.training import equal_states, flat, make_batches, make_net, take_step
 
 
@@ -20,9 +20,18 @@ def through_a_file(state):
 
 
 @every_optimizer
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_resume_is_exact_at_any_step(case, dtype):
-    batches = make_batches(7, dtype=dtype)
+    compare_resumed(case, dtype)
+
+
+@every_kind
+def test_resume_is_exact_in_float64(case):
+    compare_resumed(case, torch.float64)
+
+
+def compare_resumed(case, dtype):
+    batches = make_batches(6, dtype=dtype)
     net, saved = make_net(dtype=dtype), []
     # The second half must not repeat the constructor's defaults, or their loss goes unseen.
     opt = case.make(net.parameters(), weight_decay=0.01)
@@ -30,7 +39,7 @@ def test_resume_is_exact_at_any_step(case, dtype):
         saved.append(through_a_file({"net": net.state_dict(), "opt": opt.state_dict()}))
         take_step(opt, net, batch, case)
 
-    for at in (0, 1, 3, 6):
+    for at in (0, 1, 4):
         resumed = make_net(seed=5, dtype=dtype)
         fresh = case_of(case.method.name, lr=0.7).make(resumed.parameters())
         resumed.load_state_dict(saved[at]["net"])
