@@ -7,7 +7,6 @@ import inspect
 from pathlib import Path
 
 from heavystep.methods import METHODS, Method
-from heavystep.momentum.diagonal import METRIC
 from heavystep.optim import optimizer_class
 from heavystep.rules import REQUIRED, Option, Whole
 from heavystep.validation import SYMBOLS, Interval
@@ -56,7 +55,7 @@ def section(method: Method) -> str:
         method.summary,
         "",
         *(line for formula in method.formulas for line in (f"$${formula}$$", "")),
-        *(() if method.diagonal is None else (METRIC, "")),
+        *((method.metric, "") if method.metric else ()),
         "| option | symbol | default | range | meaning |",
         "|" + "---|" * 5,
     ]

@@ -84,13 +84,18 @@ class Case:
     @property
     def diagonal(self):
         """Whether a parameter's elements have more of a state than their momentum."""
-        return bool(self.vectors - {self.buffer})
+        return self.method.diagonal is not None
+
+    @property
+    def steers(self):
+        """Whether its momentum is another one at each step."""
+        return self.method.rule.steers
 
     @property
     def kind(self):
         """What it has in common with methods that differ in their formulas alone."""
         form = self.method.form.name if self.has_momentum else None
-        return self.needs_closure, self.adaptive, form, self.diagonal
+        return self.needs_closure, self.adaptive, form, self.diagonal, self.steers
 
     def option(self, name):
         """The option of that name; None if it has none."""

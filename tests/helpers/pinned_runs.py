@@ -19,7 +19,7 @@ FILE = ROOT / "tests" / "sweeps" / "pinned.json"
 KERNEL = "KERNEL_VERSION in simulation/__init__.py"
 VERSIONS = {
     "rule": "the version of the rule {!r} in rules/",
-    "diagonal": "the version of the diagonal in momentum/diagonal.py",
+    "diagonal": "the version of the diagonal {!r} in momentum/diagonal.py",
     "form": "the version of the momentum form {!r} in momentum/",
     "problem": "the version of {} in problems/",
 }
@@ -91,6 +91,7 @@ def measured():
             found[f"{name} on {kind}"] = {
                 "rule": method.rule.name,
                 "form": method.form.name,
+                "diagonal": method.diagonal.name if method.diagonal else "none",
                 "problem": kind,
                 "versions": {**method.versions(), "problem": problem.version},
                 "metrics": {metric: v[0].tolist() for metric, v in result.metrics.items()},

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 FAMILY = ("conformance/test_family.py",)
+SEARCHES = ("conformance/test_searches.py",)
 CAPTURED = ("optim/test_captured.py",)
 GARBAGE = ("optim/test_captured_garbage.py",)
 HAND_OVER = ("optim/test_hand_over.py",)
@@ -11,9 +12,9 @@ THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
 
 MUTANTS = [
     Mutant("flip it in the fused kernel", "optim/vectors.py",
-           "torch.full_like(scale, update.momentum)", "torch.full_like(scale, -update.momentum)"),
+           "torch.full_like(scale, beta)", "torch.full_like(scale, -beta)"),
     Mutant("flip it where the host knows the step", "optim/vectors.py",
-           "refused, update.momentum, 1.0 + float", "refused, -update.momentum, 1.0 + float"),
+           "refused, beta, 1.0 + float", "refused, -beta, 1.0 + float"),
     Mutant("test at the step instead of the trial", "optim/optimizer.py",
            "share = trials.loss_at(trial, lambda", "share = trials.loss_at(0.5 * trial, lambda"),
     Mutant("a first trial that the parameters cannot hold", "optim/deciding.py",
@@ -39,8 +40,8 @@ MUTANTS = [
            "accepted = search.accepted & is_finite(search.step)", "accepted = search.accepted",
            ("toys",)),
     Mutant("no displacement while the momentum is 0", "optim/state.py",
-           "    if method.without_momentum:\n",
-           '    if method.without_momentum or not active.group["momentum"]:\n'),
+           "    if not method.keeps_buffer:\n",
+           '    if not (method.keeps_buffer and active.group["momentum"]):\n'),
     Mutant("a tensor that changes in place", "optim/groups.py",
            "if isinstance(group[name], Tensor):", "if False:"),
     Mutant("a refused search is remembered", "optim/deciding.py",
@@ -87,9 +88,9 @@ MUTANTS = [
            "            device_memory(self.method.rule, self.param_groups[0], self._measure())\n",
            "            pass\n", RANKS),
     Mutant("give the fused kernel a buffer without momentum", "optim/vectors.py",
-           "if displacements and known and update.momentum:", "if displacements and known:"),
+           "if displacements and known and beta:", "if displacements and known:"),
     Mutant("round a half-precision displacement on load", "optim/state.py",
-           "if buffer is not None and param.dtype != dtype:", "if False:"),
+           "        if param.dtype == dtype:\n", "        if True:\n"),
     Mutant("search from the start after a resume", "optim/optimizer.py",
            '            for name in (*self._agreeing, *self.method.rule.memory):\n'
            '                group.setdefault(name, self.defaults[name])\n',
@@ -99,7 +100,7 @@ MUTANTS = [
     Mutant("float32 counts as float64", "optim/recording/recorder.py",
            "max(one.tiny for one in limits)", "2.2e-308", THEORY),
     Mutant("a trial from the last trial's point", "optim/graphs/parts.py",
-           "        put_back(sample.params, self._origin)\n        along", "        along", CAPTURED),
+           "        put_back(sample.params, self._origin)\n        ways", "        ways", CAPTURED),
     Mutant("a trial with the buffers of the last one", "optim/graphs/parts.py",
            "        put_back(self._buffers, self._before)\n", "", CAPTURED),
     Mutant("a trial with casts of other parameters", "optim/graphs/parts.py",
@@ -159,7 +160,8 @@ MUTANTS = [
     Mutant("no garbage collected after a recording", "optim/graphs/captured.py",
            "            gc.enable()\n", "            pass\n", GARBAGE),
     Mutant("no displacements before recording", "optim/graphs/parts.py",
-           "            self._optimizer._make_state_of(active)\n", "            pass\n", CAPTURED),
+           "        make_state(self._optimizer.method, self._sample.groups, self._optimizer.state)\n",
+           "", CAPTURED),
     Mutant("the last loss for all that were handed over", "optim/closures/handed_over.py",
            "[self._sum[0] + loss]", "[loss]", HAND_OVER),
     Mutant("a handed-over loss used twice", "optim/closures/handed_over.py",
@@ -203,6 +205,16 @@ MUTANTS = [
            ("conformance/test_forms.py",)),
     Mutant("a refused batch in the diagonal", "optim/stretching.py",
            "torch.where(accepted, value, place)", "value", FAMILY),
+    Mutant("trials along the gradient alone", "optim/state.py",
+           "    if method.rule.along == DIRECTION:\n", "    if False:\n", SEARCHES),
+    Mutant("a momentum that is not steered", "optim/state.py",
+           'group["momentum"] if decision.momentum is None else decision.momentum',
+           'group["momentum"]', SEARCHES),
+    Mutant("trials that are not steered", "optim/state.py",
+           "steered = momentum if method.rule.steers else None", "steered = None", SEARCHES),
+    Mutant("averages of another shape", "optim/shapes.py",
+           "for buffer in buffers if kept else ():", "for buffer in buffers[:1] if kept else ():",
+           ("optim/test_shapes.py",)),
     Mutant("norms without the diagonal", "optim/sample.py",
            "if divided and vectors.divisors:", "if False:", FAMILY),
     Mutant("steps without the diagonal", "optim/vectors.py",

@@ -33,7 +33,7 @@ def test_every_method_is_pinned():
 
 FORMS = {"a": "light", "b": "heavy", "c": "heavy"}
 GRID = {
-    f"{rule} {problem}": {"rule": rule, "form": form, "problem": problem}
+    f"{rule} {problem}": {"rule": rule, "form": form, "diagonal": "none", "problem": problem}
     for rule, form in FORMS.items()
     for problem in "XY"
 }

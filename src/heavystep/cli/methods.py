@@ -23,7 +23,6 @@ def methods(
     """List the methods; give a name for its arguments, their defaults and what they mean."""
     from heavystep import optim
     from heavystep.methods import METHODS
-    from heavystep.momentum.diagonal import METRIC
 
     if name is None:
         table = Table("method", "paper", "what it is", "momentum form", "needs")
@@ -45,8 +44,8 @@ def methods(
         method, kind = METHODS[name], optim.optimizer_class(name)
         formulas = map(plain_formula, method.formulas)
         show(method.summary, *(f"    {formula}" for formula in formulas))
-        if method.diagonal is not None:
-            show(METRIC)
+        if method.metric:
+            show(method.metric)
         show(
             f"Published: {method.reference}. Formula from: {method.evidence}.",
             f"Guarantee, as published: {method.guarantee or 'none'}.",

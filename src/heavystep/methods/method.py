@@ -6,6 +6,7 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.momentum import HEAVY_BALL, Diagonal, Form
+from heavystep.momentum.diagonal import METRIC, SQUARES
 from heavystep.rules import PRODUCTS, REQUIRED, Option, Rule
 
 LR = Option(
@@ -92,6 +93,16 @@ class Method:
         """Whether a parameter has the momentum's buffer for its state."""
         read = (PRODUCTS[name][:2] for name in self.rule.reads if name in PRODUCTS)
         return not self.without_momentum or any("buffer" in pair for pair in read)
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """What the state of a parameter is called, as far as it has the parameter's shape."""
+        return (self.form.buffer,) if self.diagonal is None else (self.form.buffer, SQUARES)
+
+    @property
+    def metric(self) -> str:
+        """What pages say of the diagonal; empty without one."""
+        return "" if self.diagonal is None else METRIC
 
     @property
     def _declared(self) -> tuple[Option, ...]:

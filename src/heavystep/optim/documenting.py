@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 from heavystep.documentation import args_section
 from heavystep.methods import Method
-from heavystep.momentum.diagonal import METRIC
 from heavystep.optim.groups import EVERY_OPTIMIZER
 
 T = TypeVar("T", bound=type)
@@ -39,7 +38,7 @@ def documented(cls: T) -> T:
 def formulas(method: Method) -> str:
     """The rule, the momentum form and the diagonal of a method, as a docstring shows them."""
     shown = "\n\n".join(f".. math:: {formula}" for formula in method.formulas)
-    return shown if method.diagonal is None else f"{shown}\n\n{METRIC}"
+    return f"{shown}\n\n{method.metric}" if method.metric else shown
 
 
 def signature_of(method: Method) -> inspect.Signature:

@@ -9,7 +9,6 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import ParamsT
 
 from heavystep.methods import Method
-from heavystep.momentum.diagonal import SQUARES
 from heavystep.optim.arguments import check_arguments, needs_closure
 from heavystep.optim.closures.closure import Closure, checked_loss, evaluate_with_gradients
 from heavystep.optim.closures.handed_over import HandedOver
@@ -35,14 +34,8 @@ from heavystep.optim.ranks import Ranks, whole
 from heavystep.optim.sample import Active, Measure, Sample, active_of
 from heavystep.optim.shapes import check_buffers
 from heavystep.optim.speaking import warn_caller
-from heavystep.optim.state import (
-    apply_step,
-    keep_wide,
-    momentum_buffers,
-    vectors_of,
-    ways_of,
-)
-from heavystep.optim.stretching import averages, stretched
+from heavystep.optim.state import apply_step, keep_wide, make_state, vectors_of, ways_of
+from heavystep.optim.stretching import stretched
 from heavystep.optim.torch_primitives import as_scalar
 from heavystep.rules import where
 
@@ -140,7 +133,8 @@ class RuleOptimizer(Optimizer):
             return measure.objective(share).item()
 
         if search.active:
-            with trials.along(sample.params, self._ways(sample, search.momentum)):
+            ways = ways_of(self.method, sample, self.state, search.momentum)
+            with trials.along(sample.params, ways):
                 search = rule.finished(seen, search, trial_loss)
         if not search.accepted:
             trials.forget_batch()
@@ -236,13 +230,8 @@ class RuleOptimizer(Optimizer):
         return sample
 
     def _active(self, group: Group) -> Active:
-        buffer = self.method.form.buffer
-        return active_of(group, type(self).__name__, buffer, self.state, self.param_groups)
-
-    def _ways(self, sample: Sample, momentum: Any) -> list[Tensor]:
-        """What trials go along; the momentum is that of a rule that steers."""
-        steered = momentum if self.method.rule.steers else None
-        return ways_of(self.method, sample, self.state, steered)
+        names = self.method.buffers
+        return active_of(group, type(self).__name__, names, self.state, self.param_groups)
 
     def _apply(self, sample: Sample, decision: Decision) -> None:
         apply_step(self.method, sample, decision, self.state, self._foreach)
@@ -266,16 +255,9 @@ class RuleOptimizer(Optimizer):
 
     def _make_state(self) -> None:
         """The state that a step finds or makes."""
-        for group in self.param_groups:
-            self._make_state_of(self._active(group))
+        make_state(self.method, [self._active(group) for group in self.param_groups], self.state)
         if not self.method.rule.searches:
             device_memory(self.method.rule, self.param_groups[0], self._measure())
-
-    def _make_state_of(self, active: Active) -> None:
-        """The state of the parameters of one group."""
-        momentum_buffers(self.method, active, self.state)
-        if self.method.diagonal is not None:
-            averages(active, self.state)
 
     def _measure(self) -> Measure:
         return Measure(self._ranks, self._all_params, self._foreach)
@@ -298,8 +280,7 @@ class RuleOptimizer(Optimizer):
 
     def __setstate__(self, state: Group) -> None:
         # Here a load has changed nothing yet, and its hooks have been called.
-        for name in (self.method.form.buffer, SQUARES):
-            check_buffers(name, state["state"], state["param_groups"])
+        check_buffers(self.method.buffers, state["state"], state["param_groups"])
         super().__setstate__(state)
         # Not all defaults: torch adds one of its own here, which a run that goes on has not.
         for group in self.param_groups:

@@ -1,5 +1,6 @@
 """The batch as a rule sees it: loss, norms and bounds over all parameter groups and processes."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -31,14 +32,14 @@ class Active(NamedTuple):
 
 
 def active_of(
-    group: Group, owner: str, buffer: str, state: dict[Any, Any], groups: list[Group]
+    group: Group, owner: str, buffers: Sequence[str], state: dict[Any, Any], groups: list[Group]
 ) -> Active:
     """The parameters of a group that have a gradient; weight decay in the objective is part of it.
 
     Args:
         group: the group.
         owner: the optimizer's name, for messages.
-        buffer: what its momentum form calls the state of a parameter.
+        buffers: what the state of a parameter is called, as far as it has the parameter's shape.
         state: of all parameters.
         groups: all groups, for messages.
     """
@@ -55,7 +56,7 @@ def active_of(
             )
         params.append(param)
         grads.append(grad)
-    check_shapes(buffer, params, grads, state, groups)
+    check_shapes(buffers, params, grads, state, groups)
     if group["decay"] == "objective" and group["weight_decay"] and params:
         grads = list(torch._foreach_add(grads, params, alpha=group["weight_decay"]))
     return Active(group, params, grads)

@@ -1,6 +1,6 @@
 """What belongs to a parameter has its shape: kernels walk memory without looking."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -13,7 +13,7 @@ NEW_STATE = "load a state of this model, or make a new optimizer for a new param
 
 
 def check_shapes(
-    buffer: str,
+    buffers: Sequence[str],
     params: list[Tensor],
     grads: list[Tensor],
     state: Mapping[Any, Any],
@@ -24,7 +24,7 @@ def check_shapes(
     Every step does this, so that plain tensors cost three shapes and nothing else.
 
     Args:
-        buffer: what the momentum form calls its state.
+        buffers: what the state of a parameter is called, as far as it has the parameter's shape.
         params: those with a gradient.
         grads: their gradients.
         state: of all parameters.
@@ -35,19 +35,21 @@ def check_shapes(
         if grad.shape != shape or (sharded and not _has_shape_of(param, grad)):
             raise misshapen("gradient", grad, param, groups)
         kept = state.get(param)
-        found = kept.get(buffer) if kept else None
-        if found is None:
-            continue
-        if found.shape != shape or (sharded and not _has_shape_of(param, found)):
-            raise misshapen(buffer, found, param, groups)
+        for buffer in buffers if kept else ():
+            found = kept.get(buffer)
+            if found is None:
+                continue
+            if found.shape != shape or (sharded and not _has_shape_of(param, found)):
+                raise misshapen(buffer, found, param, groups)
 
 
-def check_buffers(buffer: str, state: Mapping[Any, Any], groups: list[Group]) -> None:
-    """Refuse a state in which the buffer of the momentum does not fit its parameter."""
+def check_buffers(buffers: Sequence[str], state: Mapping[Any, Any], groups: list[Group]) -> None:
+    """Refuse a state in which a buffer does not fit its parameter."""
     for param in (param for group in groups for param in group["params"]):
-        found = state.get(param, {}).get(buffer)
-        if found is not None and not _has_shape_of(param, found):
-            raise misshapen(buffer, found, param, groups)
+        for buffer in buffers:
+            found = state.get(param, {}).get(buffer)
+            if found is not None and not _has_shape_of(param, found):
+                raise misshapen(buffer, found, param, groups)
 
 
 def _has_shape_of(param: Tensor, tensor: Tensor) -> bool:

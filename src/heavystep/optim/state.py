@@ -11,7 +11,7 @@ from heavystep.optim.deciding import Decision
 from heavystep.optim.groups import Group
 from heavystep.optim.ranks import local
 from heavystep.optim.sample import Active, Sample, Vectors
-from heavystep.optim.stretching import keep
+from heavystep.optim.stretching import averages, keep
 from heavystep.optim.vectors import Update, move, state_dtype
 from heavystep.rules import DIRECTION, PRODUCTS
 
@@ -82,15 +82,31 @@ def directions_of(
     return found
 
 
-def ways_of(method: Method, sample: Sample, state: State, steered: Any) -> list[Tensor]:
-    """What trials go along, of every parameter that has a gradient."""
+def ways_of(method: Method, sample: Sample, state: State, momentum: Any) -> list[Tensor]:
+    """What trials go along, of every parameter that has a gradient.
+
+    Args:
+        method: whose trials they are.
+        sample: the batch.
+        state: of all parameters.
+        momentum: that of a rule that steers.
+    """
     ways = sample.grads
     if method.rule.along == DIRECTION:
+        steered = momentum if method.rule.steers else None
         ways = directions_of(method, sample.groups, state, steered)
     if method.diagonal is None:
         return ways
     divisors = [d for stretch in sample.stretches for d in stretch.divisors]
     return [way / divisor for way, divisor in zip(ways, divisors, strict=True)]
+
+
+def make_state(method: Method, groups: list[Active], state: State) -> None:
+    """Make the state of every parameter that has a gradient, as far as it is missing."""
+    for active in groups:
+        momentum_buffers(method, active, state)
+        if method.diagonal is not None:
+            averages(active, state)
 
 
 def apply_step(

@@ -14,6 +14,7 @@ from heavystep.optim.closures.replay import RandomStreams, put_back
 from heavystep.optim.deciding import Decision, HostRule, host_numbers
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.sample import Sample
+from heavystep.optim.state import make_state, ways_of
 from heavystep.optim.vectors import Update, move
 from heavystep.rules import Seen
 
@@ -157,8 +158,7 @@ class Searched:
 
     def settle(self) -> None:
         """Displacements, which are not there if the host refused every batch so far."""
-        for active in self._sample.groups:
-            self._optimizer._make_state_of(active)
+        make_state(self._optimizer.method, self._sample.groups, self._optimizer.state)
 
     def _searched(self, sample: Sample, streams: list[Tensor]) -> Decision:
         def tried(trial: float) -> list[float]:
@@ -201,7 +201,7 @@ class Searched:
     def _tried(self) -> None:
         sample = self._sample
         put_back(sample.params, self._origin)
-        ways = self._optimizer._ways(sample, self._momentum)
+        ways = ways_of(self._optimizer.method, sample, self._optimizer.state, self._momentum)
         straight = Update(HEAVY_BALL, self._trial, 0.0, shrink=None, accepted=self._yes)
         move(sample.params, ways, None, straight, self._optimizer._foreach)
         put_back(self._buffers, self._before)

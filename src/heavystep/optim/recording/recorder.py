@@ -201,6 +201,11 @@ def _rule_of(optimizer: Any, iterates: bool) -> str:
             f"iterates=True is for heavy ball, and {method.name} has the momentum form "
             f"{method.form.name!r}"
         )
+    if iterates and method.diagonal is not None:
+        raise ValueError(
+            f"iterates=True is for heavy ball, and {method.name} divides it by the diagonal "
+            f"{method.diagonal.name!r}"
+        )
     return method.theory or method.name
 
 
