@@ -17,21 +17,23 @@ SYMBOLS = {
 
 
 class Interval(NamedTuple):
-    """A range of finite real numbers without its ends; ``closed_low`` includes the lower one."""
+    """A range of finite real numbers without its ends, unless they are said to be ``closed``."""
 
     low: float
     high: float = inf
     closed_low: bool = False
+    closed_high: bool = False
 
     def __contains__(self, value: object) -> bool:
         if not isinstance(value, float):
             return False
         above = value >= self.low if self.closed_low else value > self.low
-        return above and value < self.high
+        return above and (value <= self.high if self.closed_high else value < self.high)
 
     def __str__(self) -> str:
         if self.high < inf:
-            return f"in {'[' if self.closed_low else '('}{self.low:g}, {self.high:g})"
+            left, right = "[" if self.closed_low else "(", "]" if self.closed_high else ")"
+            return f"in {left}{self.low:g}, {self.high:g}{right}"
         if self.low > -inf:
             return f"{'>=' if self.closed_low else '>'} {self.low:g} and finite"
         return "finite"
