@@ -65,7 +65,7 @@ LAYERS = {
     },
     "cli": {
         "__version__", "validation", "bench", "data", "documentation", "methods", "optim", "paper",
-        "schedules", "sweeps", "theory", "training",
+        "problems", "schedules", "sweeps", "theory", "training",
     },
     "__main__": {"cli"},
     "__init__": {"certificates", "optim", "problems", "simulation", "sweeps", "theory"},

@@ -47,8 +47,8 @@ class VarianceReduced:
     verified; its choice of :math:`\mu` is not known here, and the default is this package's own.
 
     Other rules run on it, but near a minimum without interpolation the gradient of the surrogate
-    vanishes and the gap does not. A rule whose steps may grow again (``SPS``, ``SLS``) then takes
-    steps that are too long, up to its ``max_step``; those of ``AdaSPS`` and ``AdaSLS`` never grow.
+    vanishes and the gap does not. A rule whose steps may grow again (``SPS``, ``SLS``) needs a
+    ``max_step`` of about 1 / L there, or it may diverge. Those of ``AdaSPS`` and ``AdaSLS`` do not.
 
     Metrics are those of the problem itself. A step evaluates two gradients of its batch, and one of
     all terms when the anchor moves.
@@ -102,6 +102,11 @@ class VarianceReduced:
     def n(self) -> int:
         """Number of terms."""
         return self.problem.n
+
+    @property
+    def convex(self) -> bool:
+        """Whether every term is convex."""
+        return self.problem.convex
 
     @property
     def dim(self) -> int:

@@ -72,9 +72,7 @@ def survey(inside: Any, n: Any, point: Any, gradient: Any) -> None:
 
 
 def _workspace(terms: Any, theta: Any, size: Any) -> Any:
-    return ReducedWork(
-        workspace(terms.inside, theta, size), np.empty(theta.shape[0]), np.empty(2)
-    )
+    return ReducedWork(workspace(terms.inside, theta, size), np.empty(theta.shape[0]), np.empty(2))
 
 
 def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Random streams of a seed: the indices of samples, and other decisions; the same for every back end and number of threads.
+"""Random streams of a seed, the same for every back end and number of threads.
+
+The first gives the indices of samples, the second decides whatever else is random.
 
 Counter based: index k of a stream is a hash of the stream's key and k (SplitMix64), so that any
 part of it can be drawn at any time, in a kernel at the cost of a few instructions.

@@ -29,7 +29,10 @@ def evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
 
 
 def loss_error(terms: Any, theta: Any, g: Any, loss: Any, eps: Any, work: Any) -> Any:
-    """Relative rounding error of the loss that :func:`evaluate` gave; ``eps`` is that of numbers."""
+    """Relative rounding error of the loss, of which ``eps`` is known; :func:`evaluate` came before.
+
+    Line searches compare losses with a tolerance of it.
+    """
     raise NotImplementedError
 
 
