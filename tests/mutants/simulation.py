@@ -105,6 +105,10 @@ MUTANTS = [
            "        _move(kinds, theta, buffer, g, divisors, gamma, beta)\n",
            "        _move(kinds, theta, buffer, g, divisors, gamma, beta)\n"
            "        depart(terms, theta, scene.key, k, batch.shape[0], work)\n", REDUCED),
+    Mutant("a refused step moves the anchor", "simulation/trajectory.py",
+           "        if not (search.accepted and is_finite(search.step)):\n",
+           "        depart(terms, theta, scene.key, k, batch.shape[0], work)\n"
+           "        if not (search.accepted and is_finite(search.step)):\n", REDUCED),
     Mutant("an anchor for all runs", "simulation/layout.py",
            "return reduced_terms(problem, terms_of(problem.problem))",
            "return _KNOWN.setdefault(problem, reduced_terms(problem, terms_of(problem.problem)))", REDUCED),
