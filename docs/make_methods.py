@@ -8,6 +8,7 @@ from pathlib import Path
 
 from heavystep.methods import METHODS, Method
 from heavystep.optim import optimizer_class
+from heavystep.problems.variance_reduced import EVIDENCE, FORMULAS, PUBLISHED, REFERENCE
 from heavystep.rules import REQUIRED, Option, Whole
 from heavystep.validation import SYMBOLS, Interval
 
@@ -18,8 +19,10 @@ This page is generated from the registry (`heavystep.methods`); `heavystep metho
 same on the terminal. A method is a rule, which chooses the step size, and a momentum form, which
 says how the step moves the parameters; some have a diagonal, which stretches the space. Every
 method is a torch optimizer of its name, and runs in `heavystep.simulate` and `heavystep.sweep`. The
-guarantee is what the publication says; only that of the paper's own methods is checked here.
+guarantee is what the publication says; only that of the paper's own methods is checked here. The
+last rows are methods of the registry on another problem, and run there only.
 """
+REDUCED = "Variance reduction"
 
 
 def main():
@@ -29,7 +32,8 @@ def main():
 
 def render() -> str:
     """The page."""
-    return "\n".join([HEAD, *overview(), *(section(method) for method in METHODS.values())])
+    sections = [section(method) for method in METHODS.values()]
+    return "\n".join([HEAD, *overview(), *sections, reduced()])
 
 
 def overview() -> list[str]:
@@ -44,7 +48,39 @@ def overview() -> list[str]:
             f"{method.form.name} | {method.needs} | {method.guarantee or 'none'} | "
             f"{method.evidence} |"
         )
+    place = REDUCED.lower().replace(" ", "-")
+    for name, method in PUBLISHED.items():
+        rows.append(
+            f"| [`{name}`](#{place}) | {name} | `{method}` with variance-reduced losses, in "
+            f"simulation only: `{call(method)}` | heavy ball | the problem | none | {EVIDENCE} |"
+        )
     return [*rows, ""]
+
+
+def call(method: str) -> str:
+    """How a method runs with variance-reduced losses."""
+    return f'simulate(VarianceReduced(problem), "{method}", ...)'
+
+
+def reduced() -> str:
+    """What a method sees then."""
+    names = ", ".join(f"`{call(method)}` is {name}" for name, method in PUBLISHED.items())
+    return "\n".join(
+        [
+            f"## {REDUCED}",
+            "",
+            "`heavystep.problems.VarianceReduced(problem, probability, curvature)` is a problem on "
+            "which every method runs in simulation. In place of the sampled loss it gives a "
+            "surrogate, with a lower bound:",
+            "",
+            *(line for formula in FORMULAS for line in (f"$${formula}$$", "")),
+            f"{names}. The docstring has the defaults of p and mu, and says which rules need a "
+            "largest step.",
+            "",
+            f"Reference: {REFERENCE} ({EVIDENCE}).",
+            "",
+        ]
+    )
 
 
 def section(method: Method) -> str:

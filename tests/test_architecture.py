@@ -42,7 +42,7 @@ LAYERS = {
     "optim.closures": {"optim.ranks", "optim.speaking", "optim.vectors"},
     "optim.graphs": {
         "validation", "momentum", "rules", "optim.closures", "optim.deciding", "optim.optimizer",
-        "optim.sample", "optim.vectors",
+        "optim.sample", "optim.state", "optim.vectors",
     },
     "optim.recording": {
         *BASE, "momentum", "records", "optim.deciding", "optim.groups", "optim.optimizer",
@@ -68,8 +68,8 @@ LAYERS = {
         "simulation", "sweeps", "training",
     },
     "cli": {
-        "__version__", "validation", "bench", "compare", "data", "documentation", "methods", "optim", "paper",
-        "schedules", "sweeps", "theory", "training",
+        "__version__", "validation", "bench", "compare", "data", "documentation", "methods", "optim",
+        "paper", "problems", "schedules", "sweeps", "theory", "training",
     },
     "__main__": {"cli"},
     "__init__": {"certificates", "optim", "problems", "simulation", "sweeps", "theory"},

@@ -15,6 +15,9 @@ PROBLEMS = {
     "cosine": lambda: problems.Cosine([0.5, 1.5], [[0.3, -0.2], [-0.3, 0.2]]),
     "logistic": lambda: problems.LogisticRegression(ROWS, SIGNS, l2=0.1),
     "sparse logistic": lambda: problems.SparseLogistic(SparseRows.from_dense(ROWS), SIGNS, l2=0.1),
+    "variance reduced": lambda: problems.VarianceReduced(
+        problems.LeastSquares(ROWS, [1.0, 2.0, -3.0, 0.5])
+    ),
     "paper, least squares": lambda: problems.paper_least_squares(noise=0.3),
     "paper, cosine": lambda: problems.paper_cosine("noise"),
 }
@@ -24,6 +27,7 @@ PINNED = {
     "cosine": (1, 4.5, 0.26865404349757593, 1.260121437143461, -0.05786112610769264),
     "logistic": (1, 2.6625, 0.8347770713050343, 0.6792390815516051, 0.6538827200038323),
     "sparse logistic": (1, 2.6625, 0.8347770713050343, 0.6792390815516051, 0.0),
+    "variance reduced": (1, 11.275, 1.287890625, 1.3093871195739823, 0.0),
     "paper, least squares": (1, 41.87142067306081, 18.945200739921454, 6.432460823068342, 0.0),
     "paper, cosine": (1, 3.0, 2.6865404349757585, 3.9848538697780387, -153.6854949675812),
 }

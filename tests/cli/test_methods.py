@@ -6,11 +6,17 @@ import pytest
 from typer.testing import CliRunner
 
 import heavystep
+from heavystep import optim
 from heavystep.cli.app import app
-from heavystep.cli.methods import SCHEDULERS
+from heavystep.cli.methods import beside
 from heavystep.methods import METHODS
+from heavystep.problems.variance_reduced import PUBLISHED
 
-NAMES = (*METHODS, *SCHEDULERS)
+BESIDE = beside()
+KINDS = {
+    **{name: optim.optimizer_class(name) for name in METHODS},
+    **{name: row.kind for name, row in BESIDE.items()},
+}
 NOT_METHODS = {"CapturedStep", "Recorder", "StepInfo"}
 
 
@@ -22,21 +28,29 @@ def test_every_optimizer_is_listed():
         for name in heavystep.__all__
         if inspect.isclass(getattr(heavystep, name)) and name not in NOT_METHODS
     }
-    assert exported <= set(NAMES)
-    assert all(name in shown.stdout for name in NAMES)
-    assert all(getattr(heavystep.optim, name) for name in NAMES)
+    assert exported <= set(KINDS)
+    assert all(name in shown.stdout for name in KINDS)
     assert "`" not in shown.stdout
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", KINDS)
 def test_arguments_with_their_defaults(name):
     shown = CliRunner().invoke(app, ["methods", name])
     assert shown.exit_code == 0, shown.output
     rows = [line for line in shown.stdout.splitlines() if line.startswith("│")]
     first = {line.split("│")[1].strip(): line.split("│")[2].strip() for line in rows}
-    for argument, parameter in inspect.signature(getattr(heavystep.optim, name)).parameters.items():
+    for argument, parameter in inspect.signature(KINDS[name]).parameters.items():
         required = parameter.default is inspect.Parameter.empty
         assert first[argument] == ("" if required else repr(parameter.default))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_what_runs_in_simulation_only_says_how(name):
+    shown = CliRunner().invoke(app, ["methods", name])
+    call = f'simulate(VarianceReduced(problem), "{PUBLISHED[name]}", ...)'
+    assert f"in simulation only: {call}" in shown.stdout
+    assert "Jiang and Stich (2023)" in shown.stdout
+    assert "not verified" in shown.stdout
 
 
 def test_an_unknown_method():

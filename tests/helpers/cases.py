@@ -267,7 +267,7 @@ BAD_NUMBERS = {
     "growth": ([0.5, nan], r"growth must be >= 1 and finite, got {}"),
     "steps_per_epoch": ([0, 0.5, -3, nan], r"steps_per_epoch \(n_b\) must be >= 1 and finite, got {}"),
     "lower_bound": ([nan, inf, -inf], r"lower_bound \(f_star\) must be finite, got {}"),
-    "decrease_factor": ([0.0, 1.0, -0.5, nan], r"decrease_factor \(omega\) must be in \(0, 1\), got {}"),
+    "decrease_factor": ([0.0, 1.0, -0.5, nan], r"decrease_factor \(\w+\) must be in \(0, 1\), got {}"),
     "loss_eps": ([-1e-9, 1.0, nan], r"loss_eps must be in \[0, 1\), got {}"),
     "max_trials": ([0, -1], r"max_trials must be >= 1, got {}"),
     "c": ([0.0, -1.0, nan], r"c must be .*, got {}"),

@@ -3,10 +3,15 @@
 from tests.mutants.mutant import Mutant
 
 KERNELS = ("conformance/test_linear.py",)
+REDUCED = ("conformance/test_reduced.py",)
 THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
 
 MUTANTS = [
     Mutant("smoothness of the cosine", "problems/cosine.py", "3.0 * ", "2.0 * ", THEORY),
     Mutant("an empty row can be fitted", "problems/sparse_logistic.py",
            "> 0, 0.0, np.log(2.0)", "> 0, 0.0, 0.0", KERNELS),
+    Mutant("smoothness of the surrogates", "problems/variance_reduced.py",
+           "return self.problem.L + self.curvature", "return self.problem.L", REDUCED),
+    Mutant("another default of the curvature", "problems/variance_reduced.py",
+           "SHARE = 0.1", "SHARE = 1.0", REDUCED),
 ]  # fmt: skip

@@ -7,6 +7,7 @@ FORMS = ("conformance/test_momentum_forms.py",)
 OUTSIDE = ("conformance/test_outside_rules.py",)
 KERNELS = ("conformance/test_linear.py",)
 ESTIMATOR = ("linear",)
+REDUCED = ("conformance/test_reduced.py",)
 THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
 ENGINE = (
     "conformance/test_simulation.py",
@@ -88,4 +89,41 @@ MUTANTS = [
     Mutant("batches that do not overlap", "simulation/trajectory.py",
            "size - size // 2 if scene.overlap else size", "size",
            ("conformance/test_shared_batches.py",)),
+    Mutant("the sampled gradient at the anchor is forgotten", "simulation/reduced.py",
+           "shift[j] = terms.gradient[j] - shift[j]", "shift[j] = terms.gradient[j]", REDUCED),
+    Mutant("reduction with the other sign", "simulation/reduced.py",
+           "shift[j] = terms.gradient[j] - shift[j]", "shift[j] = shift[j] - terms.gradient[j]", REDUCED),
+    Mutant("a lower bound without the shift", "simulation/reduced.py",
+           "low - 0.5 * dot(shift, shift) / terms.curvature", "low", REDUCED),
+    Mutant("a lower bound with twice the shift", "simulation/reduced.py",
+           "low - 0.5 * dot(shift, shift) / terms.curvature",
+           "low - dot(shift, shift) / terms.curvature", REDUCED),
+    Mutant("the anchor looked at after theta", "simulation/reduced.py",
+           "    evaluate(terms.inside, terms.anchor, batch, shift, work.inside)\n"
+           "    loss, low, full = evaluate(terms.inside, theta, batch, g, work.inside)\n",
+           "    loss, low, full = evaluate(terms.inside, theta, batch, g, work.inside)\n"
+           "    evaluate(terms.inside, terms.anchor, batch, shift, work.inside)\n", REDUCED),
+    Mutant("trials without the shift", "simulation/reduced.py", "loss - t * along", "loss", REDUCED),
+    Mutant("trials without the curvature", "simulation/reduced.py",
+           "0.5 * terms.curvature * t * t * square", "0.0", REDUCED),
+    Mutant("rounding of the sampled loss forgotten", "simulation/reduced.py",
+           "eps * (1.0 + moved / abs(loss))", "eps * (1.0 + 0.0 * moved)", REDUCED),
+    Mutant("an anchor whose gradient is old", "simulation/reduced.py",
+           "        survey(terms.inside, terms.n, terms.anchor, terms.gradient)\n", "", REDUCED),
+    Mutant("an anchor that moves as often for every size of batch", "simulation/reduced.py",
+           "terms.probability + size * terms.per_sample", "terms.probability + terms.per_sample", REDUCED),
+    Mutant("the anchor moves with the samples", "simulation/reduced.py",
+           "random_unit(second_key(key), k)", "random_unit(key, k)", REDUCED),
+    Mutant("an anchor after the step", "simulation/trajectory.py",
+           "        depart(terms, theta, scene.key, k, batch.shape[0], work)\n"
+           "        _move(kinds, theta, buffer, g, divisors, gamma, beta)\n",
+           "        _move(kinds, theta, buffer, g, divisors, gamma, beta)\n"
+           "        depart(terms, theta, scene.key, k, batch.shape[0], work)\n", REDUCED),
+    Mutant("a refused step moves the anchor", "simulation/trajectory.py",
+           "        if not (search.accepted and is_finite(search.step)):\n",
+           "        depart(terms, theta, scene.key, k, batch.shape[0], work)\n"
+           "        if not (search.accepted and is_finite(search.step)):\n", REDUCED),
+    Mutant("an anchor for all runs", "simulation/layout.py",
+           "return reduced_terms(problem, terms_of(problem.problem))",
+           "return _KNOWN.setdefault(problem, reduced_terms(problem, terms_of(problem.problem)))", REDUCED),
 ]  # fmt: skip

@@ -15,14 +15,16 @@ import heavystep
 from heavystep import parquet
 from heavystep.methods import METHODS
 from heavystep.paper.figure1.definition import figure1
-from heavystep.problems import LeastSquares, SparseLogistic
+from heavystep.problems import LeastSquares, SparseLogistic, VarianceReduced
 from heavystep.simulation import configuration
 from heavystep.simulation.configuration import configure
+from heavystep.simulation.run import simulate
 from heavystep.sparse import SparseRows
 from heavystep.sweeps.engines import LocalEngine
 from heavystep.sweeps.runner import complete
 from heavystep.sweeps.specification import GivenProblem, ProblemSpec, RunSpec
 from heavystep.sweeps.store import Store
+from tests.helpers.pinned_runs import table
 from tests.helpers.small_figure1 import SMALL
 from tests.helpers.told import Told
 from tests.toys.cases import registered
@@ -168,6 +170,46 @@ def test_a_given_problem_is_known_by_its_numbers():
         SparseLogistic(wide, [1, -1]),
     ]
     assert len({logistic, *map(given, others)}) == 5
+
+
+def test_a_reduced_problem_is_known_by_its_problem_probability_and_curvature(monkeypatch):
+    A, b = np.arange(6.0).reshape(3, 2) ** 2, np.ones(3)
+    problem = LeastSquares(A, b)
+    run = replace(RUN, problem=GivenProblem(VarianceReduced(problem, 0.25, 2.0)))
+    content = run.content()
+    assert content["problem"]["name"] == "LeastSquares"
+    assert content["problem"]["reduction"] == {"probability": 0.25, "curvature": 2.0}
+    assert content["versions"] == {**RUN.content()["versions"], "reduction": 1}
+    key = given(VarianceReduced(problem, 0.25, 2.0))
+    assert given(VarianceReduced(LeastSquares(A.copy(), b), 0.25, 2.0)) == key
+    others = [
+        VarianceReduced(problem, 0.5, 2.0),
+        VarianceReduced(problem, None, 2.0),
+        VarianceReduced(problem, 0.25),
+        VarianceReduced(LeastSquares(A, 2.0 * b), 0.25, 2.0),
+        problem,
+    ]
+    assert len({key, *map(given, others)}) == 1 + len(others)
+    for cls in (LeastSquares, VarianceReduced):
+        with monkeypatch.context() as patch:
+            patch.setattr(cls, "version", 2)
+            assert given(VarianceReduced(problem, 0.25, 2.0)) != key
+
+
+# Two metrics of runs in version 1 of the reduction, and of all that they are made of.
+PINNED = {
+    "AdaSPS": {"gap_last": 0.5492983973902705, "trials": 0.0},
+    "SLS": {"gap_last": 0.43985054287214415, "trials": 246.0},
+}
+
+
+@pytest.mark.parametrize("method", PINNED)
+def test_numbers_of_a_reduced_problem_change_only_with_a_version(method):
+    reduced = VarianceReduced(LeastSquares(table(30, 4), table(30, 1, shift=3)[:, 0]))
+    assert VarianceReduced.version == 1, "pin the numbers of the new version"
+    found = simulate(reduced, method, seeds=[3], iterations=60, batch_size=2).metrics
+    last = {name: float(found[name][0, -1]) for name in PINNED[method]}
+    assert last == pytest.approx(PINNED[method], rel=1e-9), "raise the version"
 
 
 EARLY = json.dumps({"data": "", "mathematics": "0123456789abcdef", "run": {"seeds": 2}})

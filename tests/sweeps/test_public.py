@@ -5,7 +5,13 @@ import logging
 import numpy as np
 import pytest
 
-from heavystep.problems import LeastSquares, paper_cosine, paper_least_squares
+from heavystep.problems import (
+    LeastSquares,
+    LogisticRegression,
+    VarianceReduced,
+    paper_cosine,
+    paper_least_squares,
+)
 from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import simulate
 from heavystep.sweeps.engines import LocalEngine
@@ -13,6 +19,7 @@ from heavystep.sweeps.public import sweep
 from tests.helpers import tiny_libsvm
 
 SIZE = {"iterations": 60, "seeds": 2}
+DENSE = LogisticRegression(np.eye(2), [1.0, -1.0])
 METHODS = {"SHB-PS": "SHBPolyak", "capped": ("SHBPolyak", {"max_step": 0.01})}
 
 
@@ -86,6 +93,20 @@ def test_a_data_set_by_its_name(tmp_path):
             sweep("w8a", "SPS", out=tmp_path / "out", **SIZE)
 
 
+def test_a_reduced_problem(problem, tmp_path):
+    reduced = VarianceReduced(problem, probability=0.2)
+    found = sweep(reduced, {"AdaSVRPS": "AdaSPS"}, jobs=2, out=tmp_path, **SIZE)
+    result = found["VarianceReduced", "AdaSVRPS"]
+    expected = simulate(reduced, "AdaSPS", seeds=2, iterations=60)
+    np.testing.assert_array_equal(result.metrics["gap_last"], expected.metrics["gap_last"])
+    both = {"plain": problem, "reduced": VarianceReduced(problem, probability=0.2)}
+    again = sweep(both, "AdaSPS", out=tmp_path, **SIZE)
+    assert len(files(tmp_path)) == 2  # the reduced one was there
+    for name, values in result.metrics.items():
+        np.testing.assert_array_equal(again["reduced", "AdaSPS"].metrics[name], values)
+    assert not np.array_equal(*(each.metrics["gap_last"] for each in again.values()))
+
+
 BAD = [
     ({"iterations": 0}, ValueError, "iterations must be >= 1, got 0"),
     ({"seeds": 2.5}, TypeError, "seeds must be an int >= 1, got 2.5"),
@@ -95,6 +116,7 @@ BAD = [
     ({"engine": "spark"}, ValueError, "engine must be one of 'local', 'ray', got 'spark'"),
     ({"problems": "mnist"}, ValueError, "problem must be one of 'least squares', .*got 'mnist'"),
     ({"problems": {"p": 3}}, TypeError, "problem 'p' must be a name or one of LeastSquares, .*got 3"),
+    ({"problems": {"p": VarianceReduced(DENSE)}}, TypeError, "problem 'p' must be .*got VarianceReduced"),
     ({"problems": [3]}, TypeError, "without labels there can be names only, got 3: pass a dict"),
     ({"methods": "Adam"}, ValueError, "method 'Adam': method must be one of .*got 'Adam'"),
     ({"methods": {"m": ("SPS", {"c": -1.0})}}, ValueError, "method 'm': c must be > 0 and finite"),

@@ -1,7 +1,7 @@
 """``heavystep methods``: the registry, and what each argument of a method means."""
 
 import inspect
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.table import Table
@@ -12,8 +12,31 @@ from heavystep.cli.options import argument_texts
 from heavystep.cli.output import show
 from heavystep.documentation import plain_formula
 
-SCHEDULERS = {"Diminishing": "SHB-PS_dec, SHB-ALS_dec"}
-"""What drives the options of a method, with the name of the result in the paper."""
+
+class Beside(NamedTuple):
+    """What is listed beside the registry: it is no optimizer of its own."""
+
+    title: str
+    """The name in its paper."""
+    summary: str
+    kind: type
+    """The class whose arguments are shown."""
+    note: str = ""
+    """What else there is to know."""
+
+
+def beside() -> dict[str, Beside]:
+    """By name: what drives the options of a method, and methods on another problem."""
+    from heavystep import optim
+    from heavystep.problems.variance_reduced import EVIDENCE, PUBLISHED, REFERENCE, VarianceReduced
+
+    kind = optim.Diminishing
+    rows = {"Diminishing": Beside("SHB-PS_dec, SHB-ALS_dec", _summary(kind), kind)}
+    for name, method in PUBLISHED.items():
+        call = f'in simulation only: simulate(VarianceReduced(problem), "{method}", ...)'
+        note = f"{_summary(VarianceReduced)}\n{REFERENCE} ({EVIDENCE})"
+        rows[name] = Beside(name, call, VarianceReduced, note)
+    return rows
 
 
 @told
@@ -28,18 +51,19 @@ def methods(
         table = Table("method", "paper", "what it is", "momentum form", "needs")
         for method in METHODS.values():
             table.add_row(method.name, method.title, method.summary, method.form.name, method.needs)
-        for scheduler, title in SCHEDULERS.items():
-            table.add_row(scheduler, title, _summary(getattr(optim, scheduler)), "", "")
+        for other, row in beside().items():
+            table.add_row(other, row.title, row.summary, "", "")
         show(
             table,
             "heavystep.create(NAME, params) makes an optimizer. heavystep methods NAME: arguments, "
             "defaults and what they mean.",
         )
         return
-    validation.choice("method", name, (*METHODS, *SCHEDULERS))
-    if name in SCHEDULERS:
-        kind: type = getattr(optim, name)
-        show(_summary(kind))
+    others = beside()
+    validation.choice("method", name, (*METHODS, *others))
+    if name in others:
+        kind: type = others[name].kind
+        show(*filter(None, (others[name].summary, others[name].note)))
     else:
         method, kind = METHODS[name], optim.optimizer_class(name)
         formulas = map(plain_formula, method.formulas)

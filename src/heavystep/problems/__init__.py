@@ -6,6 +6,7 @@ from heavystep.problems.least_squares import LeastSquares
 from heavystep.problems.logistic import LogisticRegression
 from heavystep.problems.section5 import paper_cosine, paper_least_squares
 from heavystep.problems.sparse_logistic import SparseLogistic
+from heavystep.problems.variance_reduced import VarianceReduced
 
 __all__ = [
     "Cosine",
@@ -13,6 +14,7 @@ __all__ = [
     "LeastSquares",
     "LogisticRegression",
     "SparseLogistic",
+    "VarianceReduced",
     "paper_cosine",
     "paper_least_squares",
 ]

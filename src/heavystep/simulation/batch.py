@@ -8,7 +8,7 @@ import numpy as np
 import heavystep.simulation.numpy_rules  # noqa: F401  (makes the rules callable on arrays)
 from heavystep.arrays import Array, inner, square
 from heavystep.methods import BETA2, DIAGONAL_EPS
-from heavystep.problems import FiniteSum
+from heavystep.problems import FiniteSum, VarianceReduced
 from heavystep.records import Record
 from heavystep.rules import DIRECTION, PRODUCTS, Rule, Search, Seen, batch_is_finite, is_finite
 from heavystep.simulation.checks import checked_samples
@@ -38,6 +38,7 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
         samples: (R, K) which term is sampled in which run at which step.
 
     Raises:
+        TypeError: the problem is variance-reduced: what a method sees is then no finite sum.
         ValueError: samples are out of range, or a loss or gradient is not finite, or a search
             finds no step.
 
@@ -48,6 +49,7 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
     >>> record_runs(problem, method, [[0, 1]]).iterates.tolist()
     [[[0.0], [0.5], [0.75]]]
     """
+    _refuse_reduced(problem)
     samples = checked_samples(problem, samples, ndim=2)
     runs, steps = samples.shape
     rule, form = configuration.rule, configuration.form
@@ -86,6 +88,14 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
         grad_sqnorm=sqnorm, f_star=f_star, accepted=np.ones((runs, steps), dtype=bool),
         iterates=iterates, gradients=gradients, samples=samples,
     )  # fmt: skip
+
+
+def _refuse_reduced(problem: Any) -> None:
+    """Certificates are made from losses that stay the same from step to step."""
+    if isinstance(problem, VarianceReduced):
+        raise TypeError(
+            "record_runs takes a finite sum; a VarianceReduced problem runs in heavystep.simulate"
+        )
 
 
 class Vectors(NamedTuple):

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.problems import FiniteSum, SparseLogistic
+from heavystep.problems import FiniteSum, SparseLogistic, VarianceReduced
 
 
-def checked_samples(problem: FiniteSum | SparseLogistic, samples: Any, ndim: int) -> Array:
+def checked_samples(
+    problem: FiniteSum | SparseLogistic | VarianceReduced, samples: Any, ndim: int
+) -> Array:
     """Indices of terms as an array. Kernels do not check them.
 
     Raises:

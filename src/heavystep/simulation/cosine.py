@@ -9,12 +9,16 @@ from heavystep.arrays import Array
 from heavystep.problems import Cosine
 from heavystep.simulation.kernel_cache import kernel
 from heavystep.simulation.terms import (
+    depart,
     evaluate,
     full_sqnorm,
     implement,
+    loss_error,
+    no_departure,
     no_preparation,
     no_workspace,
     objective_gap,
+    plain_error,
     prepare_search,
     trial_loss,
     workspace,
@@ -110,8 +114,10 @@ implement(
     {
         workspace: no_workspace,
         evaluate: _evaluate,
+        loss_error: plain_error,
         prepare_search: no_preparation,
         trial_loss: _trial_loss,
+        depart: no_departure,
         objective_gap: _gap,
         full_sqnorm: _full_sqnorm,
     },

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from heavystep.problems import Cosine, LeastSquares, SparseLogistic
+from heavystep.problems import Cosine, LeastSquares, SparseLogistic, VarianceReduced
 from heavystep.simulation.cosine import cosine_terms
 from heavystep.simulation.least_squares import least_squares_terms
 from heavystep.simulation.logistic import logistic_terms
+from heavystep.simulation.reduced import reduced_terms
 
 LAYOUTS: dict[type, Callable[[Any], Any]] = {
     LeastSquares: least_squares_terms,
@@ -25,6 +26,9 @@ def terms_of(problem: Any) -> Any:
     Raises:
         TypeError: there are no kernels for this kind of problem.
     """
+    if isinstance(problem, VarianceReduced):
+        # Made anew: the anchor belongs to one run. The data around it are laid out once.
+        return reduced_terms(problem, terms_of(problem.problem))
     if problem in _KNOWN:
         return _KNOWN[problem]
     for kind, layout in LAYOUTS.items():

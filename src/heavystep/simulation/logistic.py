@@ -15,10 +15,14 @@ from heavystep.simulation.kernel_cache import kernel, reduction
 from heavystep.simulation.prefetch import prefetch
 from heavystep.simulation.softplus import softplus_and_slope, softplus_minus
 from heavystep.simulation.terms import (
+    depart,
     dot,
     evaluate,
     implement,
+    loss_error,
+    no_departure,
     objective,
+    plain_error,
     prepare_search,
     trial_loss,
     workspace,
@@ -219,8 +223,10 @@ implement(
     {
         workspace: _workspace,
         evaluate: _evaluate,
+        loss_error: plain_error,
         prepare_search: _prepare_search,
         trial_loss: _trial_loss,
+        depart: no_departure,
         objective: _objective,
     },
 )

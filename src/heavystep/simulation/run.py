@@ -10,7 +10,8 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.methods import BETA2, DIAGONAL_EPS
-from heavystep.problems import FiniteSum, SparseLogistic
+from heavystep.problems import FiniteSum, SparseLogistic, VarianceReduced
+from heavystep.problems.variance_reduced import original
 from heavystep.records import Trajectories
 from heavystep.simulation.checks import checked_samples
 from heavystep.simulation.choice import kernel_form, kernel_rule
@@ -31,7 +32,7 @@ from heavystep.simulation.watch import (
 
 CHUNK = 1 << 16
 """Steps between two reports of progress."""
-Problem = FiniteSum | SparseLogistic
+Problem = FiniteSum | SparseLogistic | VarianceReduced
 
 
 def log_grid(iterations: int, points: int = 200) -> Array:
@@ -64,7 +65,7 @@ def simulate(
 
     Args:
         problem: a problem with kernels: least squares, the cosine problem, sparse logistic
-            regression.
+            regression, or one of them as :class:`heavystep.problems.VarianceReduced`.
         method: the name of a method, see ``heavystep methods``, or what
             :func:`heavystep.simulation.configuration.configure` made of one.
         seeds: how many runs, or the seed of each.
@@ -153,7 +154,7 @@ def check_compiler() -> None:
 
 def metric_names(problem: Problem) -> tuple[str, ...]:
     """What is recorded of a problem's runs."""
-    return TRAINING_METRICS if isinstance(problem, SparseLogistic) else THEORY_METRICS
+    return TRAINING_METRICS if isinstance(original(problem), SparseLogistic) else THEORY_METRICS
 
 
 def _checked_grid(grid: Array, iterations: int) -> Array:
@@ -194,10 +195,10 @@ class Run:
             *_batches(configuration),
         )  # fmt: skip
         self.watch: TheoryWatch | TrainingWatch | MeanWatch
-        if isinstance(problem, SparseLogistic):
+        if isinstance(measured := original(problem), SparseLogistic):
             self.watch = TrainingWatch.empty()
         else:
-            self.watch = TheoryWatch.of(problem, configuration)
+            self.watch = TheoryWatch.of(measured, float(problem.L), configuration)
         self.out = np.full((len(grid), len(metric_names(problem))), np.nan)
         self.steps = 0
 

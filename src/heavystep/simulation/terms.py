@@ -28,6 +28,14 @@ def evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
     raise NotImplementedError
 
 
+def loss_error(terms: Any, theta: Any, g: Any, loss: Any, eps: Any, work: Any) -> Any:
+    """Relative rounding error of the loss, of which ``eps`` is known; :func:`evaluate` came before.
+
+    Line searches compare losses with a tolerance of it.
+    """
+    raise NotImplementedError
+
+
 def prepare_search(terms: Any, theta: Any, g: Any, batch: Any, work: Any) -> Any:
     """Compute what all trials along ``g`` share; :func:`evaluate` was called before."""
     raise NotImplementedError
@@ -35,6 +43,14 @@ def prepare_search(terms: Any, theta: Any, g: Any, batch: Any, work: Any) -> Any
 
 def trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -> Any:
     """Loss of the batch at theta - t g."""
+    raise NotImplementedError
+
+
+def depart(terms: Any, theta: Any, key: Any, k: Any, size: Any, work: Any) -> Any:
+    """Step k from theta is accepted and about to be taken: what a run carries along may change.
+
+    ``key`` is that of the seed's stream, ``size`` that of the batch.
+    """
     raise NotImplementedError
 
 
@@ -82,8 +98,18 @@ def no_workspace(terms: Any, theta: Any, size: Any) -> Any:
     return 0
 
 
+def plain_error(terms: Any, theta: Any, g: Any, loss: Any, eps: Any, work: Any) -> Any:
+    """The rounding error of a loss whose gradient is that of the step."""
+    return eps
+
+
 def no_preparation(terms: Any, theta: Any, g: Any, batch: Any, work: Any) -> Any:
     """The preparation of terms whose trials share nothing."""
+    return 0
+
+
+def no_departure(terms: Any, theta: Any, key: Any, k: Any, size: Any, work: Any) -> Any:
+    """The departure of terms that stay the same from step to step."""
     return 0
 
 

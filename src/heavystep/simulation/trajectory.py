@@ -20,7 +20,14 @@ from heavystep.simulation.choice import (
 from heavystep.simulation.kernel_cache import kernel
 from heavystep.simulation.streams import random_index
 from heavystep.simulation.stretching import divided, square_of, stretch
-from heavystep.simulation.terms import evaluate, prepare_search, trial_loss, workspace
+from heavystep.simulation.terms import (
+    depart,
+    evaluate,
+    loss_error,
+    prepare_search,
+    trial_loss,
+    workspace,
+)
 from heavystep.simulation.watch import watch_arrival, watch_point, watch_record, watch_step
 
 
@@ -101,7 +108,8 @@ def advance(
         beta = theta.dtype.type(parameters.momentum[step])
         constants, memory = constants_at(rule, parameters.constants, step), recall(rule, numbers)
         d2, slope, drift, along, ahead, b2 = look(rule, kinds, theta, buffer, g, divisors, beta)
-        seen = Seen(loss, low, sqnorm, d2, slope, scene.loss_eps, drift, along, ahead, b2)
+        eps = loss_error(terms, theta, g, loss, scene.loss_eps, work)
+        seen = Seen(loss, low, sqnorm, d2, slope, eps, drift, along, ahead, b2)
         search = start(rule, constants, memory, seen)
         beta = theta.dtype.type(steered(rule, search, beta))
         if search.active:
@@ -115,6 +123,7 @@ def advance(
         keep(rule, numbers, remember(rule, constants, memory, seen, search))
         gamma = parameters.lr[step] * search.step
         watch_step(watch, step, search, gamma, seen)
+        depart(terms, theta, scene.key, k, batch.shape[0], work)
         _move(kinds, theta, buffer, g, divisors, gamma, beta)
         watch_arrival(watch, step, theta)
         if row < scene.grid.shape[0] and scene.grid[row] == k + 1:

@@ -75,8 +75,8 @@ class TheoryWatch(NamedTuple):
     """Whether these weights count; else the average is uniform, of theta_0 .. theta_k."""
 
     @classmethod
-    def of(cls, problem: FiniteSum, configuration: Configuration) -> "TheoryWatch":
-        """Nothing measured yet."""
+    def of(cls, problem: FiniteSum, L: float, configuration: Configuration) -> "TheoryWatch":
+        """Nothing measured yet. ``L`` is the smoothness of the losses that the method sees."""
         numbers = np.zeros(len(THEORY_METRICS) + 1)
         numbers[[BEST, BEST_AFTER, LOWEST]] = math.inf
         if not configuration.rule.theory:
@@ -84,7 +84,7 @@ class TheoryWatch(NamedTuple):
         size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
         error, ahead = ROUNDINGS * EPS * float(size), np.empty((0, 3))
         weighted = configuration.average == "weighted"
-        return cls(np.zeros(problem.dim), numbers, error, float(problem.L), ahead, weighted)
+        return cls(np.zeros(problem.dim), numbers, error, L, ahead, weighted)
 
     def prepare(self, configuration: Configuration, first: int, count: int) -> Self:
         """Take in what the theory says of the next ``count`` steps."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.data.catalogue import CATALOGUE
+from heavystep.problems.variance_reduced import VarianceReduced, original
 from heavystep.records import Trajectories
 from heavystep.simulation.configuration import Configuration, configure
 from heavystep.simulation.layout import LAYOUTS
@@ -110,7 +111,7 @@ def _labelled(given: Any) -> Mapping[str, Any]:
         return given
     if isinstance(given, str):
         return {given: given}
-    if isinstance(given, tuple(LAYOUTS)):
+    if isinstance(given, (*LAYOUTS, VarianceReduced)):
         return {type(given).__name__: given}
     match given:
         case (str(name), Mapping()):
@@ -123,14 +124,16 @@ def _labelled(given: Any) -> Mapping[str, Any]:
 
 
 def _problem(label: str, given: Any) -> ProblemSpec | GivenProblem:
-    kinds: tuple[Any, ...] = tuple(LAYOUTS)
     if isinstance(given, str):
         validation.choice("problem", given, (*SECTION_5, *CATALOGUE))
         return SECTION_5.get(given) or ProblemSpec("libsvm", given)
-    if isinstance(given, kinds):
+    if isinstance(original(given), tuple(LAYOUTS)):
         return GivenProblem(given)
-    known = ", ".join(kind.__name__ for kind in kinds)
-    raise TypeError(f"problem {label!r} must be a name or one of {known}, got {given!r}")
+    known = ", ".join(kind.__name__ for kind in LAYOUTS)
+    raise TypeError(
+        f"problem {label!r} must be a name or one of {known}, which may be VarianceReduced, "
+        f"got {given!r}"
+    )
 
 
 def _method(label: str, given: Any) -> Configuration:

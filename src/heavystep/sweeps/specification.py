@@ -13,7 +13,14 @@ import numpy as np
 from heavystep.arrays import Array
 from heavystep.data import binary_labels, load
 from heavystep.data.locate import locate
-from heavystep.problems import FiniteSum, SparseLogistic, paper_cosine, paper_least_squares
+from heavystep.problems import (
+    FiniteSum,
+    SparseLogistic,
+    VarianceReduced,
+    paper_cosine,
+    paper_least_squares,
+)
+from heavystep.problems.variance_reduced import original
 from heavystep.simulation.configuration import Configuration
 from heavystep.simulation.run import Problem, log_grid, metric_names
 from heavystep.sweeps.engines import Job
@@ -100,7 +107,20 @@ class GivenProblem:
 
     def identity(self) -> dict[str, Any]:
         """What tells it from other problems, for the key of a run."""
-        return {"name": type(self.problem).__name__, "numbers": fingerprint(self.problem)}
+        problem, given = original(self.problem), self.problem
+        known = {"name": type(problem).__name__, "numbers": fingerprint(problem)}
+        if isinstance(given, VarianceReduced):
+            reduction = {"probability": given.probability, "curvature": given.curvature}
+            return {**known, "reduction": reduction}
+        return known
+
+
+def versions_of(problem: Problem) -> dict[str, int]:
+    """The versions that a problem adds to those of a method."""
+    versions = {"problem": original(problem).version}
+    if isinstance(problem, VarianceReduced):
+        versions["reduction"] = problem.version
+    return versions
 
 
 _FINGERPRINTS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
@@ -160,7 +180,7 @@ class RunSpec(Runs):
                 "options": dict(method.options),
                 "average": method.average,
             },
-            "versions": {**method.versions(), "problem": self.problem.build().version},
+            "versions": {**method.versions(), **versions_of(self.problem.build())},
             "seeds": self.seeds,
             "iterations": self.iterations,
             "batch_size": self.batch_size,
