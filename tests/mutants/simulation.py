@@ -85,7 +85,7 @@ MUTANTS = [
            "form.move(buffer, g, gamma[:, k, None] / divisor, momentum)",
            "form.move(buffer, g, gamma[:, k, None], momentum)", FAMILY),
     Mutant("a batch that is not kept", "simulation/trajectory.py",
-           "k // scene.kept * stride", "k * stride", ("conformance/test_shared_batches.py",)),
+           "k if scene.kept == 1 else k // scene.kept", "k", ("conformance/test_shared_batches.py",)),
     Mutant("batches that do not overlap", "simulation/trajectory.py",
            "size - size // 2 if scene.overlap else size", "size",
            ("conformance/test_shared_batches.py",)),

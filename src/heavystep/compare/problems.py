@@ -14,7 +14,7 @@ from heavystep.arrays import Array
 from heavystep.compare.training import TASKS, Task, TrainedRuns
 from heavystep.data import binary_labels, load
 from heavystep.data.catalogue import CATALOGUE
-from heavystep.problems import FiniteSum, SparseLogistic
+from heavystep.problems import FiniteSum, SparseLogistic, VarianceReduced
 from heavystep.records import Trajectories
 from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import Problem
@@ -154,6 +154,8 @@ class SimulatedProblem(Compared):
     def losses(self, result: Trajectories) -> tuple[Array, Array]:
         """See :meth:`Compared.losses`."""
         problem = self._problem
+        if isinstance(problem, VarianceReduced):  # whose metrics are those of the problem itself
+            problem = problem.problem
         if isinstance(problem, SparseLogistic):
             first, later = problem.objective(problem.theta0), result.metrics["loss"]
         else:

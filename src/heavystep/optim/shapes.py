@@ -34,7 +34,7 @@ def check_shapes(
         shape, sharded = param.shape, hasattr(param, "to_local")
         if grad.shape != shape or (sharded and not _has_shape_of(param, grad)):
             raise misshapen("gradient", grad, param, groups)
-        kept = state.get(param)
+        kept = state.get(param) or {}
         for buffer in buffers if kept else ():
             found = kept.get(buffer)
             if found is None:
