@@ -30,6 +30,8 @@ from tests.helpers.theory_cases import (
     run,
 )
 
+pytestmark = pytest.mark.slow
+
 EXPECTED = {
     "interpolation": {"Theorem 1", "Theorem 2", "Theorem 4"},
     "noise": {"Theorem 1", "Theorem 2"},

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep.methods import FAMILY
+from heavystep.methods import FAMILY, METHODS
 from heavystep.optim import optimizer_class
 from heavystep.problems import Cosine
 from heavystep.simulation.batch import record_runs
@@ -16,6 +16,7 @@ from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import Run
 from tests import reference_averages as averages
 from tests import reference_family as literal
+from tests.helpers.cases import marks_of
 
 STEPS, ETA = 150, 0.8
 RNG = np.random.default_rng(8)
@@ -148,7 +149,7 @@ def test_without_a_safeguard_the_first_norm_is_it():
     close(iterates, expected("SPSSafe", SAMPLES[0], lambda: literal.sps_safe(0.0, eta=ETA)))
 
 
-@every_case
+@pytest.mark.parametrize("name", [pytest.param(n, marks=marks_of(METHODS[n])) for n in CASES])
 def test_numba(name):
     run = Run(PROBLEM, configure(name, **options(name)), seed=0, grid=np.array([STEPS]))
     assert run.advance(STEPS, SAMPLES[0][:, None]) == STEPS

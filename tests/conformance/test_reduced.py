@@ -111,10 +111,17 @@ RULES = {
 CHANCES = {"every step": 1.0, "never": 1e-9, "sometimes": 0.2, "once an epoch": None}
 
 
+# Each pair is a kernel to compile.
+PAIRS = [
+    pytest.param(name, rule, marks=[pytest.mark.slow] if place or number else [])
+    for place, name in enumerate(PROBLEMS)
+    for number, rule in enumerate(RULES)
+]
+
+
 @pytest.mark.parametrize("batch_size", [1, 3])
 @pytest.mark.parametrize("chance", CHANCES)
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(("name", "rule"), PAIRS)
 def test_iterates_are_those_of_the_literal_loop(name, rule, chance, batch_size):
     (problem, terms), case, p = PROBLEMS[name], RULES[rule], CHANCES[chance]
     reduced = VarianceReduced(problem, probability=p, curvature=0.8)
@@ -225,6 +232,7 @@ CONVERGES = {
 """Without a point that fits all terms. Without reduction the gap stays above the first number."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("published", [p for p, method in PUBLISHED.items() if method in METHODS])
 @pytest.mark.parametrize("name", CONVERGES)
 def test_adaptive_steps_converge_where_without_reduction_they_stall(name, published):
@@ -246,6 +254,7 @@ def test_line_searches_are_not_stopped_by_the_rounding_of_losses(curvature, long
     assert (found.metrics["gap_last"][:, -1] < 1e-12).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["IAM", "MoMoAdam"])
 def test_other_rules_run(method):
     found = simulate(VarianceReduced(SQUARES), method, seeds=2, iterations=20, lr=0.1)

@@ -53,6 +53,7 @@ def test_a_real_file_holds_what_the_catalogue_says(name, monkeypatch, home):
     verify(entry, path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HERE)
 def test_scikit_learn_reads_the_same_numbers(name, monkeypatch, home):
     path = data_sets.require(monkeypatch, name)[name]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from heavystep.methods import METHODS, Method
+from heavystep.methods import FAMILY, METHODS, Method
 from heavystep.momentum import HEAVY_BALL
 from heavystep.optim import optimizer_class
 from heavystep.optim.groups import EVERY_OPTIMIZER
@@ -160,8 +160,16 @@ KINDS = [case for k, case in enumerate(ROWS) if case.kind not in {c.kind for c i
 
 
 def over(cases):
-    """Run a test for each of these."""
-    return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
+    """Run a test for each of these; it is a slow test of those that are like another one."""
+    return pytest.mark.parametrize(
+        "case", [pytest.param(case, id=case.id, marks=marks_of(case.method)) for case in cases]
+    )
+
+
+def marks_of(method):
+    """The mark of slow tests, for a relative that is not the first method of its kind."""
+    first = method not in FAMILY or any(case.method is method for case in KINDS)
+    return [] if first else [pytest.mark.slow]
 
 
 every_optimizer = over(OPTIMIZERS)

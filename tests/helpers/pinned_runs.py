@@ -76,27 +76,38 @@ def others():
     return found
 
 
-def measured():
-    """Versions and metrics of the cases on every problem, and of other methods on the first one.
+def runs(which):
+    """Pairs of a method and a problem, with their names: the paper's methods on every problem.
 
-    A kernel for each method and problem would take a minute to compile.
+    Relatives run on one: a kernel for each method and problem would take minutes to compile.
     """
-    found, methods = {}, CASES | others()
-    for kind, problem in problems().items():
-        for name, method in methods.items():
-            result = simulate(
-                problem, method, seeds=[3], iterations=60, grid=np.array([1, 20, 60]),
-                batch_size=2, threads=1,
-            )  # fmt: skip
-            found[f"{name} on {kind}"] = {
-                "rule": method.rule.name,
-                "form": method.form.name,
-                "diagonal": method.diagonal.name if method.diagonal else "none",
-                "problem": kind,
-                "versions": {**method.versions(), "problem": problem.version},
-                "metrics": {metric: v[0].tolist() for metric, v in result.metrics.items()},
-            }
-        methods = CASES
+    kinds = problems()
+    if which == "relatives":
+        kinds = {"LeastSquares": kinds["LeastSquares"]}
+    methods = CASES if which == "paper" else others()
+    return {
+        f"{name} on {kind}": (method, kind, problem)
+        for kind, problem in kinds.items()
+        for name, method in methods.items()
+    }
+
+
+def measured(which):
+    """Versions and metrics of these runs."""
+    found = {}
+    for name, (method, kind, problem) in runs(which).items():
+        result = simulate(
+            problem, method, seeds=[3], iterations=60, grid=np.array([1, 20, 60]), batch_size=2,
+            threads=1,
+        )  # fmt: skip
+        found[name] = {
+            "rule": method.rule.name,
+            "form": method.form.name,
+            "diagonal": method.diagonal.name if method.diagonal else "none",
+            "problem": kind,
+            "versions": {**method.versions(), "problem": problem.version},
+            "metrics": {metric: v[0].tolist() for metric, v in result.metrics.items()},
+        }
     return found
 
 
@@ -126,4 +137,4 @@ def to_raise(runs, wrong):
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(measured(), indent=1) + "\n")
+    FILE.write_text(json.dumps(measured("paper") | measured("relatives"), indent=1) + "\n")

@@ -7,6 +7,8 @@ import pytest
 
 from tests.helpers.places import ROOT
 
+pytestmark = pytest.mark.slow
+
 PAGES = ROOT / "docs" / "frameworks"
 UNTRAINED = math.log(3)  # the loss of three classes before the first step
 

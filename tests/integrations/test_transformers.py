@@ -17,6 +17,8 @@ from transformers import Seq2SeqTrainer, Trainer, TrainingArguments  # noqa: E40
 
 from heavystep.integrations.transformers import HandOverTrainer  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 class Classifier(nn.Module):
     """A network that computes its loss, as Trainer asks for."""

@@ -19,6 +19,8 @@ from heavystep.linear import SHBLogisticRegression, load_libsvm
 from tests.helpers import data_sets
 from tests.helpers.classified import problem
 
+pytestmark = pytest.mark.slow
+
 
 @parametrize_with_checks([SHBLogisticRegression()])
 def test_scikit_learns_contract(estimator, check):

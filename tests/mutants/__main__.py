@@ -1,9 +1,9 @@
 """Break the code on purpose, one change at a time: some test must turn red.
 
 Run with ``make mutants``, or ``python -m tests.mutants armijo`` for some of them. Each mutant is
-made in a copy of the source tree; the copy is imported instead of the package, and the fast tests
-run until the first failure; slow tests run where a mutant names their file. A mutant that no test
-notices makes this program fail.
+made in a copy of the source tree; the copy is imported instead of the package, and the tests that it
+names run until the first failure, without slow ones where those are all tests of the optimizers. A
+mutant that no test notices makes this program fail.
 """
 
 import os

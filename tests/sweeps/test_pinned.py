@@ -5,14 +5,23 @@ import json
 import pytest
 
 from heavystep.methods import METHODS
-from tests.helpers.pinned_runs import CASES, FILE, KERNEL, changed, measured, others, to_raise
+from tests.helpers.pinned_runs import (
+    CASES,
+    FILE,
+    KERNEL,
+    changed,
+    measured,
+    others,
+    runs,
+    to_raise,
+)
 
 AGAIN = "pin the numbers anew: python -m tests.helpers.pinned_runs"
 
 
-def test_numbers_change_only_with_a_version():
-    pinned, now = json.loads(FILE.read_text()), measured()
-    assert list(pinned) == list(now), AGAIN
+@pytest.mark.parametrize("which", ["paper", pytest.param("relatives", marks=pytest.mark.slow)])
+def test_numbers_change_only_with_a_version(which):
+    pinned, now = json.loads(FILE.read_text()), measured(which)
     raised = [name for name in now if pinned[name]["versions"] != now[name]["versions"]]
     wrong = [
         name
@@ -29,6 +38,7 @@ def test_numbers_change_only_with_a_version():
 
 def test_every_method_is_pinned():
     assert {method.method for method in (CASES | others()).values()} == set(METHODS)
+    assert list(json.loads(FILE.read_text())) == [*runs("paper"), *runs("relatives")], AGAIN
 
 
 FORMS = {"a": "light", "b": "heavy", "c": "heavy"}

@@ -23,6 +23,8 @@ from heavystep.training.specification import Scale, TrainingRuns
 from heavystep.training.store import TrainingStore
 from heavystep.training.trainer import Trainer
 
+pytestmark = pytest.mark.slow
+
 SCALE = Scale("small", 16, 48, 20)
 ON_CPU = How(device="cpu")
 
