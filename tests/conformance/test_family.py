@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep.methods import FAMILY, METHODS
+from heavystep.methods import FAMILY
 from heavystep.optim import optimizer_class
 from heavystep.problems import Cosine
 from heavystep.simulation.batch import record_runs
@@ -16,7 +16,6 @@ from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import Run
 from tests import reference_averages as averages
 from tests import reference_family as literal
-from tests.helpers.cases import marks_of
 
 STEPS, ETA = 150, 0.8
 RNG = np.random.default_rng(8)
@@ -149,7 +148,8 @@ def test_without_a_safeguard_the_first_norm_is_it():
     close(iterates, expected("SPSSafe", SAMPLES[0], lambda: literal.sps_safe(0.0, eta=ETA)))
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=marks_of(METHODS[n])) for n in CASES])
+@pytest.mark.slow  # a kernel each
+@every_case
 def test_numba(name):
     run = Run(PROBLEM, configure(name, **options(name)), seed=0, grid=np.array([STEPS]))
     assert run.advance(STEPS, SAMPLES[0][:, None]) == STEPS

@@ -111,6 +111,7 @@ def test_columns_of_every_width_of_index(dim):
     assert terms_of(problem).indices.itemsize == (2 if dim == 300 else 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", linear_reference.PAPER)
 def test_float32_follows_float64(name):
     matrix, y = random_data()

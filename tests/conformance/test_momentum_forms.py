@@ -82,6 +82,7 @@ def test_every_form_has_a_literal_loop():
     assert set(FORMS) == set(reference.MOMENTUM_FORMS)
 
 
+@pytest.mark.slow
 @every_pair
 def test_compiled(rule, form, method):
     run = Run(PROBLEM, method, 0, np.array([60]))

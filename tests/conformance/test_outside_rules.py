@@ -78,6 +78,7 @@ def first_move(rule):
         del methods.METHODS["Outside"]
 
 
+@pytest.mark.slow
 def test_an_edit_of_a_rule_or_of_what_it_calls_is_seen(outside):
     assert first_move(outside()) == pytest.approx(0.1)
     assert first_move(outside(factor=3.0)) == pytest.approx(0.3)
@@ -102,6 +103,7 @@ def constant(value):
     return Rule("constant", "", "", (), start)
 
 
+@pytest.mark.slow
 def test_rules_from_one_place_differ_by_what_they_enclose():
     assert first_move(constant(0.25)) == pytest.approx(0.25)
     assert first_move(constant(0.5)) == pytest.approx(0.5)

@@ -111,17 +111,11 @@ RULES = {
 CHANCES = {"every step": 1.0, "never": 1e-9, "sometimes": 0.2, "once an epoch": None}
 
 
-# Each pair is a kernel to compile.
-PAIRS = [
-    pytest.param(name, rule, marks=[pytest.mark.slow] if place or number else [])
-    for place, name in enumerate(PROBLEMS)
-    for number, rule in enumerate(RULES)
-]
-
-
+@pytest.mark.slow  # a kernel for each rule and problem
 @pytest.mark.parametrize("batch_size", [1, 3])
 @pytest.mark.parametrize("chance", CHANCES)
-@pytest.mark.parametrize(("name", "rule"), PAIRS)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_iterates_are_those_of_the_literal_loop(name, rule, chance, batch_size):
     (problem, terms), case, p = PROBLEMS[name], RULES[rule], CHANCES[chance]
     reduced = VarianceReduced(problem, probability=p, curvature=0.8)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep.methods import FAMILY, METHODS
+from heavystep.methods import FAMILY
 from heavystep.optim import CapturedStep, optimizer_class
 from heavystep.schedules import PowerLaw
 from heavystep.simulation.batch import record_runs
@@ -16,7 +16,6 @@ from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import Run
 from tests import reference_searches as literal
 from tests.conformance.test_family import ETA, PROBLEM, SAMPLES, STEPS, loss_at
-from tests.helpers.cases import marks_of
 
 
 class Case(NamedTuple):
@@ -130,10 +129,8 @@ def test_torch(case, foreach):
     assert max(trials) > 1
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(c, id=name, marks=marks_of(METHODS[c.name])) for name, c in CASES.items()],
-)
+@pytest.mark.slow  # a kernel each
+@every_case
 def test_numba(case):
     method = configure(case.name, lr=ETA, **case.options)
     run = Run(PROBLEM, method, seed=0, grid=np.array([STEPS]))

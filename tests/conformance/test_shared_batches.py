@@ -26,6 +26,7 @@ def draws(positions):
     return np.array([[random_index(key, p, PROBLEM.n) for p in row] for row in positions])
 
 
+@pytest.mark.slow
 def test_a_simulated_batch_is_kept():
     rows = draws([[k // 3 * 2, k // 3 * 2 + 1] for k in range(24)])
     np.testing.assert_array_equal(rows[0], rows[2])
@@ -33,6 +34,7 @@ def test_a_simulated_batch_is_kept():
     np.testing.assert_array_equal(end(method, 2), end(method, 2, rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "stride"), [(4, 2), (5, 3)])
 def test_simulated_batches_overlap(size, stride):
     rows = draws([[k * stride + b for b in range(size)] for k in range(24)])
