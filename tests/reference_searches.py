@@ -164,7 +164,7 @@ def mbcg(c, c_p, most, least, delta, xi, clip, eta=1.0):
         while value(theta - t * d) > max(C, f) - c * t * (g @ d):
             t *= delta
             backtracks += 1
-        saved = max(saved + backtracks - 1, 0)
+        saved = min(max(saved + backtracks - 1, 0), 5)
         return theta - eta * t * d
 
     return step

@@ -144,6 +144,11 @@ def test_a_method_that_cannot_run_is_left_out(demanding, tmp_path, no_pictures):
     assert "no method can run on cosine: Demanding: Demanding needs" in alone.stderr
 
 
+def test_methods_whose_batches_are_shared_do_not_train(tmp_path):
+    with pytest.raises(ValueError, match="SLiSeS: successive steps must share batches"):
+        plan("digits", ["SLiSeS"])
+
+
 def test_runs_that_fail_cost_their_method_only(tmp_path, no_pictures, monkeypatch):
     class Failing(type(plan("cosine", ["NGN"]).entries[0].runs[0])):
         def job(self, seed):

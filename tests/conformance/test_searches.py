@@ -325,3 +325,9 @@ def test_salsa_searches_seldom():
         assert float(opt.info.step) == pytest.approx(3e-4)
     assert all(searched[:20])
     assert 10 <= sum(searched[-100:]) <= 15
+
+
+@pytest.mark.parametrize("name", ["PoNoS", "MBCG", "SLiSeS"])
+def test_bounds_of_first_trials_are_in_order(name):
+    with pytest.raises(ValueError, match=r"min_step must be at most max_step = 1\.0, got 5\.0"):
+        optimizer_class(name)([parameter()], min_step=5.0, max_step=1.0)

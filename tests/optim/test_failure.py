@@ -239,3 +239,22 @@ def test_info_names_what_happened():
     opt.step(lambda: 100.0 * ((theta - 1.0) ** 2).sum())
     assert not opt.info.capped
     assert float(opt.info.step) == pytest.approx(0.5 * float(opt.info.base_step))
+
+
+@every_optimizer
+def test_a_gradient_whose_square_overflows_is_refused(case):
+    """It is finite itself, and divided by a diagonal of its own it would be 0."""
+    net, batches = make_net(), make_batches(4)
+    opt = case.make(net.parameters())
+    for batch in batches[:2]:
+        take_step(opt, net, batch, case)
+    before, state = flat(net), state_of(opt)
+    opt.zero_grad()
+    opt.step(lambda: 1e25 * loss_of(net, batches[2]))
+    if case.adaptive:
+        assert not opt.info.accepted
+        assert torch.equal(flat(net), before)
+        assert equal_states(state_of(opt), state)
+    take_step(opt, net, batches[3], case)
+    assert opt.info.accepted
+    assert torch.isfinite(flat(net)).all()

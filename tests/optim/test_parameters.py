@@ -244,3 +244,25 @@ def test_repr_and_defaults_are_torchs(case):
     assert "lr" in repr(opt)
     assert opt.defaults["lr"] == opt.param_groups[0]["lr"]
     assert opt.info is None
+
+
+@over([case for case in OPTIMIZERS if "direction_position" in case.method.rule.reads])
+def test_a_gradient_that_is_missing_for_a_while_is_zero(case):
+    """What is remembered of all parameters together must not miss some of them."""
+    ends = []
+    for missing in (None, 0.0):
+        a, b = (
+            torch.tensor([x, -1.0], dtype=torch.float64, requires_grad=True) for x in (3.0, 2.0)
+        )
+        opt = case.make([a, b], max_step=1e9)
+        for k in range(12):
+            opt.zero_grad()
+            parts = ((a - 1.0) ** 2).sum(), ((b - 2.5) ** 2).sum()
+            loss = parts[k % 2] if k else sum(parts)  # all have one at first
+            loss.backward()
+            for p in (a, b):
+                if p.grad is None and missing is not None:
+                    p.grad = torch.full_like(p, missing)
+            opt.step(loss=loss)
+        ends.append(torch.cat([a, b]).detach())
+    torch.testing.assert_close(*ends, rtol=1e-12, atol=1e-12)

@@ -11,7 +11,7 @@ HEAD = """# Methods side by side
 
 `heavystep compare` wrote this page. Each method runs with the default of its main constant, and
 with six decades around it; everything else keeps its default. Runs start at the same point and see
-the same batches.
+the same batches, but for methods that ask for batches which successive steps share.
 """
 
 

@@ -14,8 +14,10 @@ from heavystep.arrays import Array
 from heavystep.compare.training import TASKS, Task, TrainedRuns
 from heavystep.data import binary_labels, load
 from heavystep.data.catalogue import CATALOGUE
+from heavystep.methods import method_of
 from heavystep.problems import FiniteSum, SparseLogistic, VarianceReduced
 from heavystep.records import Trajectories
+from heavystep.rules import NEW_BATCHES
 from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import Problem
 from heavystep.sweeps.engines import Job
@@ -202,6 +204,8 @@ class TrainedProblem(Compared):
 
     def runs(self, method: str, options: dict[str, Any], size: Size, label: str) -> Runs:
         """See :meth:`Compared.runs`."""
+        if method_of(method).rule.batches != NEW_BATCHES:
+            raise ValueError("successive steps must share batches, and here they do not")
         chosen = tuple(sorted(options.items()))
         runs = TrainedRuns(
             self.task, method, chosen, size.seeds, size.iterations, size.batch_size, label=label

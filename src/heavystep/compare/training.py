@@ -101,11 +101,7 @@ class TrainedRuns(Runs):
             "format": FORMAT,
             "task": self.task.name,
             "method": {"name": self.method, "options": method.complete(dict(self.options))},
-            "versions": {
-                "rule": method.rule.version,
-                "form": method.form.version,
-                "task": self.task.version,
-            },
+            "versions": {**method.versions(), "task": self.task.version},
             "seeds": self.seeds,
             "iterations": self.iterations,
             "batch_size": self.batch_size,

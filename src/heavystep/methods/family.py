@@ -32,7 +32,7 @@ from heavystep.rules import (
 )  # fmt: skip
 
 CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "not verified"
-OURS = "of this package"
+OURS, SIMPLIFIED = "of this package", "authors' code, simplified"
 NO_MOMENTUM, PLAIN = {"momentum": 0.0}, {"scaling": "plain"}
 SLS_MOMENTUM = {"momentum": 0.6, "growth": 2.0}
 FAMILY = (
@@ -111,11 +111,11 @@ FAMILY = (
            fixed=NO_MOMENTUM, evidence=FROM_MEMORY,
            guarantee="convex: converges almost surely without interpolation"),
     Method("SaLSA", "SaLSA", "An Armijo search on averages, as seldom as it may be.", SALSA,
-           fixed=NO_MOMENTUM, evidence=CODE),
+           fixed=NO_MOMENTUM, evidence=SIMPLIFIED, main="first_step"),
     Method("MSL", "MSL", "A line search along torch's momentum buffer.", MSL, TORCH_BUFFER,
            evidence=FROM_MEMORY),
     Method("MBCG", "MBCG-DP", "Conjugate gradients on overlapping batches, with a search.", MBCG,
-           TORCH_BUFFER, fixed=NO_MOMENTUM, evidence=CODE,
+           TORCH_BUFFER, fixed=NO_MOMENTUM, evidence=SIMPLIFIED, main="polyak_c",
            guarantee="PL with interpolation: linear"),
     Method("SLiSeS", "SLiSeS", "Barzilai and Borwein's step on a kept batch, with a search.",
            SLISES, fixed=NO_MOMENTUM, evidence=FROM_MEMORY,

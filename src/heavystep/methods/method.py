@@ -124,6 +124,12 @@ class Method:
         """What the user may set, in the order of signatures, with this method's defaults."""
         return tuple(option for option in self.all_options if option.name not in self.fixed)
 
+    def versions(self) -> dict[str, int]:
+        """Versions of what the method is made of, for the keys of runs."""
+        found = {"rule": self.rule.version, "form": self.form.version}
+        diagonal = self.diagonal
+        return found if diagonal is None else {**found, "diagonal": diagonal.version}
+
     @property
     def formulas(self) -> tuple[str, ...]:
         """Rule, momentum form and diagonal in LaTeX, a line each."""
@@ -139,9 +145,9 @@ class Method:
         if any(option.name == "steps_per_epoch" for option in self.options):
             wanted.append("epoch length")
         if self.rule.batches.kept_for:
-            wanted.append("batches kept for several steps")
+            wanted.append("batches that are kept (heavystep.data.PersistentBatches, kept=)")
         if self.rule.batches.overlap:
-            wanted.append("overlapping batches")
+            wanted.append("batches that overlap (heavystep.data.PersistentBatches, overlap=True)")
         if self.diagonal is not None:
             wanted.append("a diagonal")
         return ", ".join(wanted).replace("_", " ") or "nothing"

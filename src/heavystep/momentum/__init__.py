@@ -1,7 +1,7 @@
 """Momentum forms: how a step size and a gradient move a parameter, one file each; and diagonals."""
 
 from heavystep.momentum.contract import Form
-from heavystep.momentum.diagonal import ADAM, RMSPROP, Diagonal
+from heavystep.momentum.diagonal import ADAM, Diagonal
 from heavystep.momentum.exponential_average import EXPONENTIAL_AVERAGE
 from heavystep.momentum.heavy_ball import HEAVY_BALL
 from heavystep.momentum.nesterov import NESTEROV
@@ -12,7 +12,6 @@ __all__ = [
     "EXPONENTIAL_AVERAGE",
     "HEAVY_BALL",
     "NESTEROV",
-    "RMSPROP",
     "TORCH_BUFFER",
     "Diagonal",
     "Form",

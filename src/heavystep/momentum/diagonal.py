@@ -1,13 +1,13 @@
-r"""Diagonals D_k that stretch the space of the parameters, as in RMSprop and Adam.
+r"""Diagonals D_k that stretch the space of the parameters: Adam's.
 
 .. math:: v_k = \beta_2 v_{k-1} + (1 - \beta_2) g_k^2, \qquad
           w_k = \beta_2 w_{k-1} + (1 - \beta_2), \qquad
           D_k = \varepsilon + \sqrt{v_k / w_k}
 
-with v_{-1} = 0 and w_{-1} = 0 (Adam: w_k = 1 - beta_2^{k+1} corrects the bias) or w = 1 (RMSprop).
-Where a method has a diagonal, each parameter moves with the step divided by its own entry of D_k,
-and the squared norms of its rule are g' D_k^-1 g and d' D_k^-1 d: the Polyak step of the stretched
-problem. The momentum forms need not know.
+with v_{-1} = 0 and w_{-1} = 0, so that w_k = 1 - beta_2^{k+1} corrects the bias. Where a method
+has a diagonal, each parameter moves with the step divided by its own entry of D_k, and the squared
+norms of its rule are g' D_k^-1 g and d' D_k^-1 d: the Polyak step of the stretched problem. The
+momentum forms need not know.
 """
 
 from collections.abc import Callable
@@ -52,11 +52,6 @@ def sum_of_weights(weight: Any, beta2: Any) -> Any:
     return beta2 * weight + (1.0 - beta2)
 
 
-def unit_weight(weight: Any, beta2: Any) -> Any:
-    """1: the bias towards 0 stays."""
-    return 0.0 * weight + 1.0
-
-
 def divisor(squares: Any, weight: Any, eps: Any) -> Any:
     """The root of the mean square, and a little more, so that it can be divided by."""
     return eps + (squares / weight) ** 0.5
@@ -69,13 +64,5 @@ ADAM = Diagonal(
     reference="Kingma and Ba (2015)",
     average=average,
     weigh=sum_of_weights,
-    divisor=divisor,
-)
-RMSPROP = Diagonal(
-    name="RMSprop",
-    formula=r"D_k = \varepsilon + \sqrt{v_k}, \quad v_k = \beta_2 v_{k-1} + (1 - \beta_2) g_k^2",
-    reference="Tieleman and Hinton (2012)",
-    average=average,
-    weigh=unit_weight,
     divisor=divisor,
 )

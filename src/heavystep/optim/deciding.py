@@ -80,7 +80,7 @@ def decide_on_device(
     )
     memory = device_memory(rule, group, measure)
     search = rule.start(constants, memory, seen)
-    accepted = search.accepted & is_finite(search.step)
+    accepted = search.accepted & is_finite(search.step) & is_finite(sample.grad_sqnorm)
     step = _apart(search.step, memory)
     kept = [
         _apart(where(accepted, new, old), memory)
@@ -144,7 +144,8 @@ class HostRule:
 
     def conclude(self, seen: Seen, search: Search) -> Decision:
         """The decision; the rule remembers the step unless the batch is refused."""
-        search = search._replace(accepted=search.accepted and is_finite(search.step))
+        finite = is_finite(search.step) and is_finite(seen.grad_sqnorm)
+        search = search._replace(accepted=search.accepted and finite)
         if search.accepted:
             new = self._rule.remember(self._constants, self._memory, seen, search)
             self._group.update(zip(self._rule.memory, new, strict=True))

@@ -22,7 +22,8 @@ class StepInfo:
     loss: Any
     """The loss that the rule saw, at the parameters before the step. None if none was given."""
     grad_sqnorm: Any
-    """Squared norm of the gradient that the rule saw, over all parameter groups."""
+    """Squared norm of the gradient that the rule saw, over all parameter groups; g' D^-1 g for a
+    method with a diagonal D."""
     trials: int
     """Loss evaluations spent in the line search, besides the first one."""
     accepted: Any

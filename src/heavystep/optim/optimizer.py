@@ -119,7 +119,7 @@ class RuleOptimizer(Optimizer):
         return returned
 
     def _search(self, closure: Closure, lower_bound: Any) -> tuple[Any, Sample, Decision]:
-        """Evaluate the batch, then search along its gradient."""
+        """Evaluate the batch, then search along its gradient or another direction."""
         trials = TrialPoints(closure, self._all_params, self._buffers(), self._copies)
         returned, calls_backward = self._call(closure)
         trials.first_evaluation_done(calls_backward)
@@ -230,8 +230,11 @@ class RuleOptimizer(Optimizer):
         return sample
 
     def _active(self, group: Group) -> Active:
-        names = self.method.buffers
-        return active_of(group, type(self).__name__, names, self.state, self.param_groups)
+        method = self.method
+        return active_of(
+            group, type(self).__name__, method.buffers, self.state, self.param_groups,
+            complete="direction_position" in method.rule.reads,
+        )  # fmt: skip
 
     def _apply(self, sample: Sample, decision: Decision) -> None:
         apply_step(self.method, sample, decision, self.state, self._foreach)

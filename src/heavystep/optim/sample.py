@@ -32,7 +32,12 @@ class Active(NamedTuple):
 
 
 def active_of(
-    group: Group, owner: str, buffers: Sequence[str], state: dict[Any, Any], groups: list[Group]
+    group: Group,
+    owner: str,
+    buffers: Sequence[str],
+    state: dict[Any, Any],
+    groups: list[Group],
+    complete: bool,
 ) -> Active:
     """The parameters of a group that have a gradient; weight decay in the objective is part of it.
 
@@ -42,11 +47,14 @@ def active_of(
         buffers: what the state of a parameter is called, as far as it has the parameter's shape.
         state: of all parameters.
         groups: all groups, for messages.
+        complete: whether a parameter that had a gradient before has the gradient 0 if it has none.
     """
     params: list[Tensor] = []
     grads: list[Tensor] = []
     for param in group["params"]:
         grad = param.grad
+        if complete and grad is None and param in state:
+            grad = torch.zeros_like(param)
         if grad is None or not param.requires_grad:
             continue
         if grad.layout != torch.strided:
@@ -60,6 +68,9 @@ def active_of(
     if group["decay"] == "objective" and group["weight_decay"] and params:
         grads = list(torch._foreach_add(grads, params, alpha=group["weight_decay"]))
     return Active(group, params, grads)
+
+
+PLAIN = "plain_sqnorm"
 
 
 class Vectors(NamedTuple):
@@ -145,6 +156,9 @@ class Measure:
             shares = {"grad_sqnorm": self.scalar(share)}
         else:
             shares = {name: self._product(vectors, name, grads) for name in vectors.wanted}
+            if vectors.divisors:
+                plain = self._ranks.sqnorm_share(grads, self.dtype, self._foreach)
+                shares[PLAIN] = self.scalar(plain)
         parts = list(shares.values())
         if loss is not None:
             parts.append(self.objective_share(loss, groups))
@@ -153,6 +167,10 @@ class Measure:
         has_format = isinstance(loss, Tensor) and loss.is_floating_point()
         loss_dtype = loss.dtype if has_format and grads else self.dtype
         products = dict(zip(shares, totals, strict=True))
+        if PLAIN in products:
+            # A gradient whose square overflows would vanish when it is divided by the diagonal.
+            plain, divided = products.pop(PLAIN), products["grad_sqnorm"]
+            products["grad_sqnorm"] = torch.where(plain.isfinite(), divided, plain)
         return Sample(groups, value, products, loss_dtype, stretches)
 
     def _product(self, vectors: Vectors, name: str, grads: list[Tensor]) -> Tensor:

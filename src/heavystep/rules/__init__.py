@@ -8,6 +8,7 @@ from heavystep.rules.alr_smag import ALR_SMAG
 from heavystep.rules.armijo import ARMIJO
 from heavystep.rules.contract import (
     DIRECTION,
+    NEW_BATCHES,
     PRODUCTS,
     REQUIRED,
     Batches,
@@ -65,6 +66,7 @@ __all__ = [
     "MOMSPS",
     "MOMSPS_SMOOTH",
     "MSL",
+    "NEW_BATCHES",
     "NGN",
     "POLYAK",
     "PONOS",

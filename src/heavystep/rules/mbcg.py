@@ -8,8 +8,9 @@ of :mod:`heavystep.rules.ponos` with <g_k, d_k> for the slope and ||d_k||^2 in t
 
 Differs from the authors' code: there both norms in beta_k are those of the half of the batch that
 two steps share, which takes two backward passes; here they are those of whole batches, which must
-overlap all the same (:class:`heavystep.data.PersistentBatches`). A search that fails refuses the
-batch.
+overlap all the same (:class:`heavystep.data.PersistentBatches`, in which the first batch of an
+epoch shares nothing with the last one). The shrinking of first trials is an option there, and is
+always on here, with l_k at most 5 as there. A search that fails refuses the batch.
 """
 
 from dataclasses import replace
@@ -19,7 +20,7 @@ from heavystep import validation
 from heavystep.rules.backtracking import READS, begin, judge, lowered, skip_below
 from heavystep.rules.contract import DIRECTION, Batches, Option, Rule, Search, Seen
 from heavystep.rules.polyak import polyak_step
-from heavystep.rules.ponos import PONOS, average, next_shrink
+from heavystep.rules.ponos import PONOS, average, next_shrink, settle
 from heavystep.rules.primitives import maximum, minimum, where
 from heavystep.rules.steering import descending, slope
 
@@ -65,11 +66,13 @@ def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss:
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
     """What PoNoS does, and ||g_k||^2 unless it vanished."""
     shrink = next_shrink(constants, memory, search, first_trial(constants, memory, seen))
+    shrink = maximum(shrink, constants.decrease_factor**MOST_SHRINKING)
     vanished = seen.grad_sqnorm == 0.0
     sqnorm = where(vanished, memory.last_sqnorm, seen.grad_sqnorm)
     return *average(constants, memory, seen), shrink, sqnorm
 
 
+MOST_SHRINKING = 5
 DEFAULTS = {"c": 0.5, "polyak_c": 1.0, "max_step": 1e6}
 
 MBCG = Rule(
@@ -84,6 +87,6 @@ MBCG = Rule(
     reads=READS | {"drift", "buffer_sqnorm"},
     constants=(*(PONOS.constants or ()), "most_momentum"),
     memory={**PONOS.memory, "last_sqnorm": 0.0},
-    start=start, skip=skip_below(sufficient_loss), advance=advance, remember=remember,
-    searches=True, along=DIRECTION, steers=True, batches=Batches(overlap=True),
+    settle=settle, start=start, skip=skip_below(sufficient_loss), advance=advance,
+    remember=remember, searches=True, along=DIRECTION, steers=True, batches=Batches(overlap=True),
 )  # fmt: skip

@@ -15,6 +15,7 @@ Differs from the code: the bound l_k is used, nothing is added to ||g_k||^2, and
 refuses the batch.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +40,16 @@ MIN_STEP = Option(
 )
 LEAST_SHRINK = 1e-300
 """Further down, delta^(l_k) could not grow again."""
+
+
+def settle(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options as they are, if their bounds are in order."""
+    if options["min_step"] > options["max_step"]:
+        raise ValueError(
+            f"min_step must be at most max_step = {options['max_step']!r}, got "
+            f"{options['min_step']!r}"
+        )
+    return options
 
 
 def average(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
@@ -98,7 +109,8 @@ PONOS = Rule(
                symbol="c_p"),
         replace(MAX_STEP, default=10.0),
         MIN_STEP,
-        replace(DECREASE_FACTOR, default=0.5, symbol="delta"),
+        replace(DECREASE_FACTOR, default=0.5, symbol="delta",
+                text="factor delta between trial steps, in (0, 1)."),
         Option("keeping", 1.0, validation.CLOSED_UNIT, "weight of past losses in C_k, in [0, 1].",
                symbol="xi"),
         LOWER_BOUND, MAX_TRIALS, LOSS_EPS,
@@ -106,6 +118,6 @@ PONOS = Rule(
     reads=READS,
     constants=("c", "polyak_c", "max_step", "min_step", "decrease_factor", "keeping", "max_trials"),
     memory={"weight": 0.0, "average": 0.0, "shrink": 1.0},
-    start=start, skip=skip_below(sufficient_loss), advance=advance, remember=remember,
-    searches=True,
+    settle=settle, start=start, skip=skip_below(sufficient_loss), advance=advance,
+    remember=remember, searches=True,
 )  # fmt: skip

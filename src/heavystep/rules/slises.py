@@ -8,7 +8,10 @@ where both gradients are of the same batch; at the first step of a new batch, an
 <s_k, y_k> <= 0, t_0 is the last one. The step is the largest omega^j t_0 with Armijo's decrease.
 
 Without momentum s_k points against g_{k-1}, so that <s_k, g_{k-1}> = -||s_k|| ||g_{k-1}|| and no
-gradient need be kept. Not verified: only the abstract of the publication was at hand; its own
+gradient need be kept. With another ``lr`` in each group, or weight decay beside the step, this is
+only a bound, and t_0 comes out smaller: a first trial, which the search judges all the same. A
+batch that is refused is refused each time that it is kept, so that the count of its steps stays
+right; a run that goes on from a checkpoint has to begin with a new batch. Not verified: only the abstract of the publication was at hand; its own
 safeguards of the search are not here.
 """
 
@@ -19,7 +22,7 @@ from heavystep import validation
 from heavystep.rules.armijo import sufficient_loss
 from heavystep.rules.backtracking import OPTIONS, READS, begin, judge, skip_below
 from heavystep.rules.contract import Batches, Option, Rule, Search, Seen, Whole
-from heavystep.rules.ponos import MIN_STEP
+from heavystep.rules.ponos import MIN_STEP, settle
 from heavystep.rules.primitives import maximum, minimum, where
 from heavystep.rules.smooth_reset import MAX_STEP
 
@@ -66,6 +69,6 @@ SLISES = Rule(
     reads=READS | {"drift", "buffer_sqnorm"},
     constants=("c", "max_step", "min_step", "kept", "decrease_factor", "max_trials"),
     memory={"coefficient": 1.0, "last_sqnorm": 0.0, "count": 0.0},
-    start=start, skip=skip_below(sufficient_loss), advance=advance, remember=remember,
-    searches=True, batches=Batches(kept_for="kept"),
+    settle=settle, start=start, skip=skip_below(sufficient_loss), advance=advance,
+    remember=remember, searches=True, batches=Batches(kept_for="kept"),
 )  # fmt: skip

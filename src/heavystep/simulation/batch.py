@@ -65,7 +65,9 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
         loss[:, k] = f = problem.losses(theta, i)
         gradients[:, k] = g = problem.gradients(theta, i)
         divisor = stretched.by(g)
-        sqnorm[:, k] = g2 = square(g) if stretched.diagonal is None else inner(g, g / divisor)
+        plain = square(g)
+        # A gradient whose square overflows would vanish when it is divided by the diagonal.
+        sqnorm[:, k] = g2 = np.where(is_finite(plain), inner(g, g / divisor), plain)
         f_star[:, k] = low = problem.f_star[i]
         if not batch_is_finite(f, g2).all():
             raise ValueError(f"loss or gradient is not finite at step {k}: the run diverged")

@@ -82,13 +82,7 @@ class Configuration:
 
     def versions(self) -> dict[str, int]:
         """Versions of all that decides the numbers of a run beside its problem."""
-        versions = {
-            "rule": self.rule.version,
-            "form": self.form.version,
-            "kernel": KERNEL_VERSION,
-        }
-        diagonal = self.diagonal
-        return versions if diagonal is None else {**versions, "diagonal": diagonal.version}
+        return {**method_of(self.method).versions(), "kernel": KERNEL_VERSION}
 
     def parameters(self, first: int, count: int) -> Parameters:
         """The constants, multipliers and momenta of the steps first .. first + count - 1."""

@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from heavystep.momentum import Diagonal
+from heavystep.rules import is_finite
 from heavystep.simulation.kernel_cache import reduction
 from heavystep.simulation.kernel_types import kernel_type
 from heavystep.simulation.numba_rules import diagonal_functions
@@ -81,7 +82,9 @@ def _as_it_is(diagonal: Any, value: Any, divisors: Any, j: Any) -> Any:
 
 
 def _divided_square(diagonal: Any, g: Any, divisors: Any) -> Any:
-    return divided_dot(g, divisors)
+    # A gradient whose square overflows would vanish when it is divided by the diagonal.
+    plain = dot(g, g)
+    return divided_dot(g, divisors) if is_finite(plain) else plain
 
 
 def _square(diagonal: Any, g: Any, divisors: Any) -> Any:

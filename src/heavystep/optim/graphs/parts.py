@@ -157,7 +157,7 @@ class Searched:
         return self._returned
 
     def settle(self) -> None:
-        """Displacements, which are not there if the host refused every batch so far."""
+        """The state of parameters, which is not there if the host refused every batch so far."""
         make_state(self._optimizer.method, self._sample.groups, self._optimizer.state)
 
     def _searched(self, sample: Sample, streams: list[Tensor]) -> Decision:
