@@ -111,7 +111,7 @@ FAMILY = (
            fixed=NO_MOMENTUM, evidence=FROM_MEMORY,
            guarantee="convex: converges almost surely without interpolation"),
     Method("SaLSA", "SaLSA", "An Armijo search on averages, as seldom as it may be.", SALSA,
-           fixed=NO_MOMENTUM, evidence=SIMPLIFIED, main="first_step"),
+           fixed=NO_MOMENTUM, evidence=SIMPLIFIED),
     Method("MSL", "MSL", "A line search along torch's momentum buffer.", MSL, TORCH_BUFFER,
            evidence=FROM_MEMORY),
     Method("MBCG", "MBCG-DP", "Conjugate gradients on overlapping batches, with a search.", MBCG,

@@ -88,5 +88,6 @@ MBCG = Rule(
     constants=(*(PONOS.constants or ()), "most_momentum"),
     memory={**PONOS.memory, "last_sqnorm": 0.0},
     settle=settle, start=start, skip=skip_below(sufficient_loss), advance=advance,
-    remember=remember, searches=True, along=DIRECTION, steers=True, batches=Batches(overlap=True),
+    remember=remember, searches=True, along=DIRECTION, steers=True,
+    batches=Batches(overlap=True), version=2,
 )  # fmt: skip
