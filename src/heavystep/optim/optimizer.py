@@ -230,11 +230,7 @@ class RuleOptimizer(Optimizer):
         return sample
 
     def _active(self, group: Group) -> Active:
-        method = self.method
-        return active_of(
-            group, type(self).__name__, method.buffers, self.state, self.param_groups,
-            complete="direction_position" in method.rule.reads,
-        )  # fmt: skip
+        return active_of(group, type(self).__name__, self.method, self.state, self.param_groups)
 
     def _apply(self, sample: Sample, decision: Decision) -> None:
         apply_step(self.method, sample, decision, self.state, self._foreach)

@@ -1,11 +1,11 @@
 """The batch as a rule sees it: loss, norms and bounds over all parameter groups and processes."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from heavystep.methods import Method
 from heavystep.optim.groups import Group
 from heavystep.optim.ranks import Ranks, local, whole
 from heavystep.optim.shapes import check_shapes
@@ -34,21 +34,23 @@ class Active(NamedTuple):
 def active_of(
     group: Group,
     owner: str,
-    buffers: Sequence[str],
+    method: Method,
     state: dict[Any, Any],
     groups: list[Group],
-    complete: bool,
 ) -> Active:
     """The parameters of a group that have a gradient; weight decay in the objective is part of it.
+
+    For a rule that remembers products with the position, a parameter that had a gradient before
+    has the gradient 0 if it has none now: its part of what is remembered fades.
 
     Args:
         group: the group.
         owner: the optimizer's name, for messages.
-        buffers: what the state of a parameter is called, as far as it has the parameter's shape.
+        method: whose state it is.
         state: of all parameters.
         groups: all groups, for messages.
-        complete: whether a parameter that had a gradient before has the gradient 0 if it has none.
     """
+    complete = "direction_position" in method.rule.reads
     params: list[Tensor] = []
     grads: list[Tensor] = []
     for param in group["params"]:
@@ -64,7 +66,7 @@ def active_of(
             )
         params.append(param)
         grads.append(grad)
-    check_shapes(buffers, params, grads, state, groups)
+    check_shapes(method.buffers, params, grads, state, groups)
     if group["decay"] == "objective" and group["weight_decay"] and params:
         grads = list(torch._foreach_add(grads, params, alpha=group["weight_decay"]))
     return Active(group, params, grads)

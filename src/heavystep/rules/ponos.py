@@ -44,11 +44,11 @@ LEAST_SHRINK = 1e-300
 
 def settle(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Options as they are, if their bounds are in order."""
-    if options["min_step"] > options["max_step"]:
-        raise ValueError(
-            f"min_step must be at most max_step = {options['max_step']!r}, got "
-            f"{options['min_step']!r}"
-        )
+    least, most = options["min_step"], options["max_step"]
+    MIN_STEP.check(least)
+    MAX_STEP.check(most)
+    if least > most:
+        raise ValueError(f"min_step must be at most max_step = {most!r}, got {least!r}")
     return options
 
 
