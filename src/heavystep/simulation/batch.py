@@ -65,9 +65,7 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
         loss[:, k] = f = problem.losses(theta, i)
         gradients[:, k] = g = problem.gradients(theta, i)
         divisor = stretched.by(g)
-        plain = square(g)
-        # A gradient whose square overflows would vanish when it is divided by the diagonal.
-        sqnorm[:, k] = g2 = np.where(is_finite(plain), inner(g, g / divisor), plain)
+        sqnorm[:, k] = g2 = _square(g, divisor)
         f_star[:, k] = low = problem.f_star[i]
         if not batch_is_finite(f, g2).all():
             raise ValueError(f"loss or gradient is not finite at step {k}: the run diverged")
@@ -127,6 +125,16 @@ class _Stretched:
         self._squares = self.diagonal.average(self._squares, g, self._beta2)
         self._weight = self.diagonal.weigh(self._weight, self._beta2)
         return self.diagonal.divisor(self._squares, self._weight, self._eps)
+
+
+def _square(g: Array, divisor: Any) -> Array:
+    """G' D^-1 g; the divisor is the number 1 without a diagonal."""
+    plain = square(g)
+    if isinstance(divisor, float):
+        return plain
+    # A gradient whose square overflows would vanish when it is divided by the diagonal.
+    with np.errstate(all="ignore"):
+        return np.where(is_finite(plain), inner(g, g / divisor), plain)
 
 
 def _products(rule: Rule, vectors: Vectors) -> dict[str, Array]:
