@@ -92,6 +92,7 @@ def section(method: Method) -> str:
         "",
         *(line for formula in method.formulas for line in (f"$${formula}$$", "")),
         *((method.metric, "") if method.metric else ()),
+        *((f"Differs from its publication: {method.differs}.", "") if method.differs else ()),
         "| option | symbol | default | range | meaning |",
         "|" + "---|" * 5,
     ]

@@ -40,5 +40,6 @@ def plain_formula(latex: str) -> str:
 _MARKS = {
     r"\langle ": "<", r"\rangle": ">", r"\varepsilon": "eps", r"_{\max}": "_max", r"\bar ": "mean ",
     r"\ell": "l", r"\|": "||", r"\{": "{", r"\}": "}", r"\,": " ", r"\ ": " ", r"\qquad": " ",
-    r"\quad": " ", r"\le ": "<= ", r"\in ": "in ", "_{k+1}": "_(k+1)", "_{k-1}": "_(k-1)",
+    r"\quad": " ", r"\le ": "<= ", r"\ge ": ">= ", r"\in ": "in ", "_{k+1}": "_(k+1)",
+    "_{k-1}": "_(k-1)",
 }  # fmt: skip

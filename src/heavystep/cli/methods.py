@@ -72,6 +72,7 @@ def methods(
             show(method.metric)
         show(
             f"Published: {method.reference}. Formula from: {method.evidence}.",
+            *([f"Differs: {method.differs}."] if method.differs else []),
             f"Guarantee, as published: {method.guarantee or 'none'}.",
             f"Needs: {method.needs}. Main constant: {method.main or 'none'}.",
         )

@@ -53,6 +53,9 @@ class Method:
     """Where the method was published; empty: where its rule was."""
     evidence: str = ""
     """How the formula was obtained: from the paper, the authors' code, derived, or not verified."""
+    differs: str = ""
+    """Where it departs from its publication or from the authors' code, beside what all methods of
+    this package have in common; empty: nowhere that we know."""
     guarantee: str = ""
     """What its publication proves, and where it holds; empty: nothing."""
     main: str = ""
