@@ -19,7 +19,6 @@ from heavystep.problems import FiniteSum, SparseLogistic, VarianceReduced
 from heavystep.records import Trajectories
 from heavystep.rules import NEW_BATCHES
 from heavystep.simulation.configuration import configure
-from heavystep.simulation.run import Problem
 from heavystep.sweeps.engines import Job
 from heavystep.sweeps.public import SECTION_5
 from heavystep.sweeps.runs import Runs
@@ -112,8 +111,10 @@ class SimulatedProblem(Compared):
     spec: ProblemSpec | GivenProblem
 
     @cached_property
-    def _problem(self) -> Problem:
-        return self.spec.build()
+    def _problem(self) -> FiniteSum | SparseLogistic:
+        built = self.spec.build()
+        assert not isinstance(built, VarianceReduced)  # for which there is no name
+        return built
 
     @property
     def _from_rows(self) -> bool:
@@ -156,8 +157,6 @@ class SimulatedProblem(Compared):
     def losses(self, result: Trajectories) -> tuple[Array, Array]:
         """See :meth:`Compared.losses`."""
         problem = self._problem
-        if isinstance(problem, VarianceReduced):  # whose metrics are those of the problem itself
-            problem = problem.problem
         if isinstance(problem, SparseLogistic):
             first, later = problem.objective(problem.theta0), result.metrics["loss"]
         else:

@@ -18,6 +18,9 @@ from heavystep.sweeps.output_folder import claim_folder
 from heavystep.sweeps.runner import FailedRunsError, Results, complete
 from heavystep.sweeps.store import Store
 
+DPI = 170
+"""Three dozen lines with bands: at 300 dots an inch a picture would take more than a megabyte."""
+
 RUNS = "runs"
 """The folder of the runs within the output folder."""
 
@@ -89,7 +92,7 @@ def _completed(
 def _written(outcome: Outcome, table: Table, out: Path) -> list[Path]:
     slug = outcome.plan.problem.slug
     with styled():
-        paths = save(picture(outcome), out / slug)
+        paths = save(picture(outcome), out / slug, dpi=DPI)
     texts = {
         f"{slug}.csv": table.csv,
         f"{slug}_grid.csv": csv_text(grid_rows(outcome)),

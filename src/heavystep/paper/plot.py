@@ -96,7 +96,7 @@ def legend_below(canvas: Canvas, named: dict[str, Any], columns: int) -> None:
     )
 
 
-def save(canvas: Canvas, path: Path) -> list[Path]:
+def save(canvas: Canvas, path: Path, dpi: int = 300) -> list[Path]:
     """Write a picture with the endings .png and .pdf; the same picture gives the same bytes."""
     metadata: dict[str, dict[str, Any]] = {
         "png": {"Software": None},
@@ -109,6 +109,6 @@ def save(canvas: Canvas, path: Path) -> list[Path]:
         paths.append(path.with_name(f"{path.name}.{kind}"))
         write_atomically(
             paths[-1],
-            lambda part: canvas.savefig(part, format=kind, dpi=300, metadata=fixed),  # noqa: B023
+            lambda part: canvas.savefig(part, format=kind, dpi=dpi, metadata=fixed),  # noqa: B023
         )
     return paths

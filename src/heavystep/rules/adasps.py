@@ -11,9 +11,9 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.rules.contract import Option, Rule, Search, Seen
-from heavystep.rules.decsps import resolve
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import batch_is_finite, maximum, where
+from heavystep.rules.scaling import resolve_damping
 from heavystep.rules.smooth_reset import remember_step
 
 
@@ -49,7 +49,7 @@ ADASPS = Rule(
     reference="Jiang and Stich (2023)",
     options=(Option("c", 1.0, validation.POSITIVE, "divisor c, > 0."), LOWER_BOUND),
     constants=("c", "damping"),
-    resolve=resolve,
+    resolve=resolve_damping,
     memory={"gaps": 0.0, "first_gap": 0.0, "last_step": inf},
     start=start,
     remember=remember,

@@ -12,18 +12,15 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.rules.contract import Option, Rule, Search, Seen
-from heavystep.rules.polyak import LOWER_BOUND, polyak_step
-from heavystep.rules.primitives import batch_is_finite
+from heavystep.rules.polyak import LOWER_BOUND, search_below
 from heavystep.rules.smooth_reset import MAX_STEP
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step: a Polyak step whose gap is changed by what the momentum does on its own."""
     ahead = seen.loss + constants.c * constants.momentum * seen.drift
-    cap = constants.max_step
-    step = polyak_step(ahead, seen.grad_sqnorm, seen.lower_bound, constants.c, 1.0, cap)
-    accepted = batch_is_finite(ahead - seen.lower_bound, seen.grad_sqnorm)
-    return Search(step, accepted, capped=step == cap)
+    square, cap = seen.grad_sqnorm, constants.max_step
+    return search_below(ahead, square, seen.lower_bound, constants.c, 1.0, cap)
 
 
 ALR_SHB = Rule(

@@ -8,17 +8,14 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.rules.contract import Option, Rule, Search, Seen
-from heavystep.rules.polyak import LOWER_BOUND, polyak_step
-from heavystep.rules.primitives import batch_is_finite
+from heavystep.rules.polyak import LOWER_BOUND, search_below
 from heavystep.rules.smooth_reset import MAX_STEP
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step that multiplies d_k."""
-    cap = constants.max_step
-    step = polyak_step(seen.loss, seen.direction_sqnorm, seen.lower_bound, constants.c, 1.0, cap)
-    accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.direction_sqnorm)
-    return Search(step, accepted, capped=step == cap)
+    square, cap = seen.direction_sqnorm, constants.max_step
+    return search_below(seen.loss, square, seen.lower_bound, constants.c, 1.0, cap)
 
 
 ALR_SMAG = Rule(

@@ -107,6 +107,17 @@ def skip_below(sufficient: Callable[..., Any]) -> Callable[..., Search]:
     return skip
 
 
+def advance_below(sufficient: Callable[..., Any]) -> Callable[..., Search]:
+    """The ``advance`` of a search with these largest losses, whose step is the trial itself."""
+
+    def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
+        enough, trial = sufficient(constants, memory, seen, search.trial), search.trial
+        capped = trial >= constants.max_step
+        return judge(constants, search, trial_loss, enough, seen.lower_bound, trial, capped)
+
+    return advance
+
+
 def judge(
     constants: Any,
     search: Search,

@@ -8,7 +8,6 @@ With momentum this is MomDecSPS: 1 - beta turns the step of an averaged iterate 
 ball.
 """
 
-from collections.abc import Mapping
 from math import inf
 from typing import Any
 
@@ -16,12 +15,8 @@ from heavystep import validation
 from heavystep.rules.contract import Option, Rule, Search, Seen
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import batch_is_finite, minimum
+from heavystep.rules.scaling import resolve_damping
 from heavystep.rules.smooth_reset import remember_step
-
-
-def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The momentum enters as 1 - beta."""
-    return {**options, "damping": 1.0 - options["momentum"]}
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -53,7 +48,7 @@ DECSPS = Rule(
         LOWER_BOUND,
     ),
     constants=("c", "max_step", "damping"),
-    resolve=resolve,
+    resolve=resolve_damping,
     memory={"count": 0.0, "scaled_step": inf},
     start=start,
     remember=remember,

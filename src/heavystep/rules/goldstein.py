@@ -10,7 +10,6 @@ Differs from the code: a step of gamma_max that decreases the loss enough is tak
 is one that does at the last trial; a search that ends without one refuses the batch.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -20,13 +19,7 @@ from heavystep.rules.armijo import remember, sufficient_loss
 from heavystep.rules.backtracking import DECREASE_FACTOR, LOSS_EPS, MAX_TRIALS, begin, tolerance
 from heavystep.rules.contract import Option, Rule, Search, Seen
 from heavystep.rules.primitives import is_finite, minimum, where
-from heavystep.rules.smooth_reset import GROWTH, MAX_STEP, STEPS_PER_EPOCH, growth_factor
-
-
-def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The factor q of the reset."""
-    factor = growth_factor(options["growth"], options["steps_per_epoch"])
-    return {**options, "growth_factor": factor}
+from heavystep.rules.smooth_reset import GROWTH, MAX_STEP, STEPS_PER_EPOCH, resolve_growth
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -78,6 +71,6 @@ GOLDSTEIN = Rule(
     reads=frozenset({"loss", "grad_sqnorm", "loss_eps"}),
     constants=("c", "first_step", "max_step", "decrease_factor", "increase_factor",
                "growth_factor", "max_trials"),
-    resolve=resolve, memory={"last_step": inf}, start=start, advance=advance, remember=remember,
-    searches=True, foresees=True,
+    resolve=resolve_growth, memory={"last_step": inf}, start=start, advance=advance,
+    remember=remember, searches=True, foresees=True,
 )  # fmt: skip

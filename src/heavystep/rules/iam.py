@@ -11,9 +11,8 @@ and z_k - theta_k = lambda (theta_k - theta_{k-1}).
 from typing import Any
 
 from heavystep.rules.contract import Rule, Search, Seen
-from heavystep.rules.decsps import resolve
-from heavystep.rules.polyak import LOWER_BOUND, polyak_step
-from heavystep.rules.primitives import batch_is_finite
+from heavystep.rules.polyak import LOWER_BOUND, search_below
+from heavystep.rules.scaling import resolve_damping
 from heavystep.rules.smooth_reset import MAX_STEP
 
 
@@ -21,9 +20,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step, of the gap that the average of the past leaves at z_k."""
     ahead = seen.loss + (1.0 - constants.damping) / constants.damping * seen.drift
     cap = constants.damping * constants.max_step
-    step = polyak_step(ahead, seen.grad_sqnorm, seen.lower_bound, 1.0, constants.damping, cap)
-    accepted = batch_is_finite(ahead - seen.lower_bound, seen.grad_sqnorm)
-    return Search(step, accepted, capped=step == cap)
+    return search_below(ahead, seen.grad_sqnorm, seen.lower_bound, 1.0, constants.damping, cap)
 
 
 IAM = Rule(
@@ -34,6 +31,6 @@ IAM = Rule(
     options=(MAX_STEP, LOWER_BOUND),
     reads=frozenset({"loss", "lower_bound", "grad_sqnorm", "drift"}),
     constants=("max_step", "damping"),
-    resolve=resolve,
+    resolve=resolve_damping,
     start=start,
 )

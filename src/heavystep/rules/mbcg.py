@@ -17,10 +17,16 @@ from dataclasses import replace
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.backtracking import READS, begin, judge, lowered, skip_below
+from heavystep.rules.backtracking import READS, advance_below, begin, skip_below
 from heavystep.rules.contract import DIRECTION, Batches, Option, Rule, Search, Seen
-from heavystep.rules.polyak import polyak_step
-from heavystep.rules.ponos import PONOS, average, next_shrink, settle
+from heavystep.rules.ponos import (
+    PONOS,
+    average,
+    clipped_polyak,
+    largest_loss,
+    next_shrink,
+    settle,
+)
 from heavystep.rules.primitives import maximum, minimum, where
 from heavystep.rules.steering import descending, slope
 
@@ -35,32 +41,21 @@ def momentum(constants: Any, memory: Any, seen: Seen) -> Any:
 
 def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any) -> Any:
     """Armijo's along d_k, from the average of losses if that is larger."""
-    level = maximum(average(constants, memory, seen)[1], seen.loss)
     steepness = slope(seen, momentum(constants, memory, seen))
-    return lowered(constants, seen, level, trial, steepness)
+    return largest_loss(constants, memory, seen, trial, steepness)
 
 
 def first_trial(constants: Any, memory: Any, seen: Seen) -> Any:
     """The Polyak step of d_k, between bounds."""
     beta = momentum(constants, memory, seen)
     square = seen.grad_sqnorm + beta * (2.0 * seen.drift + beta * seen.buffer_sqnorm)
-    polyak = polyak_step(
-        seen.loss, square, seen.lower_bound, constants.polyak_c, memory.shrink, constants.max_step
-    )
-    return maximum(polyak, constants.min_step)
+    return clipped_polyak(constants, memory, seen, square)
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """Begin at the first trial."""
     trial, beta = first_trial(constants, memory, seen), momentum(constants, memory, seen)
     return begin(constants, seen, seen.lower_bound, trial, beta)
-
-
-def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
-    """Take in the loss at the trial."""
-    enough = sufficient_loss(constants, memory, seen, search.trial)
-    capped = search.trial >= constants.max_step
-    return judge(constants, search, trial_loss, enough, seen.lower_bound, search.trial, capped)
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
@@ -87,7 +82,8 @@ MBCG = Rule(
     reads=READS | {"drift", "buffer_sqnorm"},
     constants=(*(PONOS.constants or ()), "most_momentum"),
     memory={**PONOS.memory, "last_sqnorm": 0.0},
-    settle=settle, start=start, skip=skip_below(sufficient_loss), advance=advance,
+    settle=settle, start=start, skip=skip_below(sufficient_loss),
+    advance=advance_below(sufficient_loss),
     remember=remember, searches=True, along=DIRECTION, steers=True,
     batches=Batches(overlap=True), version=2,
 )  # fmt: skip

@@ -12,8 +12,7 @@ corrects their bias, which there is an option; weight decay is not part of the m
 from typing import Any
 
 from heavystep.rules.contract import Rule, Search, Seen
-from heavystep.rules.polyak import LOWER_BOUND, polyak_step
-from heavystep.rules.primitives import batch_is_finite
+from heavystep.rules.polyak import LOWER_BOUND, search_below
 from heavystep.rules.smooth_reset import MAX_STEP
 
 
@@ -28,9 +27,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     offset = averaged(constants, memory.offsets, seen.grad_position)
     model = gap + seen.direction_position - offset
     cap = constants.max_step / (1.0 - constants.momentum * memory.power)
-    step = polyak_step(model, seen.direction_sqnorm, 0.0, 1.0, 1.0, cap)
-    accepted = batch_is_finite(model, seen.direction_sqnorm)
-    return Search(step, accepted, capped=step == cap)
+    return search_below(model, seen.direction_sqnorm, 0.0, 1.0, 1.0, cap)
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:

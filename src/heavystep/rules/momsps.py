@@ -13,8 +13,8 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.rules.contract import Option, Rule, Search, Seen
-from heavystep.rules.polyak import LOWER_BOUND, polyak_step
-from heavystep.rules.primitives import batch_is_finite, where
+from heavystep.rules.polyak import LOWER_BOUND, search_below
+from heavystep.rules.primitives import where
 from heavystep.rules.smooth_reset import GROWTH, MAX_STEP, growth_factor, remember_step
 
 C = Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0.")
@@ -26,24 +26,22 @@ def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**options, "damping": 1.0 - options["momentum"], "growth_factor": growth}
 
 
-def search_below(cap: Any, constants: Any, seen: Seen) -> Search:
+def damped(cap: Any, constants: Any, seen: Seen) -> Search:
     """The damped Polyak step, at most the cap."""
-    step = polyak_step(
+    return search_below(
         seen.loss, seen.grad_sqnorm, seen.lower_bound, constants.c, constants.damping, cap
     )
-    accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
-    return Search(step, accepted, capped=step == cap)
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """Differs from the smooth one in that 1 - beta damps the cap as well."""
-    return search_below(constants.damping * constants.max_step, constants, seen)
+    return damped(constants.damping * constants.max_step, constants, seen)
 
 
 def start_smooth(constants: Any, memory: Any, seen: Seen) -> Search:
     """The cap grows from the last step, and at first from ``first_step``."""
     last = where(memory.last_step < inf, memory.last_step, constants.first_step)
-    return search_below(constants.growth_factor * last, constants, seen)
+    return damped(constants.growth_factor * last, constants, seen)
 
 
 def remember_smooth(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:

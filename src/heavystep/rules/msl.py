@@ -22,7 +22,7 @@ from heavystep.rules.smooth_reset import (
     GROWTH,
     MAX_STEP,
     STEPS_PER_EPOCH,
-    growth_factor,
+    resolve_growth,
     step_cap,
 )
 from heavystep.rules.steering import descending, slope
@@ -32,8 +32,7 @@ FACTORS = {"correct": 0.5, "restart": 0.0}
 
 def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The factor q of the reset, and that of a momentum that leads uphill."""
-    factor = growth_factor(options["growth"], options["steps_per_epoch"])
-    return {**options, "growth_factor": factor, "factor": FACTORS[options["uphill"]]}
+    return {**resolve_growth(options), "factor": FACTORS[options["uphill"]]}
 
 
 def momentum(constants: Any, seen: Seen) -> Any:

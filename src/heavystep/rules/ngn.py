@@ -9,9 +9,9 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.rules.contract import Option, Rule, Search, Seen
-from heavystep.rules.decsps import resolve
 from heavystep.rules.polyak import LOWER_BOUND
 from heavystep.rules.primitives import batch_is_finite, maximum, where
+from heavystep.rules.scaling import resolve_damping
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -29,6 +29,6 @@ NGN = Rule(
     reference="Orvieto and Xiao (2024)",
     options=(Option("c", 1.0, validation.POSITIVE, "the largest step c, > 0."), LOWER_BOUND),
     constants=("c", "damping"),
-    resolve=resolve,
+    resolve=resolve_damping,
     start=start,
 )

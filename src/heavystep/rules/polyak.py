@@ -66,15 +66,20 @@ def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: An
     return where(vanished, 0.0, minimum(ratio, cap))
 
 
+def search_below(loss: Any, sqnorm: Any, lower_bound: Any, c: Any, kappa: Any, cap: Any) -> Search:
+    """The capped Polyak step, refused if the gap or the norm is not finite."""
+    step = polyak_step(loss, sqnorm, lower_bound, c, kappa, cap)
+    # The gap, and not the loss: a bound given for one step may be NaN on the device.
+    accepted = batch_is_finite(loss - lower_bound, sqnorm)
+    return Search(step, accepted, capped=step == cap)
+
+
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step, which needs no trials."""
     cap = step_cap(memory.last_step, constants.growth_factor, constants.max_step)
-    step = polyak_step(
+    return search_below(
         seen.loss, seen.grad_sqnorm, seen.lower_bound, constants.c, constants.kappa, cap
     )
-    # The gap, and not the loss: a bound given for one step may be NaN on the device.
-    accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
-    return Search(step, accepted, capped=step == cap)
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:

@@ -25,8 +25,8 @@ from heavystep.rules.backtracking import (
     LOSS_EPS,
     MAX_TRIALS,
     READS,
+    advance_below,
     begin,
-    judge,
     lowered,
     skip_below,
 )
@@ -58,31 +58,33 @@ def average(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
     return old + 1.0, (old * memory.average + seen.loss) / (old + 1.0)
 
 
-def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any) -> Any:
+def largest_loss(constants: Any, memory: Any, seen: Seen, trial: Any, slope: Any) -> Any:
     """Armijo's, from the average of losses if that is larger."""
     level = maximum(average(constants, memory, seen)[1], seen.loss)
-    return lowered(constants, seen, level, trial, seen.grad_sqnorm)
+    return lowered(constants, seen, level, trial, slope)
+
+
+def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any) -> Any:
+    """The largest loss of a trial along the gradient."""
+    return largest_loss(constants, memory, seen, trial, seen.grad_sqnorm)
+
+
+def clipped_polyak(constants: Any, memory: Any, seen: Seen, square: Any) -> Any:
+    """t_0 along a direction with this squared norm."""
+    polyak = polyak_step(
+        seen.loss, square, seen.lower_bound, constants.polyak_c, memory.shrink, constants.max_step
+    )
+    return maximum(polyak, constants.min_step)
 
 
 def first_trial(constants: Any, memory: Any, seen: Seen) -> Any:
     """t_0."""
-    polyak = polyak_step(
-        seen.loss, seen.grad_sqnorm, seen.lower_bound, constants.polyak_c, memory.shrink,
-        constants.max_step,
-    )  # fmt: skip
-    return maximum(polyak, constants.min_step)
+    return clipped_polyak(constants, memory, seen, seen.grad_sqnorm)
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """Begin at t_0."""
     return begin(constants, seen, seen.lower_bound, first_trial(constants, memory, seen))
-
-
-def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
-    """Take in the loss at the trial."""
-    enough = sufficient_loss(constants, memory, seen, search.trial)
-    capped = search.trial >= constants.max_step
-    return judge(constants, search, trial_loss, enough, seen.lower_bound, search.trial, capped)
 
 
 def next_shrink(constants: Any, memory: Any, search: Search, first: Any) -> Any:
@@ -118,6 +120,7 @@ PONOS = Rule(
     reads=READS,
     constants=("c", "polyak_c", "max_step", "min_step", "decrease_factor", "keeping", "max_trials"),
     memory={"weight": 0.0, "average": 0.0, "shrink": 1.0},
-    settle=settle, start=start, skip=skip_below(sufficient_loss), advance=advance,
+    settle=settle, start=start, skip=skip_below(sufficient_loss),
+    advance=advance_below(sufficient_loss),
     remember=remember, searches=True,
 )  # fmt: skip

@@ -11,6 +11,7 @@ Every rule of the paper is the Polyak or the Armijo rule times one number:
 =============  ==============  ==================================================
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from heavystep import validation
@@ -35,6 +36,11 @@ def momentum_factor(momentum: Any) -> Any:
     Reference: Zhang, Shi and Gu, eqs. (shb-ps) and (shb-ls-parameters).
     """
     return (1.0 - momentum**0.5) ** 2
+
+
+def resolve_damping(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """From a step of averaged iterates to one of heavy ball: 1 - beta times it."""
+    return {**options, "damping": 1.0 - options["momentum"]}
 
 
 def kappa(scaling: str, momentum: Any) -> Any:

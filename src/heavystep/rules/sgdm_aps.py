@@ -13,14 +13,13 @@ from heavystep import validation
 from heavystep.rules.contract import Option, Rule, Search, Seen
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import batch_is_finite, maximum, where
-from heavystep.rules.smooth_reset import GROWTH, growth_factor, remember_step
+from heavystep.rules.smooth_reset import GROWTH, remember_step, resolve_growth
 
 
 def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the momentum comes to, and q."""
     beta = options["momentum"]
-    growth = growth_factor(options["growth"], options["steps_per_epoch"])
-    return {**options, "damping": 1.0 - beta**0.5, "fading": beta**1.5, "growth_factor": growth}
+    return {**resolve_growth(options), "damping": 1.0 - beta**0.5, "fading": beta**1.5}
 
 
 def gaps(constants: Any, memory: Any, seen: Seen) -> Any:

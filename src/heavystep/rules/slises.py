@@ -20,7 +20,7 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.rules.armijo import sufficient_loss
-from heavystep.rules.backtracking import OPTIONS, READS, begin, judge, skip_below
+from heavystep.rules.backtracking import OPTIONS, READS, advance_below, begin, skip_below
 from heavystep.rules.contract import Batches, Option, Rule, Search, Seen, Whole
 from heavystep.rules.ponos import MIN_STEP, settle
 from heavystep.rules.primitives import maximum, minimum, where
@@ -38,13 +38,6 @@ def coefficient(constants: Any, memory: Any, seen: Seen) -> Any:
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """Begin at t_0."""
     return begin(constants, seen, seen.lower_bound, coefficient(constants, memory, seen))
-
-
-def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
-    """Take in the loss at the trial."""
-    enough = sufficient_loss(constants, memory, seen, search.trial)
-    capped = search.trial >= constants.max_step
-    return judge(constants, search, trial_loss, enough, seen.lower_bound, search.trial, capped)
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
@@ -69,6 +62,7 @@ SLISES = Rule(
     reads=READS | {"drift", "buffer_sqnorm"},
     constants=("c", "max_step", "min_step", "kept", "decrease_factor", "max_trials"),
     memory={"coefficient": 1.0, "last_sqnorm": 0.0, "count": 0.0},
-    settle=settle, start=start, skip=skip_below(sufficient_loss), advance=advance,
+    settle=settle, start=start, skip=skip_below(sufficient_loss),
+    advance=advance_below(sufficient_loss),
     remember=remember, searches=True, batches=Batches(kept_for="kept"),
 )  # fmt: skip

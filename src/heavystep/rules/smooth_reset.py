@@ -56,13 +56,15 @@ def settle_steps_per_epoch(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**options, "steps_per_epoch": PRACTICAL_STEPS_PER_EPOCH if practical else None}
 
 
+def resolve_growth(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The factor q from growth and n_b."""
+    factor = growth_factor(options["growth"], options["steps_per_epoch"])
+    return {**options, "growth_factor": factor}
+
+
 def resolve_cap(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The constants of the paper's rules: kappa from the scaling, q from growth and n_b."""
-    return {
-        **options,
-        "kappa": kappa(options["scaling"], options["momentum"]),
-        "growth_factor": growth_factor(options["growth"], options["steps_per_epoch"]),
-    }
+    """The constants of the paper's rules: q, and kappa from the scaling."""
+    return {**resolve_growth(options), "kappa": kappa(options["scaling"], options["momentum"])}
 
 
 def growth_factor(growth: float, steps_per_epoch: float | None) -> float:

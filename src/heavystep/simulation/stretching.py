@@ -34,7 +34,7 @@ def divided(diagonal: Any, value: Any, divisors: Any, j: Any) -> Any:
 
 
 def square_of(diagonal: Any, g: Any, divisors: Any) -> Any:
-    """G' D^-1 g."""
+    """The square g' D^-1 g."""
     raise NotImplementedError
 
 
