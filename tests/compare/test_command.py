@@ -28,7 +28,7 @@ def invoke(*arguments):
 @pytest.fixture
 def no_pictures(monkeypatch):
     """They take seconds."""
-    monkeypatch.setattr(writing, "save", lambda canvas, path: [])
+    monkeypatch.setattr(writing, "save", lambda canvas, path, dpi: [])
 
 
 def lines(path):
