@@ -17,7 +17,7 @@ ON_TWO = ["ddp/float64", "ddp/float32", "fsdp/float64", "fsdp/float32", "fsdp ro
 ON_FOUR = ["hsdp/float64", "ddp/float64", "fsdp/float64"]
 OTHERS_ON_TWO = ["normed/float64", "outsider/float64", "bad/float64", "groups of 1/float64"]
 OF_EVERY_ROW = ["every row ddp/float64", "every row fsdp/float64"]
-OTHERS_ON_TWO += ["messages/float64", *OF_EVERY_ROW]
+OTHERS_ON_TWO += ["bounded/float64", "messages/float64", *OF_EVERY_ROW]
 CASES = [(2, job) for job in ON_TWO]
 CASES += [pytest.param(4, job, marks=pytest.mark.slow) for job in ON_FOUR]
 
@@ -140,6 +140,24 @@ def test_messages_of_a_step(found_on):
         for messages, trials in rank["SHBArmijo"]:
             assert messages == [(2,)] + [(1,)] * trials
             assert trials > 0
+
+
+def test_bounds_of_each_rank_are_averaged_as_losses_are(found_on):
+    first, second = found_on(2, "bounded/float64")
+    assert first.keys() > {"SHBPolyak", "SHBArmijo"}
+    for name in first:
+        net = make_net(dtype=torch.float64)
+        opt, taken = worker.make(name, net.parameters()), []
+        for k, batch in enumerate(make_batches(4, dtype=torch.float64)):
+            mean = (float(worker.own_bound(k, 0)) + float(worker.own_bound(k, 1))) / 2
+            opt.step(lambda: loss_of(net, batch), lower_bound=mean)
+            taken.append((float(opt.info.step), int(opt.info.trials)))
+        assert first[name]["taken"] == second[name]["taken"]
+        assert torch.equal(first[name]["parameters"], second[name]["parameters"])
+        for found, expected in zip(first[name]["taken"], taken, strict=True):
+            assert found == pytest.approx(expected, rel=1e-9)
+        torch.testing.assert_close(first[name]["parameters"], worker.whole(net), rtol=0, atol=1e-11)
+        assert first[name]["messages"] == 2 * 4 + sum(trials for _, trials in taken)
 
 
 STRETCHED = ["SHBPolyak", "SHBArmijo", "SLS"]

@@ -82,6 +82,8 @@ MUTANTS = [
            "        distributed.all_reduce(together, group=self._group)\n", "", RANKS),
     Mutant("trial losses of each process", "optim/sample.py",
            "(total,) = self._ranks.total(share)", "total = share * self._ranks.count", RANKS),
+    Mutant("a lower bound of each process", "optim/sample.py",
+           "return self.objective(self._ranks.share(self.scalar(value)))", "return value", RANKS),
     Mutant("parameters that FSDP gathered before the trial", "optim/closures/trials.py",
            "            forget_gathered(self._owned)\n", "            pass\n", RANKS),
     Mutant("no state for a checkpoint", "optim/optimizer.py",
