@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from heavystep import certificates, problems, theory
+from heavystep import certificates, lower_bounds, problems, theory
 from heavystep.certificates import certify
 from heavystep.optim import (
     SHB,
@@ -36,6 +36,7 @@ __all__ = [
     "certify",
     "create",
     "estimate_smoothness",
+    "lower_bounds",
     "problems",
     "simulate",
     "sweep",
