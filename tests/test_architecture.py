@@ -40,6 +40,9 @@ LAYERS = {
         "records",
     },
     "optim": {*BASE, "documentation", "methods", "momentum", "records", "rules", "schedules"},
+    "optim.averaging": {
+        "validation", "optim.closures.replay", "optim.optimizer", "optim.ranks", "optim.vectors",
+    },
     "optim.closures": {"optim.ranks", "optim.speaking", "optim.vectors"},
     "optim.graphs": {
         "validation", "momentum", "rules", "optim.closures", "optim.deciding", "optim.optimizer",
