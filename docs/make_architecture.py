@@ -15,7 +15,7 @@ ROWS = [
     ["optim", "simulation", "certificates"],
     ["methods", "records", "data"],
     ["theory", "problems"],
-    ["rules", "momentum", "schedules"],
+    ["rules", "momentum", "schedules", "lower_bounds"],
     ["sparse", "parquet", "files", "arrays", "validation", "documentation"],
 ]
 """Imports point down, or to the right within a row; a test compares this with the sources."""
@@ -39,6 +39,7 @@ TEXTS = {
     "problems": "exact constants",
     "records": "what runs did",
     "schedules": "power laws",
+    "lower_bounds": "least values of losses",
     "validation": "ranges",
     "arrays": "",
     "sparse": "",

@@ -30,6 +30,7 @@ LAYERS = {
     "momentum": set(),
     "methods": {"validation", "momentum", "rules"},
     "schedules": {"validation"},
+    "lower_bounds": {"validation"},
     "records": {*BASE, "rules", "theory.rules"},
     "theory": {*BASE, "rules", "schedules", "documentation"},
     "problems": {*BASE, "sparse"},
@@ -39,6 +40,9 @@ LAYERS = {
         "records",
     },
     "optim": {*BASE, "documentation", "methods", "momentum", "records", "rules", "schedules"},
+    "optim.averaging": {
+        "validation", "optim.closures.replay", "optim.optimizer", "optim.ranks", "optim.vectors",
+    },
     "optim.closures": {"optim.ranks", "optim.speaking", "optim.vectors"},
     "optim.graphs": {
         "validation", "momentum", "rules", "optim.closures", "optim.deciding", "optim.optimizer",
@@ -72,7 +76,9 @@ LAYERS = {
         "paper", "problems", "schedules", "sweeps", "theory", "training",
     },
     "__main__": {"cli"},
-    "__init__": {"certificates", "optim", "problems", "simulation", "sweeps", "theory"},
+    "__init__": {
+        "certificates", "lower_bounds", "optim", "problems", "simulation", "sweeps", "theory",
+    },
 }  # fmt: skip
 OUTSIDE = {
     "arrays": {"numpy"},
@@ -84,6 +90,7 @@ OUTSIDE = {
     "theory": {"numpy"},
     "problems": {"numpy"},
     "certificates": {"numpy"},
+    "lower_bounds": {"torch"},
     "optim": {"torch", "numpy"},
     "integrations": {"torch"},
     "training": {"torch", "numpy"},

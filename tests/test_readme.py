@@ -24,10 +24,14 @@ def test_python_blocks_run_one_after_another(capsys):
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
         outputs.append(capsys.readouterr().out)
-    polyak, armijo, captured, logistic, promise, torch_run, section_5 = outputs
+    polyak, armijo, captured, averaged, bounded, *outputs = outputs
+    logistic, promise, torch_run, section_5 = outputs
     assert float(re.match(r"loss (\S+), last step", polyak).group(1)) < 0.1
     assert int(armijo.split()[0]) >= 0
     assert float(re.match(r"loss (\S+)$", captured).group(1)) < 0.5
+    assert float(re.match(r"loss at the average (\S+)$", averaged).group(1)) < 0.5
+    bound, loss = map(float, re.match(r"bound (\S+) <= loss (\S+)$", bounded).groups())
+    assert 0.3 < bound < loss
     assert float(re.match(r"accuracy (\S+), loss", logistic).group(1)) > 0.83
     assert re.match(
         r"F\(mean iterate\) - F\* <= 7\.55 in expectation; gamma_max < 3\.14e-05", promise

@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from heavystep import certificates, problems, theory
+from heavystep import certificates, lower_bounds, problems, theory
 from heavystep.certificates import certify
 from heavystep.optim import (
     SHB,
     SLS,
     SPS,
+    Average,
     CapturedStep,
     Diminishing,
     Recorder,
@@ -26,6 +27,7 @@ __all__ = [
     "SHB",
     "SLS",
     "SPS",
+    "Average",
     "CapturedStep",
     "Diminishing",
     "Recorder",
@@ -36,6 +38,7 @@ __all__ = [
     "certify",
     "create",
     "estimate_smoothness",
+    "lower_bounds",
     "problems",
     "simulate",
     "sweep",

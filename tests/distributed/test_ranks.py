@@ -9,6 +9,7 @@ from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 import heavystep
 from tests.distributed import worker
 from tests.helpers import rounding
+from tests.helpers.averaged import literal
 from tests.helpers.cases import every_row
 from tests.helpers.launch import found_by
 from tests.helpers.training import SUMMANDS, flat, loss_of, make_batches, make_net
@@ -17,7 +18,9 @@ ON_TWO = ["ddp/float64", "ddp/float32", "fsdp/float64", "fsdp/float32", "fsdp ro
 ON_FOUR = ["hsdp/float64", "ddp/float64", "fsdp/float64"]
 OTHERS_ON_TWO = ["normed/float64", "outsider/float64", "bad/float64", "groups of 1/float64"]
 OF_EVERY_ROW = ["every row ddp/float64", "every row fsdp/float64"]
-OTHERS_ON_TWO += ["messages/float64", *OF_EVERY_ROW]
+AVERAGED = ["averaged ddp/float64", "averaged fsdp/float64", "averaged fsdp root/float64"]
+OTHERS_ON_TWO += AVERAGED
+OTHERS_ON_TWO += ["bounded/float64", "messages/float64", *OF_EVERY_ROW]
 CASES = [(2, job) for job in ON_TWO]
 CASES += [pytest.param(4, job, marks=pytest.mark.slow) for job in ON_FOUR]
 
@@ -140,6 +143,49 @@ def test_messages_of_a_step(found_on):
         for messages, trials in rank["SHBArmijo"]:
             assert messages == [(2,)] + [(1,)] * trials
             assert trials > 0
+
+
+def test_bounds_of_each_rank_are_averaged_as_losses_are(found_on):
+    first, second = found_on(2, "bounded/float64")
+    assert first.keys() > {"SHBPolyak", "SHBArmijo"}
+    for name in first:
+        net = make_net(dtype=torch.float64)
+        opt, taken = worker.make(name, net.parameters()), []
+        for k, batch in enumerate(make_batches(4, dtype=torch.float64)):
+            mean = (float(worker.own_bound(k, 0)) + float(worker.own_bound(k, 1))) / 2
+            opt.step(lambda: loss_of(net, batch), lower_bound=mean)
+            taken.append((float(opt.info.step), int(opt.info.trials)))
+        assert first[name]["taken"] == second[name]["taken"]
+        assert torch.equal(first[name]["parameters"], second[name]["parameters"])
+        for found, expected in zip(first[name]["taken"], taken, strict=True):
+            assert found == pytest.approx(expected, rel=1e-9)
+        torch.testing.assert_close(first[name]["parameters"], worker.whole(net), rtol=0, atol=1e-11)
+        assert first[name]["messages"] == 2 * 4 + sum(trials for _, trials in taken)
+
+
+@pytest.mark.parametrize("job", AVERAGED)
+def test_averages_of_ranks_are_those_of_one_process(job, found_on):
+    """Also after a checkpoint; training goes on as if no model had had the average."""
+    parameters, _ = trained_alone(worker.METHODS["SHBPolyak"], torch.float64, 6)
+    net, batches = make_net(dtype=torch.float64), make_batches(6, dtype=torch.float64)
+    for rank, found in enumerate(found_on(2, job)):
+        iterates = [own for own, *_ in found[0, 6]]
+        torch.testing.assert_close(iterates[-1], parameters, rtol=0.0, atol=1e-11)
+        for k, (_, lent, loss, messages, put_back) in enumerate(found[0, 6]):
+            average = literal(iterates[: k + 1], 8.0)
+            torch.testing.assert_close(lent, average, rtol=1e-12, atol=1e-14)
+            torch.nn.utils.vector_to_parameters(average, net.parameters())
+            expected = loss_of(net, worker.share(batches[k], rank, 2)).item()
+            assert loss == pytest.approx(expected, rel=1e-11)
+            assert (messages, put_back) == (1, True)
+        resumed = found[0, 3] + found[3, 6]
+        assert all(
+            map(
+                torch.equal,
+                (lent for _, lent, *_ in resumed),
+                (lent for _, lent, *_ in found[0, 6]),
+            )
+        )
 
 
 STRETCHED = ["SHBPolyak", "SHBArmijo", "SLS"]

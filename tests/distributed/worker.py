@@ -177,6 +177,61 @@ def messages(dtype, rank, ranks):
     return found
 
 
+def bounded(dtype, rank, ranks):
+    """Steps with a lower bound of each rank's part of the batch, and how many messages they took."""
+    found = {}
+    for name, method in METHODS.items():
+        net = wrapped(make_net(dtype=dtype), "ddp")
+        opt = method(net.parameters())
+        if "lower_bound" not in opt.method.rule.reads:
+            continue
+        taken = []
+        with noted_messages() as sent:
+            for k, batch in enumerate(make_batches(4, dtype=dtype)):
+                part = share(batch, rank, ranks)
+                opt.step(lambda: loss_of(net, part), lower_bound=own_bound(k, rank))
+                taken.append((float(opt.info.step), int(opt.info.trials)))
+        found[name] = {"taken": taken, "parameters": whole(net), "messages": len(sent)}
+    return found
+
+
+def own_bound(k, rank):
+    """Another one on each rank and at each step; a tensor or a number."""
+    bound = 0.3 * rank + 0.1 * k
+    return bound if k % 2 else torch.tensor(bound)
+
+
+def averaged(how, dtype, rank, ranks, out):
+    """The average after each step, and losses at it; then the same again from a checkpoint."""
+    batches = [share(batch, rank, ranks) for batch in make_batches(6, dtype=dtype)]
+    folder, found = os.path.join(out, f"average {how}"), {}
+    for start, end in ((0, 6), (0, 3), (3, 6)):
+        net = wrapped(make_net(dtype=dtype), how)
+        opt = make("SHBPolyak", net.parameters())
+        average = heavystep.Average(opt)
+        state = {"net": get_model_state_dict(net), "average": average.state_dict()}
+        state["opt"] = get_optimizer_state_dict(net, opt)
+        if start:
+            checkpoint.load(state, checkpoint_id=folder)
+            set_model_state_dict(net, state["net"])
+            set_optimizer_state_dict(net, opt, state["opt"])
+            average.load_state_dict(state["average"])
+        seen = []
+        for batch in batches[start:end]:
+            with noted_messages() as sent:
+                train(net, opt, [batch])
+            own = whole(net)
+            with average.in_place(), torch.no_grad():
+                loss, lent = loss_of(net, batch), whole(net)
+            seen.append((own, lent, float(loss), len(sent), torch.equal(own, whole(net))))
+        found[start, end] = seen
+        if not start:
+            state = {"net": get_model_state_dict(net), "average": average.state_dict()}
+            state["opt"] = get_optimizer_state_dict(net, opt)
+            checkpoint.save(state, checkpoint_id=folder)
+    return found
+
+
 def stretch(name, dtype, rank, ranks, out):
     """Go on from the checkpoint, if there is one, to the next stop."""
     folder = os.path.join(out, f"checkpoint of {name}")
@@ -215,10 +270,18 @@ def processes(backend="gloo"):
 def done(job, rank, ranks, out):
     """What a job finds; it is called by what is done and the format of the numbers."""
     what, dtype = job.split("/")
-    jobs = {"bad": bad, "messages": messages, "normed": normed, "outsider": outsider}
+    jobs = {
+        "bad": bad,
+        "bounded": bounded,
+        "messages": messages,
+        "normed": normed,
+        "outsider": outsider,
+    }
     jobs |= {f"groups of {size}": partial(grouped, size) for size in (1, 2)}
     of_rows = {"methods": EVERY_ROW, "steps": STEPS_OF_ROWS}
     jobs |= {f"every row {how}": partial(trained, how, **of_rows) for how in ("ddp", "fsdp")}
+    hows = ("ddp", "fsdp", "fsdp root")
+    jobs |= {f"averaged {how}": partial(averaged, how, out=out) for how in hows}
     jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in METHODS}
     return jobs.get(what, partial(trained, what))(getattr(torch, dtype), rank, ranks)
 

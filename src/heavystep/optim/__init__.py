@@ -6,6 +6,8 @@ Every method of :mod:`heavystep.methods` is here under its name.
 from typing import Any
 
 from heavystep.methods import METHODS
+from heavystep.optim.averaging.average import Average
+from heavystep.optim.averaging.polynomial import polynomial_average
 from heavystep.optim.diminishing import Diminishing
 from heavystep.optim.factory import create, optimizer_class
 from heavystep.optim.graphs.captured import CapturedStep
@@ -19,6 +21,7 @@ __all__ = [
     "SHB",
     "SLS",
     "SPS",
+    "Average",
     "CapturedStep",
     "Diminishing",
     "Recorder",
@@ -30,6 +33,7 @@ __all__ = [
     "create",
     "estimate_smoothness",
     "optimizer_class",
+    "polynomial_average",
     "searches",
 ]
 

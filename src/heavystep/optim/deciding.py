@@ -45,6 +45,11 @@ def bound_for(group: Group, given: Any) -> Any:
     return given
 
 
+def common_bound(given: Any, measure: Measure) -> Any:
+    """The bound that all processes use for one step: as of their losses, the mean."""
+    return None if given is None else measure.mean(bound_for({}, given))
+
+
 def device_memory(rule: Rule, group: Group, measure: Measure) -> Any:
     """The memory of a rule that decides on the device, as tensors that stay in place."""
     for name in rule.memory:

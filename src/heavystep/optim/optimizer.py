@@ -16,6 +16,7 @@ from heavystep.optim.closures.trials import Buffers, ParameterCopies, TrialPoint
 from heavystep.optim.deciding import (
     Decision,
     HostRule,
+    common_bound,
     decide_on_device,
     device_memory,
     host_numbers,
@@ -95,7 +96,8 @@ class RuleOptimizer(Optimizer):
             loss: the loss whose gradients are in ``p.grad``, instead of a closure. Unscaled
                 if a GradScaler is used, and the mean over micro-batches if gradients were
                 accumulated as a mean. Without either, what was given to :meth:`hand_over`.
-            lower_bound: lower bound of this batch's loss, instead of the optimizer's.
+            lower_bound: lower bound of this batch's loss, instead of the optimizer's; see
+                :mod:`heavystep.lower_bounds`. Processes that train together all give theirs.
 
         Returns:
             The loss, detached.
@@ -105,6 +107,7 @@ class RuleOptimizer(Optimizer):
             return None
         check_arguments(self, closure, loss, lower_bound, handed_over=bool(self._handed_over))
         self._check_groups()
+        lower_bound = common_bound(lower_bound, self._measure())
         if self.method.rule.searches:
             assert closure is not None
             returned, sample, decision = self._search(closure, lower_bound)

@@ -185,6 +185,12 @@ class Measure:
             return self.scalar(self._ranks.sqnorm_share(grads, self.dtype, self._foreach))
         return self.scalar(self._ranks.inner_share(one, other, grads, self.dtype))
 
+    def mean(self, value: Any) -> Any:
+        """The mean over processes of a number that each of them has; its own if there is one."""
+        if self._ranks.count == 1:
+            return value
+        return self.objective(self._ranks.share(self.scalar(value)))
+
     def objective_share(self, loss: Any, groups: list[Active]) -> Tensor:
         """What this process adds to the objective: its part of the mean loss and of the decay."""
         return self._ranks.share(self.scalar(whole(loss))) + self._decay_term(groups)

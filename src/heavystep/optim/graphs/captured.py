@@ -38,7 +38,8 @@ class CapturedStep:
     long as a few steps. A learning rate that changes at every step should be a tensor on the GPU.
     What else a forward depends on, such as ``train()`` and ``eval()``, must stay as it was recorded
     (or call :meth:`forget`). Hooks of the optimizer, such as a :class:`~heavystep.Recorder`'s,
-    would not be called, and are refused.
+    would not be called, and are refused; for an average of the iterates give
+    ``report=Average(optimizer, automatic=False).update``.
 
     Args:
         optimizer: of this package, or one of torch that can be captured, such as ``SGD``.
@@ -117,7 +118,8 @@ class CapturedStep:
         if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
             raise ValueError(
                 "a CapturedStep does not call the hooks of its optimizer (those of a Recorder, "
-                "say): remove them, or call the optimizer yourself"
+                "say): remove them, or call the optimizer yourself; an Average(optimizer, "
+                "automatic=False) has none and is updated by report=average.update"
             )
 
     def _warm_up(self, device: torch.device) -> Any:

@@ -1,0 +1,1 @@
+"""Averages of the iterates of an optimizer."""

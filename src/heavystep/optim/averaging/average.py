@@ -1,0 +1,274 @@
+"""The average of an optimizer's iterates, and a model at it."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from heavystep import validation
+from heavystep.optim.averaging.polynomial import DEFAULT_POWER, share_of_next, take_in
+from heavystep.optim.averaging.statistics import KeptBuffers, estimate
+from heavystep.optim.closures.replay import put_back
+from heavystep.optim.optimizer import RuleOptimizer
+from heavystep.optim.ranks import forget_gathered, local
+from heavystep.optim.vectors import state_dtype
+
+
+class Average:
+    r"""The average of what an optimizer made of its parameters, step by step.
+
+    Where the noise of the batches stays, iterates wander around the minimum and their average does
+    not. Weights grow with the step k as k^p, so that neither a horizon nor a beginning has to be
+    chosen; ``share_of_next`` in ``heavystep.optim.averaging.polynomial`` has the formula.
+
+    The average follows every ``optimizer.step()``. Training never sees it: :meth:`in_place` lends
+    it to the model for a while, for validation or to be saved. A batch that an optimizer of this
+    package refuses (``info.accepted`` is false) does not count, as if there had been no such step;
+    nothing waits for the device to know. A GradScaler that skips a step skips it here too.
+
+    Averages are kept in float32 at least, one a parameter that is to be trained. A parameter that
+    is added or thawed later counts as if it had always stood where it is after its next step; one
+    that is frozen stays where it is. With FSDP each process averages its shards. No process sends
+    anything.
+
+    Args:
+        optimizer: of this package or any other of torch.
+        power: p, >= 0; 0 is the mean of all iterates, 8 has half of its weight on the last 7%.
+        automatic: whether steps are followed by themselves. Otherwise call :meth:`update` after
+            each step: a :class:`~heavystep.CapturedStep` calls no hooks, and takes
+            ``report=average.update``.
+
+    >>> import torch
+    >>> theta = torch.zeros(1, requires_grad=True)
+    >>> opt = torch.optim.SGD([theta], lr=0.5)
+    >>> average = Average(opt, power=0.0)
+    >>> for target in (1.0, -1.0) * 50:
+    ...     loss = ((theta - target) ** 2).sum() / 2
+    ...     opt.zero_grad()
+    ...     loss.backward()
+    ...     opt.step()
+    >>> round(theta.item(), 3)
+    -0.333
+    >>> with average.in_place():
+    ...     print(round(theta.item(), 3))
+    0.003
+    >>> round(theta.item(), 3)
+    -0.333
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, *, power: float = DEFAULT_POWER, automatic: bool = True
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"optimizer must be one of torch's kind, got {optimizer!r}")
+        validation.real("power", power, validation.NON_NEGATIVE)
+        validation.choice("automatic", automatic, (False, True))
+        self._optimizer, self._power = optimizer, float(power)
+        self._averages: dict[Tensor, Tensor] = {}
+        self._to_come: set[Tensor] = set()
+        """Those of which no iterate has been seen: what is kept of them means nothing yet."""
+        self._lent: KeptBuffers | None = None
+        """What is to be put back, while the model has the averages."""
+        self._moves = True
+        self._make()
+        first = next(iter(self._params()), torch.zeros(()))
+        self._count = torch.zeros((), dtype=torch.int64, device=first.device)
+        self._handles: list[Any] = []
+        if automatic:
+            before, after = map(torch.compiler.disable, (self._before_step, self._after_step))
+            self._handles = [
+                optimizer.register_step_pre_hook(before),
+                optimizer.register_step_post_hook(after),
+            ]
+
+    @property
+    def count(self) -> Tensor:
+        """How many iterates were averaged, on the device of the parameters."""
+        return self._count
+
+    def detach(self) -> None:
+        """Follow the optimizer no longer; the average stays as it is."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take the parameters into the average, unless the optimizer refused the last batch."""
+        if self._lent is not None:
+            raise ValueError("update() within in_place(): the parameters are the average itself")
+        accepted = self._accepted()
+        if accepted is False:
+            return
+        self._make()
+        self._begin()
+        for params, averages in self._alike():
+            device, dtype = averages[0].device, averages[0].real.dtype
+            share = share_of_next(self._count.to(device, dtype), self._power)
+            if accepted is not True:
+                share = torch.where(accepted.to(device), share, 0.0)
+            take_in(averages, params, share)
+        self._count += accepted
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Lend the average to the model for the block; afterwards it goes on as if nothing was.
+
+        Within the block the parameters have the values of the average, in their own format, so that
+        the model can be validated, or saved. Afterwards, also after an exception, they have their
+        own again, to the bit. Steps are refused within. Before the first step nothing changes.
+        BatchNorm's statistics belong to the iterates and not to their average: see
+        :meth:`update_bn`.
+        """
+        if self._lent is not None:
+            raise ValueError("in_place() within in_place(): the model already has the average")
+        pairs = [(p, a) for p, a in self._averages.items() if p not in self._to_come]
+        params = [param for param, _ in pairs]
+        places = [local(param.detach()) for param in params]
+        own = [place.clone() for place in places]
+        refusing = self._optimizer.register_step_pre_hook(_refuse)
+        self._lent = KeptBuffers()
+        try:
+            _fill(params, places, [local(average) for _, average in pairs])
+            yield
+        finally:
+            _fill(params, places, own)
+            self._lent.put_back()
+            self._lent = None
+            refusing.remove()
+
+    def update_bn(self, loader: Iterable[Any], model: nn.Module, device: Any = None) -> None:
+        """Estimate BatchNorm's statistics at the average, until the end of the block.
+
+        As ``torch.optim.swa_utils.update_bn``, one pass over batches. At the end of
+        :meth:`in_place` all buffers of the model are again those of training, and right away every
+        module is again in the mode, ``train()`` or ``eval()``, that it was in.
+
+        Args:
+            loader: batches: tensors, or tuples that begin with one.
+            model: whose parameters the optimizer has.
+            device: to which batches are brought, if they are elsewhere.
+        """
+        if self._lent is None:
+            raise ValueError(
+                "update_bn() belongs into the block of in_place(): at its end the model gets the "
+                "statistics of training back"
+            )
+        self._lent.keep(model)
+        estimate(loader, model, device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on; averages by the place of the parameter in the optimizer."""
+        places = {param: place for place, param in enumerate(self._params())}
+        kept = {places[p]: average for p, average in self._averages.items() if p in places}
+        return {"power": self._power, "count": self._count, "averages": kept}
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned; averaging then goes on as if uninterrupted."""
+        if self._lent is not None:
+            raise ValueError("load_state_dict() within in_place(): the model has the old average")
+        params, loaded = list(self._params()), state_dict["averages"]
+        for place, value in loaded.items():
+            _check_fits(place, value, params)
+        self._power = float(state_dict["power"])
+        self._count.copy_(state_dict["count"])
+        self._make()
+        # Into the memory that is there: a CUDA graph may have been recorded with it.
+        for place, value in loaded.items():
+            param = params[place]
+            if param not in self._averages:
+                self._averages[param] = _room_for(param)
+            local(self._averages[param]).copy_(local(value))
+        begun = {params[place] for place in loaded} if int(self._count) else set()
+        self._to_come = self._averages.keys() - begun
+
+    def _params(self) -> Iterator[Tensor]:
+        for group in self._optimizer.param_groups:
+            yield from group["params"]
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        # By a step of length 0 torch.distributed.checkpoint asks what state there is.
+        self._moves = bool(optimizer.state) or any(
+            not _is_zero(group.get("lr", 1.0)) for group in optimizer.param_groups
+        )
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._moves:
+            self.update()
+
+    def _accepted(self) -> Any:
+        """Whether the last batch was; a tensor where only the device knows."""
+        info = self._optimizer.info if isinstance(self._optimizer, RuleOptimizer) else None
+        return True if info is None else info.accepted
+
+    def _make(self) -> None:
+        """Room for the average of every parameter that is to be trained; a model may have moved."""
+        for param in self._params():
+            average = self._averages.get(param)
+            if average is None and param.requires_grad:
+                self._averages[param] = _room_for(param)
+                self._to_come.add(param)
+            elif average is not None and average.device != param.device:
+                self._averages[param] = average.to(param.device)
+
+    def _begin(self) -> None:
+        """Averages begin where the parameters are."""
+        begin = [param for param in self._params() if param in self._to_come]
+        if begin and begin[0].is_cuda and torch.cuda.is_current_stream_capturing():
+            raise ValueError("update() must be called once before it is part of a CUDA graph")
+        for param in begin:
+            local(self._averages[param]).copy_(local(param))
+        self._to_come.difference_update(begin)
+
+    def _alike(self) -> Iterable[tuple[list[Tensor], list[Tensor]]]:
+        """What this process holds of parameters and averages, of one device and format each."""
+        alike: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
+        for param in self._params():
+            if param in self._averages:
+                place, average = local(param.detach()), local(self._averages[param])
+                both = alike.setdefault((average.device, place.dtype, average.dtype), ([], []))
+                both[0].append(place)
+                both[1].append(average)
+        return alike.values()
+
+
+def _refuse(optimizer: Any, args: Any, kwargs: Any) -> None:
+    raise ValueError(
+        "step() within in_place(): the model has the average there; train outside of the block"
+    )
+
+
+def _is_zero(lr: Any) -> bool:
+    """Whether the host knows a learning rate to be 0."""
+    elsewhere = isinstance(lr, Tensor) and lr.device.type != "cpu"
+    return not elsewhere and float(lr) == 0.0
+
+
+def _room_for(param: Tensor) -> Tensor:
+    return param.detach().to(state_dtype(param.dtype), copy=True)
+
+
+@torch.no_grad()
+def _fill(params: list[Tensor], places: list[Tensor], values: list[Tensor]) -> None:
+    """Give parameters other values, and let go of what was made of the old ones."""
+    put_back(places, values)
+    forget_gathered(params)
+    torch.clear_autocast_cache()
+
+
+def _check_fits(place: int, value: Tensor, params: list[Tensor]) -> None:
+    if place >= len(params):
+        raise ValueError(
+            f"there must be a parameter for each average, got average {place} of {len(params)} "
+            "parameters"
+        )
+    param = params[place]
+    if local(value).shape != local(param).shape:
+        raise ValueError(
+            f"average {place} must have the shape of its parameter, {tuple(local(param).shape)}, "
+            f"got {tuple(local(value).shape)}"
+        )

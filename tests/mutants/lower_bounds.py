@@ -1,0 +1,31 @@
+"""Changes of the bounds of losses that some test must notice."""
+
+from tests.mutants.mutant import Mutant
+
+BOUNDS = ("lower_bounds",)
+
+MUTANTS = [
+    Mutant("the weights of a target as if they summed to 1", "lower_bounds/classification.py",
+           "return entropies - _h(total)", "return entropies", BOUNDS),
+    Mutant("a smoothed class counted beside its peak", "lower_bounds/classification.py",
+           "entropies - _h(base * weight) + _h", "entropies + _h", BOUNDS),
+    Mutant("smoothing without class weights", "lower_bounds/classification.py",
+           "base * classes.entropy + classes.total", "classes.total", BOUNDS),
+    Mutant("a mean over labels that do not count", "lower_bounds/classification.py",
+           "own = counts.to(dtype)", "own = torch.ones_like(labels, dtype=dtype)", BOUNDS),
+    Mutant("mixed labels that agree", "lower_bounds/classification.py",
+           "[(one + other * agree, first), (other * ~agree, second)]",
+           "[(one, first), (other, second)]", BOUNDS),
+    Mutant("probabilities that are not smoothed", "lower_bounds/classification.py",
+           "    if eps:\n", "    if False:\n", BOUNDS),
+    Mutant("a teacher without its temperature squared", "lower_bounds/classification.py",
+           "temperature**2 * bound if", "temperature * bound if", BOUNDS),
+    Mutant("soft targets in their short format", "lower_bounds/classification.py",
+           "torch.promote_types(tensor.dtype, torch.float32)", "tensor.dtype", BOUNDS),
+    Mutant("the wrong sign of the constant", "lower_bounds/regression.py",
+           "half_log + (LOG_SQRT_TWO_PI", "half_log - (LOG_SQRT_TWO_PI", BOUNDS),
+    Mutant("a sum that is a mean", "lower_bounds/regression.py",
+           "return elements * bound", "return bound", BOUNDS),
+    Mutant("bounds without their weights", "lower_bounds/sums.py",
+           "total = total + _scalar(", "total = total + 0.0 * _scalar(", BOUNDS),
+]  # fmt: skip
