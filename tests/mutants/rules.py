@@ -124,7 +124,7 @@ MUTANTS = [
     Mutant("PoNoS without a least first trial", "rules/ponos.py",
            "return maximum(polyak, constants.min_step)", "return polyak", SEARCHES),
     Mutant("SaLSA on the last norm alone", "rules/salsa.py",
-           "sqnorm = average(memory.sqnorm, seen.grad_sqnorm, constants.smoothing)",
+           "sqnorm = averaged(memory.sqnorm, seen.grad_sqnorm, constants.smoothing)",
            "sqnorm = seen.grad_sqnorm", SEARCHES),
     Mutant("SaLSA that always searches", "rules/salsa.py",
            "(waited * (larger - smaller) >= smaller)", "(waited > 0.0)", SEARCHES),
