@@ -53,7 +53,23 @@ def test_what_runs_in_simulation_only_says_how(name):
     assert "not verified" in shown.stdout
 
 
-def test_an_unknown_method():
-    told = CliRunner().invoke(app, ["methods", "Adam"])
+NEAREST = {
+    "SHBPolyack": "; nearest: SHBPolyak, SHBPolyakAdam",
+    "alig": "; nearest: ALIG",
+    "SHB-PS": "; nearest: SHBPolyak, SHBArmijo, SPS",  # its name in the paper
+    "Diminish": "; nearest: Diminishing",
+    "lbfgs": "",
+}
+
+
+@pytest.mark.parametrize("name", NEAREST)
+def test_an_unknown_method(name):
+    told = CliRunner().invoke(app, ["methods", name])
     assert told.exit_code == 2
-    assert "method must be one of 'SHBPolyak', " in told.stderr
+    text = f"no method is named {name!r}{NEAREST[name]}; heavystep methods lists all"
+    assert told.stderr == f"{text}\n"
+
+
+def test_an_unknown_optimizer():
+    with pytest.raises(ValueError, match="named 'MoMoo'; nearest: MoMo, MoMoAdam"):
+        heavystep.create("MoMoo", [])

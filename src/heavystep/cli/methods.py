@@ -6,7 +6,6 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.table import Table
 
-from heavystep import validation
 from heavystep.cli.errors import told
 from heavystep.cli.options import argument_texts
 from heavystep.cli.output import show
@@ -45,7 +44,7 @@ def methods(
 ) -> None:
     """List the methods; give a name for its arguments, their defaults and what they mean."""
     from heavystep import optim
-    from heavystep.methods import METHODS
+    from heavystep.methods import METHODS, check_name
 
     if name is None:
         table = Table("method", "paper", "what it is", "momentum form", "needs")
@@ -60,7 +59,7 @@ def methods(
         )
         return
     others = beside()
-    validation.choice("method", name, (*METHODS, *others))
+    check_name(name, others)
     if name in others:
         kind: type = others[name].kind
         show(*filter(None, (others[name].summary, others[name].note)))
