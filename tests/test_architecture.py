@@ -26,7 +26,7 @@ LAYERS = {
     "parquet": {"arrays", "files"},
     "sparse": BASE,
     "data": {*BASE, "files", "sparse"},
-    "rules": {"validation"},
+    "rules": {"validation", "momentum"},
     "momentum": set(),
     "methods": {"validation", "momentum", "rules"},
     "schedules": {"validation"},

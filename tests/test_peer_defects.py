@@ -217,7 +217,7 @@ def test_a_batch_is_evaluated_once_and_once_a_trial(case):
 def test_a_step_that_shrank_grows_again_as_fast_as_it_may(case):
     """A step that can only shrink."""
     theta = start()
-    opt = case.make([theta], steps_per_epoch=4, **({"momentum": 0.0} if case.has_momentum else {}))
+    opt = case.make([theta], steps_per_epoch=4, **case.taken(momentum=0.0))
     steps = []
 
     def steep():

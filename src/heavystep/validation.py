@@ -1,6 +1,7 @@
 """Checks of arguments. An error names the argument, its symbol, the range and the value."""
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from math import inf
 from numbers import Integral
 from typing import Any, NamedTuple, NoReturn
@@ -14,6 +15,8 @@ SYMBOLS = {
     "steps_per_epoch": "n_b",
 }
 """The paper's symbol for each argument that is not named after it."""
+NEAREST = 3
+"""How many names are told in place of an unknown one."""
 
 
 class Interval(NamedTuple):
@@ -95,6 +98,28 @@ def choice(name: str, value: Any, allowed: Iterable[Any]) -> None:
     if not any(value is option or (value == option) is True for option in allowed):
         options = ", ".join(repr(option) for option in allowed)
         raise ValueError(f"{label(name)} must be one of {options}, got {value!r}")
+
+
+def registered(kind: str, name: Any, known: Mapping[str, str], listed_by: str) -> None:
+    """Refuse a name that is not in a long list, and say which of them are near.
+
+    Args:
+        kind: what has the name.
+        name: as it was given.
+        known: names by the words that one may look for them under, themselves among these.
+        listed_by: the command that shows the list.
+
+    >>> registered("method", "SHBPolyack", {"SHBPolyak": "SHBPolyak"}, "heavystep methods")
+    Traceback (most recent call last):
+    ValueError: no method is named 'SHBPolyack'; nearest: SHBPolyak; heavystep methods lists all
+    """
+    if isinstance(name, str) and name in known.values():
+        return
+    words = {word.lower(): found for word, found in known.items()}
+    close = get_close_matches(str(name).lower(), words, n=NEAREST)
+    near = ", ".join(dict.fromkeys(words[word] for word in close))
+    hint = f"; nearest: {near}" if near else ""
+    raise ValueError(f"no {kind} is named {name!r}{hint}; {listed_by} lists all")
 
 
 def disagree(name: str, values: Iterable[Any]) -> NoReturn:

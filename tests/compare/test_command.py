@@ -175,7 +175,10 @@ def fail(*arguments, advance):
 REFUSED = {
     "problem": (["--problem", "nowhere"], "problem must be one of 'least squares', "),
     "path": (["--problem", "nowhere"], "or the path of a LIBSVM file, got 'nowhere'"),
-    "method": (["--problem", "cosine", "--methods", "SGD"], "method must be one of 'SHBPolyak'"),
+    "method": (
+        ["--problem", "cosine", "--methods", "SPSSave"],
+        "no method is named 'SPSSave'; nearest: SPSSafe",
+    ),
     "seeds": (["--problem", "cosine", "--seeds", "0"], "seeds must be >= 1, got 0"),
     "length": (
         ["--problem", "cosine", "--iterations", "5", "--epochs", "5"],

@@ -13,8 +13,9 @@ from heavystep import methods
 from heavystep.problems import LeastSquares
 from heavystep.rules import Rule, Search
 from heavystep.simulation import kernel_types
-from heavystep.simulation.choice import kernel_form, kernel_rule
+from heavystep.simulation.choice import kernel_rule
 from heavystep.simulation.configuration import configure
+from heavystep.simulation.forms import kernel_form
 from heavystep.simulation.run import Run, simulate
 
 PROBLEM = LeastSquares([[1.0, 0.5], [-0.3, 2.0]], [1.0, -2.0])

@@ -159,6 +159,13 @@ def test_kappa_is_the_table_of_the_paper():
         rules.kappa("fast", 0.5)
 
 
+def test_products_are_in_the_order_of_what_a_rule_sees():
+    """A kernel puts them together by place."""
+    first, *others = rules.PRODUCTS
+    known = ("loss", "lower_bound", first, "loss_eps")
+    assert rules.Seen._fields == (*known, *others)
+
+
 def test_growth_over_an_epoch_is_the_growth():
     assert rules.growth_factor(4.0, 37) ** 37 == pytest.approx(4.0, rel=1e-12)
     assert rules.growth_factor(2.0, None) == inf

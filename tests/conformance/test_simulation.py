@@ -218,7 +218,7 @@ def test_log_grid():
 
 
 BAD = [
-    (lambda: configure("Adam"), ValueError, "method must be one of 'SHBPolyak', 'SHBArmijo'"),
+    (lambda: configure("Adam"), ValueError, "no method is named 'Adam'"),
     (lambda: configure("SHB"), TypeError, "SHB needs lr"),
     (lambda: configure("SPS", momentum=0.5), TypeError, "SPS has no option 'momentum'"),
     (lambda: configure("SHBPolyak", lower_bound=0.0), TypeError, "the problem knows the infimum"),

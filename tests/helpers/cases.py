@@ -59,6 +59,7 @@ class Case:
 
     @property
     def has_momentum(self):
+        """One that a user may set, or that its rule steers."""
         return not self.method.without_momentum
 
     @property
@@ -95,7 +96,8 @@ class Case:
     def kind(self):
         """What it has in common with methods that differ in their formulas alone."""
         form = self.method.form.name if self.has_momentum else None
-        return self.needs_closure, self.adaptive, form, self.diagonal, self.steers
+        own = self.steers, self.takes("momentum")
+        return self.needs_closure, self.adaptive, form, self.diagonal, *own
 
     def option(self, name):
         """The option of that name; None if it has none."""

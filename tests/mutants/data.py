@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 DATA = ("data",)
+BATCHES = ("data/test_batches.py",)
 
 MUTANTS = [
     Mutant("what follows a stream is passed over", "data/compressed.py",
@@ -40,4 +41,15 @@ MUTANTS = [
            "(tarfile.TarError, RecursionError)", "tarfile.TarError", DATA),
     Mutant("images: what unpacks may be huge", "data/web.py",
            "if length > most:", "if False:", DATA),
+    Mutant("batches: ranks begin alike", "data/batches.py",
+           "slice(rank, n, world_size)", "slice(0, n, world_size)", BATCHES),
+    Mutant("batches: ranks of other lengths", "data/batches.py",
+           "rows = n // world_size", "rows = len(range(rank, n, world_size))", BATCHES),
+    Mutant("batches: an epoch begins anew", "data/batches.py",
+           "for step in range(self._position, self._length):",
+           "for step in range(self._length):", BATCHES),
+    Mutant("batches: what is left goes on", "data/batches.py",
+           "if self._position > 0 and not self._resumes:", "if False:", BATCHES),
+    Mutant("batches: the end is no beginning", "data/batches.py",
+           "ended = position == self._length", "ended = False", BATCHES),
 ]  # fmt: skip

@@ -145,7 +145,7 @@ def test_mixed_devices_are_refused(case):
         case.make([on_cpu.requires_grad_(), elsewhere.requires_grad_()])
 
 
-@over([case for case in OPTIMIZERS if case.has_momentum and not case.diagonal])
+@over([case for case in OPTIMIZERS if case.takes("momentum") and not case.diagonal])
 @pytest.mark.parametrize("foreach", [True, False])
 def test_momentum_may_rise_from_zero_reach_it_and_come_back(case, foreach):
     """Schedulers that cycle the momentum: its buffer is kept all the while."""
@@ -194,6 +194,20 @@ def test_objective_decay_differs_by_group():
     assert float(opt.info.loss) == pytest.approx(loss, rel=1e-14)
     assert float(opt.info.step) == pytest.approx(step, rel=1e-14)
     assert (a.item(), b.item()) == pytest.approx((2.0 - step * ga, 2.0 - step * gb), rel=1e-14)
+
+
+@over([case for case in OPTIMIZERS if not case.diagonal])
+def test_what_has_no_momentum_goes_along_the_gradient(case):
+    """And nothing else does."""
+    net, along = make_net(), []
+    opt = case.make(net.parameters())
+    for batch in make_batches(3):
+        before = [p.detach().clone() for p in net.parameters()]
+        take_step(opt, net, batch, case)
+        step = float(opt.info.step)
+        pairs = zip(net.parameters(), before, strict=True)
+        along += [torch.allclose(p, theta - step * p.grad) for p, theta in pairs]
+    assert all(along) == (not case.has_momentum)
 
 
 def test_one_buffer_a_parameter_and_none_without_momentum():

@@ -44,7 +44,7 @@ def test_no_torch_scheduler_is_forgotten():
     assert public - {"LRScheduler"} <= set(SCHEDULERS)
 
 
-DIMINISHING = [case for case in OPTIMIZERS if case.takes("max_step") and case.has_momentum]
+DIMINISHING = [case for case in OPTIMIZERS if case.takes("max_step") and case.takes("momentum")]
 WITH_MOMENTUM = "OneCycleLR"
 """Drives the momentum too."""
 
@@ -65,7 +65,7 @@ def drive(case, name):
     opt = case.make(net.parameters())
     fixed = opt.param_groups[0]["momentum"]
     scheduler = SCHEDULERS[name](opt)
-    if not case.has_momentum and opt.param_groups[0]["momentum"] != fixed:
+    if not case.takes("momentum") and opt.param_groups[0]["momentum"] != fixed:
         with pytest.raises(ValueError, match=r"^momentum \(beta\) must be 0.0 for \w+, .* got 0.9"):
             take_step(opt, net, batches[0], case)
         return

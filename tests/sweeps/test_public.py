@@ -118,7 +118,7 @@ BAD = [
     ({"problems": {"p": 3}}, TypeError, "problem 'p' must be a name or one of LeastSquares, .*got 3"),
     ({"problems": {"p": VarianceReduced(DENSE)}}, TypeError, "problem 'p' must be .*got VarianceReduced"),
     ({"problems": [3]}, TypeError, "without labels there can be names only, got 3: pass a dict"),
-    ({"methods": "Adam"}, ValueError, "method 'Adam': method must be one of .*got 'Adam'"),
+    ({"methods": "Adam"}, ValueError, "no method is named 'Adam'"),
     ({"methods": {"m": ("SPS", {"c": -1.0})}}, ValueError, "method 'm': c must be > 0 and finite"),
     ({"methods": {"m": ("SPS", {"d": 1})}}, TypeError, "method 'm': SPS has no option 'd'"),
     ({"methods": {"m": ("SPS", 0.1)}}, TypeError, "method 'm' must be a name, or a pair of a name"),

@@ -1,16 +1,27 @@
 """``heavystep methods``: the registry, and what each argument of a method means."""
 
 import inspect
-from typing import Annotated, NamedTuple
+import json
+import re
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from rich.table import Table
+from rich import box
+from rich.table import Column, Table
 
-from heavystep import validation
 from heavystep.cli.errors import told
 from heavystep.cli.options import argument_texts
 from heavystep.cli.output import show
 from heavystep.documentation import plain_formula
+
+LIST = {"method": 13, "what it is": 30, "needs": 18, "guarantee": 15, "formula from": 14}
+"""The columns of the list, with their widths. A guarantee is said to where it holds."""
+AFTER_LIST = (
+    "heavystep.create(NAME, params) makes an optimizer. heavystep methods NAME: formulas, what is",
+    "proved, and the arguments with their defaults.",
+)
+FIELDS = ("title", "summary", "needs", "guarantee", "evidence", "differs", "reference", "main")
+"""What ``--json`` says of a method, beside its formulas and arguments."""
 
 
 class Beside(NamedTuple):
@@ -33,50 +44,91 @@ def beside() -> dict[str, Beside]:
     kind = optim.Diminishing
     rows = {"Diminishing": Beside("SHB-PS_dec, SHB-ALS_dec", _summary(kind), kind)}
     for name, method in PUBLISHED.items():
-        call = f'in simulation only: simulate(VarianceReduced(problem), "{method}", ...)'
-        note = f"{_summary(VarianceReduced)}\n{REFERENCE} ({EVIDENCE})"
-        rows[name] = Beside(name, call, VarianceReduced, note)
+        summary = f"{method} with variance-reduced losses, in simulation only."
+        call = f'simulate(VarianceReduced(problem), "{method}", ...)'
+        note = f"{call}\n{_summary(VarianceReduced)}\n{REFERENCE} ({EVIDENCE})"
+        rows[name] = Beside(name, summary, VarianceReduced, note)
     return rows
 
 
 @told
 def methods(
     name: Annotated[str | None, typer.Argument(help="one of them, for its arguments")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="all of it, to be read by a program")] = (
+        False
+    ),
 ) -> None:
     """List the methods; give a name for its arguments, their defaults and what they mean."""
+    from heavystep.methods import METHODS, check_name
+
+    others = beside()
+    if name is not None:
+        check_name(name, others)
+    if as_json:
+        names = (*METHODS, *others) if name is None else (name,)
+        typer.echo(json.dumps([_described(each) for each in names], indent=2, allow_nan=False))
+    elif name is None:
+        show(_listed(), *AFTER_LIST)
+    elif name in others:
+        row = others[name]
+        show(*filter(None, (row.summary, row.note)), _arguments(row.kind))
+    else:
+        _show_method(name)
+
+
+def _listed() -> Table:
+    """One row a method, in a hundred columns."""
+    from heavystep.methods import METHODS
+
+    heading = (Column(title, max_width=width) for title, width in LIST.items())
+    table = Table(*heading, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for each in METHODS.values():
+        needs = re.sub(r" \([^)]*\)", "", each.needs)
+        where = each.guarantee.partition(":")[0] or "none"
+        table.add_row(each.name, each.summary, needs, where, each.evidence)
+    for other, row in beside().items():
+        table.add_row(other, row.summary)
+    return table
+
+
+def _show_method(name: str) -> None:
     from heavystep import optim
     from heavystep.methods import METHODS
 
-    if name is None:
-        table = Table("method", "paper", "what it is", "momentum form", "needs")
-        for method in METHODS.values():
-            table.add_row(method.name, method.title, method.summary, method.form.name, method.needs)
-        for other, row in beside().items():
-            table.add_row(other, row.title, row.summary, "", "")
-        show(
-            table,
-            "heavystep.create(NAME, params) makes an optimizer. heavystep methods NAME: arguments, "
-            "defaults and what they mean.",
-        )
-        return
-    others = beside()
-    validation.choice("method", name, (*METHODS, *others))
-    if name in others:
-        kind: type = others[name].kind
-        show(*filter(None, (others[name].summary, others[name].note)))
+    method = METHODS[name]
+    formulas = map(plain_formula, method.formulas)
+    show(method.summary, *(f"    {formula}" for formula in formulas))
+    if method.metric:
+        show(method.metric)
+    show(
+        f"Its name in the paper: {method.title}. Momentum form: {method.form.name}.",
+        f"Published: {method.reference}. Formula from: {method.evidence}.",
+        *([f"Differs: {method.differs}."] if method.differs else []),
+        f"Guarantee, as published: {method.guarantee or 'none'}.",
+        f"Needs: {method.needs}. Main constant: {method.main or 'none'}.",
+        _arguments(optim.optimizer_class(name)),
+    )
+
+
+def _described(name: str) -> dict[str, Any]:
+    """What there is to know of it, in plain types."""
+    from heavystep import optim
+    from heavystep.methods import METHODS
+
+    if name not in METHODS:
+        title, summary, kind, note = beside()[name]
+        about: dict[str, Any] = {"title": title, "summary": summary, "note": note}
     else:
         method, kind = METHODS[name], optim.optimizer_class(name)
-        formulas = map(plain_formula, method.formulas)
-        show(method.summary, *(f"    {formula}" for formula in formulas))
-        if method.metric:
-            show(method.metric)
-        show(
-            f"Published: {method.reference}. Formula from: {method.evidence}.",
-            *([f"Differs: {method.differs}."] if method.differs else []),
-            f"Guarantee, as published: {method.guarantee or 'none'}.",
-            f"Needs: {method.needs}. Main constant: {method.main or 'none'}.",
-        )
-    show(_arguments(kind))
+        about = {field: getattr(method, field) for field in FIELDS}
+        about |= {"momentum_form": method.form.name, "formulas": method.formulas}
+    texts, arguments = argument_texts(kind), inspect.signature(kind).parameters
+    described = {
+        argument: {"meaning": texts[argument]}
+        | ({} if _required(parameter) else {"default": parameter.default})
+        for argument, parameter in arguments.items()
+    }
+    return {"name": name, **about, "arguments": described}
 
 
 def _summary(kind: type) -> str:
@@ -88,6 +140,10 @@ def _summary(kind: type) -> str:
 def _arguments(kind: type) -> Table:
     table, texts = Table("argument", "default", "meaning"), argument_texts(kind)
     for name, parameter in inspect.signature(kind).parameters.items():
-        required = parameter.default is inspect.Parameter.empty
-        table.add_row(name, "" if required else repr(parameter.default), texts[name])
+        default = "" if _required(parameter) else repr(parameter.default)
+        table.add_row(name, default, texts[name])
     return table
+
+
+def _required(parameter: inspect.Parameter) -> bool:
+    return parameter.default is inspect.Parameter.empty

@@ -7,7 +7,7 @@ from typing import Any
 from heavystep import validation
 from heavystep.compare.grid import centre_of, grid_of, options_at
 from heavystep.compare.problems import Compared, Size, problem_of
-from heavystep.methods import METHODS, Method
+from heavystep.methods import METHODS, Method, check_name
 from heavystep.sweeps.runs import Runs
 
 SIZES = ("seeds", "iterations", "epochs", "batch_size")
@@ -79,7 +79,7 @@ def plan(
     """
     names = tuple(dict.fromkeys(methods)) or tuple(METHODS)
     for name in names:
-        validation.choice("method", name, METHODS)
+        check_name(name)
     for name in SIZES:
         if chosen.get(name) is not None:
             validation.integer(name, chosen[name], least=1)

@@ -8,7 +8,7 @@ one, write its rule (one file in :mod:`heavystep.rules`), or take one that is th
 from heavystep.methods.family import FAMILY
 from heavystep.methods.method import BETA2, DIAGONAL_EPS, LR, MOMENTUM, Method
 from heavystep.methods.paper import SHB, SHB_ARMIJO, SHB_POLYAK, SLS, SPS
-from heavystep.methods.registry import METHODS, method_of, register
+from heavystep.methods.registry import METHODS, check_name, method_of, register
 
 __all__ = [
     "BETA2",
@@ -23,6 +23,7 @@ __all__ = [
     "SLS",
     "SPS",
     "Method",
+    "check_name",
     "method_of",
     "register",
 ]

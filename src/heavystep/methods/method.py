@@ -88,8 +88,8 @@ class Method:
 
     @property
     def without_momentum(self) -> bool:
-        """Whether it has none, whatever the user does."""
-        return self.fixed.get("momentum") == 0.0
+        """Whether it has none, whatever the user does: fixed at 0, and not steered by the rule."""
+        return self.fixed.get("momentum") == 0.0 and not self.rule.steers
 
     @property
     def keeps_buffer(self) -> bool:

@@ -1,5 +1,7 @@
 """The methods that there are, by name."""
 
+from collections.abc import Iterable
+
 from heavystep import validation
 from heavystep.methods.method import Method
 
@@ -24,9 +26,23 @@ def method_of(name: str) -> Method:
 
     >>> method_of("SPS").rule.name
     'polyak'
-    >>> method_of("SGD")
+    >>> method_of("SHBPolyack")
     Traceback (most recent call last):
-    ValueError: method must be one of 'SHBPolyak', 'SHBArmijo', ..., got 'SGD'
+    ValueError: no method is named 'SHBPolyack'; nearest: SHBPolyak...; heavystep methods lists all
     """
-    validation.choice("method", name, METHODS)
+    check_name(name)
     return METHODS[name]
+
+
+def check_name(name: str, beside: Iterable[str] = ()) -> None:
+    """Refuse a name that no method has, nor anything ``beside`` them, and say which are near.
+
+    Names of publications are not accepted, but lead to that of the method.
+
+    >>> check_name("SHB-PS")
+    Traceback (most recent call last):
+    ValueError: no method is named 'SHB-PS'; nearest: SHBPolyak...; heavystep methods lists all
+    """
+    known = {method.title: name for name, method in METHODS.items()}
+    known |= {other: other for other in (*METHODS, *beside)}
+    validation.registered("method", name, known, "heavystep methods")

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from heavystep.momentum.exponential_average import averaged
+
 SQUARES, WEIGHT = "average_square", "square_weight"
 """What the state of a parameter is called in a checkpoint."""
 
@@ -44,12 +46,12 @@ class Diagonal:
 
 def average(squares: Any, gradient: Any, beta2: Any) -> Any:
     """The exponential average of squared gradients, from 0 on."""
-    return beta2 * squares + (1.0 - beta2) * (gradient * gradient)
+    return averaged(squares, gradient * gradient, beta2)
 
 
 def sum_of_weights(weight: Any, beta2: Any) -> Any:
     """The sum of the weights in that average, which Adam divides it by."""
-    return beta2 * weight + (1.0 - beta2)
+    return averaged(weight, 1.0, beta2)
 
 
 def divisor(squares: Any, weight: Any, eps: Any) -> Any:

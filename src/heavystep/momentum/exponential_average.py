@@ -8,9 +8,18 @@ from typing import Any
 from heavystep.momentum.contract import Form
 
 
+def averaged(old: Any, new: Any, weight: Any) -> Any:
+    """An exponential average: ``weight`` is that of the past.
+
+    >>> averaged(2.0, 6.0, 0.75)
+    3.0
+    """
+    return weight * old + (1.0 - weight) * new
+
+
 def direction(buffer: Any, gradient: Any, momentum: Any) -> Any:
     """The new buffer."""
-    return momentum * buffer + (1.0 - momentum) * gradient
+    return averaged(buffer, gradient, momentum)
 
 
 def move(buffer: Any, gradient: Any, step: Any, momentum: Any) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ r"""AdaSLS: Armijo steps divided by the root of what all of them gained, never l
 
 with the Armijo step a_k, which every search seeks from gamma_max downwards. This is the scale-free
 choice c_l = d / sqrt(a_0 ||g_0||^2) of the divisor in Jiang and Stich; they write d as c / rho with
-Armijo's constant rho. Where the search begins and its defaults are Armijo's here. Not verified:
+Armijo's constant rho. Where the search begins is our choice, and so are its defaults. Not verified:
 written down from memory of the publication, of which no code is public. Another method of this name
 (Vaswani et al. 2020) is AdaGrad with a line search.
 """

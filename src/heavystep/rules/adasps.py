@@ -3,7 +3,9 @@ r"""AdaSPS: Polyak steps divided by the root of all gaps so far, in the units of
 .. math:: \gamma_k = \min\Big\{(1 - \beta)\frac{f_k - \ell_k}{c\,\|g_k\|^2}
           \sqrt{\frac{f_0 - \ell_0}{\sum_{s \le k} (f_s - \ell_s)}},\ \gamma_{k-1}\Big\}
 
-With momentum this is MomAdaSPS.
+With momentum this is MomAdaSPS, where 1 - beta turns the step of an averaged iterate into one of
+heavy ball. Not verified: AdaSPS is written down from memory of the publication, of which no code is
+public, and MomAdaSPS is derived from it.
 """
 
 from math import inf

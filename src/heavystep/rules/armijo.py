@@ -38,7 +38,9 @@ from heavystep.rules.smooth_reset import (
 )
 
 
-def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any) -> Any:
+def sufficient_loss(
+    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any = 0.0
+) -> Any:
     """The largest loss that makes a trial step acceptable."""
     return lowered(constants, seen, seen.loss, trial, seen.grad_sqnorm)
 

@@ -1,7 +1,8 @@
 """What backtracking line searches share: a state that each trial loss advances once.
 
-A rule says which loss is small enough at a trial step (its ``sufficient_loss``) and which step that
-trial then stands for. A search that fails refuses the batch, for every rule: nothing changes.
+A rule says which loss is small enough at a trial step, with the momentum that the search began with
+(its ``sufficient_loss``), and which step that trial then stands for. A search that fails refuses
+the batch, for every rule: nothing changes.
 """
 
 from collections.abc import Callable
@@ -89,7 +90,8 @@ def skip_below(sufficient: Callable[..., Any]) -> Callable[..., Search]:
         shrink, so that after the first trial that may succeed none needs to be skipped.
         """
         trial, possible, low = search.trial, True, seen.lower_bound
-        while search.active and possible and sufficient(constants, memory, seen, trial) < low:
+        beta = search.momentum
+        while search.active and possible and sufficient(constants, memory, seen, trial, beta) < low:
             smaller = trial * constants.decrease_factor
             # The smallest positive number times omega may round to itself.
             possible = (smaller > 0.0) & (smaller < trial)
@@ -111,7 +113,8 @@ def advance_below(sufficient: Callable[..., Any]) -> Callable[..., Search]:
     """The ``advance`` of a search with these largest losses, whose step is the trial itself."""
 
     def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
-        enough, trial = sufficient(constants, memory, seen, search.trial), search.trial
+        trial = search.trial
+        enough = sufficient(constants, memory, seen, trial, search.momentum)
         capped = trial >= constants.max_step
         return judge(constants, search, trial_loss, enough, seen.lower_bound, trial, capped)
 

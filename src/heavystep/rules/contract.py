@@ -76,12 +76,12 @@ class Seen(NamedTuple):
     """A lower bound of the sampled loss; -inf if none is known."""
     grad_sqnorm: Any = 0.0
     """||g_k||^2, the squared norm of the sampled gradient."""
+    loss_eps: Any = 0.0
+    """Relative rounding error of the loss; line searches compare losses with a tolerance of it."""
     direction_sqnorm: Any = 0.0
     """||d_k||^2, for the direction d_k of the momentum form."""
     slope: Any = 0.0
     """<g_k, d_k>."""
-    loss_eps: Any = 0.0
-    """Relative rounding error of the loss; line searches compare losses with a tolerance of it."""
     drift: Any = 0.0
     """<g_k, b_k> for the buffer b_k of the momentum form, under heavy ball the displacement
     theta_k - theta_{k-1}."""
@@ -112,7 +112,10 @@ PRODUCTS = {
     "direction_position": Product("direction", "position", divided=False),
     "buffer_sqnorm": Product("buffer", "buffer", divided=False),
 }
-"""The fields of :class:`Seen` that are inner products; ``grad_sqnorm`` is always computed."""
+"""The fields of :class:`Seen` that are inner products, in their order.
+
+``grad_sqnorm`` is always computed; the others are the last fields.
+"""
 GRADIENT, DIRECTION = "gradient", "direction"
 
 

@@ -5,7 +5,7 @@ r"""DecSPS: Polyak steps that decrease, for losses that do not vanish together.
           c_{-1} \gamma_{-1} = c\,\gamma_b
 
 With momentum this is MomDecSPS: 1 - beta turns the step of an averaged iterate into one of heavy
-ball.
+ball. Not verified: MomDecSPS is derived so from DecSPS; no code of it is public.
 """
 
 from math import inf

@@ -39,28 +39,28 @@ def momentum(constants: Any, memory: Any, seen: Seen) -> Any:
     return descending(seen, wanted, 0.5)
 
 
-def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any) -> Any:
+def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any, beta: Any) -> Any:
     """Armijo's along d_k, from the average of losses if that is larger."""
-    steepness = slope(seen, momentum(constants, memory, seen))
-    return largest_loss(constants, memory, seen, trial, steepness)
+    return largest_loss(constants, memory, seen, trial, slope(seen, beta))
 
 
-def first_trial(constants: Any, memory: Any, seen: Seen) -> Any:
+def first_trial(constants: Any, memory: Any, seen: Seen, beta: Any) -> Any:
     """The Polyak step of d_k, between bounds."""
-    beta = momentum(constants, memory, seen)
     square = seen.grad_sqnorm + beta * (2.0 * seen.drift + beta * seen.buffer_sqnorm)
     return clipped_polyak(constants, memory, seen, square)
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """Begin at the first trial."""
-    trial, beta = first_trial(constants, memory, seen), momentum(constants, memory, seen)
+    beta = momentum(constants, memory, seen)
+    trial = first_trial(constants, memory, seen, beta)
     return begin(constants, seen, seen.lower_bound, trial, beta)
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
     """What PoNoS does, and ||g_k||^2 unless it vanished."""
-    shrink = next_shrink(constants, memory, search, first_trial(constants, memory, seen))
+    first = first_trial(constants, memory, seen, search.momentum)
+    shrink = next_shrink(constants, memory, search, first)
     shrink = maximum(shrink, constants.decrease_factor**MOST_SHRINKING)
     vanished = seen.grad_sqnorm == 0.0
     sqnorm = where(vanished, memory.last_sqnorm, seen.grad_sqnorm)

@@ -11,20 +11,21 @@ corrects their bias, which there is an option; weight decay is not part of the m
 
 from typing import Any
 
+from heavystep.momentum.exponential_average import averaged
 from heavystep.rules.contract import Rule, Search, Seen
 from heavystep.rules.polyak import LOWER_BOUND, search_below
 from heavystep.rules.smooth_reset import MAX_STEP
 
 
-def averaged(constants: Any, before: Any, new: Any) -> Any:
-    """An average, as the momentum form makes it of gradients."""
-    return constants.momentum * before + (1.0 - constants.momentum) * new
+def averages(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
+    """Of gaps and of offsets, as the momentum form makes them of gradients."""
+    gap = averaged(memory.gaps, seen.loss - seen.lower_bound, constants.momentum)
+    return gap, averaged(memory.offsets, seen.grad_position, constants.momentum)
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step that multiplies d_k."""
-    gap = averaged(constants, memory.gaps, seen.loss - seen.lower_bound)
-    offset = averaged(constants, memory.offsets, seen.grad_position)
+    gap, offset = averages(constants, memory, seen)
     model = gap + seen.direction_position - offset
     cap = constants.max_step / (1.0 - constants.momentum * memory.power)
     return search_below(model, seen.direction_sqnorm, 0.0, 1.0, 1.0, cap)
@@ -32,11 +33,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
     """Both averages, and beta^(k+1)."""
-    return (
-        averaged(constants, memory.gaps, seen.loss - seen.lower_bound),
-        averaged(constants, memory.offsets, seen.grad_position),
-        constants.momentum * memory.power,
-    )
+    return *averages(constants, memory, seen), constants.momentum * memory.power
 
 
 MOMO = Rule(

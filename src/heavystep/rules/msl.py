@@ -40,10 +40,9 @@ def momentum(constants: Any, seen: Seen) -> Any:
     return descending(seen, constants.momentum, constants.factor)
 
 
-def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any) -> Any:
+def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any, beta: Any) -> Any:
     """Armijo's, along d_k."""
-    steepness = slope(seen, momentum(constants, seen))
-    return lowered(constants, seen, seen.loss, trial, steepness)
+    return lowered(constants, seen, seen.loss, trial, slope(seen, beta))
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -54,7 +53,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
 
 def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
     """Take in the loss at the trial."""
-    enough = sufficient_loss(constants, memory, seen, search.trial)
+    enough = sufficient_loss(constants, memory, seen, search.trial, search.momentum)
     low, trial = seen.lower_bound, search.trial
     return judge(constants, search, trial_loss, enough, low, trial, search.capped)
 

@@ -64,7 +64,9 @@ def largest_loss(constants: Any, memory: Any, seen: Seen, trial: Any, slope: Any
     return lowered(constants, seen, level, trial, slope)
 
 
-def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any) -> Any:
+def sufficient_loss(
+    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any = 0.0
+) -> Any:
     """The largest loss of a trial along the gradient."""
     return largest_loss(constants, memory, seen, trial, seen.grad_sqnorm)
 

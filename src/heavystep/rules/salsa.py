@@ -21,16 +21,12 @@ from math import inf
 from typing import Any
 
 from heavystep import validation
+from heavystep.momentum.exponential_average import averaged
 from heavystep.rules.backtracking import DECREASE_FACTOR, LOSS_EPS, MAX_TRIALS, judge, tolerance
 from heavystep.rules.contract import Option, Rule, Search, Seen, Whole
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
 
 FAST, SLOW = 0.9, 0.99
-
-
-def average(old: Any, new: Any, weight: Any) -> Any:
-    """An exponential average."""
-    return weight * old + (1.0 - weight) * new
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -52,7 +48,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
 
 def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
     """The condition, solved for the trial loss."""
-    sqnorm = average(memory.sqnorm, seen.grad_sqnorm, constants.smoothing)
+    sqnorm = averaged(memory.sqnorm, seen.grad_sqnorm, constants.smoothing)
     missing = constants.c * search.trial * sqnorm - constants.smoothing * memory.decrease
     enough = seen.loss - missing / (1.0 - constants.smoothing) + tolerance(seen)
     return judge(constants, search, trial_loss, enough, -inf, search.trial, False)
@@ -61,14 +57,14 @@ def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss:
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
     """All averages and the step, after a search; without one, that time has passed."""
     searched = search.trial > 0.0
-    decrease = average(memory.decrease, seen.loss - search.trial_loss, constants.smoothing)
+    decrease = averaged(memory.decrease, seen.loss - search.trial_loss, constants.smoothing)
     return (
         where(searched, search.step, memory.last_step),
         where(searched, decrease, memory.decrease),
-        where(searched, average(memory.sqnorm, seen.grad_sqnorm, constants.smoothing),
+        where(searched, averaged(memory.sqnorm, seen.grad_sqnorm, constants.smoothing),
               memory.sqnorm),
-        where(searched, average(memory.fast, search.step, FAST), memory.fast),
-        where(searched, average(memory.slow, search.step, SLOW), memory.slow),
+        where(searched, averaged(memory.fast, search.step, FAST), memory.fast),
+        where(searched, averaged(memory.slow, search.step, SLOW), memory.slow),
         where(searched, 0.0, memory.waited + 1.0),
     )  # fmt: skip
 

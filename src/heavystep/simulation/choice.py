@@ -1,21 +1,22 @@
-"""Rules and momentum forms inside kernels: what a kernel calls, and which functions that is.
+"""Rules inside kernels: what a kernel calls, and which functions that is.
 
-Diagonals are in :mod:`heavystep.simulation.stretching`.
-A kernel knows a rule and a form by their types only (:mod:`heavystep.simulation.kernel_types`); the
-stubs below are replaced by the functions of the rule and the form when it is compiled.
+Momentum forms are in :mod:`heavystep.simulation.forms`, diagonals in
+:mod:`heavystep.simulation.stretching`. A kernel knows all of them by their types only
+(:mod:`heavystep.simulation.kernel_types`); stubs as those below are replaced by the functions of
+the rule, the form and the diagonal when it is compiled.
 """
 
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from heavystep.momentum import Form
 from heavystep.rules import DIRECTION, Rule
-from heavystep.simulation.kernel_cache import reduction
+from heavystep.simulation.forms import direction
 from heavystep.simulation.kernel_types import kernel_type
-from heavystep.simulation.numba_rules import form_functions, rule_functions
+from heavystep.simulation.numba_rules import rule_functions
+from heavystep.simulation.products import products_of
 from heavystep.simulation.stretching import divided, stretches
-from heavystep.simulation.terms import Function, dot, implement
+from heavystep.simulation.terms import Function, function_of, implement
 
 
 def constants_at(rule: Any, table: Any, step: Any) -> Any:
@@ -36,7 +37,7 @@ def keep(rule: Any, numbers: Any, memory: Any) -> Any:
 def look(
     rule: Any, kinds: Any, theta: Any, buffer: Any, g: Any, divisors: Any, momentum: Any
 ) -> Any:
-    """The inner products beside ||g||^2, in the order of the fields of what a rule sees.
+    """The inner products of :data:`heavystep.rules.PRODUCTS` beside ||g||^2, in their order.
 
     0 for those that the rule does not read.
     """
@@ -68,16 +69,6 @@ def remember(rule: Any, constants: Any, memory: Any, seen: Any, search: Any) -> 
     raise NotImplementedError
 
 
-def move(form: Any, buffer: Any, gradient: Any, step: Any, momentum: Any) -> Any:
-    """Motion and new buffer of one parameter."""
-    raise NotImplementedError
-
-
-def direction(form: Any, buffer: Any, gradient: Any, momentum: Any) -> Any:
-    """What the step size multiplies, for one parameter."""
-    raise NotImplementedError
-
-
 @cache
 def kernel_rule(rule: Rule) -> Any:
     """What stands for the rule among the arguments of a kernel."""
@@ -105,7 +96,7 @@ def kernel_rule(rule: Rule) -> Any:
             constants_at: _row_reader(rule.Constants, constants),
             recall: _reader(rule.Memory, memory),
             keep: _writer(memory),
-            look: _looker(rule),
+            look: products_of(rule),
             steered: _steered if rule.steers else _not_steered,
             aim: _along_direction if rule.along == DIRECTION else _along_gradient,
             start: _start,
@@ -114,65 +105,6 @@ def kernel_rule(rule: Rule) -> Any:
         },
     )
     return kind()
-
-
-@cache
-def kernel_form(form: Form) -> Any:
-    """What stands for the momentum form among the arguments of a kernel."""
-    moved, along = form.move, form.direction
-    functions = form_functions(form)
-    kind = kernel_type("Form", functions, (form.name, moved.__qualname__, along.__qualname__))
-
-    def _move(form: Any, buffer: Any, gradient: Any, step: Any, momentum: Any) -> Any:
-        return moved(buffer, gradient, step, momentum)
-
-    def _direction(form: Any, buffer: Any, gradient: Any, momentum: Any) -> Any:
-        return along(buffer, gradient, momentum)
-
-    implement(kind, {move: _move, direction: _direction})
-    return kind()
-
-
-def _looker(rule: Rule) -> Function:
-    """A function that computes what the rule reads, and nothing else: numba drops the rest."""
-    of_direction = bool({"direction_sqnorm", "slope"} & rule.reads)
-    of_position = bool({"grad_position", "direction_position"} & rule.reads)
-    of_past, of_buffer = "drift" in rule.reads, "buffer_sqnorm" in rule.reads
-
-    def _look(
-        rule: Any, kinds: Any, theta: Any, buffer: Any, g: Any, divisors: Any, momentum: Any
-    ) -> Any:
-        square, slope, drift, along, ahead, past = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        if of_direction:
-            square, slope = _direction_products(kinds, buffer, g, divisors, momentum)
-        if of_past:
-            drift = dot(g, buffer)
-        if of_buffer:
-            past = dot(buffer, buffer)
-        if of_position:
-            along, ahead = _position_products(kinds, theta, buffer, g, momentum)
-        return square, slope, drift, along, ahead, past
-
-    return _look
-
-
-@reduction
-def _direction_products(kinds: Any, buffer: Any, g: Any, divisors: Any, momentum: Any) -> Any:
-    square, slope = 0.0, 0.0
-    for j in range(g.shape[0]):
-        d = direction(kinds.form, buffer[j], g[j], momentum)
-        square += divided(kinds.diagonal, d * d, divisors, j)
-        slope += divided(kinds.diagonal, g[j] * d, divisors, j)
-    return square, slope
-
-
-@reduction
-def _position_products(kinds: Any, theta: Any, buffer: Any, g: Any, momentum: Any) -> Any:
-    along, ahead = 0.0, 0.0
-    for j in range(g.shape[0]):
-        along += g[j] * theta[j]
-        ahead += direction(kinds.form, buffer[j], g[j], momentum) * theta[j]
-    return along, ahead
 
 
 def _steered(rule: Any, search: Any, momentum: Any) -> Any:
@@ -206,21 +138,15 @@ def _along_direction(
 # every step, and numba can neither unpack an array into a named tuple nor loop over mixed types.
 def _row_reader(kind: Any, names: Sequence[str]) -> Function:
     values = ", ".join(f"table[step, {place}]" for place in range(len(names)))
-    return _function(f"def read(rule, table, step): return kind({values})", "read", kind=kind)
+    return function_of(f"def read(rule, table, step): return kind({values})", "read", kind=kind)
 
 
 def _reader(kind: Any, names: Sequence[str]) -> Function:
     values = ", ".join(f"numbers[{place}]" for place in range(len(names)))
-    return _function(f"def read(rule, numbers): return kind({values})", "read", kind=kind)
+    return function_of(f"def read(rule, numbers): return kind({values})", "read", kind=kind)
 
 
 def _writer(names: Sequence[str]) -> Function:
     lines = [f" numbers[{place}] = memory[{place}]" for place in range(len(names))]
     source = "\n".join(["def write(rule, numbers, memory):", *lines, " return 0"])
-    return _function(source, "write")
-
-
-def _function(source: str, name: str, **names: Any) -> Function:
-    exec(source, names)
-    function: Function = names[name]
-    return function
+    return function_of(source, "write")

@@ -14,8 +14,9 @@ from heavystep.problems import FiniteSum, SparseLogistic, VarianceReduced
 from heavystep.problems.variance_reduced import original
 from heavystep.records import Trajectories
 from heavystep.simulation.checks import checked_samples
-from heavystep.simulation.choice import kernel_form, kernel_rule
+from heavystep.simulation.choice import kernel_rule
 from heavystep.simulation.configuration import Configuration, configure
+from heavystep.simulation.forms import kernel_form
 from heavystep.simulation.kernel_cache import COMPILES, kernel
 from heavystep.simulation.layout import terms_of
 from heavystep.simulation.streams import stream_key

@@ -1,4 +1,4 @@
-"""Diagonals inside kernels; see :mod:`heavystep.simulation.choice` for rules and momentum forms."""
+"""Diagonals inside kernels; see :mod:`heavystep.simulation.choice` for rules."""
 
 from functools import cache
 from typing import Any, NamedTuple

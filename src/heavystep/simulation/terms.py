@@ -93,6 +93,13 @@ def _chooser(stub: Function) -> Function:
     return choose
 
 
+def function_of(source: str, name: str, **names: Any) -> Function:
+    """A function from its text, where numba has no loop over what is known beforehand."""
+    exec(source, names)
+    function: Function = names[name]
+    return function
+
+
 def no_workspace(terms: Any, theta: Any, size: Any) -> Any:
     """The workspace of terms that need none."""
     return 0

@@ -17,6 +17,7 @@ from heavystep.simulation.choice import (
     start,
     steered,
 )
+from heavystep.simulation.forms import move
 from heavystep.simulation.kernel_cache import kernel
 from heavystep.simulation.streams import random_index
 from heavystep.simulation.stretching import divided, square_of, stretch
@@ -107,9 +108,9 @@ def advance(
         watch_point(watch, k, theta, full)
         beta = theta.dtype.type(parameters.momentum[step])
         constants, memory = constants_at(rule, parameters.constants, step), recall(rule, numbers)
-        d2, slope, drift, along, ahead, b2 = look(rule, kinds, theta, buffer, g, divisors, beta)
         eps = loss_error(terms, theta, g, loss, scene.loss_eps, work)
-        seen = Seen(loss, low, sqnorm, d2, slope, eps, drift, along, ahead, b2)
+        products = look(rule, kinds, theta, buffer, g, divisors, beta)
+        seen = Seen(loss, low, sqnorm, eps, *products)
         search = start(rule, constants, memory, seen)
         beta = theta.dtype.type(steered(rule, search, beta))
         if search.active:
@@ -154,7 +155,7 @@ def _move(
     tiny, zero, step = np.finfo(theta.dtype).tiny, number(0.0), number(gamma)
     for j in range(theta.shape[0]):
         own = divided(kinds.diagonal, step, divisors, j)
-        motion, kept = choice.move(kinds.form, buffer[j], g[j], own, momentum)
+        motion, kept = move(kinds.form, buffer[j], g[j], own, momentum)
         # Momentum alone would go through all subnormal numbers, which are slow.
         theta[j] += number(motion) if abs(motion) > tiny else zero
         buffer[j] = number(kept) if abs(kept) > tiny else zero

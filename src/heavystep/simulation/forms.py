@@ -1,0 +1,36 @@
+"""Momentum forms inside kernels; see :mod:`heavystep.simulation.choice` for rules."""
+
+from functools import cache
+from typing import Any
+
+from heavystep.momentum import Form
+from heavystep.simulation.kernel_types import kernel_type
+from heavystep.simulation.numba_rules import form_functions
+from heavystep.simulation.terms import implement
+
+
+def move(form: Any, buffer: Any, gradient: Any, step: Any, momentum: Any) -> Any:
+    """Motion and new buffer of one parameter."""
+    raise NotImplementedError
+
+
+def direction(form: Any, buffer: Any, gradient: Any, momentum: Any) -> Any:
+    """What the step size multiplies, for one parameter."""
+    raise NotImplementedError
+
+
+@cache
+def kernel_form(form: Form) -> Any:
+    """What stands for the momentum form among the arguments of a kernel."""
+    moved, along = form.move, form.direction
+    functions = form_functions(form)
+    kind = kernel_type("Form", functions, (form.name, moved.__qualname__, along.__qualname__))
+
+    def _move(form: Any, buffer: Any, gradient: Any, step: Any, momentum: Any) -> Any:
+        return moved(buffer, gradient, step, momentum)
+
+    def _direction(form: Any, buffer: Any, gradient: Any, momentum: Any) -> Any:
+        return along(buffer, gradient, momentum)
+
+    implement(kind, {move: _move, direction: _direction})
+    return kind()
