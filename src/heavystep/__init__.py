@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from heavystep import certificates, lower_bounds, problems, theory
 from heavystep.certificates import certify
+from heavystep.methods import paper_settings
 from heavystep.optim import (
     SHB,
     SLS,
@@ -12,6 +13,7 @@ from heavystep.optim import (
     CapturedStep,
     Diminishing,
     Recorder,
+    SHBAdam,
     SHBArmijo,
     SHBPolyak,
     StepInfo,
@@ -31,6 +33,7 @@ __all__ = [
     "CapturedStep",
     "Diminishing",
     "Recorder",
+    "SHBAdam",
     "SHBArmijo",
     "SHBPolyak",
     "StepInfo",
@@ -39,6 +42,7 @@ __all__ = [
     "create",
     "estimate_smoothness",
     "lower_bounds",
+    "paper_settings",
     "problems",
     "simulate",
     "sweep",

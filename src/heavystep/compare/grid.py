@@ -33,8 +33,11 @@ def centre_of(method: Method) -> float:
     >>> centre_of(method_of("SHBPolyak")), centre_of(method_of("SHB"))
     (1.0, 0.1)
     """
-    default = main_option(method).default
+    option = main_option(method)
+    default = option.default
     known = isinstance(default, float | int) and not isinstance(default, bool) and default > 0
+    if not known and option.name == "max_step":  # by default there is no largest step
+        return 1.0
     return float(default) if known else WITHOUT_DEFAULT
 
 

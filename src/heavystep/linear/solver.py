@@ -71,7 +71,9 @@ def start(
     # Noise grows with the step over the size of the batch: with fewer rows, smaller steps.
     share = min(1.0, problem.n / batch_size)
     cap = 2.0 * share / mean_smoothness(problem) if max_step is None else max_step
-    sampling = configure("SHBPolyak", momentum=momentum, max_step=cap, steps_per_epoch=None)
+    sampling = configure(
+        "SHBPolyak", momentum=momentum, max_step=cap, scaling="practical", steps_per_epoch=None
+    )
     run = Run(problem, sampling, 0, NO_GRID)
     return Progress(problem, run, momentum, min(batch_size, problem.n), np.array(run.state.theta))
 

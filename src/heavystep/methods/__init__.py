@@ -7,7 +7,7 @@ one, write its rule (one file in :mod:`heavystep.rules`), or take one that is th
 
 from heavystep.methods.family import FAMILY
 from heavystep.methods.method import BETA2, DIAGONAL_EPS, LR, MOMENTUM, Method
-from heavystep.methods.paper import SHB, SHB_ARMIJO, SHB_POLYAK, SLS, SPS
+from heavystep.methods.paper import SHB, SHB_ARMIJO, SHB_POLYAK, SLS, SPS, paper_settings
 from heavystep.methods.registry import METHODS, check_name, method_of, register
 
 __all__ = [
@@ -25,5 +25,6 @@ __all__ = [
     "Method",
     "check_name",
     "method_of",
+    "paper_settings",
     "register",
 ]

@@ -29,6 +29,7 @@ from heavystep.rules import (
     SLS_DEC,
     SPS_DEC,
     SPS_SAFE,
+    STEADY_POLYAK,
 )  # fmt: skip
 
 CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "not verified"
@@ -91,6 +92,9 @@ FAMILY = (
            "not part of the model; no estimate of the least loss"),
     Method("SHBPolyakAdam", "SHB-PS with Adam's diagonal", "SHBPolyak in the norm of Adam's "
            "diagonal.", POLYAK, diagonal=ADAM, defaults={"max_step": 0.01}, evidence=OURS),
+    Method("SHBAdam", "SHB-Adam", "Steady Polyak steps in the norm of Adam's diagonal, for "
+           "transformers.", STEADY_POLYAK, diagonal=ADAM, defaults={"c": 2.0, "outlook": 1.5},
+           fixed={"scaling": "steady", "steps_per_epoch": None, "growth": 4.0}, evidence=OURS),
     Method("NGNMD", "NGN-MDv1", "NGN-M in the norm of Adam's diagonal.", NGN, diagonal=ADAM,
            defaults={"c": 0.01}, reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE,
            differs="written without a division by the loss; the first step decays too"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from heavystep import validation
@@ -58,6 +59,9 @@ class Method:
     this package have in common; empty: nowhere that we know."""
     guarantee: str = ""
     """What its publication proves, and where it holds; empty: nothing."""
+    by_scaling: Mapping[str, Rule] = field(default_factory=dict)
+    """Other rules than ``rule``, by the value of ``scaling`` that asks for them. Their options are
+    among those of ``rule``."""
     main: str = ""
     """The option that a user would tune, if one had to be; empty: the first of
     :data:`MAIN_OPTIONS` that the method has."""
@@ -76,6 +80,18 @@ class Method:
             raise ValueError(f"method {self.name!r}: main is {self.main!r}, which is no option")
         usual = next((name for name in MAIN_OPTIONS if name in left), "")
         object.__setattr__(self, "main", self.main or usual)
+
+    def chosen(self, options: Mapping[str, Any]) -> "Method":
+        """The method with the rule that these options ask for: this one, or one of another rule.
+
+        >>> from heavystep.methods import SHB_POLYAK
+        >>> SHB_POLYAK.chosen({"scaling": "theory"}).rule.name
+        'polyak'
+        """
+        if not self.by_scaling:
+            return self
+        scaling = options["scaling"]
+        return _with_rule(self, self.by_scaling.get(scaling, self.rule), scaling)
 
     @property
     def theory(self) -> str:
@@ -137,7 +153,8 @@ class Method:
     def formulas(self) -> tuple[str, ...]:
         """Rule, momentum form and diagonal in LaTeX, a line each."""
         parts = (self.rule, self.form, self.diagonal)
-        return tuple(part.formula for part in parts if part is not None)
+        others = tuple(dict.fromkeys(rule.formula for rule in self.by_scaling.values()))
+        return tuple(part.formula for part in parts if part is not None) + others
 
     @property
     def needs(self) -> str:
@@ -171,7 +188,7 @@ class Method:
             if value is REQUIRED:
                 raise TypeError(f"{self.name} needs {name}: {known[name].text}")
         settled = dict(self.rule.settle({**self.fixed, **filled}))
-        self.check(settled)
+        self.chosen(settled).check(settled)
         return settled
 
     def check(self, options: Mapping[str, Any]) -> None:
@@ -184,3 +201,13 @@ class Method:
                 )
         for option in self.all_options:
             option.check(options[option.name])
+
+
+@cache
+def _with_rule(method: Method, rule: Rule, scaling: str) -> Method:
+    names = {option.name for option in (LR, MOMENTUM, *rule.options)}
+    kept = {name: value for name, value in method.defaults.items() if name in names}
+    main = method.main if method.main in names else ""
+    # With another scaling it would be another rule, in the middle of a run.
+    fixed = method.fixed if rule is not method.rule else {**method.fixed, "scaling": scaling}
+    return replace(method, rule=rule, by_scaling={}, defaults=kept, fixed=fixed, main=main)

@@ -1,11 +1,21 @@
 """The paper's own methods and its baselines."""
 
 from dataclasses import replace
+from typing import Any
 
 from heavystep import validation
 from heavystep.methods.method import Method
-from heavystep.methods.registry import register
-from heavystep.rules import ARMIJO, FIXED, POLYAK, REQUIRED, Option
+from heavystep.methods.registry import method_of, register
+from heavystep.rules import (
+    ARMIJO,
+    FIXED,
+    POLYAK,
+    REQUIRED,
+    SCALINGS,
+    STEADY_ARMIJO,
+    STEADY_POLYAK,
+    Option,
+)
 
 PAPER, IN_PAPER = "Zhang, Shi and Gu", "paper"
 WITHOUT_MOMENTUM = {"momentum": 0.0, "scaling": "plain"}
@@ -20,10 +30,12 @@ SHB_POLYAK = register(
         "SHBPolyak",
         "SHB-PS",
         "Stochastic heavy ball with the Polyak step size (SHB-PS).",
-        POLYAK,
-        reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical)",
+        STEADY_POLYAK,
+        by_scaling=dict.fromkeys(SCALINGS, POLYAK),
+        reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical); steady "
+        "is of this package",
         evidence=IN_PAPER,
-        guarantee="Theorems 1 to 9",
+        guarantee="Theorems 1 to 9 in theory and plain scaling; none if steady",
     )
 )
 SHB_ARMIJO = register(
@@ -31,13 +43,32 @@ SHB_ARMIJO = register(
         "SHBArmijo",
         "SHB-ALS",
         "Stochastic heavy ball with the modified Armijo line search (SHB-ALS).",
-        ARMIJO,
+        STEADY_ARMIJO,
+        by_scaling=dict.fromkeys(SCALINGS, ARMIJO),
         defaults={"growth": 2.0},
-        reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical)",
+        reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical); steady "
+        "is of this package",
         evidence=IN_PAPER,
-        guarantee="Theorems 1 to 9",
+        guarantee="Theorems 1 to 9 in theory and plain scaling; none if steady",
     )
 )
+
+
+def paper_settings(name: str, *, steps_per_epoch: float | None = 500) -> dict[str, Any]:
+    """The options of the paper's experiments (Appendix E) for SHBPolyak and SHBArmijo.
+
+    Args:
+        name: of the method.
+        steps_per_epoch: n_b of the smooth reset: the number of batches in an epoch.
+
+    >>> paper_settings("SHBArmijo", steps_per_epoch=195)["c"]
+    0.1
+    """
+    asked = {"scaling": "practical", "steps_per_epoch": steps_per_epoch}
+    complete = method_of(name).complete(asked)
+    return {option: complete[option] for option in (*asked, "c", "max_step", "growth")}
+
+
 SPS = register(
     Method(
         "SPS",

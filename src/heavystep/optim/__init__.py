@@ -13,7 +13,7 @@ from heavystep.optim.factory import create, optimizer_class
 from heavystep.optim.graphs.captured import CapturedStep
 from heavystep.optim.info import StepInfo
 from heavystep.optim.optimizer import RuleOptimizer, searches
-from heavystep.optim.optimizers import SHB, SLS, SPS, SHBArmijo, SHBPolyak
+from heavystep.optim.optimizers import SHB, SLS, SPS, SHBAdam, SHBArmijo, SHBPolyak
 from heavystep.optim.recording.recorder import Recorder
 from heavystep.optim.smoothness import SmoothnessEstimate, estimate_smoothness
 
@@ -26,6 +26,7 @@ __all__ = [
     "Diminishing",
     "Recorder",
     "RuleOptimizer",
+    "SHBAdam",
     "SHBArmijo",
     "SHBPolyak",
     "SmoothnessEstimate",

@@ -11,6 +11,7 @@ from heavystep import validation
 from heavystep.optim.groups import Group
 from heavystep.optim.sample import Measure, Sample
 from heavystep.optim.speaking import warn_caller
+from heavystep.optim.torch_primitives import as_scalar
 from heavystep.rules import Rule, Search, Seen, is_finite, where
 
 
@@ -29,9 +30,18 @@ class Decision(NamedTuple):
     momentum: Any = None
     """The momentum that the rule chose for this step; None: that of the groups."""
 
-    def told(self) -> dict[str, Any]:
-        """What ``info`` tells of it."""
-        return {name: value for name, value in self._asdict().items() if name != "momentum"}
+    def outcome(self, lr: Any) -> dict[str, Any]:
+        """What ``info`` tells of it.
+
+        Args:
+            lr: the multiplier of the first group.
+        """
+        base_step, grad_sqnorm = self.base_step, self.grad_sqnorm
+        if isinstance(grad_sqnorm, Tensor):
+            base_step = as_scalar(base_step, grad_sqnorm.dtype, grad_sqnorm.device)
+        base_step = where(self.accepted, base_step, 0.0)
+        told = {name: value for name, value in self._asdict().items() if name != "momentum"}
+        return {**told, "base_step": base_step, "step": lr * base_step}
 
 
 def bound_for(group: Group, given: Any) -> Any:

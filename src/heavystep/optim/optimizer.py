@@ -1,7 +1,7 @@
 """The torch driver: one optimizer for every method of the registry."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,8 +37,6 @@ from heavystep.optim.shapes import check_buffers
 from heavystep.optim.speaking import warn_caller
 from heavystep.optim.state import apply_step, keep_wide, make_state, vectors_of, ways_of
 from heavystep.optim.stretching import stretched
-from heavystep.optim.torch_primitives import as_scalar
-from heavystep.rules import where
 
 
 class RuleOptimizer(Optimizer):
@@ -55,7 +53,8 @@ class RuleOptimizer(Optimizer):
         buffers: what a forward pass changes in place, for methods that search.
     """
 
-    method: ClassVar[Method]
+    method: Method
+    """The row of the registry; of an optimizer, with the rule that its options ask for."""
 
     def __init__(
         self,
@@ -66,9 +65,8 @@ class RuleOptimizer(Optimizer):
     ) -> None:
         given = plain_numbers(options)
         common = {o.name: given.pop(o.name, o.default) for o in EVERY_OPTIMIZER}
-        defaults = {**self.method.complete(given), **common, **self.method.rule.memory}
+        defaults = self._chosen({**self.method.complete(given), **common})
         check_options(self.method, defaults)
-        self._agreeing = defaults.keys() - self.method.rule.memory.keys()
         self._ranks = Ranks(process_group)
         self._handed_over = HandedOver()
         self._buffers: Callable[[], Iterable[Tensor]] = checked_buffers(buffers)
@@ -77,6 +75,13 @@ class RuleOptimizer(Optimizer):
         self._resolved: dict[str, Any] = {}
         self._outcome: dict[str, Any] = {}
         super().__init__(params, defaults)
+
+    def _chosen(self, options: Group) -> Group:
+        """Take the rule that the options ask for; gives the defaults of groups."""
+        self.method = type(self).method.chosen(options)
+        used = (*self.method.all_options, *EVERY_OPTIMIZER)
+        self._agreeing = {option.name for option in used}
+        return {**{name: options[name] for name in self._agreeing}, **self.method.rule.memory}
 
     @property
     def info(self) -> StepInfo | None:
@@ -239,12 +244,7 @@ class RuleOptimizer(Optimizer):
         apply_step(self.method, sample, decision, self.state, self._foreach)
 
     def _report(self, decision: Decision) -> None:
-        base_step, grad_sqnorm = decision.base_step, decision.grad_sqnorm
-        if isinstance(grad_sqnorm, Tensor):
-            base_step = as_scalar(base_step, grad_sqnorm.dtype, grad_sqnorm.device)
-        base_step = where(decision.accepted, base_step, 0.0)
-        self._outcome.update(decision.told())
-        self._outcome.update(base_step=base_step, step=self.param_groups[0]["lr"] * base_step)
+        self._outcome.update(decision.outcome(self.param_groups[0]["lr"]))
 
     def _only_wants_state(self) -> bool:
         """Whether a step of length 0 is asked for before the first one.
@@ -274,9 +274,7 @@ class RuleOptimizer(Optimizer):
 
     def __getstate__(self) -> Group:
         # A pickled parameter leaves its gradient behind, and with it the losses handed over.
-        kept = {
-            name: getattr(self, name) for name in ("_outcome", "_ranks", "_buffers", "_agreeing")
-        }
+        kept = {name: getattr(self, name) for name in ("_outcome", "_ranks", "_buffers")}
         fresh = {"_handed_over": HandedOver(), "_copies": ParameterCopies(), "_resolved": {}}
         return {**super().__getstate__(), **kept, **fresh}
 
@@ -284,6 +282,7 @@ class RuleOptimizer(Optimizer):
         # Here a load has changed nothing yet, and its hooks have been called.
         check_buffers(self.method.buffers, state["state"], state["param_groups"])
         super().__setstate__(state)
+        self.defaults = {**self.defaults, **self._chosen({**self.defaults, **self.param_groups[0]})}
         # Not all defaults: torch adds one of its own here, which a run that goes on has not.
         for group in self.param_groups:
             for name in (*self._agreeing, *self.method.rule.memory):

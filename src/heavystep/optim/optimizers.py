@@ -1,6 +1,6 @@
 """The optimizers of the paper: rows of :mod:`heavystep.methods` with written signatures."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from torch.optim.optimizer import ParamsT
 
@@ -39,7 +39,7 @@ class SHB(RuleOptimizer):
     tensor([1., 2.])
     """
 
-    method: ClassVar[Method] = methods.SHB
+    method: Method = methods.SHB
 
     def __init__(
         self,
@@ -59,8 +59,11 @@ class SHB(RuleOptimizer):
 class SHBPolyak(RuleOptimizer):
     """Stochastic heavy ball with the Polyak step size (SHB-PS).
 
-    The rule is :mod:`heavystep.rules.polyak`, its cap :mod:`heavystep.rules.smooth_reset` and
-    kappa :mod:`heavystep.rules.scaling`. It costs one pass over the gradients and never waits for
+    There is nothing to tune: by default steps are steady (:mod:`heavystep.rules.steady_polyak`),
+    begin small, and follow the loss whatever its units. The paper's rule is one argument away,
+    ``scaling="theory"``, ``"practical"`` or ``"plain"`` (:mod:`heavystep.rules.polyak`, its cap
+    :mod:`heavystep.rules.smooth_reset` and kappa :mod:`heavystep.rules.scaling`), and
+    :func:`heavystep.paper_settings` has all of its settings. It costs one pass over the gradients and never waits for
     the device. Gradients count as they stand in ``p.grad``: clip them before ``step`` and the
     clipped gradient is both the direction and the norm in the rule.
 
@@ -80,7 +83,7 @@ class SHBPolyak(RuleOptimizer):
     tensor([1., 2.])
     """
 
-    method: ClassVar[Method] = methods.SHB_POLYAK
+    method: Method = methods.SHB_POLYAK
 
     def __init__(
         self,
@@ -89,11 +92,54 @@ class SHBPolyak(RuleOptimizer):
         momentum: float = 0.9,
         *,
         c: float = 1.0,
-        max_step: float = 1.0,
-        lower_bound: float = 0.0,
-        scaling: str = "practical",
+        max_step: float | Auto | None = "auto",
+        lower_bound: float | None = 0.0,
+        scaling: str = "steady",
         steps_per_epoch: float | Auto | None = "auto",
         growth: float = 4.0,
+        outlook: float = 3.0,
+        total_steps: float | None = None,
+        weight_decay: float = 0.0,
+        decay: str = "decoupled",
+        foreach: bool | None = None,
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group)
+
+
+@documented
+class SHBAdam(RuleOptimizer):
+    """Stochastic heavy ball with steady Polyak steps in the norm of Adam's diagonal.
+
+    For transformers and other networks whose layers want different steps. The rule is that of
+    :class:`SHBPolyak`, :mod:`heavystep.rules.steady_polyak`, with g' D^-1 g for the squared norm;
+    the diagonal D is :mod:`heavystep.momentum.diagonal`. For a diagonal that stays the same it is
+    SHBPolyak in other coordinates.
+
+    >>> import torch
+    >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
+    >>> opt = SHBAdam([theta])
+    >>> for _ in range(300):
+    ...     _ = opt.step(lambda: ((theta - torch.tensor([1.0, 2.0])) ** 2).sum())
+    >>> print(theta.detach().round(decimals=2))
+    tensor([1., 2.])
+    """
+
+    method: Method = methods.METHODS["SHBAdam"]
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 1.0,
+        momentum: float = 0.9,
+        *,
+        c: float = 2.0,
+        max_step: float | Auto | None = "auto",
+        lower_bound: float | None = 0.0,
+        outlook: float = 1.5,
+        total_steps: float | None = None,
+        beta2: float = 0.999,
+        diagonal_eps: float = 1e-8,
         weight_decay: float = 0.0,
         decay: str = "decoupled",
         foreach: bool | None = None,
@@ -106,7 +152,10 @@ class SHBPolyak(RuleOptimizer):
 class SHBArmijo(RuleOptimizer):
     """Stochastic heavy ball with the modified Armijo line search (SHB-ALS).
 
-    The search is :mod:`heavystep.rules.armijo`. ``step(closure)`` calls the closure once for
+    There is nothing to tune: by default steps are steady (:mod:`heavystep.rules.steady_armijo`),
+    begin small, and follow the loss whatever its units. The paper's search is one argument away,
+    ``scaling="theory"``, ``"practical"`` or ``"plain"`` (:mod:`heavystep.rules.armijo`), and
+    :func:`heavystep.paper_settings` has all of its settings. ``step(closure)`` calls the closure once for
     loss and gradient and once a trial; a closure that leaves ``backward()`` to the optimizer
     makes trials cheaper, since they then run without gradients. All calls of one step see
     the same random numbers, and afterwards this optimizer's gradients, random streams and
@@ -127,7 +176,7 @@ class SHBArmijo(RuleOptimizer):
     tensor([1., 2.])
     """
 
-    method: ClassVar[Method] = methods.SHB_ARMIJO
+    method: Method = methods.SHB_ARMIJO
 
     def __init__(
         self,
@@ -135,14 +184,16 @@ class SHBArmijo(RuleOptimizer):
         lr: float = 1.0,
         momentum: float = 0.9,
         *,
-        c: float = 0.1,
-        max_step: float = 1.0,
+        c: float | Auto = "auto",
+        max_step: float | Auto | None = "auto",
         decrease_factor: float = 0.9,
         lower_bound: float | None = None,
-        scaling: str = "practical",
+        scaling: str = "steady",
         steps_per_epoch: float | Auto | None = "auto",
         growth: float = 2.0,
         max_trials: int = 100,
+        outlook: float = 3.0,
+        total_steps: float | None = None,
         weight_decay: float = 0.0,
         decay: str = "decoupled",
         buffers: Buffers | None = None,
@@ -160,7 +211,7 @@ class SPS(RuleOptimizer):
     kappa is 1; c and max_step are those of the baseline in Appendix E.
     """
 
-    method: ClassVar[Method] = methods.SPS
+    method: Method = methods.SPS
 
     def __init__(
         self,
@@ -187,7 +238,7 @@ class SLS(RuleOptimizer):
     kappa is 1; c and max_step are those of the baseline in Appendix E.
     """
 
-    method: ClassVar[Method] = methods.SLS
+    method: Method = methods.SLS
 
     def __init__(
         self,

@@ -46,6 +46,8 @@ from heavystep.rules.sgdm_aps import SGDM_APS
 from heavystep.rules.slises import SLISES
 from heavystep.rules.smooth_reset import FIRST_STEP, growth_factor, remember_step, step_cap
 from heavystep.rules.sps_safe import SPS_SAFE
+from heavystep.rules.steady_armijo import STEADY_ARMIJO
+from heavystep.rules.steady_polyak import STEADY_POLYAK
 
 __all__ = [
     "ADASLS",
@@ -79,6 +81,8 @@ __all__ = [
     "SLS_DEC",
     "SPS_DEC",
     "SPS_SAFE",
+    "STEADY_ARMIJO",
+    "STEADY_POLYAK",
     "Batches",
     "Option",
     "Primitives",

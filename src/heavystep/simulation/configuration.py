@@ -7,7 +7,7 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.methods import method_of
+from heavystep.methods import Method, method_of
 from heavystep.momentum import Diagonal, Form
 from heavystep.rules import Option, Rule, Whole
 from heavystep.schedules import PowerLaw
@@ -52,19 +52,24 @@ class Configuration:
         return dict(self.options)[name]
 
     @property
+    def _method(self) -> Method:
+        """The row of the registry, with the rule that the options ask for."""
+        return method_of(self.method).chosen(dict(self.options))
+
+    @property
     def rule(self) -> Rule:
         """The rule that chooses the steps."""
-        return method_of(self.method).rule
+        return self._method.rule
 
     @property
     def form(self) -> Form:
         """The momentum form that takes them."""
-        return method_of(self.method).form
+        return self._method.form
 
     @property
     def diagonal(self) -> Diagonal | None:
         """What stretches the space of the parameters, if anything does."""
-        return method_of(self.method).diagonal
+        return self._method.diagonal
 
     @property
     def theory(self) -> str:
@@ -72,7 +77,7 @@ class Configuration:
 
         All theorems are about heavy ball.
         """
-        return method_of(self.method).theory
+        return self._method.theory
 
     @property
     def loss_eps(self) -> float:
@@ -82,7 +87,7 @@ class Configuration:
 
     def versions(self) -> dict[str, int]:
         """Versions of all that decides the numbers of a run beside its problem."""
-        return {**method_of(self.method).versions(), "kernel": KERNEL_VERSION}
+        return {**self._method.versions(), "kernel": KERNEL_VERSION}
 
     def parameters(self, first: int, count: int) -> Parameters:
         """The constants, multipliers and momenta of the steps first .. first + count - 1."""
@@ -146,7 +151,7 @@ class Configuration:
         options = dict(self.options)
         k = np.arange(first, first + count)
         for name in SCHEDULED:
-            if name in options:
+            if options.get(name) is not None:
                 value = options[name]
                 value = value(k) if isinstance(value, PowerLaw) else value
                 options[name] = np.full(count, value, dtype=np.float64)
@@ -189,7 +194,8 @@ def configure(method: str, *, average: str = "uniform", **options: Any) -> Confi
     firsts = {name: schedule.initial for name, schedule in schedules.items()}
     complete = {**chosen.complete({**options, **firsts}), **schedules}
     validation.choice("average", average, AVERAGES)
-    known = [option for option in chosen.all_options if option.name != "lower_bound"]
+    used = chosen.chosen(complete).all_options
+    known = [option for option in used if option.name != "lower_bound"]
     ordered = tuple((option.name, _plain(option, complete[option.name])) for option in known)
     configuration = Configuration(method, ordered, average)
     if average == "weighted" and not configuration.theory:

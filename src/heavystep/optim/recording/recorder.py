@@ -206,7 +206,7 @@ def _rule_of(optimizer: Any, iterates: bool) -> str:
             f"iterates=True is for heavy ball, and {method.name} divides it by the diagonal "
             f"{method.diagonal.name!r}"
         )
-    return method.theory or method.name
+    return method.theory or f"{method.name} ({method.rule.name})"
 
 
 def _check_groups(groups: list[Group], iterates: bool) -> None:

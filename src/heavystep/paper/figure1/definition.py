@@ -70,7 +70,7 @@ def cap(problem: ProblemSpec, method: str, beta: float) -> float:
     if built.convex:
         return 1.0
     limit = nonconvex_step_limit(
-        METHODS[method].rule.theory,
+        METHODS[method].chosen({"scaling": "theory"}).theory,
         L=built.L,
         rho=built.rho,
         beta=beta,

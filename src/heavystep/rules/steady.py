@@ -1,0 +1,148 @@
+r"""Steps that need no learning rate: how they begin, and which share of them is taken.
+
+Two things are learned from the losses seen so far, in their own units. The level :math:`\ell_k`
+that the loss will not fall below is the lower bound, or 0 if none is known; a loss that falls below
+it proves it wrong, and it is lowered by half of what the loss has lost since the first step. And
+the share of a step that is taken is
+
+.. math:: \varphi_k = \min\Big\{1,\ \max\Big\{\sqrt{\frac{f_0 - \ell_k}{f_0 - \ell_k +
+          \sum_{s < k} (f_s - \ell_s)}},\ \lambda\,\frac{a_k - b_k}{b_k - \ell_k}\Big\}\Big\}
+          \cdot \min\Big\{1,\ \frac{1 - k/K}{\mathrm{COOLING}}\Big\}
+
+where a and b are averages of the losses over about the last half and the last eighth of the steps,
+:math:`a_k = a_{k-1} + \frac{2}{k} (f - a_{k-1})` and b with 8 in place of 2. While the loss falls
+towards its bound the share is 1. Where the noise of the batches holds it up, a - b is what it has
+lost lately: the loss to be lost is taken to be lambda times that, and not all of f - l. The root is
+the decrease of AdaSPS, below which no share falls. K is the length of the run, if it is known.
+
+A loss far above the average counts as one a little above it, so that one batch changes little.
+"""
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+from heavystep import validation
+from heavystep.rules.contract import Option, Seen
+from heavystep.rules.primitives import maximum, minimum, where
+from heavystep.rules.scaling import SCALINGS, kappa
+from heavystep.rules.smooth_reset import resolve_growth, settle_steps_per_epoch
+
+STEADY = "steady"
+BEGIN = 1e-3
+"""The first step, as a share of what the rule alone would take."""
+DOUBLING = 2.0**0.1
+"""How much a cap may grow from step to step: it doubles in ten."""
+SLOW, FAST = 2.0, 8.0
+COOLING = 0.4
+"""The last part of a run of known length, in which steps fall to 0."""
+SETTLING = 10.0
+"""Steps before the deviation of losses from their average is known."""
+DEVIATIONS = 4.0
+CROSSED = 1e-3
+"""A loss below its level counts if it is by more than this share of all that can be lost."""
+TINY = 1e-30
+
+MEMORY = {
+    "steps": 0.0,
+    "first_loss": 0.0,
+    "level": inf,
+    "gaps": 0.0,
+    "slow": 0.0,
+    "fast": 0.0,
+    "deviation": 0.0,
+}
+"""What is remembered of the losses."""
+
+SCALING = Option(
+    "scaling",
+    STEADY,
+    (STEADY, *SCALINGS),
+    'steady: the rule of this package, which needs no tuning; "theory" (kappa = s_beta / 2), '
+    '"practical" (1/2) or "plain" (1): the rule of the paper.',
+)
+UNKNOWN_BOUND = Option(
+    "lower_bound",
+    0.0,
+    validation.FINITE,
+    "lower bound l of the sampled loss; cross-entropy and squared losses have 0. None: it is not "
+    "known, and estimated from the losses (steady only). ``step(..., lower_bound=)`` overrides it "
+    "for one batch.",
+    optional=True,
+)
+LARGEST_STEP = Option(
+    "max_step",
+    "auto",
+    validation.POSITIVE,
+    "largest step gamma_max before the multiplier, > 0. Default: none if steady, 1 otherwise.",
+    optional=True,
+)
+OUTLOOK = Option(
+    "outlook",
+    3.0,
+    validation.NON_NEGATIVE,
+    "lambda, >= 0: how much loss is expected to be lost yet, over what was lost lately. "
+    "Without effect unless steady.",
+    symbol="lambda",
+)
+TOTAL_STEPS = Option(
+    "total_steps",
+    None,
+    validation.AT_LEAST_ONE,
+    "length K of the run, >= 1, if it is known: over its last 40 percent steps then fall to 0. "
+    "Without effect unless steady.",
+    optional=True,
+)
+
+
+def settle(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Defaults that depend on the scaling."""
+    options = settle_steps_per_epoch(options)
+    if options["max_step"] != "auto":
+        return options
+    return {**options, "max_step": None if options["scaling"] == STEADY else 1.0}
+
+
+def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Constants from options: infinity where there is no largest step and no length of the run."""
+    endless = {name: inf for name in ("max_step", "total_steps") if options[name] is None}
+    return {**resolve_growth(options), **endless, "kappa": kappa("practical", options["momentum"])}
+
+
+def level_of(memory: Any, seen: Seen) -> Any:
+    """The level l_k that the loss is not expected to fall below.
+
+    A loss at its bound, or below it by rounding alone, leaves it as it is.
+    """
+    bound = where(seen.lower_bound == -inf, 0.0, seen.lower_bound)
+    known = minimum(bound, memory.level)
+    first = where(memory.steps == 0.0, seen.loss, memory.first_loss)
+    crossed = seen.loss < known - CROSSED * abs(first - known)
+    lost = maximum(0.5 * (first - seen.loss), 0.1 * abs(seen.loss))
+    return where(crossed, seen.loss - lost, known)
+
+
+def share_of(constants: Any, memory: Any, level: Any) -> Any:
+    """The share phi_k of the step that is taken, from the losses before this one."""
+    first_gap = maximum(memory.first_loss - level, TINY)
+    decrease = (first_gap / (first_gap + memory.gaps)) ** 0.5
+    progress = constants.outlook * (memory.slow - memory.fast) / maximum(memory.fast - level, TINY)
+    share = minimum(maximum(decrease, progress), 1.0)
+    left = maximum(1.0 - memory.steps / constants.total_steps, 0.0)
+    return share * minimum(left / COOLING, 1.0)
+
+
+def follow(memory: Any, seen: Seen) -> tuple[Any, ...]:
+    """What is remembered after this loss, in the order of :data:`MEMORY`."""
+    steps, first = memory.steps + 1.0, memory.steps == 0.0
+    level = level_of(memory, seen)
+    usual = minimum(seen.loss, memory.fast + DEVIATIONS * memory.deviation)
+    loss = where(memory.steps < SETTLING, seen.loss, usual)
+    weight = minimum(FAST / steps, 1.0)
+    fast = memory.fast + weight * (loss - memory.fast)
+    slow = memory.slow + minimum(SLOW / steps, 1.0) * (loss - memory.slow)
+    deviation = memory.deviation + weight * (abs(loss - fast) - memory.deviation)
+    first_loss = where(first, seen.loss, memory.first_loss)
+    lowered = minimum(level, memory.level)
+    gaps = memory.gaps + maximum(loss - level, 0.0)
+    return steps, first_loss, lowered, gaps, slow, fast, deviation
