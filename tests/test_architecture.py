@@ -77,7 +77,8 @@ LAYERS = {
     },
     "__main__": {"cli"},
     "__init__": {
-        "certificates", "lower_bounds", "optim", "problems", "simulation", "sweeps", "theory",
+        "certificates", "lower_bounds", "methods", "optim", "problems", "simulation", "sweeps",
+        "theory",
     },
 }  # fmt: skip
 OUTSIDE = {
@@ -173,15 +174,20 @@ NO_DEFAULT = inspect.Parameter.empty
 SIGNATURES = {
     heavystep.SHB: {"params": NO_DEFAULT, "lr": NO_DEFAULT, "momentum": 0.9, "weight_decay": 0.0},
     heavystep.SHBPolyak: {
-        "params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9, "c": 1.0, "max_step": 1.0,
-        "lower_bound": 0.0, "scaling": "practical", "steps_per_epoch": "auto", "growth": 4.0,
-        "weight_decay": 0.0, "decay": "decoupled",
+        "params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9, "c": 1.0, "max_step": "auto",
+        "lower_bound": 0.0, "scaling": "steady", "steps_per_epoch": "auto", "growth": 4.0,
+        "outlook": 3.0, "total_steps": None, "weight_decay": 0.0, "decay": "decoupled",
     },
     heavystep.SHBArmijo: {
-        "params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9, "c": 0.1, "max_step": 1.0,
-        "decrease_factor": 0.9, "lower_bound": None, "scaling": "practical",
-        "steps_per_epoch": "auto", "growth": 2.0, "max_trials": 100, "weight_decay": 0.0,
-        "decay": "decoupled", "buffers": None,
+        "params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9, "c": "auto", "max_step": "auto",
+        "decrease_factor": 0.9, "lower_bound": None, "scaling": "steady",
+        "steps_per_epoch": "auto", "growth": 2.0, "max_trials": 100, "outlook": 3.0,
+        "total_steps": None, "weight_decay": 0.0, "decay": "decoupled", "buffers": None,
+    },
+    heavystep.SHBAdam: {
+        "params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9, "c": 2.0, "max_step": "auto",
+        "lower_bound": 0.0, "outlook": 1.5, "total_steps": None, "beta2": 0.999,
+        "diagonal_eps": 1e-8, "weight_decay": 0.0, "decay": "decoupled",
     },
     heavystep.SPS: {"params": NO_DEFAULT, "lr": 1.0, "c": 0.1, "max_step": 1.0},
     heavystep.SLS: {"params": NO_DEFAULT, "lr": 1.0, "c": 0.1, "max_step": 1.0},
@@ -260,17 +266,42 @@ def test_adapters_document_their_arguments(path):
     assert found
 
 
-def test_default_of_the_smooth_reset():
+def made(cls, **options):
     import torch
 
+    return cls([torch.zeros(1, requires_grad=True)], **options).defaults
+
+
+@pytest.mark.parametrize("cls", [heavystep.SHBPolyak, heavystep.SHBArmijo])
+def test_defaults_that_depend_on_the_scaling(cls):
+    """Those of the paper are what they were before there were steady steps."""
+    c = (
+        {"steady": 0.3, "paper": 0.1}
+        if cls is heavystep.SHBArmijo
+        else {"steady": 1.0, "paper": 1.0}
+    )
+    steady = made(cls)
+    assert (steady["scaling"], steady["max_step"], steady["c"]) == ("steady", None, c["steady"])
+    for scaling in ("theory", "practical", "plain"):
+        paper = made(cls, scaling=scaling)
+        assert (paper["max_step"], paper["c"]) == (1.0, c["paper"])
+        assert not {"outlook", "total_steps"} & paper.keys()
+    settings = heavystep.paper_settings(cls.__name__, steps_per_epoch=195)
+    expected = {**made(cls, scaling="practical"), "steps_per_epoch": 195}
+    assert settings == {name: expected[name] for name in settings}
+    assert set(settings) == {"scaling", "steps_per_epoch", "c", "max_step", "growth"}
+
+
+def test_default_of_the_smooth_reset():
     def make(cls, **options):
-        return cls([torch.zeros(1, requires_grad=True)], **options).defaults["steps_per_epoch"]
+        return made(cls, **options)["steps_per_epoch"]
 
     for cls in (heavystep.SHBPolyak, heavystep.SHBArmijo):
-        assert make(cls) == 500
+        assert make(cls) is None
+        assert make(cls, scaling="practical") == 500
         assert make(cls, scaling="theory") is None
         assert make(cls, scaling="plain") is None
-        assert make(cls, steps_per_epoch=None) is None
+        assert make(cls, scaling="practical", steps_per_epoch=None) is None
     assert make(heavystep.SPS) is None
     assert make(heavystep.SLS) is None
 
@@ -282,7 +313,7 @@ def test_every_public_name_has_a_docstring():
         if inspect.isroutine(getattr(rules, name)) or inspect.isclass(getattr(rules, name)):
             assert inspect.getdoc(getattr(rules, name)), name
     public = [name for name in heavystep.__all__ if not inspect.ismodule(getattr(heavystep, name))]
-    assert len(public) <= 15
+    assert len(public) <= 17
 
 
 def test_notation_lists_names_symbols_and_deviations():

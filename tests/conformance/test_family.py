@@ -278,7 +278,7 @@ SPECIAL = {
     ),
     "a diagonal that is all eps rescales the step": (
         ("SHBPolyakAdam", {"diagonal_eps": 1e9, "max_step": 0.3e9, "momentum": 0.6}),
-        ("SHBPolyak", {"max_step": 0.3, "momentum": 0.6}),
+        ("SHBPolyak", {"max_step": 0.3, "momentum": 0.6, "scaling": "practical"}),
     ),
     "SPSDec that does not fade is SPS": (
         ("SPSDec", {"c": 0.8, "max_step": 0.7, "eta_power": 0.0, "max_step_power": 0.0}),

@@ -72,7 +72,7 @@ def test_weight_decay(rule, kind, foreach):
     problem, (cls, options) = PROBLEMS["least squares"], RULES[rule]
     theta = parameter(problem)
     opt = cls([theta], momentum=0.7, max_step=0.1, weight_decay=0.3, decay=kind,
-              steps_per_epoch=10, foreach=foreach, **options)  # fmt: skip
+              scaling="practical", steps_per_epoch=10, foreach=foreach, **options)  # fmt: skip
     indices = index_sequence(STEPS)
     iterates, _ = run(opt, theta, problem, indices)
     expected, _ = reference.trajectory(
@@ -113,9 +113,8 @@ def test_float32_follows_to_its_own_rounding(rule, foreach):
     problem, (cls, options) = PROBLEMS["least squares"], RULES[rule]
     indices, momentum = index_sequence(60), 0.7
     theta = torch.tensor(problem.theta0, dtype=torch.float32, requires_grad=True)
-    opt = cls(
-        [theta], momentum=momentum, max_step=0.04, steps_per_epoch=10, foreach=foreach, **options
-    )
+    opt = cls([theta], momentum=momentum, max_step=0.04, scaling="practical", steps_per_epoch=10,
+              foreach=foreach, **options)  # fmt: skip
     iterates, _ = run(opt, theta, problem, indices)
     expected, _ = reference.trajectory(
         rule, problem, problem.theta0, indices, scaling="practical", beta=momentum, c=options["c"],
@@ -165,7 +164,8 @@ REDUCTIONS = {
         lambda p: SHBPolyak(p, momentum=0.0, scaling="plain", c=1.5, max_step=0.2),
     ),
     "practical Polyak(c) = plain Polyak(2c), at any momentum": (
-        lambda p: SHBPolyak(p, momentum=0.6, c=0.75, max_step=0.2, steps_per_epoch=7),
+        lambda p: SHBPolyak(p, momentum=0.6, scaling="practical", c=0.75, max_step=0.2,
+                            steps_per_epoch=7),
         lambda p: SHBPolyak(p, momentum=0.6, scaling="plain", c=1.5, max_step=0.2,
                             steps_per_epoch=7),
     ),
@@ -178,7 +178,8 @@ REDUCTIONS = {
         lambda p: SLS(p, lr=0.7, c=0.3, max_step=0.8),
     ),
     "practical Armijo applies half of the accepted step": (
-        lambda p: SHBArmijo(p, momentum=0.0, c=0.3, max_step=0.4, steps_per_epoch=9),
+        lambda p: SHBArmijo(p, momentum=0.0, scaling="practical", c=0.3, max_step=0.4,
+                            steps_per_epoch=9),
         lambda p: SLS(p, lr=0.5, c=0.3, max_step=0.8, steps_per_epoch=9),
     ),
 }  # fmt: skip

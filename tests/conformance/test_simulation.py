@@ -281,7 +281,8 @@ def test_methods_are_in_range(changes, message):
 
 
 def test_a_configuration_is_complete_and_hashable():
-    short = configure("SHBPolyak", momentum=0, max_step=PowerLaw(1.0, 0.3))
+    law = {"momentum": 0, "max_step": PowerLaw(1.0, 0.3)}
+    short = configure("SHBPolyak", **law, scaling="practical")
     full = configure("SHBPolyak", **dict(short.options))
     assert short == full
     assert hash(short) == hash(full)
@@ -290,6 +291,20 @@ def test_a_configuration_is_complete_and_hashable():
     assert short["max_step"] == PowerLaw(1.0, 0.3)
     assert short.versions() == {"rule": 1, "form": 1, "kernel": KERNEL_VERSION}
     assert len({short, full, configure("SPS"), configure("SHB", lr=0.1)}) == 3
+
+
+def test_a_configuration_has_the_options_of_its_rule_alone():
+    steady, practical = configure("SHBPolyak"), configure("SHBPolyak", scaling="practical")
+    assert (steady.rule.name, practical.rule.name) == ("steady polyak", "polyak")
+    assert (steady["max_step"], practical["max_step"]) == (None, 1.0)
+    assert (steady["steps_per_epoch"], practical["steps_per_epoch"]) == (None, 500)
+    assert {name for name, _ in steady.options} - {name for name, _ in practical.options} == {
+        "outlook", "total_steps",
+    }  # fmt: skip
+    assert configure("SHBPolyak", **dict(steady.options)) == steady
+    assert (steady.known_as, practical.known_as) == ("SHBPolyak (steady polyak)", "polyak")
+    assert not steady.theory
+    assert np.isinf(steady.largest_steps(0, 3)).all()
 
 
 def test_names_and_configurations_are_one():
@@ -309,11 +324,11 @@ def test_bounds_of_a_rule_without_theorems_are_not_measured():
 
 def test_a_change_of_method_keeps_what_both_rules_remember():
     problem, none = PROBLEMS["least squares"], np.empty((0, 1), dtype=np.int64)
-    one = Run(problem, configure("SHBPolyak"), 3, np.array([STEPS]))
+    one = Run(problem, configure("SHBPolyak", scaling="practical"), 3, np.array([STEPS]))
     one.advance(5, none)
     last_step = one.state.memory.copy()
     assert np.isfinite(last_step).all()
-    one.change(configure("SHBArmijo"))
+    one.change(configure("SHBArmijo", scaling="practical"))
     np.testing.assert_array_equal(one.state.memory, last_step)
     one.change(configure("SHB", lr=0.01))
     assert one.state.memory.shape == (0,)

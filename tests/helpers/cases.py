@@ -93,10 +93,15 @@ class Case:
         return self.method.rule.steers
 
     @property
+    def steady(self):
+        """Whether its steps are those of this package, which grow from small ones without a cap."""
+        return self.takes("outlook")
+
+    @property
     def kind(self):
         """What it has in common with methods that differ in their formulas alone."""
         form = self.method.form.name if self.has_momentum else None
-        own = self.steers, self.takes("momentum")
+        own = self.steers, self.takes("momentum"), self.steady
         return self.needs_closure, self.adaptive, form, self.diagonal, *own
 
     def option(self, name):
@@ -144,20 +149,35 @@ def case_of(name, /, **options):
 
 
 def variant(name, what, **options):
-    """A method in one of its other uses."""
-    return Case(f"{name}-{what}", METHODS[name], options)
+    """A method in one of its other uses, with the rule that they ask for."""
+    return Case(f"{name}-{what}", METHODS[name].chosen(METHODS[name].complete(options)), options)
 
 
+PAPER = [
+    variant("SHBPolyak", "practical", scaling="practical"),
+    variant("SHBArmijo", "practical", scaling="practical"),
+]
+"""The paper's rules, which are not those of the rows."""
 OPTIMIZERS = [
     *ROWS,
-    variant("SHBPolyak", "reset", steps_per_epoch=20),
+    *PAPER,
+    variant("SHBPolyak", "reset", scaling="practical", steps_per_epoch=20),
     variant("SHBPolyak", "theory", scaling="theory", c=0.75),
-    variant("SHBArmijo", "reset", steps_per_epoch=20),
+    variant("SHBPolyak", "unbounded", lower_bound=None, total_steps=500),
+    variant("SHBArmijo", "reset", scaling="practical", steps_per_epoch=20),
     variant(
         "SHBArmijo", "theory", scaling="theory", c=0.6, lower_bound=0.0, decrease_factor=0.5
     ),
+    variant("SHBArmijo", "bounded", lower_bound=0.0, total_steps=500),
 ]  # fmt: skip
-KINDS = [case for k, case in enumerate(ROWS) if case.kind not in {c.kind for c in ROWS[:k]}]
+
+
+def _firsts(cases):
+    """The first of each kind."""
+    return [case for k, case in enumerate(cases) if case.kind not in {c.kind for c in cases[:k]}]
+
+
+KINDS = _firsts([*PAPER, *ROWS])
 """The first method of each kind, for what takes long."""
 
 
@@ -175,7 +195,7 @@ def marks_of(method):
 
 
 every_optimizer = over(OPTIMIZERS)
-every_row = over(ROWS)
+every_row = over(ROWS + PAPER)
 every_kind = over(KINDS)
 without_closure = over([case for case in OPTIMIZERS if not case.needs_closure])
 
@@ -285,7 +305,7 @@ BAD_NUMBERS = {
 """Values that every optimizer with the argument refuses, and the message."""
 
 BAD_CHOICES = {
-    "scaling": (["fast", None, 1, "Theory"], r"scaling must be one of 'theory', 'practical', 'plain', got"),
+    "scaling": (["fast", None, 1, "Theory"], r"scaling must be one of ('steady', )?'theory', 'practical', 'plain', got"),
     "decay": (["l2", None], r"decay must be one of 'decoupled', 'objective', got"),
     "foreach": (["yes", 2], r"foreach must be one of None, True, False, got"),
 }  # fmt: skip

@@ -49,14 +49,17 @@ LAWS = {
     "max_step": PowerLaw(0.2, 0.3, 30.0), "scaling": "plain", "steps_per_epoch": None,
 }  # fmt: skip
 THEORY = {"momentum": 0.6, "scaling": "theory", "steps_per_epoch": None, "max_step": 0.3}
+STEADY = {"momentum": 0.8, "total_steps": 80, "outlook": 2.0}
 SEARCH = {"c": 0.3, "decrease_factor": 0.7, "max_trials": 1000}
 CASES = {
     "Polyak, theory": configure("SHBPolyak", c=0.75, **THEORY),
     "Polyak, practical": configure("SHBPolyak", c=0.6, momentum=0.8, **RESET),
     "Polyak, diminishing": configure("SHBPolyak", c=0.75, average="weighted", **LAWS),
+    "Polyak, steady": configure("SHBPolyak", c=0.6, **STEADY),
     "Armijo, theory": configure("SHBArmijo", **SEARCH, **THEORY),
     "Armijo, practical": configure("SHBArmijo", **SEARCH, momentum=0.8, **RESET),
     "Armijo, diminishing": configure("SHBArmijo", **SEARCH, average="weighted", **LAWS),
+    "Armijo, steady": configure("SHBArmijo", **(SEARCH | {"c": 0.999}), **STEADY),
     "SPS": configure("SPS", c=1.0, max_step=0.2, steps_per_epoch=10),
     "SLS": configure("SLS", **SEARCH, max_step=0.4, steps_per_epoch=10),
     "fixed": configure("SHB", lr=0.01, momentum=0.7),

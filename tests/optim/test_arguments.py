@@ -75,11 +75,13 @@ def test_c_above_one_is_for_polyak_only():
         SHBArmijo(make_net().parameters(), c=3.0)
 
 
-def test_polyak_needs_a_lower_bound():
+def test_the_papers_polyak_step_needs_a_lower_bound():
     with pytest.raises(
         TypeError, match=r"lower_bound \(f_star\) must be a real number \(finite\), got None"
     ):
-        SHBPolyak(make_net().parameters(), lower_bound=None)
+        SHBPolyak(make_net().parameters(), scaling="practical", lower_bound=None)
+    opt = SHBPolyak(make_net().parameters(), lower_bound=None)
+    assert opt.param_groups[0]["lower_bound"] is None  # steady steps estimate it
 
 
 def test_max_trials_is_an_int():

@@ -7,25 +7,38 @@ import pytest
 import torch
 from torch import nn
 
-from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, SHBArmijo, SHBPolyak
+from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, SHBAdam, SHBArmijo, SHBPolyak
 from heavystep.optim import searches
 from heavystep.optim.ranks import Ranks
 from tests.helpers.captured import Run, both_runs, plain_step
 from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
 
+PRACTICAL = {"scaling": "practical"}
+STEADY = ["SHBPolyak steady", "SHBArmijo steady", "SHBAdam"]
 MAKERS = {
     "SGD": lambda net: torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9),
     "SHB": lambda net: SHB(net.parameters(), lr=0.05, weight_decay=0.1),
-    "SHBPolyak": lambda net: SHBPolyak(net.parameters(), steps_per_epoch=7),
+    "SHBPolyak": lambda net: SHBPolyak(net.parameters(), **PRACTICAL, steps_per_epoch=7),
     "SPS": lambda net: SPS(net.parameters(), c=0.7, steps_per_epoch=7),
     "SHBArmijo": lambda net: SHBArmijo(
-        net.parameters(), buffers=net.buffers(), steps_per_epoch=2, lower_bound=0.0, max_step=3.0
+        net.parameters(),
+        **PRACTICAL,
+        buffers=net.buffers(),
+        steps_per_epoch=2,
+        lower_bound=0.0,
+        max_step=3.0,
     ),
     "SHBArmijo long search": lambda net: SHBArmijo(
-        net.parameters(), buffers=net.buffers(), max_step=50.0, decrease_factor=0.7, c=0.4
+        net.parameters(),
+        **PRACTICAL,
+        buffers=net.buffers(),
+        max_step=50.0,
+        decrease_factor=0.7,
+        c=0.4,
     ),
     "SHBArmijo objective": lambda net: SHBArmijo(
         net.parameters(),
+        **PRACTICAL,
         buffers=net.buffers(),
         weight_decay=0.1,
         decay="objective",
@@ -33,8 +46,16 @@ MAKERS = {
         max_step=9.0,
     ),
     "SHBArmijo single": lambda net: SHBArmijo(
-        net.parameters(), buffers=net.buffers(), foreach=False, weight_decay=0.2, max_step=9.0
+        net.parameters(),
+        **PRACTICAL,
+        buffers=net.buffers(),
+        foreach=False,
+        weight_decay=0.2,
+        max_step=9.0,
     ),
+    "SHBPolyak steady": lambda net: SHBPolyak(net.parameters(), total_steps=20),
+    "SHBArmijo steady": lambda net: SHBArmijo(net.parameters(), buffers=net.buffers(), c=0.999),
+    "SHBAdam": lambda net: SHBAdam(net.parameters(), weight_decay=0.1),
     "SLS": lambda net: SLS(net.parameters(), buffers=net.buffers(), max_step=5.0),
 }
 SEARCHES = [name for name, make in MAKERS.items() if searches(make(make_net()))]
@@ -61,7 +82,7 @@ def test_the_cases_above_search(name):
 
 
 @every_device
-@pytest.mark.parametrize("name", ["SHB", "SHBPolyak", "SHBArmijo"])
+@pytest.mark.parametrize("name", ["SHB", "SHBPolyak", "SHBArmijo", *STEADY])
 def test_a_bad_batch_changes_nothing(name, device):
     run = Run(MAKERS[name], device)
     step = run.captured()
@@ -82,7 +103,7 @@ def test_a_bad_batch_changes_nothing(name, device):
 
 
 @every_device
-@pytest.mark.parametrize("name", ["SHB", "SHBPolyak", "SHBArmijo"])
+@pytest.mark.parametrize("name", ["SHB", "SHBPolyak", "SHBArmijo", *STEADY])
 def test_options_and_states_may_change(name, device):
     plain, other = (Run(MAKERS[name], device) for _ in range(2))
     step = other.captured()

@@ -135,7 +135,7 @@ def test_a_failed_search_is_as_if_the_batch_had_not_been():
 def test_a_search_survives_a_trial_that_overflows():
     """A huge first trial gives an infinite or NaN loss; the search goes on below it."""
     theta = torch.tensor([0.5], requires_grad=True)
-    opt = SHBArmijo([theta], max_step=1e5, decrease_factor=0.5, steps_per_epoch=None)
+    opt = SHBArmijo([theta], scaling="plain", max_step=1e5, decrease_factor=0.5)
     opt.step(lambda: torch.exp(theta.square()).sum() - 1.0)
     assert opt.info.accepted
     assert opt.info.trials > 1
@@ -227,7 +227,7 @@ def test_shb_refuses_a_non_finite_gradient_without_any_loss():
 
 def test_info_names_what_happened():
     theta = torch.tensor([3.0], requires_grad=True)
-    opt = SHBPolyak([theta], max_step=0.125, steps_per_epoch=None, c=1.0)
+    opt = SHBPolyak([theta], scaling="plain", max_step=0.125, c=2.0)
     opt.step(lambda: ((theta - 1.0) ** 2).sum())
     info = opt.info.numbers()
     assert info == {

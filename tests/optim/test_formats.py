@@ -53,7 +53,7 @@ def test_fused_update_falls_back_on_memory_that_it_cannot_walk():
         param = weight.clone(memory_format=torch.preserve_format).requires_grad_()
         dense = torch.ones(80, 90).cumsum(1).requires_grad_()
         assert not param.is_contiguous()
-        opt = SHBPolyak([param, dense], max_step=0.5, steps_per_epoch=None, foreach=foreach)
+        opt = SHBPolyak([param, dense], max_step=0.5, scaling="plain", foreach=foreach)
         for _ in range(3):
             old = [p.detach().clone() for p in (param, dense)]
             grad = torch.randn(80, 90, generator=torch.Generator().manual_seed(0))
@@ -88,7 +88,7 @@ def test_half_precision_keeps_all_else_in_float32(case, dtype):
 def test_half_precision_keeps_a_float32_displacement(dtype, foreach):
     """Steps far below the parameter's resolution add up instead of being lost in the buffer."""
     theta = torch.full((3,), 100.0, dtype=dtype, requires_grad=True)
-    opt = SHBPolyak([theta], momentum=0.9, max_step=1e-3, steps_per_epoch=None, foreach=foreach)
+    opt = SHBPolyak([theta], momentum=0.9, max_step=1e-3, scaling="plain", foreach=foreach)
     expected = torch.zeros(3)
     for _ in range(20):
         theta.grad = torch.full((3,), 0.125, dtype=dtype)
@@ -138,7 +138,7 @@ def test_mixed_float32_and_float64_parameters():
     """Scalars are then float64; each tensor is updated in its own format."""
     a = torch.tensor([1.0, 2.0], dtype=torch.float32, requires_grad=True)
     b = torch.tensor([3.0], dtype=torch.float64, requires_grad=True)
-    opt = SHBPolyak([a, b], momentum=0.5, max_step=0.1, steps_per_epoch=None)
+    opt = SHBPolyak([a, b], momentum=0.5, max_step=0.1, scaling="plain")
     for _ in range(3):
         opt.zero_grad()
         loss = ((a.double() - 4.0) ** 2).sum() + ((b - 1.0) ** 2).sum()

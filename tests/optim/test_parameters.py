@@ -23,7 +23,7 @@ from tests.helpers.training import (
 
 @every_optimizer
 def test_decreases_the_loss(case):
-    net, batches = make_net(), make_batches(40)
+    net, batches = make_net(), make_batches(80 if case.steady else 40)  # steps begin small
     opt = case.make(net.parameters(), **case.taken(max_step=0.2))
     before = sum(loss_of(net, b).item() for b in batches)
     for batch in batches:
@@ -186,7 +186,7 @@ def test_no_parameter_at_all_warns_and_does_nothing():
 def test_objective_decay_differs_by_group():
     a, b = (torch.tensor([2.0], dtype=torch.float64, requires_grad=True) for _ in range(2))
     opt = SHBPolyak([{"params": [a], "weight_decay": 0.3}, {"params": [b], "weight_decay": 1.5}],
-                    decay="objective", momentum=0.0, max_step=10.0, steps_per_epoch=None)  # fmt: skip
+                    decay="objective", momentum=0.0, max_step=10.0, c=2.0, scaling="plain")  # fmt: skip
     opt.step(lambda: ((a - 1.0) ** 2 + (b - 1.0) ** 2).sum())
     loss = 2.0 + 0.15 * 4.0 + 0.75 * 4.0
     ga, gb = 2.0 + 0.3 * 2.0, 2.0 + 1.5 * 2.0

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from heavystep import SHBArmijo, SHBPolyak
-from tests.helpers.cases import ROWS, over
+from tests.helpers.cases import PAPER, ROWS, over
 from tests.helpers.training import flat, loss_of, make_batches, make_net, same, snapshot
 
-every_search = over([case for case in ROWS if case.needs_closure])
+every_search = over([case for case in ROWS + PAPER if case.needs_closure])
 STYLES = {"closure": False, "closure with backward": True}
 
 
@@ -152,7 +152,7 @@ def train_in_bfloat16(where, steps=500, **options):
     """Final loss of a long full-batch run with an autocast around the step or in the closure."""
     x, y = (torch.cat(parts) for parts in zip(*make_batches(8), strict=True))
     net = make_net().bfloat16() if where == "parameters" else make_net()
-    opt = SHBArmijo(net.parameters(), c=0.5, steps_per_epoch=8, **options)
+    opt = SHBArmijo(net.parameters(), scaling="practical", c=0.5, steps_per_epoch=8, **options)
 
     def closure():
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=where == "inside"):
@@ -181,7 +181,7 @@ def test_the_search_does_not_stall_on_the_rounding_of_bfloat16():
 def test_autocast_around_or_inside_the_closure(outside, backward):
     """An autocast around step() caches casts of the weights, stale as soon as a trial moves them."""
     net, batches = make_net(), make_batches(20)
-    opt = SHBArmijo(net.parameters(), max_step=10.0)
+    opt = SHBArmijo(net.parameters(), scaling="practical", max_step=10.0)
     for batch in batches:
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=outside):
             inner = closure_for(opt, net, batch, backward)
@@ -198,13 +198,14 @@ def test_autocast_around_or_inside_the_closure(outside, backward):
 
 
 @pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
-def test_autocast_around_the_whole_loop(cls):
+@pytest.mark.parametrize(("scaling", "steps"), [("practical", 6), ("steady", 150)])
+def test_autocast_around_the_whole_loop(cls, scaling, steps):
     """One autocast around many steps: each closure must see the parameters as they are now."""
     theta = torch.tensor([[4.0, -2.0]], requires_grad=True)
-    opt = cls([theta], momentum=0.0)
+    opt = cls([theta], momentum=0.0, scaling=scaling)
     losses = []
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        for _ in range(6):
+        for _ in range(steps):
             loss = opt.step(
                 lambda: torch.nn.functional.linear(torch.ones(1, 2), theta).float().square().sum()
             )
@@ -212,9 +213,10 @@ def test_autocast_around_the_whole_loop(cls):
     assert losses[-1] < 0.1 * losses[0]
 
 
-def test_autocast_with_polyak():
-    net, batches = make_net(), make_batches(30)
-    opt = SHBPolyak(net.parameters())
+@pytest.mark.parametrize(("scaling", "steps"), [("practical", 30), ("steady", 100)])
+def test_autocast_with_polyak(scaling, steps):
+    net, batches = make_net(), make_batches(steps)
+    opt = SHBPolyak(net.parameters(), scaling=scaling)
     before = snapshot(net)
     for batch in batches:
         opt.zero_grad()

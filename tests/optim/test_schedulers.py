@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from heavystep import SHB, SPS, Diminishing, SHBPolyak
+from heavystep import SHB, SPS, Diminishing, SHBAdam, SHBArmijo, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import KINDS, OPTIMIZERS, ROWS, case_of, every_row, over
+from tests.helpers.cases import KINDS, OPTIMIZERS, PAPER, ROWS, case_of, every_row, over
 from tests.helpers.training import flat, make_batches, make_net, take_step
 
 SCHEDULERS = {
@@ -55,7 +55,7 @@ def test_every_scheduler_drives_lr(case, name):
     drive(case, name)
 
 
-@over([case for case in ROWS if case not in KINDS])
+@over([case for case in ROWS + PAPER if case not in KINDS])
 def test_a_scheduler_drives_lr_and_momentum(case):
     drive(case, WITH_MOMENTUM)
 
@@ -84,7 +84,7 @@ def drive(case, name):
 def test_lr_multiplies_the_step_and_leaves_the_rule_alone():
     """The smooth reset works on gamma / eta: a small lr must not shrink the cap for good."""
     theta = torch.tensor([3.0], requires_grad=True)
-    opt = SHBPolyak([theta], lr=0.0, max_step=0.5, steps_per_epoch=10)
+    opt = SHBPolyak([theta], lr=0.0, scaling="practical", max_step=0.5, steps_per_epoch=10)
     for lr in (0.0, 1e-6, 1.0):
         opt.param_groups[0]["lr"] = lr
         opt.step(lambda: 0.01 * ((theta - 1.0) ** 2).sum())
@@ -107,7 +107,7 @@ def test_lr_may_be_a_tensor(case):
     torch.testing.assert_close(*map(flat, nets), rtol=1e-9, atol=1e-9)
 
 
-@over([case for case in ROWS if case.sees_gradient_only and not case.needs_closure])
+@over([case for case in ROWS + PAPER if case.sees_gradient_only and not case.needs_closure])
 def test_what_a_rule_remembers_does_not_depend_on_lr(case):
     """A warm-up from 0 must not shrink a cap for good."""
     memories = []
@@ -127,7 +127,8 @@ def test_diminishing_values_and_resume(case):
     net, batches = make_net(), make_batches(10)
 
     def build(network):
-        options = {"max_step": 0.2, "lr": 2.0, **case.taken(scaling="plain")}
+        scaling = {} if case.steady else case.taken(scaling="plain")
+        options = {"max_step": 0.2, "lr": 2.0, **scaling}
         opt = case.make(network.parameters(), **options)
         return opt, Diminishing(opt, horizon=3.0)
 
@@ -188,11 +189,24 @@ def test_diminishing_needs_a_cap_to_diminish():
         with pytest.raises(TypeError, match=message):
             Diminishing(wrong)
     with pytest.raises(TypeError, match=r"eta_power must be a real number \(finite\), got 'fast'"):
-        Diminishing(SHBPolyak(make_net().parameters()), eta_power="fast")
+        Diminishing(SHBPolyak(make_net().parameters(), scaling="plain"), eta_power="fast")
+
+
+@pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo, SHBAdam])
+def test_steady_steps_have_no_largest_one_to_diminish(cls):
+    message = rf'^max_step \(gamma_max\) must be .*, got None: give {cls.__name__} scaling="plain"'
+    with pytest.raises(ValueError, match=message):
+        Diminishing(cls(make_net().parameters()))
+    opt = cls(make_net().parameters(), max_step=0.5)
+    Diminishing(opt)
+    assert opt.param_groups[0]["max_step"] == 0.5
 
 
 def test_diminishing_starts_from_the_optimizers_own_momentum():
-    for make, momentum in ((SPS, 0.0), (lambda p: SHBPolyak(p, momentum=0.5), 0.5)):
+    for make, momentum in (
+        (SPS, 0.0),
+        (lambda p: SHBPolyak(p, momentum=0.5, scaling="plain"), 0.5),
+    ):
         opt = make(make_net().parameters())
         Diminishing(opt)
         assert opt.param_groups[0]["momentum"] == momentum

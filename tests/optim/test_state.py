@@ -65,7 +65,8 @@ def test_state_dict_has_only_plain_values_and_tensors(case):
 def test_smooth_reset_survives_a_checkpoint():
     """Without it the first step after a resume could jump to max_step."""
     theta = torch.tensor([1.0], requires_grad=True)
-    opt = SHBPolyak([theta], momentum=0.0, steps_per_epoch=100, growth=2.0, max_step=1.0)
+    reset = {"scaling": "practical", "steps_per_epoch": 100, "growth": 2.0, "max_step": 1.0}
+    opt = SHBPolyak([theta], momentum=0.0, **reset)
     theta.grad = torch.tensor([100.0])
     opt.step(loss=1.0)
     small = float(opt.info.step)
@@ -85,13 +86,13 @@ def test_saved_state_does_not_follow_the_run():
     for batch in batches[:2]:
         take_step(opt, net, batch, case_of("SHBPolyak"))
     saved = copy.deepcopy(opt.state_dict())
-    last = float(saved["param_groups"][0]["last_step"])
+    last = float(saved["param_groups"][0]["cap"])
     other = SHBPolyak(make_net().parameters())
     other.load_state_dict(saved)
     for batch in batches[2:]:
         take_step(opt, net, batch, case_of("SHBPolyak"))
-    assert float(saved["param_groups"][0]["last_step"]) == last
-    assert float(other.param_groups[0]["last_step"]) == last
+    assert float(saved["param_groups"][0]["cap"]) == last != float(opt.param_groups[0]["cap"])
+    assert float(other.param_groups[0]["cap"]) == last
 
 
 def test_a_checkpoint_of_another_optimizer_goes_on_with_defaults():

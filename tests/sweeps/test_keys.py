@@ -74,7 +74,8 @@ def test_keys_depend_on_everything():
 
 def with_rule(monkeypatch):
     method = METHODS["SHBPolyak"]
-    monkeypatch.setitem(METHODS, "SHBPolyak", replace(method, rule=replace(method.rule, version=2)))
+    newer = {scaling: replace(rule, version=2) for scaling, rule in method.by_scaling.items()}
+    monkeypatch.setitem(METHODS, "SHBPolyak", replace(method, by_scaling=newer))
 
 
 def with_form(monkeypatch):

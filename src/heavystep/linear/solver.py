@@ -171,6 +171,7 @@ def search_round(progress: Progress, most: int) -> Array:
                 c=0.5,
                 decrease_factor=0.5,
                 max_step=FAR / mean_smoothness(progress.problem),
+                scaling="practical",
                 steps_per_epoch=1.0,
                 growth=2.0,
                 max_trials=MAX_TRIALS,

@@ -88,10 +88,9 @@ class Method:
         >>> SHB_POLYAK.chosen({"scaling": "theory"}).rule.name
         'polyak'
         """
-        if not self.by_scaling:
-            return self
-        scaling = options["scaling"]
-        return _with_rule(self, self.by_scaling.get(scaling, self.rule), scaling)
+        asked = (rule for name, rule in self.by_scaling.items() if name == options["scaling"])
+        rule = next(asked, self.rule)
+        return self if rule is self.rule else _with_rule(self, rule)
 
     @property
     def theory(self) -> str:
@@ -101,6 +100,15 @@ class Method:
         """
         covered = self.form is HEAVY_BALL and self.diagonal is None
         return self.rule.theory if covered else ""
+
+    @property
+    def known_as(self) -> str:
+        """What records call the rule: its name in theorems, or else the method's.
+
+        A method with several rules says which.
+        """
+        several = f"{self.name} ({self.rule.name})"
+        return self.theory or (several if self.by_scaling else self.name)
 
     @property
     def without_momentum(self) -> bool:
@@ -204,10 +212,8 @@ class Method:
 
 
 @cache
-def _with_rule(method: Method, rule: Rule, scaling: str) -> Method:
+def _with_rule(method: Method, rule: Rule) -> Method:
     names = {option.name for option in (LR, MOMENTUM, *rule.options)}
     kept = {name: value for name, value in method.defaults.items() if name in names}
     main = method.main if method.main in names else ""
-    # With another scaling it would be another rule, in the middle of a run.
-    fixed = method.fixed if rule is not method.rule else {**method.fixed, "scaling": scaling}
-    return replace(method, rule=rule, by_scaling={}, defaults=kept, fixed=fixed, main=main)
+    return replace(method, rule=rule, by_scaling={}, defaults=kept, main=main)

@@ -74,6 +74,11 @@ class Diminishing(LRScheduler):
         validation.real("max_step_power", max_step_power, validation.FINITE)
         # A loaded optimizer state holds the step that it began with.
         max_step = first.get("initial_max_step", first["max_step"])
+        if max_step is None:
+            raise ValueError(
+                "max_step (gamma_max) must be a number to diminish, got None: give "
+                f'{type(optimizer).__name__} scaling="plain", the rule of Section 4, or a max_step'
+            )
         laws = {
             "lr": PowerLaw(eta0, eta_power, horizon),
             "momentum": PowerLaw(beta0, beta_power, horizon),

@@ -65,6 +65,11 @@ def check_groups(method: Method, groups: list[Group], names: set[str]) -> None:
         for name in names - MAY_DIFFER:
             if group[name] != first[name]:
                 validation.disagree(name, (g[name] for g in groups))
+    if method.chosen(first) is not method:
+        raise ValueError(
+            f"scaling must stay what it was when the optimizer was made, got {first['scaling']!r}, "
+            f"which is another rule with another memory: give {method.name} itself this scaling"
+        )
 
 
 def unchanged(options: list[Any], before: list[Any]) -> bool:

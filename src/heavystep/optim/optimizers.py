@@ -63,9 +63,9 @@ class SHBPolyak(RuleOptimizer):
     begin small, and follow the loss whatever its units. The paper's rule is one argument away,
     ``scaling="theory"``, ``"practical"`` or ``"plain"`` (:mod:`heavystep.rules.polyak`, its cap
     :mod:`heavystep.rules.smooth_reset` and kappa :mod:`heavystep.rules.scaling`), and
-    :func:`heavystep.paper_settings` has all of its settings. It costs one pass over the gradients and never waits for
-    the device. Gradients count as they stand in ``p.grad``: clip them before ``step`` and the
-    clipped gradient is both the direction and the norm in the rule.
+    :func:`heavystep.paper_settings` has all of its settings. It costs one pass over the gradients
+    and never waits for the device. Gradients count as they stand in ``p.grad``: clip them before
+    ``step`` and the clipped gradient is both the direction and the norm in the rule.
 
     A batch with a non-finite loss or gradient changes nothing. A vanished gradient or a loss
     at or below ``lower_bound`` takes no gradient step while momentum goes on. Parameters
@@ -155,9 +155,9 @@ class SHBArmijo(RuleOptimizer):
     There is nothing to tune: by default steps are steady (:mod:`heavystep.rules.steady_armijo`),
     begin small, and follow the loss whatever its units. The paper's search is one argument away,
     ``scaling="theory"``, ``"practical"`` or ``"plain"`` (:mod:`heavystep.rules.armijo`), and
-    :func:`heavystep.paper_settings` has all of its settings. ``step(closure)`` calls the closure once for
-    loss and gradient and once a trial; a closure that leaves ``backward()`` to the optimizer
-    makes trials cheaper, since they then run without gradients. All calls of one step see
+    :func:`heavystep.paper_settings` has all of its settings. ``step(closure)`` calls the closure
+    once for loss and gradient and once a trial; a closure that leaves ``backward()`` to the
+    optimizer makes trials cheaper, since they then run without gradients. All calls of one step see
     the same random numbers, and afterwards this optimizer's gradients, random streams and
     ``buffers`` are as one forward and backward would have left them. (A closure that calls
     ``backward()`` does so at trial points too, and adds to the gradients of parameters that

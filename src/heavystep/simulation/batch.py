@@ -186,7 +186,7 @@ def _symbols(configuration: Configuration) -> dict[str, Any]:
     """The method in the symbols of the paper, as far as they speak of it."""
     options = dict(configuration.options)
     return {
-        "rule": configuration.theory or configuration.method,
+        "rule": configuration.known_as,
         "scaling": options.get("scaling", ""),
         "c": options.get("c", np.nan),
         "omega": options.get("decrease_factor"),

@@ -80,6 +80,11 @@ class Configuration:
         return self._method.theory
 
     @property
+    def known_as(self) -> str:
+        """What records call the rule."""
+        return self._method.known_as
+
+    @property
     def loss_eps(self) -> float:
         """Relative rounding error of the losses, which simulations compute in float64."""
         given = dict(self.options).get("loss_eps")

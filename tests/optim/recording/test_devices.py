@@ -6,7 +6,7 @@ import torch
 import torch._dynamo.testing
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from heavystep import SPS, SHBArmijo, SHBPolyak
+from heavystep import SPS, SHBAdam, SHBArmijo, SHBPolyak
 from heavystep.optim import Recorder
 from heavystep.optim.recording import recorder as recorder_module
 from tests.helpers.recorded import quadratic, start
@@ -26,6 +26,8 @@ READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "
 SYNC_FREE = {
     "SHBPolyak": (SHBPolyak, {"weight_decay": 0.1}),
     "objective": (SHBPolyak, {"weight_decay": 0.1, "decay": "objective"}),
+    "practical": (SHBPolyak, {"weight_decay": 0.1, "scaling": "practical"}),
+    "SHBAdam": (SHBAdam, {"weight_decay": 0.1}),
     "SPS": (SPS, {"steps_per_epoch": 10}),
 }
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep import SLS, Diminishing, SHBArmijo, SHBPolyak
+from heavystep import SLS, Diminishing, SHBArmijo, SHBPolyak, certify
 from heavystep.optim import Recorder
-from tests.helpers.cases import ROWS, over
+from tests.helpers.cases import PAPER, ROWS, over
 from tests.helpers.recorded import every_adaptive, heavy_ball_of_a_kind, quadratic, run, start
 from tests.helpers.training import flat, make_batches, make_net, take_step
 
@@ -31,7 +31,7 @@ def test_record_is_the_info_of_every_step(case):
         assert column.shape == (1, 8)
         assert column[0].tolist() == [info[name] for info in seen]
     options = opt.param_groups[0]
-    assert record.rule == (case.method.theory or case.method.name)
+    assert record.rule == case.method.known_as
     wanted = (options.get("scaling", "plain"), options.get("c", 1.0))
     assert (record.scaling, record.c) == wanted
     assert record.omega == options.get("decrease_factor")
@@ -41,12 +41,13 @@ def test_record_is_the_info_of_every_step(case):
     assert record.eta.tolist() == [options["lr"]] * 8
     assert record.beta.tolist() == [options["momentum"]] * 8
     cap = options.get("max_step", math.nan)
+    cap = math.inf if cap is None else cap  # steady steps have no largest one
     np.testing.assert_array_equal(record.gamma_max, [cap] * 8)
     assert (record.runs, record.steps) == (1, 8)
     assert record.iterates is record.gradients is None
 
 
-@over([case for case in ROWS if case.adaptive and not case.heavy_ball])
+@over([case for case in ROWS + PAPER if case.adaptive and not case.heavy_ball])
 def test_iterates_of_another_recursion_are_refused(case):
     opt = case.make(make_net().parameters())
     with pytest.raises(ValueError, match="iterates=True is for heavy ball"):
@@ -107,10 +108,11 @@ def test_options_are_those_of_the_step_though_another_hook_drives_the_schedule()
 
 
 @pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
+@pytest.mark.parametrize("scaling", ["steady", "practical"])
 @pytest.mark.parametrize("iterates", [False, True])
-def test_a_nan_batch_is_recorded_as_refused(cls, iterates):
+def test_a_nan_batch_is_recorded_as_refused(cls, scaling, iterates):
     theta = start()
-    opt = cls([theta], steps_per_epoch=None)
+    opt = cls([theta], scaling=scaling, steps_per_epoch=None)
     recorder = Recorder(opt, iterates=iterates)
     for k in range(6):
         opt.step(lambda: quadratic(theta, k) * (math.nan if k == 3 else 1.0))
@@ -122,6 +124,21 @@ def test_a_nan_batch_is_recorded_as_refused(cls, iterates):
     if iterates:
         assert np.array_equal(record.iterates[0, 3], record.iterates[0, 4])
         assert not np.array_equal(record.iterates[0, 4], record.iterates[0, 5])
+
+
+def test_a_record_says_which_rule_was_at_work():
+    rules = {"steady": "SHBPolyak (steady polyak)", "practical": "polyak"}
+    for scaling, expected in rules.items():
+        theta = start()
+        opt = SHBPolyak([theta], scaling=scaling)
+        recorder = Recorder(opt)
+        run(opt, theta, 2)
+        record = recorder.record()
+        assert (record.rule, record.scaling) == (expected, scaling)
+        assert record.gamma_max.tolist() == [math.inf if scaling == "steady" else 1.0] * 2
+        if scaling == "steady":
+            with pytest.raises(ValueError, match=r"no theorem covers the rule 'SHBPolyak \(steady"):
+                certify(record)
 
 
 def test_what_changes_in_place_is_recorded_as_it_was():
@@ -199,7 +216,7 @@ def test_a_frozen_parameter_has_gradient_zero():
 
 def test_decoupled_decay_is_recorded_without_iterates():
     theta = start()
-    opt = SHBPolyak([theta], weight_decay=0.1, steps_per_epoch=None)
+    opt = SHBPolyak([theta], weight_decay=0.1, scaling="plain", c=2.0)
     recorder = Recorder(opt)
     run(opt, theta, 4)
     record = recorder.record()

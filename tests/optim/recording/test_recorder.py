@@ -59,7 +59,7 @@ def test_long_records_are_packed_without_loss(monkeypatch):
 @pytest.mark.parametrize("iterates", [False, True])
 def test_a_step_that_raised_is_not_recorded(iterates):
     theta = start()
-    opt = SHBArmijo([theta], max_step=50.0)
+    opt = SHBArmijo([theta], scaling="practical", max_step=50.0)
     recorder = Recorder(opt, iterates=iterates)
     calls = 0
 

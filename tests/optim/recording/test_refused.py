@@ -8,8 +8,8 @@ from heavystep.optim import Recorder
 from tests.helpers.recorded import quadratic, run, start
 
 
-def two_groups(cls=SHBPolyak, **second):
-    return cls([{"params": [start()]}, {"params": [start()], **second}])
+def two_groups(cls=SHBPolyak, scaling="practical", **second):
+    return cls([{"params": [start()]}, {"params": [start()], **second}], scaling=scaling)
 
 
 BAD_OPTIMIZERS = {
@@ -52,7 +52,7 @@ def move(opt, thetas):
 
 
 def forget_momentum(opt, thetas):
-    fresh = two_groups(type(opt))
+    fresh = two_groups(type(opt), opt.param_groups[0]["scaling"])
     opt.load_state_dict(fresh.state_dict())
 
 
@@ -79,9 +79,12 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_of_method_during_the_run_is_found(name):
+@pytest.mark.parametrize("scaling", ["practical", "steady"])
+def test_a_change_of_method_during_the_run_is_found(name, scaling):
     cls, iterates, change, message = CHANGES[name]
-    opt = two_groups(cls)
+    if name == "scaling" and scaling == "steady":
+        pytest.skip("such a step is refused")
+    opt = two_groups(cls, scaling)
     thetas = [param for group in opt.param_groups for param in group["params"]]
     recorder = Recorder(opt, iterates=iterates)
     for k in range(6):

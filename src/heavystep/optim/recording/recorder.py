@@ -57,7 +57,7 @@ class Recorder:
     >>> import torch
     >>> from heavystep.optim import Recorder, SHBPolyak
     >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
-    >>> opt = SHBPolyak([theta], momentum=0.5)
+    >>> opt = SHBPolyak([theta], momentum=0.5, scaling="practical")
     >>> with Recorder(opt, iterates=True) as recorder:
     ...     for _ in range(3):
     ...         _ = opt.step(lambda: ((theta - torch.tensor([1.0, 2.0])) ** 2).sum())
@@ -160,7 +160,7 @@ class Recorder:
             "f_star": _bound_used(options, kwargs.get("lower_bound"), info.loss),
             "accepted": info.accepted,
             "beta": options["momentum"],
-            "gamma_max": options.get("max_step", np.nan),
+            "gamma_max": _largest(options),
             "eta": options["lr"],
         }
         row = {name: _kept(value) for name, value in row.items()}
@@ -206,7 +206,7 @@ def _rule_of(optimizer: Any, iterates: bool) -> str:
             f"iterates=True is for heavy ball, and {method.name} divides it by the diagonal "
             f"{method.diagonal.name!r}"
         )
-    return method.theory or f"{method.name} ({method.rule.name})"
+    return method.known_as
 
 
 def _check_groups(groups: list[Group], iterates: bool) -> None:
@@ -225,6 +225,12 @@ def _share_lr(groups: list[Group]) -> bool:
     # Tensors are alike if they are one: to compare values would wait for the device.
     lrs = (group["lr"] for group in groups)
     return len({id(lr) if isinstance(lr, Tensor) else lr for lr in lrs}) == 1
+
+
+def _largest(options: Group) -> Any:
+    """gamma_max; infinity if there is none, NaN for a rule that knows of none."""
+    largest = options.get("max_step", np.nan)
+    return np.inf if largest is None else largest
 
 
 def _bound_used(group: Group, given: Any, loss: Any) -> Any:
