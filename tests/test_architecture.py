@@ -272,26 +272,6 @@ def made(cls, **options):
     return cls([torch.zeros(1, requires_grad=True)], **options).defaults
 
 
-@pytest.mark.parametrize("cls", [heavystep.SHBPolyak, heavystep.SHBArmijo])
-def test_defaults_that_depend_on_the_scaling(cls):
-    """Those of the paper are what they were before there were steady steps."""
-    c = (
-        {"steady": 0.3, "paper": 0.1}
-        if cls is heavystep.SHBArmijo
-        else {"steady": 1.0, "paper": 1.0}
-    )
-    steady = made(cls)
-    assert (steady["scaling"], steady["max_step"], steady["c"]) == ("steady", None, c["steady"])
-    for scaling in ("theory", "practical", "plain"):
-        paper = made(cls, scaling=scaling)
-        assert (paper["max_step"], paper["c"]) == (1.0, c["paper"])
-        assert not {"outlook", "total_steps"} & paper.keys()
-    settings = heavystep.paper_settings(cls.__name__, steps_per_epoch=195)
-    expected = {**made(cls, scaling="practical"), "steps_per_epoch": 195}
-    assert settings == {name: expected[name] for name in settings}
-    assert set(settings) == {"scaling", "steps_per_epoch", "c", "max_step", "growth"}
-
-
 def test_default_of_the_smooth_reset():
     def make(cls, **options):
         return made(cls, **options)["steps_per_epoch"]

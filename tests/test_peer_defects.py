@@ -21,6 +21,7 @@ from tests.helpers.training import flat, loss_of, make_batches, make_net, take_s
 BASES = (
     {},
     {
+        "scaling": "practical",
         "steps_per_epoch": 2,
         "growth": 1.5,
         "max_step": 3.0,
@@ -29,7 +30,8 @@ BASES = (
     },
     {"steps_per_epoch": 2, "growth": 1.5, "max_step": 50.0, "c": 0.9, "weight_decay": 0.05},
 )
-"""What modifies something needs something to modify: a decay, a cap, a reset or a search that bites."""
+"""What modifies something needs something to modify: a decay, a cap, a reset or a search that bites,
+and the rule that it belongs to."""
 MORE_VALUES = {"max_step": [1e-4], "first_step": [1e-4], "loss_eps": [0.2], "steps_per_epoch": [3]}
 
 
@@ -128,8 +130,11 @@ def test_no_step_is_absorbing(case, what, first):
 
 @over([case for case in OPTIMIZERS if case.adaptive])
 def test_no_loss_makes_a_step_uphill(case):
-    """Without a clip at 0, a loss below its bound gives a negative step."""
-    for height in (-100.0, -4.0, -1.0, 0.0):
+    """Without a clip at 0, a loss below its bound gives a negative step.
+
+    Steady steps take it for a bound that was wrong, and go on.
+    """
+    for height in (-100.0, -float(bowl(start().detach())), -4.0, -1.0, 0.0):
         theta = start()
         before = theta.detach().clone()
         opt = case.make([theta], **case.taken(lower_bound=0.0))
@@ -137,9 +142,10 @@ def test_no_loss_makes_a_step_uphill(case):
         assert opt.info.accepted
         assert 0.0 <= float(opt.info.step) < math.inf
         assert float(theta.grad @ (theta.detach() - before)) <= 0.0
-        at_most = float(bowl(before, height)) <= 0.0
-        if case.bounded and at_most:
-            assert torch.equal(theta, before)
+        loss = float(bowl(before, height))
+        stays = loss == 0.0 if case.steady else loss <= 0.0
+        if case.bounded:
+            assert torch.equal(theta, before) == stays
 
 
 @every_optimizer
@@ -213,7 +219,7 @@ def test_a_batch_is_evaluated_once_and_once_a_trial(case):
         assert int(net[1].num_batches_tracked) == count
 
 
-@over([case for case in OPTIMIZERS if case.takes("growth")])
+@over([case for case in OPTIMIZERS if case.takes("growth") and not case.steady])
 def test_a_step_that_shrank_grows_again_as_fast_as_it_may(case):
     """A step that can only shrink."""
     theta = start()
@@ -239,10 +245,36 @@ def test_a_step_that_shrank_grows_again_as_fast_as_it_may(case):
     assert steps[-1] > 10.0 * steps[1]
 
 
+@over([case for case in OPTIMIZERS if case.steady])
+def test_steady_steps_grow_slowly_and_come_back(case):
+    """One bad batch that costs more than its own step, and a cap that jumps or only shrinks."""
+    theta = start()
+    opt = case.make([theta], momentum=0.0)
+    steps, caps = [], []
+
+    def steep():
+        return 5000.0 * bowl(theta)
+
+    def low():
+        return bowl(theta) - bowl(theta).detach() + 1e-5
+
+    usual, shrinking = [lambda: bowl(theta)] * 60, steep if case.needs_closure else low
+    for closure in [*usual, shrinking, *usual]:
+        with torch.no_grad():
+            theta.copy_(start())
+        opt.step(closure)
+        steps.append(float(opt.info.step))
+        caps.append(float(opt.param_groups[0]["cap"]))
+    assert all(0.0 < b <= a * 2.0**0.1 * (1 + 1e-6) for a, b in pairwise(caps))
+    assert steps[0] < 0.2 * steps[59]
+    assert steps[60] < 0.1 * steps[59]
+    assert steps[-1] > 10.0 * steps[60]
+
+
 def test_armijo_steps_stay_below_max_step_and_grow_again():
     """A line search without a cap, and one whose step can only shrink."""
     theta = torch.tensor([2.0], requires_grad=True)
-    opt = SHBArmijo([theta], momentum=0.0, max_step=0.6, steps_per_epoch=4)
+    opt = SHBArmijo([theta], momentum=0.0, scaling="practical", max_step=0.6, steps_per_epoch=4)
     steps = []
     for curvature in [0.1, 500.0, *[0.1] * 40]:
         opt.step(lambda a=curvature: 0.5 * a * ((theta - 1.0) ** 2).sum())
@@ -257,8 +289,9 @@ def test_smooth_polyak_keeps_both_its_lower_bound_and_its_cap():
     """A smooth variant that forgets f* and eta_max."""
     theta = torch.tensor([1.0], requires_grad=True)
     opt = SHBPolyak(
-        [theta], momentum=0.0, max_step=0.3, lower_bound=2.0, steps_per_epoch=1, growth=10.0
-    )
+        [theta], momentum=0.0, max_step=0.3, lower_bound=2.0, scaling="practical",
+        steps_per_epoch=1, growth=10.0,
+    )  # fmt: skip
     for loss, gradient, expected in ((3.0, 2.0, 0.125), (4.0, 0.1, 0.3), (4.0, 10.0, 0.01)):
         theta.grad = torch.tensor([gradient])
         opt.step(loss=loss)

@@ -293,20 +293,6 @@ def test_a_configuration_is_complete_and_hashable():
     assert len({short, full, configure("SPS"), configure("SHB", lr=0.1)}) == 3
 
 
-def test_a_configuration_has_the_options_of_its_rule_alone():
-    steady, practical = configure("SHBPolyak"), configure("SHBPolyak", scaling="practical")
-    assert (steady.rule.name, practical.rule.name) == ("steady polyak", "polyak")
-    assert (steady["max_step"], practical["max_step"]) == (None, 1.0)
-    assert (steady["steps_per_epoch"], practical["steps_per_epoch"]) == (None, 500)
-    assert {name for name, _ in steady.options} - {name for name, _ in practical.options} == {
-        "outlook", "total_steps",
-    }  # fmt: skip
-    assert configure("SHBPolyak", **dict(steady.options)) == steady
-    assert (steady.known_as, practical.known_as) == ("SHBPolyak (steady polyak)", "polyak")
-    assert not steady.theory
-    assert np.isinf(steady.largest_steps(0, 3)).all()
-
-
 def test_names_and_configurations_are_one():
     options = {"seeds": [2], "iterations": 20}
     by_name = simulate(PROBLEMS["cosine"], "SLS", **options, c=0.3)

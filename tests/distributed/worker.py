@@ -23,22 +23,25 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import heavystep
-from tests.helpers.cases import ROWS
+from tests.helpers.cases import PAPER, ROWS
 from tests.helpers.training import loss_of, make_batches, make_net
 
 STEPS = 8
-IN_OBJECTIVE = {"max_step": 6.0, "weight_decay": 0.1, "decay": "objective"}
+PRACTICAL = {"scaling": "practical"}
+IN_OBJECTIVE = {**PRACTICAL, "max_step": 6.0, "weight_decay": 0.1, "decay": "objective"}
 METHODS = {
     "SHB": partial(heavystep.SHB, lr=0.05),
-    "SHBPolyak": partial(heavystep.SHBPolyak, steps_per_epoch=5),
+    "SHBPolyak": partial(heavystep.SHBPolyak, **PRACTICAL, steps_per_epoch=5),
+    "SHBPolyak steady": partial(heavystep.SHBPolyak, total_steps=20),
     "SPS": partial(heavystep.SPS, c=0.6, steps_per_epoch=5),
-    "SHBArmijo": partial(heavystep.SHBArmijo, steps_per_epoch=2, max_step=6.0),
+    "SHBArmijo": partial(heavystep.SHBArmijo, **PRACTICAL, steps_per_epoch=2, max_step=6.0),
+    "SHBArmijo steady": partial(heavystep.SHBArmijo, lower_bound=0.0),
     "SHBArmijo objective": partial(heavystep.SHBArmijo, **IN_OBJECTIVE),
     "SLS": partial(heavystep.SLS, max_step=6.0, lower_bound=0.0),
 }
 
 
-EVERY_ROW = {case.id: case.make for case in ROWS}
+EVERY_ROW = {case.id: case.make for case in ROWS + PAPER}
 STEPS_OF_ROWS = 4
 
 

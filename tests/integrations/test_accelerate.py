@@ -8,6 +8,7 @@ import torch
 from heavystep import SHBArmijo, SHBPolyak
 from tests.helpers import rounding
 from tests.helpers.by_hand import (
+    armijo,
     assert_below_caps,
     bf16,
     by_hand,
@@ -101,7 +102,7 @@ def test_accumulated_batches_are_one_batch(case):
 def test_bfloat16(closure):
     batches, nets = make_batches(12), [make_net(), make_net()]
     begin = sum(loss_of(nets[0], batch) for batch in batches).item()
-    make, run = (SHBArmijo, search) if closure else (polyak, train)
+    make, run = (armijo, search) if closure else (polyak, train)
     eps = {"loss_eps": torch.finfo(torch.bfloat16).eps} if closure else {}
     opt = make(nets[0].parameters(), **eps)
     found = accelerator(mixed_precision="bf16")

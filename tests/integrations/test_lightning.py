@@ -7,6 +7,7 @@ import torch
 
 from heavystep import SHBArmijo, SHBPolyak
 from tests.helpers.by_hand import (
+    armijo,
     assert_below_caps,
     bf16,
     by_hand,
@@ -29,7 +30,7 @@ pytestmark = [
     # Lightning 2.6 asks torch in the way of an older release.
     pytest.mark.filterwarnings("ignore:.*LeafSpec.*is deprecated:FutureWarning"),
 ]
-CLOSURES = {False: polyak, True: SHBArmijo}
+CLOSURES = {False: polyak, True: armijo}
 """By whether a closure is needed."""
 
 

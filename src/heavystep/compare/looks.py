@@ -29,11 +29,11 @@ class Look(NamedTuple):
 def looks_of(outcome: Outcome) -> dict[str, Look]:
     """Those of the paper's methods, and of the ones that end lowest or depend least; others: none.
 
-    The paper's are those with momentum that its theorems cover.
+    The paper's are those whose scaling asks for one of its rules.
     """
     names = [row.method for row in rows_of(outcome)]
     known = {name: method_of(name) for name in outcome.scores}
-    paper = [name for name, each in known.items() if each.theory and not each.without_momentum]
+    paper = [name for name, each in known.items() if each.by_scaling]
     steady = sorted(names, key=lambda name: outcome.scores[name])
     best = [name for name in (*names[:BEST], *steady[:BEST]) if name not in paper]
     colours = {

@@ -97,11 +97,12 @@ class TrainedRuns(Runs):
     def content(self) -> dict[str, Any]:
         """The full specification, without the label."""
         method = method_of(self.method)
+        options = method.complete(dict(self.options))
         return {
             "format": FORMAT,
             "task": self.task.name,
-            "method": {"name": self.method, "options": method.complete(dict(self.options))},
-            "versions": {**method.versions(), "task": self.task.version},
+            "method": {"name": self.method, "options": options},
+            "versions": {**method.chosen(options).versions(), "task": self.task.version},
             "seeds": self.seeds,
             "iterations": self.iterations,
             "batch_size": self.batch_size,

@@ -183,6 +183,8 @@ class Method:
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All options, checked: those given, the defaults of the others and what is fixed.
 
+        If they ask for another rule, they are those of that rule.
+
         Raises:
             TypeError: an option is unknown or missing.
             ValueError: one is out of range.
@@ -195,9 +197,11 @@ class Method:
         for name, value in filled.items():
             if value is REQUIRED:
                 raise TypeError(f"{self.name} needs {name}: {known[name].text}")
-        settled = dict(self.rule.settle({**self.fixed, **filled}))
-        self.chosen(settled).check(settled)
-        return settled
+        settled = self.rule.settle({**self.fixed, **filled})
+        chosen = self.chosen(settled)
+        chosen.check(settled)
+        used = {option.name for option in chosen.all_options}
+        return {name: value for name, value in settled.items() if name in used}
 
     def check(self, options: Mapping[str, Any]) -> None:
         """Refuse options out of range, and others than the method fixes."""
