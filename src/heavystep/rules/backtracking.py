@@ -79,8 +79,15 @@ def begin(constants: Any, seen: Seen, lower_bound: Any, trial: Any, momentum: An
     )
 
 
-def skip_below(sufficient: Callable[..., Any]) -> Callable[..., Search]:
-    """The ``skip`` of a backtracking search with these largest losses."""
+def given_bound(memory: Any, seen: Seen) -> Any:
+    """The lower bound as it was given."""
+    return seen.lower_bound
+
+
+def skip_below(
+    sufficient: Callable[..., Any], bound: Callable[[Any, Seen], Any] = given_bound
+) -> Callable[..., Search]:
+    """The ``skip`` of a backtracking search with these largest losses and this lower bound."""
 
     def skip(constants: Any, memory: Any, seen: Seen, search: Search) -> Search:
         """Pass over the trials that ask for a loss below the lower bound, which cannot be had.
@@ -89,7 +96,7 @@ def skip_below(sufficient: Callable[..., Any]) -> Callable[..., Search]:
         these trials one by one, without evaluating their losses: thresholds only rise as trials
         shrink, so that after the first trial that may succeed none needs to be skipped.
         """
-        trial, possible, low = search.trial, True, seen.lower_bound
+        trial, possible, low = search.trial, True, bound(memory, seen)
         beta = search.momentum
         while search.active and possible and sufficient(constants, memory, seen, trial, beta) < low:
             smaller = trial * constants.decrease_factor

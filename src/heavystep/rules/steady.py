@@ -5,7 +5,7 @@ that the loss will not fall below is the lower bound, or 0 if none is known; a l
 it proves it wrong, and it is lowered by half of what the loss has lost since the first step. And
 the share of a step that is taken is
 
-.. math:: \varphi_k = \min\Big\{1,\ \max\Big\{\sqrt{\frac{f_0 - \ell_k}{f_0 - \ell_k +
+.. math:: \varphi_k = \min\Big\{1,\ \max\Big\{\sqrt{\frac{b_k - \ell_k}{b_k - \ell_k +
           \sum_{s < k} (f_s - \ell_s)}},\ \lambda\,\frac{a_k - b_k}{b_k - \ell_k}\Big\}\Big\}
           \cdot \min\Big\{1,\ \frac{1 - k/K}{\mathrm{COOLING}}\Big\}
 
@@ -13,9 +13,12 @@ where a and b are averages of the losses over about the last half and the last e
 :math:`a_k = a_{k-1} + \frac{2}{k} (f - a_{k-1})` and b with 8 in place of 2. While the loss falls
 towards its bound the share is 1. Where the noise of the batches holds it up, a - b is what it has
 lost lately: the loss to be lost is taken to be lambda times that, and not all of f - l. The root is
-the decrease of AdaSPS, below which no share falls. K is the length of the run, if it is known.
+the decrease of AdaSPS, in units of the present gap, below which no share falls. K is the length of
+the run, if it is known.
 
-A loss far above the average counts as one a little above it, so that one batch changes little.
+A loss far above the average counts as one a little above it, so that one batch changes little; and
+a is never further above b than the level is below, so that the fall of the first steps is soon
+forgotten.
 """
 
 from collections.abc import Mapping
@@ -124,10 +127,10 @@ def level_of(memory: Any, seen: Seen) -> Any:
 
 def share_of(constants: Any, memory: Any, level: Any) -> Any:
     """The share phi_k of the step that is taken, from the losses before this one."""
-    first_gap = maximum(memory.first_loss - level, TINY)
-    decrease = (first_gap / (first_gap + memory.gaps)) ** 0.5
-    progress = constants.outlook * (memory.slow - memory.fast) / maximum(memory.fast - level, TINY)
-    share = minimum(maximum(decrease, progress), 1.0)
+    gap = maximum(memory.fast - level, TINY)
+    decrease = (gap / (gap + memory.gaps)) ** 0.5
+    progress = constants.outlook * (memory.slow - memory.fast) / gap
+    share = where(memory.steps == 0.0, 1.0, minimum(maximum(decrease, progress), 1.0))
     left = maximum(1.0 - memory.steps / constants.total_steps, 0.0)
     return share * minimum(left / COOLING, 1.0)
 
@@ -141,6 +144,7 @@ def follow(memory: Any, seen: Seen) -> tuple[Any, ...]:
     weight = minimum(FAST / steps, 1.0)
     fast = memory.fast + weight * (loss - memory.fast)
     slow = memory.slow + minimum(SLOW / steps, 1.0) * (loss - memory.slow)
+    slow = minimum(slow, fast + maximum(fast - level, 0.0))
     deviation = memory.deviation + weight * (abs(loss - fast) - memory.deviation)
     first_loss = where(first, seen.loss, memory.first_loss)
     lowered = minimum(level, memory.level)

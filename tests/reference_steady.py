@@ -1,0 +1,119 @@
+"""Literal loops of steady steps, from their description in the documentation.
+
+Everything that was seen is kept in lists and looked at anew: slow, and hard to get wrong.
+"""
+
+import math
+
+import numpy as np
+
+from tests.reference_averages import adam_diagonal
+
+
+def running(values, p):
+    """a_1 = v_1 and so on, a_n = a_{n-1} + min(p / n, 1) (v_n - a_{n-1})."""
+    average = 0.0
+    for n, value in enumerate(values, start=1):
+        average += min(p / n, 1.0) * (value - average)
+    return average
+
+
+class Losses:
+    """The losses of a run: their level, and which share of a step is taken."""
+
+    def __init__(self, outlook, total):
+        self.outlook, self.total = outlook, total
+        self.raw, self.used, self.gaps, self.deviations = [], [], [], []
+        self.slow = 0.0
+        self.lowest = math.inf
+
+    def level(self, f, bound):
+        """The bound, unless some loss has been below it."""
+        low = min(0.0 if bound == -math.inf else bound, self.lowest)
+        first = self.raw[0] if self.raw else f
+        if f < low - 1e-3 * abs(first - low):
+            low = f - max((first - f) / 2, abs(f) / 10)
+        return low
+
+    def share(self, level):
+        """What is left of the step, from the losses so far."""
+        k = len(self.raw)
+        if k == 0:
+            share = 1.0
+        else:
+            fast = running(self.used, 8)
+            gap = max(fast - level, 1e-30)
+            decrease = math.sqrt(gap / (gap + sum(self.gaps)))
+            progress = self.outlook * (self.slow - fast) / gap
+            share = min(1.0, max(decrease, progress))
+        return share * min(1.0, max(1 - k / self.total, 0.0) / 0.4)
+
+    def add(self, f, bound):
+        """Take in a loss; one far above the average counts as one a little above it."""
+        level = self.level(f, bound)
+        used = f
+        if len(self.raw) >= 10:
+            used = min(f, running(self.used, 8) + 4 * running(self.deviations, 8))
+        self.raw.append(f)
+        self.used.append(used)
+        self.gaps.append(max(used - level, 0.0))
+        self.deviations.append(abs(used - running(self.used, 8)))
+        self.lowest = min(self.lowest, level)
+        fast = running(self.used, 8)
+        self.slow += min(2 / len(self.raw), 1.0) * (used - self.slow)
+        self.slow = min(self.slow, 2 * fast - level) if fast > level else min(self.slow, fast)
+
+
+def steady_polyak(c, beta, outlook, total=math.inf, cap=math.inf, eta=1.0, beta2=None, eps=None):
+    """r = (f - l) / (2 c |g|^2), never above 1.0718 times the last cap or the mean of past r."""
+    losses, diagonal = Losses(outlook, total), adam_diagonal(beta2, eps)
+    mean = largest = previous = None
+    count = 0
+
+    def step(theta, f, g, f_star):
+        nonlocal mean, largest, previous, count
+        D = diagonal(g)
+        level = losses.level(f, f_star)
+        r = max(f - level, 0.0) / (2 * c * (g @ (g / D))) if g.any() else 0.0
+        if largest is None and r > 0:
+            largest = r / 1000
+        gamma = min(losses.share(level) * min(r, largest if r > 0 else 0.0), cap)
+        count += 1
+        if r > 0:
+            mean = r if mean is None else mean
+            near = min(max(r, mean / 100), 100 * mean)
+            mean = math.exp(
+                math.log(mean) + max(0.02, 1 / count) * (math.log(near) - math.log(mean))
+            )
+            largest = min(2**0.1 * largest, mean)
+        losses.add(f, f_star)
+        moved = theta - (theta if previous is None else previous)
+        previous = theta
+        return theta - eta * gamma * g / D + beta * moved
+
+    return step
+
+
+def steady_armijo(c, omega, beta, outlook, total=math.inf, cap=math.inf, eta=1.0):
+    """t down by omega from 1.0718 times the last one or the mean of the last, until f(theta - t g) <= f - c t |g|^2."""
+    losses, last, mean, previous = Losses(outlook, total), None, None, None
+
+    def step(theta, f, g, f_star, loss_at):
+        nonlocal last, mean, previous
+        level = losses.level(f, f_star)
+        trial = (f - level) / (1000 * (g @ g)) if last is None else max(2**0.1 * last, mean)
+        trial = min(trial, 2 * cap)
+        while not loss_at(theta - trial * g) <= f - c * trial * (g @ g) + 4 * EPS * abs(f):
+            trial *= omega
+        last = trial
+        mean = trial if mean is None else mean**0.9 * trial**0.1
+        gamma = losses.share(level) * trial / 2
+        losses.add(f, f_star)
+        moved = theta - (theta if previous is None else previous)
+        previous = theta
+        return theta - eta * gamma * g + beta * moved
+
+    return step
+
+
+EPS = float(np.finfo(np.float64).eps)
