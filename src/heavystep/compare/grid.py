@@ -6,8 +6,8 @@ from heavystep.methods import Method
 from heavystep.rules import Option
 from heavystep.validation import Interval
 
-DECADES = range(-3, 4)
-"""Powers of ten, from the default."""
+DECADES = 3
+"""How many there are on each side of the default."""
 WITHOUT_DEFAULT = 0.1
 """Where the grid is centred if the user must give the option, as with the step of heavy ball."""
 TRIALS = 10_000
@@ -38,8 +38,29 @@ def centre_of(method: Method) -> float:
     return float(default) if known else WITHOUT_DEFAULT
 
 
-def grid_of(method: Method) -> tuple[float, ...]:
-    """One value a decade, three on each side of the centre; values out of range are left out.
+def around(centre: float, per_decade: int = 1) -> tuple[float, ...]:
+    """Six decades around a value, evenly on a logarithmic scale.
+
+    A finer grid has the values of a coarser one, if the one number divides the other.
+
+    Args:
+        centre: > 0.
+        per_decade: how many values; 0: only the ends and the centre.
+
+    >>> around(1.0, 0), len(around(0.1, 2))
+    ((0.001, 1.0, 1000.0), 13)
+    """
+    steps = per_decade * DECADES or 1
+    powers = (DECADES * place / steps for place in range(-steps, steps + 1))
+    return tuple(float(f"{centre * 10.0**power:.12g}") for power in powers)
+
+
+def grid_of(method: Method, per_decade: int = 1) -> tuple[float, ...]:
+    """Six decades around the default; values out of range are left out.
+
+    Args:
+        method: which one.
+        per_decade: see :func:`around`.
 
     Raises:
         ValueError: the method has no main constant, or it is not a real number.
@@ -51,8 +72,7 @@ def grid_of(method: Method) -> tuple[float, ...]:
     option, centre = main_option(method), centre_of(method)
     if not isinstance(option.allowed, Interval):
         raise ValueError(f"its main constant {option.name} is not a real number")
-    values = (float(f"{centre * 10.0**power:.12g}") for power in DECADES)
-    return tuple(value for value in values if value in option.allowed)
+    return tuple(value for value in around(centre, per_decade) if value in option.allowed)
 
 
 def options_at(method: Method, value: float, batches: int) -> dict[str, Any]:
