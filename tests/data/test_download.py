@@ -10,8 +10,8 @@ from heavystep.cli.app import app
 from heavystep.data import catalogue, web
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.cifar import CIFAR
-from heavystep.data.text import TEXTS
 from heavystep.data.download import fetch
+from heavystep.data.text import TEXTS
 from heavystep.data.web import SLACK
 from tests.helpers.data_sets import TINY, TINY_TEXT, files_under
 from tests.helpers.local_server import Handler, serving
