@@ -33,7 +33,7 @@ def by_hand(optimizer_of, task=PLAIN, steps=STEPS):
         optimizer.zero_grad()
         loss = work.loss()
         loss.backward()
-        optimizer.step(**({"loss": loss} if isinstance(optimizer, SHBPolyak) else {}))
+        optimizer.step(**({"loss": loss} if hasattr(optimizer, "hand_over") else {}))
     return work, average
 
 
