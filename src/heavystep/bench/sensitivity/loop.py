@@ -128,13 +128,15 @@ class Training:
             if done == LOOK_EVERY or k + 1 == self._steps:
                 advance(float(done))
                 if not self._finite():
+                    advance(float(self._steps - k - 1))
                     break
         self.seconds = time.perf_counter() - begin
         return self._finite()
 
     def _finite(self) -> bool:
         """Whether all parameters are finite: others can never become so again."""
-        return all(bool(torch.isfinite(param).all()) for param in self._work.parameters())
+        found = [torch.isfinite(param).all() for param in self._work.parameters()]
+        return bool(torch.stack(found).all())
 
     def measured(self) -> Measured:
         """At the point that the optimizer offers as its result."""

@@ -17,6 +17,7 @@ SPAN = 20.0
 MARGIN = 0.04
 """Room above and below, as a part of a linear axis."""
 OURS = (*PAPER_COLOURS, "#882255", "#117733")
+OTHERS = (*OTHER_COLOURS, "#661100", "#999933")
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 MARKERS = "osD^vP<>X"
 
@@ -37,7 +38,7 @@ def looks_of(outcome: Outcome) -> dict[str, Look]:
     others = [each.name for each in outcome.contenders if not each.ours]
     looks: dict[str, Look] = {}
     for names, colours, width, zorder in (
-        (ours, OURS, 2.2, 5.0), (others, OTHER_COLOURS, 1.0, 3.0),
+        (ours, OURS, 2.2, 5.0), (others, OTHERS, 1.0, 3.0),
     ):  # fmt: skip
         for place, name in enumerate(names):
             again, colour = divmod(place, len(colours))

@@ -1,14 +1,14 @@
 """How far an untouched default is from the best that the best rival reaches with its grid."""
 
+from math import isfinite
 from typing import NamedTuple
 
+from heavystep.bench.sensitivity.contenders import REFERENCE
 from heavystep.bench.sensitivity.outcome import Best, ContenderOutcome, Outcome, best_of
 from heavystep.bench.tasks import LOWER
 
 LOSS_CLOSE = 2.0
 """Losses that differ by up to so many percent of l_0 less the better one are level."""
-GOAL = 0.1
-"""What a score should be at most, as a part of AdamW's."""
 
 
 class Verdict(NamedTuple):
@@ -53,10 +53,9 @@ def _verdict(outcome: Outcome, each: ContenderOutcome, rivals: list[ContenderOut
     loss_behind = 100.0 * (loss - by_loss.result) / gained if gained > 0.0 else 0.0
     metric_behind = metric.behind(reached, by_metric.result)
     ratio = outcome.ratio(each.name)
-    words = (
-        f"metric {word(metric_behind, metric.close)}, loss {word(loss_behind, LOSS_CLOSE)}, "
-        f"score {ratio:.2g} of AdamW's"
-    )
+    words = f"metric {word(metric_behind, metric.close)}, loss {word(loss_behind, LOSS_CLOSE)}"
+    if isfinite(ratio):
+        words += f", score {ratio:.2g} of {REFERENCE}'s"
     return Verdict(
         outcome.plan.task.name, each.name, loss, str(by_loss), loss_behind, metric.name, reached,
         average, str(by_metric), metric_behind, metric.unit, ratio, words,

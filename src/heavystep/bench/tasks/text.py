@@ -93,6 +93,6 @@ VALIDATION = Metric("validation loss", LOWER, "nats", 0.05)
 LANGUAGE = (
     Task("charlm", "character model, 4 layers of 128", VALIDATION, Size(1000, 40), Size(2, 1),
          partial(language_model, SMALL), without_text),
-    Task("gpt", "character GPT, 6 layers of 384", VALIDATION, Size(2500, 200), Size(20, 4),
+    Task("gpt", "character GPT, 6 layers of 384", VALIDATION, Size(2500, 50), Size(20, 4),
          partial(language_model, LARGE), without_text, gpu=True),
 )  # fmt: skip
