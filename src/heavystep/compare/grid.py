@@ -1,5 +1,6 @@
 """The constants that a method is tried with: six decades of its main one."""
 
+from math import inf
 from typing import Any
 
 from heavystep.methods import Method
@@ -9,7 +10,8 @@ from heavystep.validation import Interval
 DECADES = 3
 """How many there are on each side of the default."""
 WITHOUT_DEFAULT = 0.1
-"""Where the grid is centred if the user must give the option, as with the step of heavy ball."""
+"""Where the grid is centred if the user must give the option, as with the step of heavy ball, or if
+the default is no number."""
 TRIALS = 10_000
 """How long a line search may go on. Its limit is there to end it, and no constant to compare."""
 
@@ -27,14 +29,15 @@ def main_option(method: Method) -> Option:
 
 
 def centre_of(method: Method) -> float:
-    """The value in the middle of the grid: the default, where there is one.
+    """The value in the middle of the grid: the default, where that is a number above 0.
 
     >>> from heavystep.methods import method_of
     >>> centre_of(method_of("SHBPolyak")), centre_of(method_of("SHB"))
     (1.0, 0.1)
     """
     default = main_option(method).default
-    known = isinstance(default, float | int) and not isinstance(default, bool) and default > 0
+    number = isinstance(default, float | int) and not isinstance(default, bool)
+    known = number and 0.0 < default < inf
     return float(default) if known else WITHOUT_DEFAULT
 
 
