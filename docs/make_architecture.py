@@ -21,7 +21,7 @@ ROWS = [
 """Imports point down, or to the right within a row; a test compares this with the sources."""
 TEXTS = {
     "cli": "parse, look up the registries, call",
-    "bench": "what things cost, as ratios in one run",
+    "bench": "what things cost; sensitivity to what a user sets",
     "compare": "methods side by side on a problem",
     "paper": "figure1, figure2, figure3: definition, claims, plot, table",
     "sweeps": "jobs, local and Ray engines, stores",
@@ -33,7 +33,7 @@ TEXTS = {
     "certificates": "theorems checked on records",
     "methods": "the registry",
     "theory": "theorems as functions",
-    "data": "LIBSVM, CIFAR",
+    "data": "LIBSVM, CIFAR, text",
     "rules": "one file a rule",
     "momentum": "one file a form",
     "problems": "exact constants",

@@ -64,7 +64,7 @@ LAYERS = {
         "theory", "training",
     },
     "bench": {
-        *BASE, "methods", "data", "files", "linear", "optim", "paper", "problems", "records", "rules",
+        *BASE, "compare", "methods", "data", "files", "linear", "optim", "paper", "problems", "records", "rules",
         "schedules", "simulation", "sparse", "sweeps", "training",
     },
     "compare": {
@@ -98,7 +98,7 @@ OUTSIDE = {
     "simulation": {"llvmlite", "numba", "numpy"},
     "sweeps": {"numpy", "torch", "ray"},
     "paper": {"numpy", "matplotlib", "scipy"},
-    "bench": {"torch", "numpy", "scipy", "sklearn", "threadpoolctl"},
+    "bench": {"torch", "numpy", "matplotlib", "scipy", "sklearn", "threadpoolctl"},
     "compare": {"torch", "numpy", "matplotlib", "sklearn"},
     "cli": {"typer", "rich", "numpy"},
 }

@@ -32,6 +32,14 @@ def test_values_out_of_range_are_left_out():
     assert grid_of(narrow) == (0.0001, 0.001, 0.01, 0.1)
 
 
+def test_without_a_number_for_a_default_the_grid_is_around_a_usual_one():
+    row = method_of("SHBPolyak")
+    for default in (float("inf"), None, "auto", True):
+        open_ended = replace(row, name="open", defaults={"max_step": default})
+        assert centre_of(open_ended) == 0.1
+        assert grid_of(open_ended)[0] == pytest.approx(1e-4)
+
+
 def test_a_main_constant_must_be_an_option():
     with pytest.raises(ValueError, match="'none such', which is no option"):
         replace(method_of("SHBPolyak"), main="none such")

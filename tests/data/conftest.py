@@ -4,6 +4,7 @@ import pytest
 
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.cifar import CIFAR
+from heavystep.data.text import TEXTS
 from tests.helpers.data_sets import TINY
 
 
@@ -17,7 +18,7 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def folder(tmp_path, home, monkeypatch):
     """A data folder with nothing in it, and a catalogue with one more, tiny data set."""
-    before = [(catalogue, dict(catalogue)) for catalogue in (CATALOGUE, CIFAR)]
+    before = [(catalogue, dict(catalogue)) for catalogue in (CATALOGUE, CIFAR, TEXTS)]
     monkeypatch.setitem(CATALOGUE, "tiny", TINY)
     monkeypatch.setenv("HEAVYSTEP_DATA", str(tmp_path / "data"))
     (tmp_path / "data" / "libsvm").mkdir(parents=True)

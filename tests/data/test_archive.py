@@ -15,9 +15,10 @@ from heavystep.data import archive, catalogue, cifar
 from heavystep.data.archive import fetch
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.cifar import CIFAR, folder_of
+from heavystep.data.text import TEXTS
 from heavystep.data.web import SLACK
 from tests.helpers import tiny_cifar
-from tests.helpers.data_sets import TINY_TEXT, files_under
+from tests.helpers.data_sets import TINY_TEXT, VERSE, files_under, tiny_verse
 from tests.helpers.local_server import Handler, serving
 
 FOLDERS = {"cifar10": "cifar-10-batches-bin", "cifar100": "cifar-100-binary"}
@@ -315,22 +316,27 @@ def pages(server, publish, data, monkeypatch):
     for name in set(CATALOGUE) - {"tiny"}:
         monkeypatch.delitem(CATALOGUE, name)
     publish(TINY_TEXT, "tiny.bz2")
+    verse = tiny_verse(publish(VERSE, "verse.txt"))
+    TEXTS.clear()
+    monkeypatch.setitem(TEXTS, verse.name, verse)
     for name in CIFAR:
         entry, contents = tiny_cifar.tiny(name)
         monkeypatch.setitem(CIFAR, name, entry)
         files = {f"{FOLDERS[name]}/{file}": content for file, content in contents.items()}
         publish(packed(files), entry.archive)
-    return {"tiny": data / "libsvm" / "tiny.bz2"} | {name: data / FOLDERS[name] for name in CIFAR}
+    images = {name: data / FOLDERS[name] for name in CIFAR}
+    verses = {verse.name: data / "text" / f"{verse.name}.txt"}
+    return {"tiny": data / "libsvm" / "tiny.bz2"} | images | verses
 
 
 def test_every_kind_is_listed_fetched_and_verified(pages):
-    assert invoke("list").stdout.count("not here") == 3
+    assert invoke("list").stdout.count("not here") == 4
     fetched = invoke("fetch", "cifar100")
     assert (fetched.exit_code, fetched.stderr) == (0, "")
     assert fetched.stdout == f"cifar100: fetched, {pages['cifar100']}\n"
     everything = invoke("fetch", "all")
     assert (everything.exit_code, everything.stderr) == (0, "")
-    done = {"tiny": "fetched", "cifar10": "fetched", "cifar100": "already here"}
+    done = {"tiny": "fetched", "cifar10": "fetched", "cifar100": "already here", "verse": "fetched"}
     assert everything.stdout == "".join(f"{k}: {done[k]}, {pages[k]}\n" for k in pages)
     for names in ([], list(pages)):
         checked = invoke("verify", *names)
@@ -347,6 +353,7 @@ def test_the_list_has_the_same_columns_for_every_kind(pages):
         ["tiny", "3", "3", "2", "not here"],
         ["cifar10", "27", "3,072", "82,944", str(pages["cifar10"])],
         ["cifar100", "5", "3,072", "15,360", "not here"],
+        ["verse", "28", "12", "28", "not here"],
     ]
 
 
@@ -369,9 +376,10 @@ def test_what_is_missing_of_each_kind_is_one_line(pages):
     checked = invoke("verify")
     assert checked.exit_code == 2
     assert checked.stdout == "".join(f"{name}: missing\n" for name in pages)
-    libsvm, images = checked.stderr.splitlines()
+    libsvm, images, texts = checked.stderr.splitlines()
     assert "heavystep data fetch tiny'" in libsvm
     assert "heavystep data fetch cifar10 cifar100'" in images
+    assert "heavystep data fetch verse'" in texts
     invoke("fetch", "tiny", "cifar10")
     assert invoke("verify").exit_code == 0
     (pages["cifar10"] / "test_batch.bin").unlink()

@@ -11,6 +11,7 @@ from heavystep.data import catalogue, web
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.cifar import CIFAR
 from heavystep.data.download import fetch
+from heavystep.data.text import TEXTS
 from heavystep.data.web import SLACK
 from tests.helpers.data_sets import TINY, TINY_TEXT, files_under
 from tests.helpers.local_server import Handler, serving
@@ -192,6 +193,7 @@ def page(address, folder, monkeypatch):
     for name in set(CATALOGUE) - {"tiny"}:
         monkeypatch.delitem(CATALOGUE, name)
     CIFAR.clear()
+    TEXTS.clear()
     return folder
 
 

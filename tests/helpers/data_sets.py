@@ -11,6 +11,7 @@ import pytest
 from heavystep.data.catalogue import DataSet
 from heavystep.data.cifar import CIFAR
 from heavystep.data.locate import VARIABLE, present
+from heavystep.data.text import Text
 from tests.helpers.places import ROOT
 
 NEXT_TO_THE_PROJECT = ROOT.parent / "shared" / "data"
@@ -52,6 +53,14 @@ TINY = DataSet(
     text_sha256=hashlib.sha256(TINY_TEXT).hexdigest(),
     published="tiny.bz2",
 )
+
+
+VERSE = b"to be, or not to be, that is"
+
+
+def tiny_verse(url="https://nowhere.invalid/verse.txt"):
+    """A text of one line."""
+    return Text("verse", len(VERSE), len(set(VERSE)), hashlib.sha256(VERSE).hexdigest(), url)
 
 
 def bits(array):

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from heavystep.cli.errors import told
 from heavystep.cli.output import show
+from heavystep.cli.sensitivity import sensitivity
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.locate import missing_text
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from heavystep.bench.linear_loss import Comparison
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Measure costs.")
+bench.command()(sensitivity)
 LARGE = 10_000
 """A data set with more rows than this is large: there it matters who is the fastest."""
 

@@ -1,15 +1,19 @@
 """The constants that a method is tried with: six decades of its main one."""
 
+from math import inf
 from typing import Any
 
 from heavystep.methods import Method
 from heavystep.rules import Option
 from heavystep.validation import Interval
 
-DECADES = range(-3, 4)
-"""Powers of ten, from the default."""
+DECADES = 3
+"""How many there are on each side of the default."""
 WITHOUT_DEFAULT = 0.1
-"""Where the grid is centred if the user must give the option, as with the step of heavy ball."""
+"""Where the grid is centred if the user must give the option, as with the step of heavy ball, or if
+the default is no number."""
+WITHOUT_LARGEST_STEP = 1000.0
+"""The same, if by default no step is too large: the grid is then six decades from 1 on."""
 TRIALS = 10_000
 """How long a line search may go on. Its limit is there to end it, and no constant to compare."""
 
@@ -27,22 +31,43 @@ def main_option(method: Method) -> Option:
 
 
 def centre_of(method: Method) -> float:
-    """The value in the middle of the grid: the default, where there is one.
+    """The value in the middle of the grid: the default, where that is a number above 0.
 
     >>> from heavystep.methods import method_of
-    >>> centre_of(method_of("SHBPolyak")), centre_of(method_of("SHB"))
-    (1.0, 0.1)
+    >>> centre_of(method_of("MomSPS")), centre_of(method_of("SHB")), centre_of(method_of("SHBAdam"))
+    (1.0, 0.1, 1000.0)
     """
     option = main_option(method)
     default = option.default
-    known = isinstance(default, float | int) and not isinstance(default, bool) and default > 0
-    if not known and option.name == "max_step":  # by default there is no largest step
-        return 1.0
-    return float(default) if known else WITHOUT_DEFAULT
+    number = isinstance(default, float | int) and not isinstance(default, bool)
+    if number and 0.0 < default < inf:
+        return float(default)
+    return WITHOUT_LARGEST_STEP if option.name == "max_step" else WITHOUT_DEFAULT
 
 
-def grid_of(method: Method) -> tuple[float, ...]:
-    """One value a decade, three on each side of the centre; values out of range are left out.
+def around(centre: float, per_decade: int = 1) -> tuple[float, ...]:
+    """Six decades around a value, evenly on a logarithmic scale.
+
+    A finer grid has the values of a coarser one, if the one number divides the other.
+
+    Args:
+        centre: > 0.
+        per_decade: how many values; 0: only the ends and the centre.
+
+    >>> around(1.0, 0), len(around(0.1, 2))
+    ((0.001, 1.0, 1000.0), 13)
+    """
+    steps = per_decade * DECADES or 1
+    powers = (DECADES * place / steps for place in range(-steps, steps + 1))
+    return tuple(float(f"{centre * 10.0**power:.12g}") for power in powers)
+
+
+def grid_of(method: Method, per_decade: int = 1) -> tuple[float, ...]:
+    """Six decades around the default; values out of range are left out.
+
+    Args:
+        method: which one.
+        per_decade: see :func:`around`.
 
     Raises:
         ValueError: the method has no main constant, or it is not a real number.
@@ -54,8 +79,7 @@ def grid_of(method: Method) -> tuple[float, ...]:
     option, centre = main_option(method), centre_of(method)
     if not isinstance(option.allowed, Interval):
         raise ValueError(f"its main constant {option.name} is not a real number")
-    values = (float(f"{centre * 10.0**power:.12g}") for power in DECADES)
-    return tuple(value for value in values if value in option.allowed)
+    return tuple(value for value in around(centre, per_decade) if value in option.allowed)
 
 
 def options_at(method: Method, value: float, batches: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from heavystep.data.cifar import Images, TrainTest, load_cifar
 from heavystep.data.labelled import Labelled, binary_labels
 from heavystep.data.libsvm import read_libsvm
 from heavystep.data.loading import load
+from heavystep.data.text import load_text
 
 __all__ = [
     "Images",
@@ -14,5 +15,6 @@ __all__ = [
     "binary_labels",
     "load",
     "load_cifar",
+    "load_text",
     "read_libsvm",
 ]

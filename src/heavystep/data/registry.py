@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from heavystep import validation
-from heavystep.data import archive, cifar, download, locate
+from heavystep.data import archive, cifar, download, locate, text
 from heavystep.data import verify as libsvm
 from heavystep.data.catalogue import CATALOGUE, DataSet
 from heavystep.data.cifar import CIFAR, ImageSet
+from heavystep.data.text import TEXTS, Text
 from heavystep.data.web import Progress
 
 
@@ -49,10 +50,18 @@ KINDS = (
         verify=cifar.read,
         fetch=archive.fetch,
     ),
+    Kind(
+        entries=TEXTS,
+        present=text.present,
+        missing_text=text.missing_text,
+        target=text.file_of,
+        verify=text.verify,
+        fetch=text.fetch,
+    ),
 )
 
 
-def entries() -> dict[str, DataSet | ImageSet]:
+def entries() -> dict[str, DataSet | ImageSet | Text]:
     """All catalogues in one."""
     return {name: entry for kind in KINDS for name, entry in kind.entries.items()}
 

@@ -1,5 +1,6 @@
 """What all pictures share: style, legends and files."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -96,19 +97,21 @@ def legend_below(canvas: Canvas, named: dict[str, Any], columns: int) -> None:
     )
 
 
-def save(canvas: Canvas, path: Path, dpi: int = 300) -> list[Path]:
-    """Write a picture with the endings .png and .pdf; the same picture gives the same bytes."""
-    metadata: dict[str, dict[str, Any]] = {
-        "png": {"Software": None},
-        "pdf": {"CreationDate": None},
-    }
+METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
+"""What is left out of pictures, by their endings, so that the same ones have the same bytes."""
+
+
+def save(
+    canvas: Canvas, path: Path, dpi: int = 300, endings: Sequence[str] = ("png", "pdf")
+) -> list[Path]:
+    """Write a picture with some endings; the same picture gives the same bytes."""
     canvas.draw_without_rendering()
     canvas.set_layout_engine("none")  # laid out once, not for every format
     paths = []
-    for kind, fixed in metadata.items():
+    for kind in endings:
         paths.append(path.with_name(f"{path.name}.{kind}"))
         write_atomically(
             paths[-1],
-            lambda part: canvas.savefig(part, format=kind, dpi=dpi, metadata=fixed),  # noqa: B023
+            lambda part: canvas.savefig(part, format=kind, dpi=dpi, metadata=METADATA[kind]),  # noqa: B023
         )
     return paths

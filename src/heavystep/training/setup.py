@@ -41,7 +41,7 @@ def images_of(data_set: str) -> TrainTest:
 
 
 @cache
-def _colours_of(data_set: str, images: int) -> Colours:
+def colours_of(data_set: str, images: int) -> Colours:
     """The colours of the first training images, which are the same for every run."""
     return colours(images_of(data_set).train.images[:images])
 
@@ -71,7 +71,7 @@ def trainer_of(
         batch_size=batch_size or scale.batch_size,
         seed=run.seed,
         device=device,
-        scale=_colours_of(run.data_set, scale.train_images),
+        scale=colours_of(run.data_set, scale.train_images),
         compiled=compiled,
     )
 
@@ -83,11 +83,11 @@ def compiling_pays(run: TrainingSpec, device: torch.device) -> bool:
     these are two graphs, and how far their roundings lie apart has not been measured.
     """
     large = run.scale.network != "small" and not method_of(run.method.optimizer).rule.searches
-    return device.type == "cuda" and large and _compiles(device)
+    return device.type == "cuda" and large and compiles(device)
 
 
 @cache
-def _compiles(device: torch.device) -> bool:
+def compiles(device: torch.device) -> bool:
     """Whether torch can: it wants Triton, a C compiler and a GPU that is not too old."""
     with warnings.catch_warnings():
         # Once a process: that products in float32 could be faster. Ours are in bfloat16.

@@ -29,6 +29,26 @@ class DivergedError(ValueError):
     """The loss was not finite for too many steps in a row."""
 
 
+def autocast_logits(network: Network, inputs: Tensor) -> Tensor:
+    """The logits in float32; on a GPU computed in bfloat16 where autocast thinks it safe."""
+    kind = inputs.device.type
+    with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
+        logits = network(inputs)
+    return logits.float()
+
+
+@torch.no_grad()
+def evaluated(network: Network, images: DeviceImages) -> tuple[float, float]:
+    """The mean cross-entropy and the accuracy, a share, of a network in ``eval()``."""
+    sums = torch.zeros(2, dtype=torch.float64, device=images.device)
+    for inputs, targets in images.in_order():
+        logits = autocast_logits(network, inputs)
+        right = (logits.argmax(dim=1) == targets).sum()
+        sums += torch.stack((cross_entropy(logits, targets, reduction="sum"), right))
+    loss, accuracy = (sums / images.count).tolist()
+    return loss, accuracy
+
+
 @dataclass(frozen=True)
 class Labelled:
     """Images with their labels: (n, 3, height, width) uint8 and (n,) int64."""
@@ -116,7 +136,8 @@ class Trainer:
 
     def loss(self) -> Tensor:
         """The mean cross-entropy of the minibatch that is in place."""
-        loss = cross_entropy(self._logits(self._training, self._train.inputs), self._train.targets)
+        logits = autocast_logits(self._training, self._train.inputs)
+        loss = cross_entropy(logits, self._train.targets)
         self._last_loss = loss.detach()
         return loss
 
@@ -132,11 +153,6 @@ class Trainer:
             taken = torch.isfinite(loss)
             info = StepInfo(lr, lr, loss, None, 0, accepted=taken, capped=False)
         self.meter.add(info)
-
-    def _logits(self, network: Network, inputs: Tensor) -> Tensor:
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._gpu):
-            logits = network(inputs)
-        return logits.float()
 
     def epoch(
         self,
@@ -204,14 +220,9 @@ class Trainer:
     def evaluate(self) -> tuple[float, float]:
         """The mean cross-entropy and the accuracy on the test images."""
         self.network.eval()
-        sums = torch.zeros(2, dtype=torch.float64, device=self.device)
-        for inputs, targets in self._test.in_order():
-            logits = self._logits(self.network, inputs)
-            right = (logits.argmax(dim=1) == targets).sum()
-            sums += torch.stack((cross_entropy(logits, targets, reduction="sum"), right))
+        found = evaluated(self.network, self._test)
         self.network.train()
-        loss, accuracy = (sums / self._test.count).tolist()
-        return loss, accuracy
+        return found
 
     def _streams(self) -> dict[str, Tensor]:
         """The state of the random streams of the CPU and of this GPU; other GPUs do not matter."""

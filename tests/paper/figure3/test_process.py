@@ -35,7 +35,7 @@ app()
 
 def forget_images():
     training_setup.images_of.cache_clear()
-    training_setup._colours_of.cache_clear()
+    training_setup.colours_of.cache_clear()
 
 
 @pytest.fixture

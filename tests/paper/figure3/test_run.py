@@ -195,7 +195,7 @@ def test_what_cannot_be_compiled_is_trained_as_it_is(monkeypatch):
     large, gpu = curve(network="resnet18").each()[0], SimpleNamespace(type="cuda")
     zeros = torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda size, device: zeros(size))
-    monkeypatch.setattr(training_setup, "_compiles", training_setup._compiles.__wrapped__)
+    monkeypatch.setattr(training_setup, "compiles", training_setup.compiles.__wrapped__)
     monkeypatch.setattr(torch, "compile", lambda function: function)
     assert training_setup.compiling_pays(large, gpu)
     assert not training_setup.compiling_pays(curve().each()[0], gpu)

@@ -1,0 +1,37 @@
+"""One picture of all scores: contenders by tasks."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+
+from heavystep.paper.plot import entitle
+
+NAME = "scores"
+CELL, ROOM = (0.42, 0.24), (1.9, 1.6)
+"""Inches: of a cell, and of what is around all cells."""
+DARK = 0.55
+"""Above this part of the worst score, texts are white."""
+
+
+def overview(facts: list[dict[str, Any]]) -> Canvas:
+    """The picture: 0 is a method that is the best whatever its constant, 1 one that never moves.
+
+    Args:
+        facts: of each task, as the page has them.
+    """
+    tasks = [each["task"] for each in facts]
+    names = list(dict.fromkeys(name for each in facts for name in each["scores"]))
+    scores = np.array([[each["scores"].get(name, np.nan) for each in facts] for name in names])
+    size = (CELL[0] * len(tasks) + ROOM[0], CELL[1] * len(names) + ROOM[1])
+    canvas = Canvas(figsize=size, layout="constrained")
+    ax = canvas.subplots()
+    ax.imshow(scores, vmin=0.0, vmax=1.0, cmap="viridis_r", aspect="auto")
+    for (row, column), score in np.ndenumerate(scores):
+        text = f"{score:.2f}" if np.isfinite(score) else "-"
+        dark = "white" if score > DARK else "black"
+        ax.text(column, row, text, ha="center", va="center", fontsize=6.0, color=dark)
+    ax.set_xticks(range(len(tasks)), tasks, rotation=55, ha="right")
+    ax.set_yticks(range(len(names)), names)
+    entitle(canvas, "score over six decades / worst possible", "less is better")
+    return canvas

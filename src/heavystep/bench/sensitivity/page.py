@@ -1,0 +1,109 @@
+"""The page of all tasks in a folder: verdicts, scores, and a section for each task."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from heavystep.bench.sensitivity.outcome import Outcome
+from heavystep.bench.sensitivity.overview import NAME as OVERVIEW
+from heavystep.bench.sensitivity.verdict import Verdict, verdicts_of
+from heavystep.bench.tasks import TASKS
+from heavystep.files import write_atomically
+from heavystep.paper.table import Table, csv_text
+
+PAGE, VERDICTS, ENDING = "README.md", "verdicts.csv", ".json"
+HEAD = """# Nothing set, and what a grid would give
+
+`heavystep bench sensitivity` wrote this page. Every optimizer trains every task in the same loop
+with the same batches and the same number of steps: with nothing set, and with six decades of its
+main constant around its default. All else keeps its default; nobody has weight decay, SGD has
+momentum 0.9, and `+cosine` is a linear warm-up over 5% of the steps and a cosine to 0.
+
+**Verdicts** hold the untouched default of our method beside the best that the best of all rivals
+reaches with the best of its constants. Loss: how far behind, in % of what that rival gained from
+the start. Metric: how far behind, in its unit; negative is ahead. Level means within 2% of the
+loss, and within 0.5 points, 0.05 nats, 2% of an error or 20% of 1 - R2.
+**Score** is the mean over the grid of min{l_0, l} - l*, as a part of AdamW's.
+"""
+
+
+def section(outcome: Outcome, table: Table) -> str:
+    """The section of a task."""
+    task = outcome.plan.task
+    lines = [f"## {task.name}", "", f"{table.title}.", ""]
+    lines += [f"**{each.method}**: {sentence(each)}" for each in verdicts_of(outcome)]
+    lines += ["", f"![{task.name}]({task.name}.png)", "", table.markdown, table.note]
+    if outcome.plan.left_out:
+        reasons = "; ".join(f"{name} ({why})" for name, why in outcome.plan.left_out.items())
+        lines += ["", f"Left out: {reasons}."]
+    return "\n".join(lines) + "\n"
+
+
+def sentence(verdict: Verdict) -> str:
+    """A verdict in words and numbers."""
+    average = verdict.average_metric
+    averaged = f" ({average:.4g} at the average)" if math.isfinite(average) else ""
+    return (
+        f"{verdict.words}. With nothing set {verdict.metric_name} {verdict.metric:.4g}{averaged}, "
+        f"best rival {verdict.rival_metric}: {_behind(verdict.metric_behind, verdict.unit)}. "
+        f"Loss {verdict.loss:.4g}, best rival {verdict.rival_loss}: "
+        f"{_behind(verdict.loss_behind, '%')}.  "
+    )
+
+
+def _behind(difference: float, unit: str) -> str:
+    """A difference in words.
+
+    >>> _behind(0.25, "points"), _behind(-3.0, "%")
+    ('0.25 points behind', '3% ahead')
+    """
+    gap = "" if unit == "%" else " "
+    return f"{abs(difference):.3g}{gap}{unit} {'behind' if difference > 0.0 else 'ahead'}"
+
+
+def facts_of(outcome: Outcome, table: Table) -> dict[str, Any]:
+    """What page and overview say of a task, for a file."""
+    return {
+        "task": outcome.plan.task.name,
+        "scores": {name: score / outcome.worst for name, score in outcome.scores.items()},
+        "verdicts": [each._asdict() for each in verdicts_of(outcome)],
+        "section": section(outcome, table),
+    }
+
+
+def facts_in(out: Path) -> list[dict[str, Any]]:
+    """Those of all tasks in a folder, earlier ones among them, in the order of the registry."""
+    found = [json.loads(path.read_text()) for path in out.glob(f"*{ENDING}")]
+    order = list(TASKS)
+    known = [facts for facts in found if facts["task"] in order]
+    return sorted(known, key=lambda facts: order.index(facts["task"]))
+
+
+def write_page(out: Path) -> list[Path]:
+    """Write the page, and all verdicts as a table."""
+    facts = facts_in(out)
+    verdicts = [Verdict(**each) for task in facts for each in task["verdicts"]]
+    parts = [HEAD, verdict_table(verdicts), f"![scores]({OVERVIEW}.png)\n"]
+    text = "\n".join([*parts, *(task["section"] for task in facts)])
+    texts = {PAGE: text, **({VERDICTS: csv_text(verdicts)} if verdicts else {})}
+    for name, content in texts.items():
+        write_atomically(out / name, lambda part: part.write_text(content))  # noqa: B023
+    return [out / name for name in texts]
+
+
+def verdict_table(verdicts: list[Verdict]) -> str:
+    """All verdicts in Markdown."""
+    lines = [
+        ["task", "method", "metric", "best rival", "behind", "loss behind", "score", "verdict"],
+        ["---", "---", "---:", "---", "---:", "---:", "---:", "---"],
+    ]
+    for each in verdicts:
+        lines.append(
+            [
+                each.task, each.method, f"{each.metric:.4g}", each.rival_metric,
+                f"{each.metric_behind:.3g} {each.unit}", f"{each.loss_behind:.3g} %",
+                f"{each.score_ratio:.2g}", each.words,
+            ]
+        )  # fmt: skip
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,0 +1,103 @@
+"""One picture a task: final loss and metric over six decades, ours beside the others."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import NullLocator
+
+from heavystep.arrays import Array
+from heavystep.bench.sensitivity.outcome import ContenderOutcome, Outcome
+from heavystep.compare.looks import OTHER_COLOURS, PAPER_COLOURS
+from heavystep.paper.plot import entitle, legend_below, log_limits, named_lines
+
+WIDTH, HEIGHT, COLUMNS = 7.0, 3.3, 5
+SPAN = 20.0
+"""An axis is logarithmic if its largest value is more than this times its least one, > 0."""
+MARGIN = 0.04
+"""Room above and below, as a part of a linear axis."""
+OURS = (*PAPER_COLOURS, "#882255", "#117733")
+OTHERS = (*OTHER_COLOURS, "#661100", "#999933")
+DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+MARKERS = "osD^vP<>X"
+
+
+class Look(NamedTuple):
+    """How a contender is drawn."""
+
+    colour: str
+    dashes: Any
+    marker: str
+    width: float
+    zorder: float
+
+
+def looks_of(outcome: Outcome) -> dict[str, Look]:
+    """Ours are thick and drawn last; colours, dashes and markers all differ, for print in grey."""
+    ours = [each.name for each in outcome.contenders if each.ours]
+    others = [each.name for each in outcome.contenders if not each.ours]
+    looks: dict[str, Look] = {}
+    for names, colours, width, zorder in (
+        (ours, OURS, 2.2, 5.0), (others, OTHERS, 1.0, 3.0),
+    ):  # fmt: skip
+        for place, name in enumerate(names):
+            again, colour = divmod(place, len(colours))
+            dashes = DASHES[(again + (0 if names is ours else place)) % len(DASHES)]
+            marker = MARKERS[len(looks) % len(MARKERS)]
+            looks[name] = Look(colours[colour], dashes, marker, width, zorder)
+    return looks
+
+
+def picture(outcome: Outcome) -> Canvas:
+    """The picture of a task."""
+    canvas = Canvas(figsize=(WIDTH, HEIGHT), layout="constrained")
+    looks, metric = looks_of(outcome), outcome.plan.task.metric
+    panels = canvas.subplots(1, 2)
+    for ax, measure, start, title in (
+        (panels[0], outcome.losses, outcome.start, "final training loss"),
+        (panels[1], outcome.metrics, outcome.start_metric, metric.name),
+    ):
+        shown = [np.atleast_1d(start.mean())]
+        for each in outcome.contenders:
+            shown += _line(ax, each, measure, looks[each.name])
+        _finish(ax, np.concatenate(shown), float(start.mean()), title)
+    legend_below(canvas, named_lines(panels), COLUMNS)
+    seeds = f"{outcome.plan.seeds} seeds, means and ranges" if outcome.plan.seeds > 1 else "1 seed"
+    steps = f"{outcome.plan.size.steps:,} steps"
+    entitle(canvas, outcome.plan.task.title, steps, f"{seeds}; large marks: the untouched default")
+    return canvas
+
+
+def _line(ax: Any, each: ContenderOutcome, measure: Any, look: Look) -> list[Array]:
+    """Means over seeds with their range, and the default; returns what it has drawn."""
+    values, default = measure(each.grid), float(measure(each.default).mean())
+    x = np.array(each.entry.values) / each.entry.contender.centre
+    mean = values.mean(axis=-1)
+    style = {"color": look.colour, "zorder": look.zorder}
+    ax.plot(
+        x, mean, linestyle=look.dashes, linewidth=look.width, marker=look.marker, markersize=2.5,
+        label=f"{each.name} ({each.entry.contender.main})", **style,
+    )  # fmt: skip
+    ax.fill_between(x, values.min(axis=-1), values.max(axis=-1), alpha=0.13, linewidth=0, **style)
+    size = 9.0 if each.ours else 6.5
+    ax.plot(
+        1.0, default, marker="*" if each.ours else look.marker, markersize=size, linestyle="",
+        markeredgecolor="white", markeredgewidth=0.5, color=look.colour, zorder=look.zorder + 3,
+    )  # fmt: skip
+    return [mean, np.atleast_1d(default)]
+
+
+def _finish(ax: Any, values: Array, start: float, title: str) -> None:
+    low, high = float(values.min()), float(values.max())
+    ax.axhline(start, color="#404040", linewidth=0.6, linestyle=(0, (4, 2)))
+    ax.set_xscale("log")
+    ax.xaxis.set_minor_locator(NullLocator())
+    if low > 0.0 and high / low > SPAN:
+        ax.set_yscale("log")
+        log_limits(ax, values)
+    else:
+        room = MARGIN * ((high - low) or 1.0)
+        ax.set_ylim(low - room, high + room)
+    ax.set_xlabel("main constant / its default")
+    ax.set_title(f"{title} (dashed: at the start)")
+    ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)

@@ -1,0 +1,86 @@
+"""Grids, names, and packages that are not there."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from heavystep.bench.sensitivity.contenders import OTHERS, REFERENCE, USUAL, contender_of
+from heavystep.bench.sensitivity.plan import Wanted, plans
+from tests.helpers.tiny_task import PLAIN
+
+PACKAGED = {name: other for name, other in OTHERS.items() if other.package}
+
+
+@pytest.mark.parametrize("name", [*USUAL, "SHB", "NGN", "SHBArmijo:c=0.5+cosine"])
+@pytest.mark.parametrize("per_decade", [0, 1, 2])
+def test_the_grid_spans_six_decades_around_the_default(name, per_decade):
+    contender = contender_of(name)
+    values = contender.values(per_decade)
+    assert np.log10(values[-1] / values[0]) == pytest.approx(6.0)
+    assert contender.centre in values
+    assert len(values) == (6 * per_decade or 2) + 1
+    assert set(contender.values(0)) <= set(contender.values(1)) <= set(contender.values(2))
+
+
+@pytest.mark.parametrize("name", [*USUAL, "SHB"])
+def test_the_default_is_the_run_in_the_middle(name):
+    """Nothing set and the default written out are one run, made once."""
+    found, _ = plans(Wanted(tasks=("tiny",), methods=(name,), seeds=2))
+    (entry,) = found[0].entries
+    middle = entry.values.index(entry.contender.centre)
+    assert [run.key() for run in entry.default] == [run.key() for run in entry.grid[middle]]
+    assert len(entry.runs()) == 7 * 2
+
+
+@pytest.mark.parametrize("other", PACKAGED.values(), ids=PACKAGED)
+def test_defaults_are_those_of_the_packages(other):
+    pytest.importorskip(other.module)
+    work = PLAIN.begun(0, torch.device("cpu"), PLAIN.usual)
+    kind = getattr(sys.modules[other.module], other.attribute)
+    assert kind(work.parameters()).param_groups[0]["lr"] == other.lr == other.centre
+
+
+def test_everything_that_decides_a_run_is_in_its_key():
+    found, _ = plans(Wanted(("tiny",), ("SHBPolyak", "SHBPolyak:c=2", "SHBPolyak+cosine"), 2))
+    assert len(found[0].runs()) == 3 * 7 * 2
+    averaged, _ = plans(Wanted(("tiny",), ("SHBPolyak", REFERENCE), 2, average=True))
+    plain, _ = plans(Wanted(("tiny",), ("SHBPolyak", REFERENCE), 2))
+    both = set(averaged[0].runs()) & set(plain[0].runs())
+    assert len(both) == 7 * 2  # others have no average to measure
+    other, _ = plans(Wanted(("tiny normed",), ("SHBPolyak",), 2))
+    assert not set(other[0].runs()) & set(plain[0].runs())
+
+
+@pytest.mark.parametrize("other", PACKAGED.values(), ids=PACKAGED)
+def test_a_missing_package_is_one_line(other, monkeypatch):
+    monkeypatch.setitem(sys.modules, other.module, None)
+    found, lines = plans(Wanted(("tiny",), (other.name, REFERENCE), 1))
+    assert lines == []
+    reason = found[0].left_out[other.name]
+    assert reason == f"it needs {other.package}: pip install 'heavystep[bench]'"
+    assert [entry.contender.name for entry in found[0].entries] == [REFERENCE]
+    with pytest.raises(ValueError, match="nothing can be run"):
+        plans(Wanted(("tiny",), (other.name,), 1))
+
+
+def test_a_method_that_needs_other_batches_is_left_out():
+    found, _ = plans(Wanted(("tiny",), ("SLiSeS", REFERENCE), 1))
+    assert "must share batches" in found[0].left_out["SLiSeS"]
+
+
+REFUSED = {
+    "name": ("SHBPolyack", ValueError, "no method is named 'SHBPolyack'"),
+    "near": ("AdamV", ValueError, "nearest: AdamW"),
+    "ending": ("AdamW+sine", ValueError, "the only ending is '\\+cosine'"),
+    "option": ("SHBPolyak:d=1", TypeError, "SHBPolyak has no option 'd'"),
+    "range": ("SHBArmijo:c=3", ValueError, r"c must be in \(0, 1\)"),
+    "word": ("SHBArmijo:c", ValueError, "'c' must be followed by = and a number"),
+}
+
+
+@pytest.mark.parametrize(("name", "kind", "text"), REFUSED.values(), ids=REFUSED)
+def test_bad_names_are_refused(name, kind, text):
+    with pytest.raises(kind, match=text):
+        contender_of(name)
