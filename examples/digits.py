@@ -1,9 +1,8 @@
 """Train one small network on scikit-learn's digits with every method, and compare.
 
-Run with ``make reproduce``, or ``python examples/digits.py --epochs 20 --seeds 1``. The
-adaptive methods run with the paper's constants; SHBArmijo also with c = 1/2, the smallest that
-its convex theory allows. Fixed-step SHB is shown at the four steps of the paper's sweep, so
-that the price of choosing one can be seen.
+Run with ``make demo``, or ``python examples/digits.py --epochs 20 --seeds 1``. First our methods
+with nothing set, then those of the paper with its constants. Fixed-step SHB is shown at the four
+steps of the paper's sweep, so that the price of choosing one can be seen.
 """
 
 import argparse
@@ -11,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import mean
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -20,7 +20,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from heavystep import SHB, SLS, SPS, SHBArmijo, SHBPolyak
+from heavystep import SHB, SLS, SPS, SHBAdam, SHBArmijo, SHBPolyak, create, paper_settings
 from heavystep.optim import RuleOptimizer
 
 BATCH = 64
@@ -31,14 +31,18 @@ def fixed_step(lr: float) -> Make:
     return lambda net, _: SHB(net.parameters(), lr=lr)
 
 
+def paper(name: str, **options: Any) -> Make:
+    return lambda net, n_b: create(
+        name, net.parameters(), **paper_settings(name, steps_per_epoch=n_b), **options
+    )
+
+
 METHODS: dict[str, Make] = {
-    "SHBPolyak": lambda net, n_b: SHBPolyak(net.parameters(), steps_per_epoch=n_b),
-    "SHBArmijo": lambda net, n_b: SHBArmijo(
-        net.parameters(), steps_per_epoch=n_b, lower_bound=0.0, buffers=net.buffers()
-    ),
-    "SHBArmijo, c=0.5": lambda net, n_b: SHBArmijo(
-        net.parameters(), c=0.5, steps_per_epoch=n_b, lower_bound=0.0, buffers=net.buffers()
-    ),
+    "SHBPolyak": lambda net, _: SHBPolyak(net.parameters()),
+    "SHBAdam": lambda net, _: SHBAdam(net.parameters()),
+    "SHBArmijo": lambda net, _: SHBArmijo(net.parameters(), buffers=net.buffers()),
+    "SHBPolyak, paper": paper("SHBPolyak"),
+    "SHBArmijo, paper": paper("SHBArmijo", lower_bound=0.0),
     "SPS": lambda net, n_b: SPS(net.parameters(), steps_per_epoch=n_b),
     "SLS": lambda net, n_b: SLS(
         net.parameters(), steps_per_epoch=n_b, lower_bound=0.0, buffers=net.buffers()
