@@ -36,8 +36,16 @@ def test_without_a_number_for_a_default_the_grid_is_around_a_usual_one():
     row = method_of("SHBPolyak")
     for default in (float("inf"), None, "auto", True):
         open_ended = replace(row, name="open", defaults={"max_step": default})
-        assert centre_of(open_ended) == 0.1
-        assert grid_of(open_ended)[0] == pytest.approx(1e-4)
+        assert centre_of(open_ended) == 1000.0
+        assert grid_of(open_ended) == (1.0, 10.0, 100.0, 1000.0, 1e4, 1e5, 1e6)
+    unbounded = replace(row, name="unbounded", main="total_steps")  # its default is None
+    assert centre_of(unbounded) == 0.1
+
+
+def test_steady_methods_have_no_largest_step():
+    for name in ("SHBPolyak", "SHBAdam", "SHBArmijo"):
+        assert centre_of(method_of(name)) == 1000.0
+        assert method_of(name).complete({})["max_step"] is None
 
 
 def test_a_main_constant_must_be_an_option():

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 METHODS = (
     "names with commas between them: methods of 'heavystep methods', also with options "
     "(SHBArmijo:c=0.5) or a schedule (SHBPolyak+cosine); SGD, SGD+cosine, AdamW, AdamW+cosine, "
-    "momo-opt, momo-opt-Adam, Prodigy, ScheduleFree [default: SHBPolyak, SHBArmijo and all others]"
+    "momo-opt, momo-opt-Adam, Prodigy, ScheduleFree [default: SHBPolyak, SHBAdam, SHBArmijo and "
+    "all others]"
 )
 TASKS = (
     "names with commas between them: mlp, cnn, frozen, vae, regression, nll, units, targets-0.01, "

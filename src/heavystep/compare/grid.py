@@ -35,7 +35,7 @@ def centre_of(method: Method) -> float:
 
     >>> from heavystep.methods import method_of
     >>> centre_of(method_of("MomSPS")), centre_of(method_of("SHB")), centre_of(method_of("SHBAdam"))
-    (1.0, 0.1, 1000.0)
+    (10.0, 0.1, 1000.0)
     """
     option = main_option(method)
     default = option.default

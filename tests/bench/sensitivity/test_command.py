@@ -50,7 +50,7 @@ def test_it_writes_pictures_tables_and_a_page(tmp_path, monkeypatch):
         "runs", "README.md", "verdicts.csv", "scores.png", "tiny.png", "tiny.csv", "tiny.md",
         "tiny_grid.csv", "tiny.json",
     }  # fmt: skip
-    assert len(runs_in(tmp_path)) == 2 * 3
+    assert len(runs_in(tmp_path)) == 3 + (3 + 1)  # and the default that is not on its grid
     page = (folder / "README.md").read_text()
     for part in ("## tiny", "![tiny](tiny.png)", "![scores](scores.png)", "**SHBPolyak**: metric"):
         assert part in page
@@ -69,7 +69,7 @@ def test_what_is_there_is_not_made_again(tmp_path, no_pictures):
     files[0].unlink()  # as if it had been stopped there
     more = invoke(*one, "--methods", "AdamW,SHBPolyak")
     assert more.exit_code == 0, more.output
-    assert "6 of 14 runs are there already" in more.stderr
+    assert "6 of 15 runs are there already" in more.stderr
     assert all(path.read_bytes() == before[path] for path in files[1:])
     seeds = invoke(
         "--tasks", "tiny", "--seeds", 2, "--jobs", 1, "--methods", "AdamW", "--out", tmp_path
@@ -100,10 +100,10 @@ def test_killed_it_goes_on(tmp_path):
         driver.send_signal(signal.SIGKILL)
         driver.communicate()
     kept = {path: path.read_bytes() for path in runs_in(tmp_path)}
-    assert 5 <= len(kept) < 48
+    assert 5 <= len(kept) < 56
     again = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert f"{len(kept)} of 48 runs are there already" in again.stderr
-    assert len(runs_in(tmp_path)) == 48
+    assert f"{len(kept)} of 56 runs are there already" in again.stderr
+    assert len(runs_in(tmp_path)) == 56
     assert all(path.read_bytes() == content for path, content in kept.items())
 
 

@@ -24,14 +24,33 @@ def test_the_grid_spans_six_decades_around_the_default(name, per_decade):
     assert set(contender.values(0)) <= set(contender.values(1)) <= set(contender.values(2))
 
 
-@pytest.mark.parametrize("name", [*USUAL, "SHB"])
-def test_the_default_is_the_run_in_the_middle(name):
-    """Nothing set and the default written out are one run, made once."""
+def entry_of(name):
     found, _ = plans(Wanted(tasks=("tiny",), methods=(name,), seeds=2))
     (entry,) = found[0].entries
+    return entry
+
+
+@pytest.mark.parametrize("name", [*OTHERS, "SHB", "MomSPS"])
+def test_the_default_is_the_run_in_the_middle(name):
+    """Nothing set and the default written out are one run, made once."""
+    entry = entry_of(name)
     middle = entry.values.index(entry.contender.centre)
     assert [run.key() for run in entry.default] == [run.key() for run in entry.grid[middle]]
     assert len(entry.runs()) == 7 * 2
+    assert entry.on_grid
+
+
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBAdam", "SHBArmijo"])
+def test_a_default_that_is_no_number_is_a_run_beside_the_grid(name):
+    entry = entry_of(name)
+    assert len(entry.runs()) == (7 + 1) * 2
+    assert not entry.on_grid
+    assert entry.contender.identity(None)["options"]["max_step"] is None
+
+
+def test_who_is_usually_compared():
+    assert USUAL[:3] == ("SHBPolyak", "SHBAdam", "SHBArmijo")
+    assert set(OTHERS) < set(USUAL)
 
 
 @pytest.mark.parametrize("other", PACKAGED.values(), ids=PACKAGED)
@@ -44,7 +63,7 @@ def test_defaults_are_those_of_the_packages(other):
 
 def test_everything_that_decides_a_run_is_in_its_key():
     found, _ = plans(Wanted(("tiny",), ("SHBPolyak", "SHBPolyak:c=2", "SHBPolyak+cosine"), 2))
-    assert len(found[0].runs()) == 3 * 7 * 2
+    assert len(found[0].runs()) == 3 * (7 + 1) * 2
     averaged, _ = plans(Wanted(("tiny",), ("SHBPolyak", REFERENCE), 2, average=True))
     plain, _ = plans(Wanted(("tiny",), ("SHBPolyak", REFERENCE), 2))
     both = set(averaged[0].runs()) & set(plain[0].runs())

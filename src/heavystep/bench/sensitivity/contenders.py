@@ -208,7 +208,7 @@ OTHERS = {
 """Defaults are those of the packages; no method has weight decay, and SGD has momentum."""
 REFERENCE = "AdamW"
 """Scores are also given as parts of this one's."""
-USUAL = ("SHBPolyak", "SHBArmijo", *OTHERS)
+USUAL = ("SHBPolyak", "SHBAdam", "SHBArmijo", *OTHERS)
 """Who is compared where the user has not chosen."""
 
 

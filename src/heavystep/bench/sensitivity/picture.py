@@ -8,6 +8,7 @@ from matplotlib.ticker import NullLocator
 
 from heavystep.arrays import Array
 from heavystep.bench.sensitivity.outcome import ContenderOutcome, Outcome
+from heavystep.compare.grid import DECADES
 from heavystep.compare.looks import OTHER_COLOURS, PAPER_COLOURS
 from heavystep.paper.plot import entitle, legend_below, log_limits, named_lines
 
@@ -16,6 +17,9 @@ SPAN = 20.0
 """An axis is logarithmic if its largest value is more than this times its least one, > 0."""
 MARGIN = 0.04
 """Room above and below, as a part of a linear axis."""
+BESIDE, EDGE = 10.0, 3.0
+"""As factors: how far right of the grid a default is drawn that is not on it, and how far left of
+that a line parts the two."""
 OURS = (*PAPER_COLOURS, "#882255", "#117733")
 OTHERS = (*OTHER_COLOURS, "#661100", "#999933")
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
@@ -59,8 +63,10 @@ def picture(outcome: Outcome) -> Canvas:
     ):
         shown = [np.atleast_1d(start.mean())]
         for each in outcome.contenders:
-            shown += _line(ax, each, measure, looks[each.name])
+            place = 1.0 if each.entry.on_grid else _beside(outcome)
+            shown += _line(ax, each, measure, looks[each.name], place)
         _finish(ax, np.concatenate(shown), float(start.mean()), title)
+        _ticks(ax, outcome)
     legend_below(canvas, named_lines(panels), COLUMNS)
     seeds = f"{outcome.plan.seeds} seeds, means and ranges" if outcome.plan.seeds > 1 else "1 seed"
     steps = f"{outcome.plan.size.steps:,} steps"
@@ -68,7 +74,7 @@ def picture(outcome: Outcome) -> Canvas:
     return canvas
 
 
-def _line(ax: Any, each: ContenderOutcome, measure: Any, look: Look) -> list[Array]:
+def _line(ax: Any, each: ContenderOutcome, measure: Any, look: Look, place: float) -> list[Array]:
     """Means over seeds with their range, and the default; returns what it has drawn."""
     values, default = measure(each.grid), float(measure(each.default).mean())
     x = np.array(each.entry.values) / each.entry.contender.centre
@@ -81,7 +87,7 @@ def _line(ax: Any, each: ContenderOutcome, measure: Any, look: Look) -> list[Arr
     ax.fill_between(x, values.min(axis=-1), values.max(axis=-1), alpha=0.13, linewidth=0, **style)
     size = 9.0 if each.ours else 6.5
     ax.plot(
-        1.0, default, marker="*" if each.ours else look.marker, markersize=size, linestyle="",
+        place, default, marker="*" if each.ours else look.marker, markersize=size, linestyle="",
         markeredgecolor="white", markeredgewidth=0.5, color=look.colour, zorder=look.zorder + 3,
     )  # fmt: skip
     return [mean, np.atleast_1d(default)]
@@ -90,14 +96,36 @@ def _line(ax: Any, each: ContenderOutcome, measure: Any, look: Look) -> list[Arr
 def _finish(ax: Any, values: Array, start: float, title: str) -> None:
     low, high = float(values.min()), float(values.max())
     ax.axhline(start, color="#404040", linewidth=0.6, linestyle=(0, (4, 2)))
-    ax.set_xscale("log")
-    ax.xaxis.set_minor_locator(NullLocator())
     if low > 0.0 and high / low > SPAN:
         ax.set_yscale("log")
         log_limits(ax, values)
     else:
         room = MARGIN * ((high - low) or 1.0)
         ax.set_ylim(low - room, high + room)
-    ax.set_xlabel("main constant / its default")
     ax.set_title(f"{title} (dashed: at the start)")
     ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)
+
+
+def _beside(outcome: Outcome) -> float:
+    """Where a default is drawn that is not on its grid: right of all grids."""
+    return BESIDE * max(
+        each.entry.values[-1] / each.entry.contender.centre for each in outcome.contenders
+    )
+
+
+def _ticks(ax: Any, outcome: Outcome) -> None:
+    """Decades of the constant, and a place of its own for defaults that are not on the grid."""
+    beside = [each.entry.contender for each in outcome.contenders if not each.entry.on_grid]
+    powers = range(-DECADES, DECADES + 1)
+    places, names = [10.0**power for power in powers], [f"$10^{{{power}}}$" for power in powers]
+    label = "main constant / its default"
+    if beside:
+        place = _beside(outcome)
+        places, names = [*places, place], [*names, "not set"]
+        ax.axvline(place / EDGE, color="#404040", linewidth=0.6)
+        units = {each.main: each.centre for each in beside}
+        label += "".join(f" ({name} / {unit:g})" for name, unit in units.items())
+    ax.set_xscale("log")
+    ax.set_xticks(places, names)
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xlabel(label)

@@ -75,6 +75,12 @@ class Entry:
     default: SeedRuns
     """Nothing is set. They are those of the default in the grid, if that is a number there."""
 
+    @property
+    def on_grid(self) -> bool:
+        """Whether the untouched default is one of the values; else it is a run beside them."""
+        first = self.default[0].key()
+        return any(runs[0].key() == first for runs in self.grid)
+
     def runs(self) -> dict[str, OneRun]:
         """All runs by their keys."""
         return {run.key(): run for runs in (self.default, *self.grid) for run in runs}
