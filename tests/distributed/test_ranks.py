@@ -20,7 +20,7 @@ OTHERS_ON_TWO = ["normed/float64", "outsider/float64", "bad/float64", "groups of
 OF_EVERY_ROW = ["every row ddp/float64", "every row fsdp/float64"]
 AVERAGED = ["averaged ddp/float64", "averaged fsdp/float64", "averaged fsdp root/float64"]
 OTHERS_ON_TWO += AVERAGED
-OTHERS_ON_TWO += ["bounded/float64", "messages/float64", *OF_EVERY_ROW]
+OTHERS_ON_TWO += ["warned/float64", "bounded/float64", "messages/float64", *OF_EVERY_ROW]
 CASES = [(2, job) for job in ON_TWO]
 CASES += [pytest.param(4, job, marks=pytest.mark.slow) for job in ON_FOUR]
 
@@ -83,7 +83,7 @@ def test_trials_leave_the_statistics_of_each_rank_alone(found_on):
     """BatchNorm sees a rank's share; its statistics are those of rank 0, updated once a step."""
     found = found_on(2, "normed/float64")
     net = make_net(dtype=torch.float64, norm=True)
-    opt = worker.make("SHBArmijo", net.parameters())
+    opt = worker.make("SHBArmijo", net.parameters(), buffers=net.buffers)
     mean, trials = torch.zeros(16, dtype=torch.float64), []
     for batch in make_batches(4, dtype=torch.float64):
         shares = [worker.share(batch, rank, 2) for rank in range(2)]
@@ -96,6 +96,13 @@ def test_trials_leave_the_statistics_of_each_rank_alone(found_on):
         torch.testing.assert_close(rank["parameters"], worker.whole(net), rtol=0.0, atol=1e-12)
         assert int(rank["buffers"][2]) == 4
     torch.testing.assert_close(found[0]["buffers"][0], mean, rtol=0.0, atol=1e-12)
+
+
+def test_every_rank_says_the_same(found_on):
+    first, second = found_on(2, "warned/float64")
+    assert first == second
+    (text,) = first
+    assert text.startswith("25 of 25 recent batches had a loss or gradient that is NaN")
 
 
 def test_a_process_outside_the_group_is_told(found_on):

@@ -7,6 +7,7 @@ start than to train.
 import copy
 import os
 import sys
+import warnings
 from contextlib import contextmanager
 from functools import partial
 
@@ -151,6 +152,18 @@ def bad(dtype, rank, ranks):
     return found
 
 
+def warned(dtype, rank, ranks):
+    """What is said of batches that are NaN on the last rank only."""
+    net = wrapped(make_net(dtype=dtype), "ddp")
+    opt, wrong = make("SHBPolyak", net.parameters()), rank == ranks - 1
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", RuntimeWarning)
+        for x, y in make_batches(30, dtype=dtype):
+            x, y = share((x * torch.nan if wrong else x, y), rank, ranks)
+            opt.step(lambda x=x, y=y: loss_of(net, (x, y)))
+    return [str(each.message) for each in said if each.category is RuntimeWarning]
+
+
 @contextmanager
 def noted_messages():
     """A list to which the shapes of what optimizers add up are appended."""
@@ -279,6 +292,7 @@ def done(job, rank, ranks, out):
         "messages": messages,
         "normed": normed,
         "outsider": outsider,
+        "warned": warned,
     }
     jobs |= {f"groups of {size}": partial(grouped, size) for size in (1, 2)}
     of_rows = {"methods": EVERY_ROW, "steps": STEPS_OF_ROWS}

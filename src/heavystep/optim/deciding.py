@@ -29,19 +29,22 @@ class Decision(NamedTuple):
     trials: int = 0
     momentum: Any = None
     """The momentum that the rule chose for this step; None: that of the groups."""
+    lower_bound: Any = None
+    """The lower bound that the rule saw; None: it saw none."""
 
-    def outcome(self, lr: Any) -> dict[str, Any]:
+    def outcome(self, group: Group) -> dict[str, Any]:
         """What ``info`` tells of it.
 
         Args:
-            lr: the multiplier of the first group.
+            group: the first one.
         """
         base_step, grad_sqnorm = self.base_step, self.grad_sqnorm
         if isinstance(grad_sqnorm, Tensor):
             base_step = as_scalar(base_step, grad_sqnorm.dtype, grad_sqnorm.device)
         base_step = where(self.accepted, base_step, 0.0)
         told = {name: value for name, value in self._asdict().items() if name != "momentum"}
-        return {**told, "base_step": base_step, "step": lr * base_step}
+        told |= {"base_step": base_step, "step": group["lr"] * base_step}
+        return {**told, "max_step": group.get("max_step")}
 
 
 def bound_for(group: Group, given: Any) -> Any:
@@ -106,7 +109,14 @@ def decide_on_device(
         # In place, so that a captured CUDA graph finds its memory again.
         old.copy_(new if isinstance(new, Tensor) else measure.scalar(new))
     capped = accepted & search.capped
-    return Decision(step, accepted, capped, sample.loss, sample.grad_sqnorm)
+    return Decision(
+        step, accepted, capped, sample.loss, sample.grad_sqnorm, lower_bound=_known(bound)
+    )
+
+
+def _known(bound: Any) -> Any:
+    """A lower bound, or None where there is none."""
+    return bound if isinstance(bound, Tensor) or bound != -inf else None
 
 
 def _apart(value: Any, memory: Any) -> Any:
@@ -174,6 +184,7 @@ class HostRule:
         return Decision(
             search.step, search.accepted, search.accepted and search.capped, seen.loss,
             seen.grad_sqnorm, search.trials, search.momentum if self._rule.steers else None,
+            _known(seen.lower_bound),
         )  # fmt: skip
 
 

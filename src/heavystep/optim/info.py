@@ -5,6 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
+from heavystep.optim.findings import ROUNDING
+
 
 @dataclass(frozen=True)
 class StepInfo:
@@ -29,11 +31,30 @@ class StepInfo:
     accepted: Any
     """False if the batch was refused: parameters and state are then as before the step."""
     capped: Any
-    """Whether the step is the largest that ``max_step`` and the smooth reset allowed."""
+    """Whether the step is the largest that the caps of the rule allowed; :attr:`cap` says which."""
+    lower_bound: Any = None
+    """The lower bound of the loss that the rule saw; None: it saw none."""
+    max_step: Any = None
+    """The largest step before ``lr``, if one was set."""
 
-    def numbers(self) -> dict[str, float | int | bool | None]:
-        """All fields as Python numbers, for a logger; waits for the device."""
-        return {
+    @property
+    def cap(self) -> str | None:
+        """Which cap held the step; waits for the device.
+
+        ``"max_step"``: the step is ``max_step``. ``"growth"``: it is less than that, and as long as
+        the steps before it allow: the smooth reset, the cap of the steady steps, or that of a
+        method whose steps only fall. None: it was not capped.
+        """
+        if not self.capped:
+            return None
+        # The step may be a product of kappa and max_step / kappa, in the format of the device.
+        largest = self.max_step is not None and self.base_step >= (1.0 - ROUNDING) * self.max_step
+        return "max_step" if largest else "growth"
+
+    def numbers(self) -> dict[str, float | int | bool | str | None]:
+        """All fields as Python numbers, and :attr:`cap`, for a logger; waits for the device."""
+        fields = {
             name: value.item() if isinstance(value, Tensor) else value
             for name, value in asdict(self).items()
         }
+        return {**fields, "cap": self.cap}

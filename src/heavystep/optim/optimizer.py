@@ -34,9 +34,10 @@ from heavystep.optim.info import StepInfo
 from heavystep.optim.ranks import Ranks, whole
 from heavystep.optim.sample import Active, Measure, Sample, active_of
 from heavystep.optim.shapes import check_buffers
-from heavystep.optim.speaking import warn_caller
+from heavystep.optim.speaking import NOTHING_TO_TRAIN, warn_caller
 from heavystep.optim.state import apply_step, keep_wide, make_state, vectors_of, ways_of
 from heavystep.optim.stretching import stretched
+from heavystep.optim.watching import Watch
 
 
 class RuleOptimizer(Optimizer):
@@ -71,6 +72,7 @@ class RuleOptimizer(Optimizer):
         self._handed_over = HandedOver()
         self._buffers: Callable[[], Iterable[Tensor]] = checked_buffers(buffers)
         self._copies = ParameterCopies()
+        self._watched = Watch()
         # In dicts, because a compiled step cannot set an attribute of its optimizer.
         self._resolved: dict[str, Any] = {}
         self._outcome: dict[str, Any] = {}
@@ -130,6 +132,7 @@ class RuleOptimizer(Optimizer):
         """Evaluate the batch, then search along its gradient or another direction."""
         trials = TrialPoints(closure, self._all_params, self._buffers(), self._copies)
         returned, calls_backward = self._call(closure)
+        self._watched.about_to_search(self._all_params, self._buffers())
         trials.first_evaluation_done(calls_backward)
         sample, measure = self._sample(returned), self._measure()
         rule = HostRule(self.method.rule, *self._numbers, sample)
@@ -231,10 +234,7 @@ class RuleOptimizer(Optimizer):
         vectors = vectors_of(self.method, groups, self.state, stretches)
         sample = self._measure().sample(groups, loss, vectors, stretches)
         if not any(active.grads for active in groups):
-            warn_caller(
-                "no parameter has a gradient and nothing was updated: was backward() called, "
-                "and is anything left to train?"
-            )
+            warn_caller(NOTHING_TO_TRAIN)
         return sample
 
     def _active(self, group: Group) -> Active:
@@ -244,7 +244,8 @@ class RuleOptimizer(Optimizer):
         apply_step(self.method, sample, decision, self.state, self._foreach)
 
     def _report(self, decision: Decision) -> None:
-        self._outcome.update(decision.outcome(self.param_groups[0]["lr"]))
+        self._outcome.update(decision.outcome(self.param_groups[0]))
+        self._watched.see(self._outcome, self.method.rule, self.param_groups[0])
 
     def _only_wants_state(self) -> bool:
         """Whether a step of length 0 is asked for before the first one.
@@ -276,7 +277,7 @@ class RuleOptimizer(Optimizer):
         # A pickled parameter leaves its gradient behind, and with it the losses handed over.
         kept = {name: getattr(self, name) for name in ("_outcome", "_ranks", "_buffers")}
         fresh = {"_handed_over": HandedOver(), "_copies": ParameterCopies(), "_resolved": {}}
-        return {**super().__getstate__(), **kept, **fresh}
+        return {**super().__getstate__(), **kept, **fresh, "_watched": Watch()}
 
     def __setstate__(self, state: Group) -> None:
         # Here a load has changed nothing yet, and its hooks have been called.

@@ -7,6 +7,10 @@ from pathlib import Path
 import torch
 
 _OURS = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
+NOTHING_TO_TRAIN = (
+    "no parameter has a gradient and nothing was updated: was backward() called, and is anything "
+    "left to train?"
+)
 
 
 def warn_caller(text: str) -> None:

@@ -78,6 +78,11 @@ class Whole:
     def take(self) -> Any:
         """Take the step; the loss stays on the device."""
         self._train()
+        optimizer = self._optimizer
+        if self._train.graph is not None and isinstance(optimizer, RuleOptimizer):
+            # What a replay, in which no Python runs, leaves to the host.
+            group = optimizer.param_groups[0]
+            optimizer._watched.see(optimizer._outcome, optimizer.method.rule, group)
         return self._loss
 
     def settle(self) -> None:
@@ -139,6 +144,7 @@ class Searched:
         self._prepare()
         before = self._streams.state()
         self._evaluate()
+        optimizer._watched.about_to_search(optimizer._all_params, self._buffers)
         after = self._streams.state()
         try:
             decision = self._searched(self._sample, before)
