@@ -110,6 +110,7 @@ def test_tables_have_every_contender_constant_and_seed():
     rows = rows_of(outcome)
     assert [row.method for row in rows] == ["SHBPolyak", "AdamW", "SGD"]
     assert (rows[1].best_loss, rows[1].best_loss_at) == (1.0, "0.01")
+    assert [row.same for row in rows] == [2, 1, 4]
     assert len(grid_rows(outcome)) == 3 * (7 + 1) * 2
     table = table_of(outcome)
     assert len(table.markdown.splitlines()) == 2 + 3

@@ -17,8 +17,9 @@ HEAD = """# Nothing set, and what a grid would give
 
 `heavystep bench sensitivity` wrote this page. Every optimizer trains every task in the same loop
 with the same batches and the same number of steps: with nothing set, and with six decades of its
-main constant around its default. All else keeps its default; nobody has weight decay, SGD has
-momentum 0.9, and `+cosine` is a linear warm-up over 5% of the steps and a cosine to 0.
+main constant around its default, or from 1 on for a largest step that is none by default. All else
+keeps its default; nobody has weight decay, SGD has momentum 0.9, and `+cosine` is a linear warm-up
+over 5% of the steps and a cosine to 0.
 
 **Verdicts** hold the untouched default of our method beside the best that the best of all rivals
 reaches with the best of its constants. Loss: how far behind, in % of what that rival gained from

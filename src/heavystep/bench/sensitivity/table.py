@@ -29,6 +29,8 @@ class Row(NamedTuple):
     """The sensitivity as a part of AdamW's."""
     failed: int
     """How many runs over the grid stopped or ended above l_0."""
+    same: int
+    """How many constants end precisely where nothing set does: they decided no step."""
     warnings: float
     """Different ones that a run gave."""
     trials: float
@@ -72,6 +74,7 @@ def _row(outcome: Outcome, each: ContenderOutcome) -> Row:
         outcome.scores[each.name],
         outcome.ratio(each.name),
         outcome.failed(each),
+        int((each.grid.loss == default.loss).all(axis=-1).sum()),
         float(default.warnings.mean()),
         float(default.trials.mean()),
         float(default.seconds.mean()),
@@ -103,7 +106,7 @@ def table_of(outcome: Outcome) -> Table:
     columns = ["method", "constant", "loss", task.metric.name]
     columns += ["at the average"] if plan.average else []
     columns += ["best loss, at", f"best {task.metric.name}, at", "score", "of AdamW's", "failed"]
-    columns += ["warnings", "seconds"]
+    columns += ["same", "warnings", "seconds"]
     lines = [columns, *(_line(row, plan.average) for row in rows)]
     ruler = ["---"] * 2 + ["---:"] * (len(columns) - 2)
     markdown = "".join(f"| {' | '.join(line)} |\n" for line in (columns, ruler, *lines[1:]))
@@ -120,7 +123,8 @@ def note_of(outcome: Outcome) -> str:
         f"l_0 = {float(outcome.start.mean()):.5g} at the start. Score: {SCORE}, with "
         f"l* = {outcome.least:.5g} the least loss here; the worst possible is "
         f"{outcome.worst:.4g}. Failed: runs over the grid that stopped or ended above l_0, which "
-        "count as l_0. Warnings: different ones that an untouched run gave."
+        "count as l_0. Same: constants with which a run ends precisely where the untouched one "
+        "does, because they decide no step. Warnings: different ones that an untouched run gave."
     )
 
 
@@ -137,6 +141,7 @@ def _line(row: Row, average: bool) -> list[str]:
         f"{row.sensitivity:.3g}",
         f"{row.ratio:.2g}",
         str(row.failed),
+        str(row.same),
         f"{row.warnings:.2g}",
         f"{row.seconds:.3g}",
     ]
