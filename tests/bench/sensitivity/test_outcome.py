@@ -6,7 +6,7 @@ import pytest
 from heavystep.bench.sensitivity.loop import METRICS
 from heavystep.bench.sensitivity.outcome import Outcome, best_of
 from heavystep.bench.sensitivity.overview import overview
-from heavystep.bench.sensitivity.page import facts_of, section, sentence
+from heavystep.bench.sensitivity.page import facts_of, section, sentence, verdict_table
 from heavystep.bench.sensitivity.picture import picture
 from heavystep.bench.sensitivity.plan import Wanted, plans
 from heavystep.bench.sensitivity.table import grid_rows, rows_of, table_of
@@ -73,6 +73,9 @@ def test_the_verdict_by_hand():
     assert verdict.metric_behind == pytest.approx(50.0)  # percent
     assert verdict.score_ratio == pytest.approx(6.7 / 35)
     assert verdict.words == "metric behind, loss behind, score 0.19 of AdamW's"
+    heads, ruler, line = verdict_table([verdict]).splitlines()
+    assert heads.count("|") == ruler.count("|") == line.count("|")
+    assert line.startswith("| tiny | SHBPolyak | 0.75 | 0.6 | 0.5 (AdamW, lr = 0.01) | 50 % |")
     text = sentence(verdict)
     assert "test error 0.75 (0.6 at the average), best rival 0.5" in text
     assert "50% behind" in text
