@@ -8,8 +8,8 @@ from matplotlib.figure import Figure as Canvas
 from heavystep.paper.plot import entitle
 
 NAME = "scores"
-CELL, ROOM = (0.42, 0.24), (1.9, 1.6)
-"""Inches: of a cell, and of what is around all cells."""
+CELL, ROOM, LEAST = (0.42, 0.24), (1.9, 1.6), 3.6
+"""Inches: of a cell, of what is around all cells, and the width that the title needs."""
 DARK = 0.55
 """Above this part of the worst score, texts are white."""
 
@@ -23,7 +23,7 @@ def overview(facts: list[dict[str, Any]]) -> Canvas:
     tasks = [each["task"] for each in facts]
     names = list(dict.fromkeys(name for each in facts for name in each["scores"]))
     scores = np.array([[each["scores"].get(name, np.nan) for each in facts] for name in names])
-    size = (CELL[0] * len(tasks) + ROOM[0], CELL[1] * len(names) + ROOM[1])
+    size = (max(CELL[0] * len(tasks) + ROOM[0], LEAST), CELL[1] * len(names) + ROOM[1])
     canvas = Canvas(figsize=size, layout="constrained")
     ax = canvas.subplots()
     ax.imshow(scores, vmin=0.0, vmax=1.0, cmap="viridis_r", aspect="auto")

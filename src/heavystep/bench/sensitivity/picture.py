@@ -127,5 +127,6 @@ def _ticks(ax: Any, outcome: Outcome) -> None:
         label += "".join(f" ({name} / {unit:g})" for name, unit in units.items())
     ax.set_xscale("log")
     ax.set_xticks(places, names)
+    ax.set_xlim(places[0] / 2.0, places[-1] * (EDGE if beside else 2.0))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel(label)
