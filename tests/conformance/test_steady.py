@@ -33,10 +33,10 @@ KINDS = (SHBPolyak, SHBAdam, SHBArmijo)
 def expected(name, samples):
     """Iterates of the literal loop."""
     theta, step = np.array(PROBLEM.theta0), CASES[name][1]()
-    iterates = [theta]
+    iterates, searches = [theta], optimizer_class(name).method.rule.searches
     for i in samples:
         f, g = float(PROBLEM.losses(theta, i)), PROBLEM.gradients(theta, i)
-        beside = (lambda x, i=i: float(PROBLEM.losses(x, i)),) if name == "SHBArmijo" else ()
+        beside = (lambda x, i=i: float(PROBLEM.losses(x, i)),) if searches else ()
         theta = step(theta, f, g, PROBLEM.f_star[i], *beside)
         iterates.append(theta)
     return np.array(iterates)
