@@ -37,6 +37,7 @@ def _maximum(a: Any, b: Any) -> Any:
 PYTHON = Primitives(_where, _minimum, _maximum)
 """For Python numbers, and for compiled code that works on numbers."""
 
+PLAIN = (bool, int, float)
 _BACK_ENDS: dict[type, Primitives] = {}
 
 
@@ -47,6 +48,8 @@ def register(scalar_type: type, primitives: Primitives) -> None:
 
 def _back_end(*operands: Any) -> Primitives:
     for operand in operands:
+        if type(operand) in PLAIN:  # into whose classes a compiler of torch cannot look
+            continue
         for scalar_type in type(operand).__mro__:
             if scalar_type in _BACK_ENDS:
                 return _BACK_ENDS[scalar_type]
