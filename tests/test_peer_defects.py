@@ -105,6 +105,7 @@ VANISHED = {
 @pytest.mark.parametrize("what", VANISHED)
 @pytest.mark.parametrize("first", [0, 2])
 @pytest.mark.filterwarnings("ignore:line search failed")  # it may, below the least loss
+@pytest.mark.filterwarnings("ignore:the gradient has norm")  # as the point is always the same
 def test_no_step_is_absorbing(case, what, first):
     """A step of 0 that is remembered, and from which no factor leads away."""
     theta, twin = start(), start()
@@ -220,6 +221,7 @@ def test_a_batch_is_evaluated_once_and_once_a_trial(case):
 
 
 @over([case for case in OPTIMIZERS if case.takes("growth") and not case.steady])
+@pytest.mark.filterwarnings("ignore:the gradient has norm")
 def test_a_step_that_shrank_grows_again_as_fast_as_it_may(case):
     """A step that can only shrink."""
     theta = start()
@@ -246,6 +248,7 @@ def test_a_step_that_shrank_grows_again_as_fast_as_it_may(case):
 
 
 @over([case for case in OPTIMIZERS if case.steady])
+@pytest.mark.filterwarnings("ignore:the gradient has norm")
 def test_steady_steps_grow_slowly_and_come_back(case):
     """One bad batch that costs more than its own step, and a cap that jumps or only shrinks."""
     theta = start()

@@ -233,7 +233,7 @@ def test_info_names_what_happened():
     info = opt.info.numbers()
     assert info == {
         "step": 0.125, "base_step": 0.125, "loss": 4.0, "grad_sqnorm": 16.0, "trials": 0,
-        "accepted": True, "capped": True,
+        "accepted": True, "capped": True, "cap": "max_step", "max_step": 0.125, "lower_bound": 0.0,
     }  # fmt: skip
     opt.param_groups[0]["lr"] = 0.5
     opt.param_groups[0]["max_step"] = 50.0

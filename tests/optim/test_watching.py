@@ -68,7 +68,12 @@ TROUBLES = {
         SHBPolyak, r"below its lower_bound .* a level below .* took its place", loss=negative
     ),
     "below the bound, search": Trouble(
-        lambda p: SHBArmijo(p, lower_bound=0.0), r"all steps are 0 and nothing", loss=negative
+        lambda p: SHBArmijo(p, scaling="practical", lower_bound=0.0),
+        r"all steps are 0 and nothing",
+        loss=negative,
+    ),
+    "below the bound, steady search": Trouble(
+        lambda p: SHBArmijo(p, lower_bound=0.0), r"a level below .* took its place", loss=negative
     ),
     "refused": Trouble(SHBPolyak, r"of 25 recent batches had .* NaN or infinite", loss=mostly_nan),
     "refused in a search": Trouble(SHBArmijo, r"batches had .* NaN or infinite", loss=mostly_nan),
@@ -89,7 +94,9 @@ TROUBLES = {
         loss=growing,
     ),
     "clipped": Trouble(
-        SHBPolyak, r"norm 0.01 at .* those of SGD with clipping. Leave", before_step=clip
+        lambda p: SHBPolyak(p, lr=0.01),
+        r"norm 0.01 at .* those of SGD with clipping. Leave",
+        before_step=clip,
     ),
     "BatchNorm": Trouble(
         SHBArmijo, r"statistics of a BatchNorm1d .* Give buffers=model.buffers", net={"norm": True}
