@@ -98,7 +98,9 @@ def test_the_rule_cannot_change_in_the_middle_of_a_run(name):
 @every_class
 @pytest.mark.parametrize("scaling", [["theory"], {"theory"}, 1, None, "Steady"])
 def test_a_scaling_that_is_none_is_refused(name, scaling):
-    with pytest.raises(ValueError, match=r"^scaling must be one of 'steady', 'theory', 'practical'"):
+    with pytest.raises(
+        ValueError, match=r"^scaling must be one of 'steady', 'theory', 'practical'"
+    ):
         CLASSES[name][0]([start()], scaling=scaling)
 
 
