@@ -28,11 +28,13 @@ class Losses:
         self.lowest = math.inf
 
     def level(self, f, bound):
-        """The bound, unless some loss has been below it."""
+        """The bound, unless the losses have been below it in the mean."""
         low = min(0.0 if bound == -math.inf else bound, self.lowest)
         first = self.raw[0] if self.raw else f
-        if f < low - 1e-3 * abs(first - low):
-            low = f - max((first - f) / 2, abs(f) / 10)
+        witness = running(self.used, 8) if self.raw and low > 0.0 else f
+        below = witness < low - 1e-3 * abs(first - low)
+        if below or (bound == -math.inf and witness <= low):
+            low = witness - (max((first - witness) / 2, abs(witness) / 10) or 1.0)
         return low
 
     def share(self, level):
@@ -58,7 +60,8 @@ class Losses:
         self.used.append(used)
         self.gaps.append(max(used - level, 0.0))
         self.deviations.append(abs(used - running(self.used, 8)))
-        self.lowest = min(self.lowest, level)
+        if level < min(0.0 if bound == -math.inf else bound, self.lowest):
+            self.lowest = level
         fast = running(self.used, 8)
         self.slow += min(2 / len(self.raw), 1.0) * (used - self.slow)
         self.slow = min(self.slow, 2 * fast - level) if fast > level else min(self.slow, fast)

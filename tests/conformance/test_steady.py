@@ -164,8 +164,37 @@ def test_a_bound_that_is_reached_by_rounding_stays():
     opt = SHBPolyak([theta], lower_bound=1.0)
     opt.step(lambda: (theta**2).sum() + 1.0)
     opt.step(lambda: (theta**2).sum() * 1e-9 + 1.0 - 1e-6)
-    assert float(opt.param_groups[0]["level"]) == 1.0
+    assert float(opt.param_groups[0]["level"]) == math.inf
     assert float(opt.info.step) == 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounds_of_single_batches_are_of_those_alone(kind):
+    theta = torch.full((3,), 2.0, dtype=torch.float64, requires_grad=True)
+    opt = kind([theta], lower_bound=5.0)
+    for k in range(60):
+        bound = 0.0 if k % 2 else None
+        opt.step(lambda k=k: (theta**2).sum() + (0.0 if k % 2 else 5.0), lower_bound=bound)
+    assert float(opt.param_groups[0]["level"]) == math.inf
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bound_of_the_mean_survives_batches_below_it(kind):
+    """The noise floor bounds the mean, and single batches are below it."""
+    losses, _ = noisy_regression(lambda p: kind(p, lower_bound=0.5 * 0.3**2), steps=600)
+    assert (losses[300:] < 0.5 * 0.3**2).any()
+    levels = []
+    noisy_regression(lambda p: levels.append(kind(p, lower_bound=0.5 * 0.3**2)) or levels[0])
+    assert float(levels[0].param_groups[0]["level"]) == math.inf
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_first_loss_of_0_is_no_bound_if_none_is_known(kind):
+    theta = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+    opt = kind([theta], lower_bound=None)
+    for _ in range(600):
+        loss = opt.step(lambda: ((theta - 3.0) ** 2).sum() - 36.0)
+    assert float(loss) < -30.0
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -64,6 +64,7 @@ def paper_settings(name: str, *, steps_per_epoch: float | None = 500) -> dict[st
     >>> paper_settings("SHBArmijo", steps_per_epoch=195)["c"]
     0.1
     """
+    validation.choice("name", name, ("SHBPolyak", "SHBArmijo"))
     asked = {"scaling": "practical", "steps_per_epoch": steps_per_epoch}
     complete = method_of(name).complete(asked)
     return {option: complete[option] for option in (*asked, "c", "max_step", "growth")}

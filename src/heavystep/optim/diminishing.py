@@ -75,9 +75,11 @@ class Diminishing(LRScheduler):
         # A loaded optimizer state holds the step that it began with.
         max_step = first.get("initial_max_step", first["max_step"])
         if max_step is None:
+            choices = getattr(type(optimizer), "method").by_scaling  # noqa: B009
+            plain = 'scaling="plain", the rule of Section 4, or '
             raise ValueError(
                 "max_step (gamma_max) must be a number to diminish, got None: give "
-                f'{type(optimizer).__name__} scaling="plain", the rule of Section 4, or a max_step'
+                f"{type(optimizer).__name__} {plain if choices else ''}a max_step"
             )
         laws = {
             "lr": PowerLaw(eta0, eta_power, horizon),

@@ -91,10 +91,30 @@ def below_bound(story: Story) -> str | None:
         )
     if story.steady:
         return (
-            f"{found}, which is none: a level below the losses seen took its place. Give a lower "
-            "bound that no loss falls below, or lower_bound=None if none is known"
+            f"{found}, which is therefore none: a level below the losses seen took its place. Give "
+            "a lower bound that no loss falls below, or lower_bound=None if none is known"
         )
-    return f"{found}, which is none: steps are too small. Give one that no loss falls below"
+    return (
+        f"{found}, which is therefore none: steps are too small. Give one that no loss falls below"
+    )
+
+
+def standing(story: Story) -> str | None:
+    """Nothing is trained, though there is something to train."""
+    rows = [row for row in story.usable if row.grad_sqnorm > 0.0]
+    if len(rows) < LEAST or any(row.base_step > 0.0 for row in rows):
+        return None
+    length = story.group.get("total_steps")
+    if length is not None and story.steps > length:
+        return (
+            f"the run is longer than total_steps ({length:g}): all steps are 0 and nothing is "
+            'trained. Set group["total_steps"] of the parameter groups to the length of the run'
+        )
+    return (
+        "all recent steps are 0 and nothing is trained, though the gradient is not 0: the loss "
+        f"({rows[-1].loss:g}) stands at its lower bound, or is too small for its number format. "
+        "Give a lower bound that it does not reach, or lower_bound=None if none is known"
+    )
 
 
 def at_max_step(story: Story) -> str | None:
@@ -151,6 +171,7 @@ def clipped(story: Story) -> str | None:
 FINDINGS: dict[str, Callable[[Story], str | None]] = {
     "refused": refused,
     "below_bound": below_bound,
+    "standing": standing,
     "at_max_step": at_max_step,
     "exploded": exploded,
     "clipped": clipped,
@@ -165,4 +186,6 @@ def found_in(story: Story) -> dict[str, str]:
     told = {"refused": refused(story)}
     if len(story.usable) >= LEAST // 2 and story.first:
         told = {kind: find(story) for kind, find in FINDINGS.items()}
+    if told.get("below_bound"):  # which says why
+        told.pop("standing", None)
     return {kind: text for kind, text in told.items() if text is not None}

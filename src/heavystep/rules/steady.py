@@ -1,9 +1,10 @@
 r"""Steps that need no learning rate: how they begin, and which share of them is taken.
 
 Two things are learned from the losses seen so far, in their own units. The level :math:`\ell_k`
-that the loss will not fall below is the lower bound, or 0 if none is known; a loss that falls below
-it proves it wrong, and it is lowered by half of what the loss has lost since the first step. And
-the share of a step that is taken is
+that the loss will not fall below is the lower bound, or 0 if none is known; losses below it (below
+one above 0: in the mean) prove it wrong, and it is then as far below them as half of what they have
+lost since the first step (or a tenth of their size, if that is more). And the share of a step that
+is taken is
 
 .. math:: \varphi_k = \min\Big\{1,\ \max\Big\{\sqrt{\frac{b_k - \ell_k}{b_k - \ell_k +
           \sum_{s < k} (f_s - \ell_s)}},\ \lambda\,\frac{a_k - b_k}{b_k - \ell_k}\Big\}\Big\}
@@ -112,17 +113,25 @@ def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**resolve_growth(options), **endless, "kappa": kappa("practical", options["momentum"])}
 
 
+def known_level(memory: Any, seen: Seen) -> Any:
+    """The lower bound of this batch, 0 if there is none, or the level that was found instead."""
+    return minimum(where(seen.lower_bound == -inf, 0.0, seen.lower_bound), memory.level)
+
+
 def level_of(memory: Any, seen: Seen) -> Any:
     """The level l_k that the loss is not expected to fall below.
 
-    A loss at its bound, or below it by rounding alone, leaves it as it is.
+    A bound above 0 may be one of the mean, such as the noise of the targets: one batch below it
+    proves nothing and takes no step, but the average of the losses does. A bound that is missed by
+    rounding alone stays as it is.
     """
-    bound = where(seen.lower_bound == -inf, 0.0, seen.lower_bound)
-    known = minimum(bound, memory.level)
-    first = where(memory.steps == 0.0, seen.loss, memory.first_loss)
-    crossed = seen.loss < known - CROSSED * abs(first - known)
-    lost = maximum(0.5 * (first - seen.loss), 0.1 * abs(seen.loss))
-    return where(crossed, seen.loss - lost, known)
+    known, first = known_level(memory, seen), memory.steps == 0.0
+    begun = where(first, seen.loss, memory.first_loss)
+    loss = where(first | (known <= 0.0), seen.loss, memory.fast)
+    missed = loss < known - CROSSED * abs(begun - known)
+    missed = missed | ((seen.lower_bound == -inf) & (loss <= known))
+    lost = maximum(0.5 * (begun - loss), 0.1 * abs(loss))
+    return where(missed, loss - where(lost > 0.0, lost, 1.0), known)
 
 
 def share_of(constants: Any, memory: Any, level: Any) -> Any:
@@ -147,6 +156,6 @@ def follow(memory: Any, seen: Seen) -> tuple[Any, ...]:
     slow = minimum(slow, fast + maximum(fast - level, 0.0))
     deviation = memory.deviation + weight * (abs(loss - fast) - memory.deviation)
     first_loss = where(first, seen.loss, memory.first_loss)
-    lowered = minimum(level, memory.level)
+    lowered = where(level < known_level(memory, seen), level, memory.level)
     gaps = memory.gaps + maximum(loss - level, 0.0)
     return steps, first_loss, lowered, gaps, slow, fast, deviation
