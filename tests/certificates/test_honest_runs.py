@@ -98,6 +98,7 @@ LOWER_BOUNDS = [
 
 
 @pytest.mark.parametrize(("bound", "valid", "checked"), LOWER_BOUNDS)
+@pytest.mark.filterwarnings("ignore:.* recent steps are max_step")
 def test_sigma_counts_from_the_lower_bound_that_was_used(bound, valid, checked):
     problem = LeastSquares([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, 2.0, 3.0])
     certificate = certify(torch_runs(problem, 6, 300, lower_bound=bound, max_step=0.5), problem)
