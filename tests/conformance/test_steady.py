@@ -204,6 +204,18 @@ def test_a_known_length_ends_in_steps_of_0(kind):
     assert (steps[300:] == 0.0).all()
 
 
+@pytest.mark.parametrize("kind", [SHBPolyak, SHBArmijo])
+def test_a_length_that_would_do_nothing_is_refused(kind):
+    with pytest.raises(ValueError, match="needs scaling=\"steady\", got 'practical'"):
+        kind([torch.ones(2, requires_grad=True)], scaling="practical", total_steps=100)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_beyond_its_length_is_told(kind):
+    with pytest.warns(RuntimeWarning, match=r"longer than total_steps \(30\)"):
+        noisy_regression(lambda p: kind(p, total_steps=30), steps=420)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_resume_is_exact(kind):
     def go(opt, theta, count):

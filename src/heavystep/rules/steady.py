@@ -100,7 +100,12 @@ TOTAL_STEPS = Option(
 
 
 def settle(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Defaults that depend on the scaling."""
+    """Defaults that depend on the scaling; what would have no effect is refused."""
+    if options["scaling"] != STEADY and options["total_steps"] is not None:
+        raise ValueError(
+            f'total_steps (K) needs scaling="steady", got {options["scaling"]!r}: put a scheduler '
+            "on lr instead"
+        )
     options = settle_steps_per_epoch(options)
     if options["max_step"] != "auto":
         return options
