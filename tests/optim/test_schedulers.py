@@ -194,7 +194,7 @@ def test_diminishing_needs_a_cap_to_diminish():
 
 @pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo, SHBAdam])
 def test_steady_steps_have_no_largest_one_to_diminish(cls):
-    plain = "" if cls is SHBAdam else 'scaling="plain", the rule of Section 4, or '
+    plain = 'scaling="plain", the rule of Section 4, or ' if cls.method.by_scaling else ""
     message = (
         rf"^max_step \(gamma_max\) must be .*, got None: give {cls.__name__} {plain}a max_step"
     )
