@@ -53,7 +53,7 @@ class RunProgress:
     def start(self, runs: int, kept: int, steps: int) -> None:
         """Show how much there is to do."""
         self._done = kept
-        self._bar.update(self._task, total=max(steps, 1), done=kept, runs=runs)
+        self._bar.update(self._task, total=max(steps, 1), completed=0, done=kept, runs=runs)
         if kept:
             self.note(f"{kept} of {runs} runs are there already")
         if not steps:

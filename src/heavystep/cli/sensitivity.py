@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from heavystep.bench.sensitivity.verdict import Verdict
 
 METHODS = (
-    "names with commas between them: methods of 'heavystep methods', also with options "
-    "(SHBArmijo:c=0.5) or a schedule (SHBPolyak+cosine); SGD, SGD+cosine, AdamW, AdamW+cosine, "
-    "momo-opt, momo-opt-Adam, Prodigy, ScheduleFree [default: SHBPolyak, SHBAdam, SHBArmijo and "
-    "all others]"
+    "names with commas between them: methods of 'heavystep methods', SGD, AdamW, momo-opt, "
+    "momo-opt-Adam, Prodigy, ScheduleFree; also with options (SHBArmijo:c=0.5, "
+    "SGD:weight_decay=0.0005), with a schedule (AdamW+cosine), or told the number of steps "
+    "(SHBPolyak+horizon) [default: SHBPolyak, SHBAdam, SHBArmijo, these three +horizon, the other "
+    "six, SGD+cosine, AdamW+cosine]"
 )
 TASKS = (
     "names with commas between them: mlp, cnn, frozen, vae, regression, nll, units, targets-0.01, "

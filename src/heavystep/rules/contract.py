@@ -216,6 +216,9 @@ class Rule:
     """Whether a line search sets the momentum of each step itself."""
     foresees: bool = False
     """Whether the first trial step depends on constants and memory alone, not on the batch."""
+    clips_last: bool = False
+    """Whether ``max_step`` clips the step when all else is decided, and nothing remembers it: steps
+    that never reach it are then those without it."""
     batches: Batches = NEW_BATCHES
     theory: str = ""
     """The name under which :mod:`heavystep.theory` knows the rule; empty: no theorem covers it."""

@@ -85,4 +85,5 @@ STEADY_POLYAK = Rule(
     memory={**MEMORY, "cap": 0.0, "typical": 0.0},
     start=start,
     remember=remember,
+    clips_last=True,
 )

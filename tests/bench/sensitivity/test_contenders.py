@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep.bench.sensitivity.contenders import OTHERS, REFERENCE, USUAL, contender_of
+from heavystep.bench.sensitivity.contenders import USUAL, contender_of
+from heavystep.bench.sensitivity.others import OTHERS, REFERENCE
 from heavystep.bench.sensitivity.plan import Wanted, plans
 from tests.helpers.tiny_task import PLAIN
 
 PACKAGED = {name: other for name, other in OTHERS.items() if other.package}
 
 
-@pytest.mark.parametrize("name", [*USUAL, "SHB", "NGN", "SHBArmijo:c=0.5+cosine"])
+@pytest.mark.parametrize("name", [*USUAL, "SHB", "NGN", "SHBArmijo:c=0.5+cosine", "AdamW:lr=3"])
 @pytest.mark.parametrize("per_decade", [0, 1, 2])
 def test_the_grid_spans_six_decades_around_the_default(name, per_decade):
     contender = contender_of(name)
@@ -45,12 +46,48 @@ def test_a_default_that_is_no_number_is_a_run_beside_the_grid(name):
     entry = entry_of(name)
     assert len(entry.runs()) == (7 + 1) * 2
     assert not entry.on_grid
-    assert entry.contender.identity(None)["options"]["max_step"] is None
+    assert entry.contender.identity(None, steps=12)["options"]["max_step"] is None
 
 
 def test_who_is_usually_compared():
-    assert USUAL[:3] == ("SHBPolyak", "SHBAdam", "SHBArmijo")
-    assert set(OTHERS) < set(USUAL)
+    ours = ("SHBPolyak", "SHBAdam", "SHBArmijo")
+    assert USUAL[:6] == (*ours, *(f"{name}+horizon" for name in ours))
+    assert set(OTHERS) | {"SGD+cosine", "AdamW+cosine"} == set(USUAL[6:])
+
+
+CHOSEN = {
+    "SHBPolyak:scaling=practical": (1.0, {"scaling": "practical", "steps_per_epoch": 500}),
+    'SHBPolyak:scaling="practical"': (1.0, {"scaling": "practical", "max_step": 1.0}),
+    "SHBPolyak:max_step=3": (3.0, {"max_step": 3}),
+    "SHBPolyak:weight_decay=0.0005+horizon": (1000.0, {"weight_decay": 5e-4, "total_steps": 12}),
+    "SHBArmijo+horizon": (1000.0, {"total_steps": 12}),
+    "AdamW:lr=3": (3, {"lr": 3, "weight_decay": 0.0}),
+    "SGD:weight_decay=0.0005+cosine": (1e-3, {"weight_decay": 5e-4, "momentum": 0.9, "lr": 1e-3}),
+    "SGD:nesterov=true:lr=1e+2": (100.0, {"nesterov": True}),
+}
+
+
+@pytest.mark.parametrize(("name", "centre", "options"), [(n, *e) for n, e in CHOSEN.items()])
+def test_options_are_part_of_the_default(name, centre, options):
+    """Grid and centre are those of the rule that they choose, and runs find them by the name."""
+    contender = contender_of(name)
+    assert contender.centre == centre in contender.values(1)
+    assert contender.identity(None, steps=12)["options"].items() >= options.items()
+    again = contender_of(contender.name)
+    assert again.identity(2.0, 12) == contender.identity(2.0, 12)
+    assert again.name == contender.name
+    work = PLAIN.begun(0, torch.device("cpu"), PLAIN.usual)
+    group = contender.optimizer(work, None, steps=12).param_groups[0]
+    assert {key: group[key] for key in options} == options
+
+
+def test_a_known_length_is_the_option_written_out():
+    told = contender_of("SHBAdam+horizon")
+    assert told.ours
+    assert not told.cosine
+    by_hand = contender_of("SHBAdam:total_steps=70")
+    assert told.identity(None, 70) == by_hand.identity(None, 70)
+    assert told.identity(None, 71) != told.identity(None, 70)
 
 
 @pytest.mark.parametrize("other", PACKAGED.values(), ids=PACKAGED)
@@ -92,10 +129,19 @@ def test_a_method_that_needs_other_batches_is_left_out():
 REFUSED = {
     "name": ("SHBPolyack", ValueError, "no method is named 'SHBPolyack'"),
     "near": ("AdamV", ValueError, "nearest: AdamW"),
-    "ending": ("AdamW+sine", ValueError, "the only ending is '\\+cosine'"),
+    "ending": ("AdamW+sine", ValueError, "the endings are '\\+cosine' and '\\+horizon'"),
+    "endings": ("SHBAdam+cosine+horizon", ValueError, "one at a time"),
+    "rival told": ("AdamW+horizon", ValueError, "'\\+horizon' is for our methods"),
+    "not to be told": ("SPS+horizon", ValueError, "methods whose total_steps is not set yet"),
+    "told twice": ("SHBAdam:total_steps=9+horizon", ValueError, "total_steps is not set yet"),
+    "paper told": ("SHBPolyak:scaling=plain+horizon", ValueError, "total_steps is not set yet"),
+    "decay": ("SHBPolyak:weight_decay=-1", ValueError, "weight_decay must be >= 0"),
+    "rival's option": ("SGD:d=1", TypeError, "'SGD:d=1': 'd' is no option, only lr, momentum"),
+    "rival's range": ("SGD:momentum=-1", ValueError, "'SGD:momentum=-1': Invalid momentum"),
+    "rival's rate": ("AdamW:lr=-1", ValueError, "lr must be > 0"),
     "option": ("SHBPolyak:d=1", TypeError, "SHBPolyak has no option 'd'"),
     "range": ("SHBArmijo:c=3", ValueError, r"c must be in \(0, 1\)"),
-    "word": ("SHBArmijo:c", ValueError, "'c' must be followed by = and a number"),
+    "word": ("SHBArmijo:c", ValueError, "'c' must be followed by = and a number or a word"),
 }
 
 

@@ -81,6 +81,18 @@ def test_the_verdict_by_hand():
     assert "50% behind" in text
 
 
+def test_a_method_that_is_told_the_length_is_ours():
+    told = "SHBPolyak+horizon"
+    losses = {**LOSSES, told: [1.0] * 8}
+    outcome = outcome_of(losses, losses)
+    first, second = verdicts_of(outcome)
+    assert (first.method, second.method) == ("SHBPolyak", told)
+    assert first.rival_loss == second.rival_loss == "1 (AdamW, lr = 0.01)"
+    assert second.words.startswith("metric level, loss level")
+    assert "With nothing set but the number of steps test error 1" in sentence(second)
+    assert [row.method for row in rows_of(outcome)][:2] == [told, "SHBPolyak"]
+
+
 def test_without_rivals_there_is_no_verdict_and_without_adamw_no_ratio():
     alone = outcome_of({"SHBPolyak": LOSSES["SHBPolyak"]})
     assert verdicts_of(alone) == []

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch.optim import Optimizer, swa_utils
 
-from heavystep.bench.sensitivity.contenders import Contender, contender_of
+from heavystep.bench.sensitivity.contenders import contender_of
+from heavystep.bench.sensitivity.contract import Contender
 from heavystep.bench.tasks import Measured, Size, Work, task_of
 from heavystep.optim import Average, CapturedStep, searches
 from heavystep.records import Trajectories
@@ -21,6 +22,8 @@ from heavystep.training.setup import chosen_kernels, compiles, threads_for
 METRICS = ("loss", "metric", "average_loss", "average_metric", "trials", "warnings")
 """At the start and at the end: training loss and metric, also at the averaged iterate, the trials
 of a line search, and how many different warnings the optimizer gave."""
+LARGEST = "largest_step"
+"""Recorded too where it decides which runs are needed: the largest step, before ``lr``."""
 WARM_UP = 0.05
 """The part of a run in which a schedule rises."""
 LOOK_EVERY = 50
@@ -41,6 +44,12 @@ class Setting(NamedTuple):
     device: str
     average: bool
     """Whether the averaged iterate is measured too."""
+
+
+def recorded(setting: Setting) -> tuple[str, ...]:
+    """What a run records: :data:`METRICS`, and the largest step that nothing but a cap clips."""
+    decides = setting.value is None and contender_of(setting.contender).clipped
+    return (*METRICS, LARGEST) if decides else METRICS
 
 
 def share(k: int, steps: int) -> float:
@@ -78,12 +87,17 @@ class Training:
 
     def __init__(self, contender: Contender, work: Work, setting: Setting) -> None:
         self._contender, self._work, self._steps = contender, work, setting.size.steps
-        self.optimizer: Any = contender.optimizer(work, setting.value)
+        self.optimizer: Any = contender.optimizer(work, setting.value, self._steps)
         self._schedule = (
             Schedule(self.optimizer, self._steps, work.device) if contender.cosine else None
         )
         averaged = setting.average and contender.ours
         self._average = Average(self.optimizer, automatic=False) if averaged else None
+        self._largest = (
+            torch.zeros((), device=work.device, dtype=torch.float64)
+            if LARGEST in recorded(setting)
+            else None
+        )
         self._searches = searches(self.optimizer)
         self._step = self._captured() if self._records else self._plain
         self.trials, self.seconds = 0, 0.0
@@ -93,10 +107,17 @@ class Training:
         return self._work.device.type == "cuda" and self._contender.captured
 
     def _captured(self) -> Callable[[], object]:
-        report = self._average.update if self._average else lambda: None
         return CapturedStep(
-            self.optimizer, self._work.loss, prepare=self._work.prepare, report=report
+            self.optimizer, self._work.loss, prepare=self._work.prepare, report=self._report
         )
+
+    def _report(self) -> None:
+        """What follows a step; on a GPU it is recorded with it."""
+        if self._average:
+            self._average.update()
+        if self._largest is not None:
+            step = self.optimizer.info.base_step
+            self._largest.copy_(torch.maximum(self._largest, step.to(self._largest.dtype)))
 
     def _plain(self) -> None:
         """A step as users write it."""
@@ -109,8 +130,7 @@ class Training:
             loss.backward()  # type: ignore[no-untyped-call]
             known = self._contender.ours or self._contender.wants_loss
             self.optimizer.step(**({"loss": loss} if known else {}))
-        if self._average:
-            self._average.update()
+        self._report()
 
     def go(self, advance: Advance) -> bool:
         """Train to the end; False if parameters are no longer finite, and it stops there."""
@@ -137,6 +157,11 @@ class Training:
         """Whether all parameters are finite: others can never become so again."""
         found = [torch.isfinite(param).all() for param in self._work.parameters()]
         return bool(torch.stack(found).all())
+
+    @property
+    def largest(self) -> float:
+        """The largest step so far, before ``lr``; NaN if nobody asked."""
+        return math.nan if self._largest is None else float(self._largest)
 
     def measured(self) -> Measured:
         """At the point that the optimizer offers as its result."""
@@ -167,7 +192,8 @@ def train(data: None, setting: Setting, advance: Advance) -> Trajectories:
     """
     task, contender = task_of(setting.task), contender_of(setting.contender)
     device = torch.device(setting.device)
-    records = np.full((2, len(METRICS)), np.nan)
+    names = recorded(setting)
+    records = np.full((2, len(names)), np.nan)
     with _prepared(device), _counted() as texts:
         work = task.begun(setting.seed, device, setting.size)
         training = Training(contender, work, setting)
@@ -178,8 +204,9 @@ def train(data: None, setting: Setting, advance: Advance) -> Trajectories:
         records[0, 4:] = 0.0
         if training.go(advance):
             records[1, :4] = (*training.measured(), *training.measured_average())
-        records[1, 4:] = training.trials, len(texts)
-    metrics = {name: records[None, :, place] for place, name in enumerate(METRICS)}
+        ends = training.trials, len(texts), training.largest
+        records[1, 4:] = ends[: len(names) - 4]
+    metrics = {name: records[None, :, place] for place, name in enumerate(names)}
     return Trajectories(
         np.array([0, setting.size.steps]), (setting.seed,), metrics, (training.seconds,)
     )

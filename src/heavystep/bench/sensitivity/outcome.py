@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.bench.sensitivity.contenders import REFERENCE
+from heavystep.bench.sensitivity.loop import METRICS
+from heavystep.bench.sensitivity.others import REFERENCE
 from heavystep.bench.sensitivity.plan import Entry, Plan, SeedRuns
 from heavystep.bench.tasks import LOWER
 from heavystep.compare.score import counted, least, over_seeds, sensitivity
@@ -49,8 +50,7 @@ class ContenderOutcome:
 
 def _numbers(runs: SeedRuns, results: Results) -> dict[str, Array]:
     found = [results[run.key()] for run in runs]
-    last = {name: np.array([each.metrics[name][0, -1] for each in found])
-            for name in found[0].metrics}  # fmt: skip
+    last = {name: np.array([each.metrics[name][0, -1] for each in found]) for name in METRICS}
     return {**last, "seconds": np.array([sum(each.seconds) for each in found])}
 
 

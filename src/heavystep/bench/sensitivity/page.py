@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from heavystep.bench.sensitivity.contract import HORIZON
 from heavystep.bench.sensitivity.outcome import Outcome
 from heavystep.bench.sensitivity.overview import NAME as OVERVIEW
 from heavystep.bench.sensitivity.verdict import Verdict, verdicts_of
@@ -18,8 +19,9 @@ HEAD = """# Nothing set, and what a grid would give
 `heavystep bench sensitivity` wrote this page. Every optimizer trains every task in the same loop
 with the same batches and the same number of steps: with nothing set, and with six decades of its
 main constant around its default, or from 1 on for a largest step that is none by default. All else
-keeps its default; nobody has weight decay, SGD has momentum 0.9, and `+cosine` is a linear warm-up
-over 5% of the steps and a cosine to 0.
+keeps its default, unless a name says more; nobody else has weight decay, SGD has momentum 0.9, and
+`+cosine` is a linear warm-up over 5% of the steps and a cosine to 0. `+horizon` is our default that
+is told the number of steps, which a cosine knows too.
 
 **Verdicts** hold the untouched default of our method beside the best that the best of all rivals
 reaches with the best of its constants. Loss: how far behind, in % of what that rival gained from
@@ -47,11 +49,23 @@ def sentence(verdict: Verdict) -> str:
     average = verdict.average_metric
     averaged = f" ({average:.4g} at the average)" if math.isfinite(average) else ""
     return (
-        f"{verdict.words}. With nothing set {verdict.metric_name} {verdict.metric:.4g}{averaged}, "
+        f"{verdict.words}. {_setting(verdict.method)} {verdict.metric_name} "
+        f"{verdict.metric:.4g}{averaged}, "
         f"best rival {verdict.rival_metric}: {_behind(verdict.metric_behind, verdict.unit)}. "
         f"Loss {verdict.loss:.4g}, best rival {verdict.rival_loss}: "
         f"{_behind(verdict.loss_behind, '%')}.  "
     )
+
+
+def _setting(method: str) -> str:
+    """How the run of a verdict was set up.
+
+    >>> _setting("SHBAdam"), _setting("SHBAdam:c=1+horizon")
+    ('With nothing set', 'With nothing else set but the number of steps')
+    """
+    else_ = " else" if ":" in method else ""
+    told = " but the number of steps" if method.endswith(HORIZON) else ""
+    return f"With nothing{else_} set{told}"
 
 
 def _behind(difference: float, unit: str) -> str:

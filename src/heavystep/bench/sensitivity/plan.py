@@ -7,10 +7,13 @@ from typing import Any
 import torch
 
 from heavystep import validation
-from heavystep.bench.sensitivity.contenders import USUAL, Contender, contender_of
-from heavystep.bench.sensitivity.loop import METRICS, VERSION, Setting, train
+from heavystep.bench.sensitivity.contenders import USUAL, contender_of
+from heavystep.bench.sensitivity.contract import Contender
+from heavystep.bench.sensitivity.loop import LARGEST, VERSION, Setting, recorded, train
 from heavystep.bench.tasks import TASKS, Size, Task, task_of
+from heavystep.optim.findings import ROUNDING
 from heavystep.sweeps.engines import Job
+from heavystep.sweeps.runner import Results
 from heavystep.sweeps.runs import Runs
 from heavystep.sweeps.specification import FORMAT
 from heavystep.training.setup import the_device
@@ -38,7 +41,7 @@ class OneRun(Runs):
         return {
             "format": FORMAT,
             "task": setting.task,
-            "method": contender.identity(setting.value),
+            "method": contender.identity(setting.value, setting.size.steps),
             "versions": {
                 **contender.versions(), "task": task_of(setting.task).version, "loop": VERSION,
             },
@@ -48,11 +51,17 @@ class OneRun(Runs):
             "evaluations": setting.size.evaluations,
             "device": setting.device,
             "average": setting.average and contender.ours,
+            **({LARGEST: "recorded"} if self.decides else {}),
         }  # fmt: skip
+
+    @property
+    def decides(self) -> bool:
+        """Whether it records which others are needed."""
+        return LARGEST in recorded(self.setting)
 
     def metric_names(self) -> tuple[str, ...]:
         """What is recorded."""
-        return METRICS
+        return recorded(self.setting)
 
     def job(self, seed: int) -> Job:
         """The run; its seed is that of the setting."""
@@ -84,6 +93,24 @@ class Entry:
     def runs(self) -> dict[str, OneRun]:
         """All runs by their keys."""
         return {run.key(): run for runs in (self.default, *self.grid) for run in runs}
+
+    def spared(self, results: Results) -> Results:
+        """Runs of the grid that need not be made: nothing comes near the largest step there.
+
+        Args:
+            results: of runs with nothing set, and perhaps of others.
+
+        Returns:
+            By key, the results of the untouched runs that they equal.
+        """
+        found = {}
+        for value, runs in zip(self.values, self.grid, strict=True):
+            for run, untouched in zip(runs, self.default, strict=True):
+                known = results.get(untouched.key()) if untouched.decides else None
+                # Within rounding of the largest step the optimizer would warn of it.
+                if known and known.metrics[LARGEST][0, -1] < (1.0 - ROUNDING) * value:
+                    found[run.key()] = known
+        return found
 
 
 @dataclass(frozen=True)

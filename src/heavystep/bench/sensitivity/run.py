@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from heavystep.bench.sensitivity.overview import NAME as OVERVIEW
 from heavystep.bench.sensitivity.overview import overview
 from heavystep.bench.sensitivity.page import ENDING, facts_in, facts_of, write_page
 from heavystep.bench.sensitivity.picture import picture
-from heavystep.bench.sensitivity.plan import Plan
+from heavystep.bench.sensitivity.plan import OneRun, Plan
 from heavystep.bench.sensitivity.table import grid_rows, table_of
 from heavystep.bench.sensitivity.verdict import Verdict, verdicts_of
 from heavystep.files import write_atomically
@@ -20,7 +21,7 @@ from heavystep.paper.table import csv_text
 from heavystep.sweeps.engines import Engine
 from heavystep.sweeps.output_folder import claim_folder, runs_folder
 from heavystep.sweeps.process_engine import isolated
-from heavystep.sweeps.runner import FailedRunsError, Results, complete
+from heavystep.sweeps.runner import FailedRunsError, Results, complete, kept
 from heavystep.sweeps.store import Store
 
 FOLDER = "sensitivity"
@@ -79,14 +80,32 @@ def _completed(
     """The results, and the plans as far as their runs did not fail."""
     runs = {key: run for plan in plans for key, run in plan.runs().items()}
     store = Store(runs_folder(out, FOLDER))
+    spared = _spared(plans, runs, store, engine, progress)
+    if spared:
+        progress.note(f"{len(spared)} runs are not made: no step comes near their largest step")
+    runs = {key: run for key, run in runs.items() if key not in spared}
     try:
-        return list(plans), complete(runs, store, progress, engine=engine)
+        return list(plans), complete(runs, store, progress, engine=engine) | spared
     except FailedRunsError as error:
         left = [plan.without(error.failed) for plan in plans]
         for before, after in zip(plans, left, strict=True):
             for name in after.left_out.keys() - before.left_out.keys():
                 progress.note(f"{before.task.name}: {name} is left out, because runs failed")
-        return left, error.results
+        return left, error.results | spared
+
+
+def _spared(
+    plans: Sequence[Plan], runs: dict[str, OneRun], store: Store, engine: Engine, progress: Any
+) -> Results:
+    """Runs that equal untouched ones, with their results; the untouched ones are made first."""
+    deciding = {key: run for key, run in runs.items() if run.decides}
+    results = kept(deciding, store, progress.note)
+    missing = {key: run for key, run in deciding.items() if key not in results}
+    if missing:
+        with suppress(FailedRunsError):  # they are tried again with all others, which tells why
+            results |= complete(missing, store, progress, engine=engine)
+    entries = (entry for plan in plans for entry in plan.entries)
+    return {key: found for entry in entries for key, found in entry.spared(results).items()}
 
 
 def _written(outcome: Outcome, folder: Path, endings: Sequence[str]) -> list[Path]:

@@ -3,7 +3,7 @@
 from math import isfinite
 from typing import NamedTuple
 
-from heavystep.bench.sensitivity.contenders import REFERENCE
+from heavystep.bench.sensitivity.others import REFERENCE
 from heavystep.bench.sensitivity.outcome import Best, ContenderOutcome, Outcome, best_of
 from heavystep.bench.tasks import LOWER
 
