@@ -11,7 +11,7 @@ import torch
 from heavystep.methods import FAMILY, METHODS, Method
 from heavystep.momentum import HEAVY_BALL
 from heavystep.optim import optimizer_class
-from heavystep.optim.groups import EVERY_OPTIMIZER
+from heavystep.optim.groups import common_options
 from heavystep.rules import REQUIRED, Whole
 from heavystep.validation import Interval
 
@@ -106,7 +106,7 @@ class Case:
 
     def option(self, name):
         """The option of that name; None if it has none."""
-        options = (*self.method.options, *EVERY_OPTIMIZER)
+        options = (*self.method.options, *common_options(self.method))
         return next((option for option in options if option.name == name), None)
 
     def takes(self, name):

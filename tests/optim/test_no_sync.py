@@ -204,7 +204,7 @@ def test_random_streams_of_cpu_and_gpu_advance_once():
         noise = torch.rand(1).item() * 0.0  # uses the CPU stream too
         return loss_of(net, (x, y)) + noise
 
-    opt = SHBArmijo(net.parameters(), max_step=100.0)
+    opt = SHBArmijo(net.parameters(), scaling="practical", max_step=100.0)
     torch.manual_seed(3)
     forward()
     expected = torch.get_rng_state(), torch.cuda.get_rng_state()

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from heavystep import SHBArmijo, SHBPolyak
+from heavystep.optim import SLS
 from tests.helpers.cases import PAPER, ROWS, over
 from tests.helpers.training import flat, loss_of, make_batches, make_net, same, snapshot
 
@@ -175,6 +176,25 @@ def test_the_search_does_not_stall_on_the_rounding_of_bfloat16():
     assert train_in_bfloat16("inside", loss_eps=2**-8) < 2 * exact
     assert train_in_bfloat16("parameters") < 20 * exact
     assert train_in_bfloat16("inside", loss_eps=1e-7) > 5 * exact
+
+
+@pytest.mark.filterwarnings("ignore:line search failed")
+@pytest.mark.parametrize(("example_loss", "accepted"), [(0.0, False), (1.0, True), (5e-4, False)])
+@pytest.mark.parametrize("loss", [1e-4, -1e-4])
+def test_a_mean_of_few_examples_is_rounded_by_more(loss, example_loss, accepted):
+    """Every trial is 1% above: more than 4 * 2^-10 of 1e-4, less than that times the root of 1e4,
+    and more than it times the root of 5."""
+    theta, calls = torch.ones(3, requires_grad=True), []
+
+    def closure():
+        calls.append(None)
+        rounded = loss if len(calls) == 1 else loss + 0.01 * abs(loss)
+        return rounded + 1e-9 * (theta.sum() - theta.detach().sum())
+
+    opt = SLS([theta], max_trials=5, loss_eps=2**-10, example_loss=example_loss)
+    opt.step(closure)
+    assert opt.info.accepted is accepted
+    assert opt.info.trials == (1 if accepted else 5)
 
 
 @pytest.mark.parametrize("outside", [False, True], ids=["inside", "outside"])

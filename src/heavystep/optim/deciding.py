@@ -1,7 +1,7 @@
 """A rule at work in an optimizer: on the device, or on the host with trial losses."""
 
 from collections.abc import Callable
-from math import inf
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import torch
@@ -124,6 +124,19 @@ def _apart(value: Any, memory: Any) -> Any:
     return value.clone() if any(value is each for each in memory) else value
 
 
+def growth_of_rounding(loss: float, example_loss: float) -> float:
+    """How much larger the relative rounding error of a loss is than that of a large one.
+
+    A mean over n examples whose losses are rounded by eps times themselves, and are at most
+    e = example_loss, has an error of eps sqrt(sum of squares) / n <= eps sqrt(e loss / n).
+
+    >>> growth_of_rounding(0.01, 1.0), growth_of_rounding(2.0, 1.0), growth_of_rounding(0.01, 0.0)
+    (10.0, 1.0, 1.0)
+    """
+    size = abs(loss)
+    return sqrt(example_loss / size) if 0.0 < size < example_loss else 1.0
+
+
 class HostRule:
     """A rule that decides on the host, for one step: it reads losses at trial points.
 
@@ -147,10 +160,11 @@ class HostRule:
         if isinstance(lower_bound, Tensor) and lower_bound.numel() == 1:
             lower_bound = lower_bound.item()
         given = self._group.get("loss_eps")
+        eps = self._sample.coarsest_eps() if given is None else given
         return Seen(
             loss=loss,
             lower_bound=float(bound_for(self._group, lower_bound)),
-            loss_eps=self._sample.coarsest_eps() if given is None else given,
+            loss_eps=eps * growth_of_rounding(loss, self._group["example_loss"]),
             **dict(zip(self._sample.products, products, strict=True)),
         )
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from heavystep.documentation import args_section
 from heavystep.methods import Method
-from heavystep.optim.groups import EVERY_OPTIMIZER
+from heavystep.optim.groups import EVERY_OPTIMIZER, EVERY_SEARCH, common_options
 
 T = TypeVar("T", bound=type)
 
@@ -16,7 +16,7 @@ TEXTS = {
     "change once a step, however many trials are made, and not at all if the batch is refused.",
     "process_group": "the processes that train one model together: their losses are averaged and "
     "all take the same step. None: all of torch.distributed, if it is initialised.",
-    **{option.name: option.text for option in EVERY_OPTIMIZER},
+    **{option.name: option.text for option in (*EVERY_OPTIMIZER, *EVERY_SEARCH)},
 }
 """What the driver adds to the options of a method."""
 
@@ -58,6 +58,6 @@ def signature_of(method: Method) -> inspect.Signature:
     last = ["buffers"] if method.rule.searches else []
     return inspect.Signature(
         first
-        + [parameter(option.name, option.default) for option in (*options, *EVERY_OPTIMIZER)]
+        + [parameter(o.name, o.default) for o in (*options, *common_options(method))]
         + [parameter(name, None) for name in (*last, "process_group")]
     )

@@ -30,14 +30,30 @@ FOREACH = Option(
 )
 EVERY_OPTIMIZER = (WEIGHT_DECAY, DECAY, FOREACH)
 """Options that belong to no rule."""
+EXAMPLE_LOSS = Option(
+    "example_loss",
+    0.0,
+    validation.NON_NEGATIVE,
+    "the loss of an example that a network gets wrong, in the unit of the loss: 1 for "
+    "cross-entropy. A smaller mean comes from few examples, and what rounding makes of it falls "
+    "with its square root only. So where loss_eps is that of a mean as large as this, it is "
+    "multiplied by the root of example_loss / loss below. 0: loss_eps as it is.",
+)
+EVERY_SEARCH = (EXAMPLE_LOSS,)
+"""Options that belong to no rule, of optimizers that compare losses."""
 MAY_DIFFER = frozenset({"lr", "weight_decay"})
 """Options that parameter groups need not share."""
+
+
+def common_options(method: Method) -> tuple[Option, ...]:
+    """The options of a method's optimizer that are not the method's own."""
+    return (*EVERY_OPTIMIZER, *(EVERY_SEARCH if method.rule.searches else ()))
 
 
 def check_options(method: Method, options: Mapping[str, Any]) -> None:
     """Refuse options out of range."""
     method.check(options)
-    for option in EVERY_OPTIMIZER:
+    for option in common_options(method):
         option.check(options[option.name])
 
 

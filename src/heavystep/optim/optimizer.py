@@ -22,11 +22,11 @@ from heavystep.optim.deciding import (
     host_numbers,
 )
 from heavystep.optim.groups import (
-    EVERY_OPTIMIZER,
     Group,
     check_groups,
     check_options,
     check_params,
+    common_options,
     plain_numbers,
     unchanged,
 )
@@ -65,7 +65,7 @@ class RuleOptimizer(Optimizer):
         buffers: Buffers | None = None,
     ) -> None:
         given = plain_numbers(options)
-        common = {o.name: given.pop(o.name, o.default) for o in EVERY_OPTIMIZER}
+        common = {o.name: given.pop(o.name, o.default) for o in common_options(self.method)}
         defaults = self._chosen({**self.method.complete(given), **common})
         check_options(self.method, defaults)
         self._ranks = Ranks(process_group)
@@ -81,7 +81,7 @@ class RuleOptimizer(Optimizer):
     def _chosen(self, options: Group) -> Group:
         """Take the rule that the options ask for; gives the defaults of groups."""
         self.method = type(self).method.chosen(options)
-        used = (*self.method.all_options, *EVERY_OPTIMIZER)
+        used = (*self.method.all_options, *common_options(self.method))
         self._agreeing = {option.name for option in used}
         return {**{name: options[name] for name in self._agreeing}, **self.method.rule.memory}
 

@@ -198,6 +198,7 @@ class SHBArmijo(RuleOptimizer):
         decay: str = "decoupled",
         buffers: Buffers | None = None,
         loss_eps: float | None = None,
+        example_loss: float = 0.0,
         foreach: bool | None = None,
         process_group: Any = None,
     ) -> None:
@@ -256,6 +257,7 @@ class SLS(RuleOptimizer):
         decay: str = "decoupled",
         buffers: Buffers | None = None,
         loss_eps: float | None = None,
+        example_loss: float = 0.0,
         foreach: bool | None = None,
         process_group: Any = None,
     ) -> None:

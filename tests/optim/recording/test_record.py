@@ -255,7 +255,12 @@ def test_eps_counts_autocast_and_what_the_user_says():
     opt = SHBArmijo([theta], loss_eps=1e-3)
     recorder = Recorder(opt)
     run(opt, theta, 1)
+    before = opt.info.loss
     assert recorder.record().eps == 1e-3
+    opt.param_groups[0]["example_loss"] = 4 * opt.info.loss
+    run(opt, theta, 1)
+    assert recorder.record().eps == pytest.approx(1e-3 * (4 * before / opt.info.loss) ** 0.5)
+    opt.param_groups[0]["example_loss"] = 0.0
     with torch.autocast("cpu", torch.bfloat16):
         run(opt, theta, 1)
     assert recorder.record().eps == torch.finfo(torch.bfloat16).eps

@@ -109,10 +109,11 @@ class Other(Contender):
 _SGD = (("momentum", 0.9),)
 _ADAMW = (("weight_decay", 0.0),)
 _CAPTURED = (("capturable", True),)
+_FUSED = (("fused", True),)  # the other kernels of SGD read a scheduled lr on the host
 OTHERS = {
     other.name: other
     for other in (
-        Other("SGD", "torch.optim", "SGD", 1e-3, _SGD),
+        Other("SGD", "torch.optim", "SGD", 1e-3, _SGD, on_gpu=_FUSED),
         Other("AdamW", "torch.optim", "AdamW", 1e-3, _ADAMW, on_gpu=_CAPTURED),
         Other("momo-opt", "momo", "Momo", 1.0, package="momo-opt", wants_loss=True, captured=False),
         Other("momo-opt-Adam", "momo", "MomoAdam", 1e-2, package="momo-opt", wants_loss=True,

@@ -11,13 +11,13 @@ from heavystep.bench.tasks import Work
 from heavystep.compare.grid import centre_of, grid_of, main_option
 from heavystep.methods import Method
 from heavystep.optim import create
-from heavystep.optim.groups import EVERY_OPTIMIZER
+from heavystep.optim.groups import EVERY_OPTIMIZER, EVERY_SEARCH
 from heavystep.rules import NEW_BATCHES, REQUIRED
-from heavystep.training.setup import LOSS_EPS
+from heavystep.training.setup import BFLOAT16_LOSSES
 
 LENGTH = "total_steps"
 """The option that a horizon sets."""
-COMMON = {option.name: option for option in EVERY_OPTIMIZER}
+COMMON = {option.name: option for option in (*EVERY_OPTIMIZER, *EVERY_SEARCH)}
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Registered(Contender):
         if self.tuned.rule.searches:
             options["buffers"] = work.network.buffers
             if work.device.type == "cuda":  # there losses come from bfloat16 activations
-                options["loss_eps"] = LOSS_EPS
+                options |= BFLOAT16_LOSSES
         return create(self.method.name, work.parameters(), **options)
 
     def left_out(self) -> str:

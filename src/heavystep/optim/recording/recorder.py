@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.momentum import HEAVY_BALL
-from heavystep.optim.deciding import bound_for
+from heavystep.optim.deciding import bound_for, growth_of_rounding
 from heavystep.optim.groups import Group
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.recording.path import RecordedPath, flat
@@ -250,7 +250,10 @@ def _coarsest(optimizer: RuleOptimizer, loss_formats: set[torch.dtype]) -> tuple
     kind = optimizer._all_params[0].device.type
     if torch.is_autocast_enabled(kind):
         formats.add(torch.get_autocast_dtype(kind))
-    given = optimizer.param_groups[0].get("loss_eps") or 0.0
+    group = optimizer.param_groups[0]
+    given = group.get("loss_eps") or 0.0
+    if example_loss := group.get("example_loss", 0.0):  # of a search, whose loss is on the host
+        given *= growth_of_rounding(float(optimizer._outcome["loss"]), example_loss)
     limits = [torch.finfo(dtype) for dtype in formats]
     return max(given, *(one.eps for one in limits)), max(one.tiny for one in limits)
 
