@@ -8,7 +8,7 @@ random streams and BatchNorm in ``test_replay.py``, ranks that take steps of the
 
 import math
 import warnings
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
 import pytest
@@ -45,6 +45,16 @@ def trajectory(case, options, count):
     return flat(net)
 
 
+def acts(case, options, count, plain):
+    """Whether options change a trajectory. Refused, they do not, but nobody trusts in them."""
+    try:
+        return not torch.equal(trajectory(case, options, count), plain())
+    except ValueError as error:
+        if "has no effect" not in str(error):
+            raise
+        return False
+
+
 @every_row
 def test_every_argument_acts(case):
     """Accepted but unused arguments: weight_decay, f_star, nesterov, per-group values."""
@@ -53,7 +63,7 @@ def test_every_argument_acts(case):
         if option.name == "lower_bound" and case.needs_closure:
             continue  # there it only saves evaluations: tested to change no step
         assert any(
-            not torch.equal(trajectory(case, {**base, option.name: value}, count), plain(k, count))
+            acts(case, {**base, option.name: value}, count, partial(plain, k, count))
             for count in (6, 40, 150)  # some show late
             for value in MORE_VALUES.get(option.name, []) + others_of(option)
             for k, base in enumerate(BASES)

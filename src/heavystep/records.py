@@ -111,7 +111,10 @@ class Record:
         """
         if self.rule not in RULES:
             known = ", ".join(map(repr, RULES))
-            raise ValueError(f"no theorem covers the rule {self.rule!r}, only the rules {known}")
+            raise ValueError(
+                f"no theorem covers the rule {self.rule!r}, only the rules {known}: SHBPolyak and "
+                'SHBArmijo follow them with scaling="theory"'
+            )
         return covered(self.rule, c=self.c, omega=self.omega)
 
     @property

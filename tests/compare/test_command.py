@@ -82,7 +82,7 @@ def test_numbers_are_those_of_simulate(tmp_path, no_pictures):
     assert shown.exit_code == 0, shown.output
     expected = simulate(
         paper_cosine("strong_growth"), "SHBArmijo", seeds=2, iterations=40, grid=np.array([40]),
-        max_step=1.0, steps_per_epoch=512, max_trials=10_000,
+        max_step=1.0, max_trials=10_000,
     )  # fmt: skip
     row = rows(tmp_path / "cosine.csv")["SHBArmijo"]
     assert float(row["final_loss"]) == pytest.approx(expected.metrics["gap_last"].mean(), rel=1e-9)

@@ -73,3 +73,4 @@ def test_batches_and_trials_are_told_to_those_who_ask():
         "max_step": 0.5, "steps_per_epoch": 30, "max_trials": 10_000,
     }  # fmt: skip
     assert options_at(method_of("NGN"), 0.5, 30) == {"c": 0.5}
+    assert options_at(method_of("SHBArmijo"), 0.5, 30) == {"max_step": 0.5, "max_trials": 10_000}

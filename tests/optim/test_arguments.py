@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep import SHBArmijo, SHBPolyak
+from heavystep import SHBAdam, SHBArmijo, SHBPolyak
 from heavystep.methods import MOMENTUM
 from heavystep.optim.groups import MAY_DIFFER
 from heavystep.rules import Whole
@@ -46,7 +46,7 @@ def test_every_option_is_an_argument_and_checked(case):
 @pytest.mark.parametrize("name", BAD_NUMBERS)
 def test_numbers_out_of_range(case, name):
     if not case.takes(name):
-        with pytest.raises(TypeError, match=f"unexpected keyword argument|has no option {name!r}"):
+        with pytest.raises(TypeError, match=f"^{case.cls.__name__} has no option {name!r}: it "):
             case.make(make_net().parameters(), **{name: 0.5})
         return
     values, message = BAD_NUMBERS[name]
@@ -77,11 +77,34 @@ def test_c_above_one_is_for_polyak_only():
 
 def test_the_papers_polyak_step_needs_a_lower_bound():
     with pytest.raises(
-        TypeError, match=r"lower_bound \(f_star\) must be a real number \(finite\), got None"
+        TypeError,
+        match=r"lower_bound \(f_star\) must be a number with scaling='practical', got None, which "
+        r"only scaling='steady' \(the default\) takes$",
     ):
         SHBPolyak(make_net().parameters(), scaling="practical", lower_bound=None)
     opt = SHBPolyak(make_net().parameters(), lower_bound=None)
     assert opt.param_groups[0]["lower_bound"] is None  # steady steps estimate it
+
+
+ELSEWHERE = {
+    "betas": (SHBAdam, (0.9, 0.99), "SHBAdam has no option 'betas': here .* momentum and beta2"),
+    "scaling": (SHBAdam, "plain", "SHBAdam has no option 'scaling': it is always 'steady' there"),
+    "eps": (SHBAdam, 1e-6, "SHBAdam has no option 'eps': here it is called diagonal_eps"),
+    "beta": (SHBPolyak, 0.5, "SHBPolyak has no option 'beta': here it is called momentum"),
+    "nesterov": (SHBArmijo, True, "SHBArmijo has no option 'nesterov': it has lr, momentum, c, "),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_others_call_an_option_is_told(name):
+    cls, value, text = ELSEWHERE[name]
+    with pytest.raises(TypeError, match=f"^{text}"):
+        cls(make_net().parameters(), **{name: value})
+
+
+def test_a_length_is_a_whole_number_of_steps():
+    with pytest.raises(TypeError, match=r"total_steps must be an int >= 1, got 1\.5"):
+        SHBPolyak(make_net().parameters(), total_steps=1.5)
 
 
 def test_max_trials_is_an_int():

@@ -132,6 +132,23 @@ def test_a_failed_search_is_as_if_the_batch_had_not_been():
     assert torch.equal(flat(nets[0]), flat(nets[1]))
 
 
+BOUND = "give a lower_bound .* cannot succeed"
+
+
+@pytest.mark.parametrize(("options", "advice"), [
+    ({}, f"{BOUND}, raise max_trials"),
+    ({"max_step": 2.0}, f"{BOUND}, lower max_step, raise max_trials"),
+    ({"lower_bound": 0.0}, "raise max_trials"),
+    ({"scaling": "practical", "lower_bound": 0.0}, "lower max_step, raise max_trials"),
+])  # fmt: skip
+def test_a_failed_search_advises_what_is_not_done_yet(options, advice):
+    theta = torch.ones(2, requires_grad=True)
+    opt, losses = SHBArmijo([theta], max_trials=3, **options), iter([1.0, 9.0, 9.0, 9.0])
+    with pytest.warns(RuntimeWarning, match=f"If this goes on, {advice}$"):
+        opt.step(lambda: bowl(theta) - bowl(theta).detach() + next(losses))
+    assert not opt.info.accepted
+
+
 def test_a_search_survives_a_trial_that_overflows():
     """A huge first trial gives an infinite or NaN loss; the search goes on below it."""
     theta = torch.tensor([0.5], requires_grad=True)
@@ -172,7 +189,7 @@ every_adaptive = over([case for case in OPTIMIZERS if case.adaptive])
 
 @every_adaptive
 def test_zero_gradient_takes_momentum_on_and_the_reset_recovers(case):
-    theta, opt = stepped(case, steps_per_epoch=4)
+    theta, opt = stepped(case, **({} if case.steady else {"steps_per_epoch": 4}))
     assert_moves_as_its_form_says(opt, case, theta, lambda: (theta * 0.0).sum() + 2.0)
     assert float(opt.info.grad_sqnorm) == 0.0
     if case.sees_gradient_only:

@@ -4,6 +4,7 @@ from math import inf
 from typing import Any
 
 from heavystep.methods import Method
+from heavystep.methods.effect import without_effect
 from heavystep.rules import Option
 from heavystep.validation import Interval
 
@@ -90,6 +91,8 @@ def options_at(method: Method, value: float, batches: int) -> dict[str, Any]:
         value: of its main constant.
         batches: how many make an epoch; methods that count them are told.
     """
-    has = {option.name for option in method.options}
-    known = {"steps_per_epoch": batches, "max_trials": TRIALS}
-    return {**{name: known[name] for name in known if name in has}, method.main: value}
+    usual = {option.name: option.default for option in method.options}
+    known = {"steps_per_epoch": batches, "max_trials": TRIALS, method.main: value}
+    given = {name: each for name, each in known.items() if name in usual}
+    idle = without_effect(method, usual | given)
+    return {name: each for name, each in given.items() if name not in idle}

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from heavystep import validation
+from heavystep.methods.effect import check_effect, check_none, without_effect
 from heavystep.momentum import HEAVY_BALL, Diagonal, Form
 from heavystep.momentum.diagonal import METRIC, SQUARES
 from heavystep.rules import PRODUCTS, REQUIRED, Option, Rule
@@ -17,6 +18,7 @@ LR = Option(
     "outer multiplier eta of the step, >= 0 (default 1.0). Any torch LR scheduler drives it; it "
     "need not be tuned. May differ by group.",
 )
+EPOCH = "steps_per_epoch"
 MAIN_OPTIONS = ("max_step", "c", "lr")
 """What users of a method would tune, unless its row says otherwise."""
 MOMENTUM = Option("momentum", 0.9, validation.UNIT, "momentum beta, in [0, 1).")
@@ -167,10 +169,11 @@ class Method:
     @property
     def needs(self) -> str:
         """What a step must be given besides the gradient, and what it keeps of each parameter."""
+        known = {option.name: option.default for option in self.options}
         wanted = ["closure"] if self.rule.searches else []
         if not self.rule.searches:
             wanted += [name for name in ("loss", "lower_bound") if name in self.rule.reads]
-        if any(option.name == "steps_per_epoch" for option in self.options):
+        if EPOCH in known and not without_effect(self, {**known, EPOCH: 2.0}):
             wanted.append("epoch length")
         if self.rule.batches.kept_for:
             wanted.append("batches that are kept (heavystep.data.PersistentBatches, kept=)")
@@ -199,7 +202,9 @@ class Method:
                 raise TypeError(f"{self.name} needs {name}: {known[name].text}")
         settled = self.rule.settle({**self.fixed, **filled})
         chosen = self.chosen(settled)
+        check_none(self, chosen, settled)
         chosen.check(settled)
+        check_effect(self, filled)
         used = {option.name for option in chosen.all_options}
         return {name: value for name, value in settled.items() if name in used}
 

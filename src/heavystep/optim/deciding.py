@@ -192,14 +192,20 @@ class HostRule:
             warn_caller(
                 f"line search failed after {search.trials} trials (loss {seen.loss:g}, squared "
                 f"gradient norm {seen.grad_sqnorm:g}) and the batch was refused. If this goes "
-                "on, give a lower_bound (0 for most losses), which skips trials that cannot "
-                "succeed, lower max_step or raise max_trials"
+                f"on, {self._advice(seen)}"
             )
         return Decision(
             search.step, search.accepted, search.accepted and search.capped, seen.loss,
             seen.grad_sqnorm, search.trials, search.momentum if self._rule.steers else None,
             _known(seen.lower_bound),
         )  # fmt: skip
+
+    def _advice(self, seen: Seen) -> str:
+        """What helps a search that fails again and again: what is not done yet."""
+        bound = "give a lower_bound (0 for most losses), which skips trials that cannot succeed"
+        ways = [bound] if seen.lower_bound == -inf else []
+        ways += [] if self._group.get("max_step") is None else ["lower max_step"]
+        return ", ".join([*ways, "raise max_trials"])
 
 
 def host_numbers(sample: Sample) -> Tensor:

@@ -9,6 +9,7 @@ from heavystep.methods import Method, method_of
 from heavystep.optim import optimizers
 from heavystep.optim.documenting import documented, signature_of
 from heavystep.optim.optimizer import RuleOptimizer
+from heavystep.optim.unknown import refuse_unknown
 
 
 def optimizer_class(name: str) -> type[RuleOptimizer]:
@@ -46,10 +47,7 @@ def _class_of(method: Method) -> type[RuleOptimizer]:
         return found
 
     def __init__(self: Any, params: ParamsT, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        for name in kwargs:
-            if name not in signature.parameters:
-                known = ", ".join(list(signature.parameters)[1:])
-                raise TypeError(f"{method.name} has no option {name!r}: it has {known}")
+        refuse_unknown(method, kwargs, signature.parameters)
         bound = signature.bind(params, *args, **kwargs).arguments
         del bound["params"]
         apart = {name: bound.pop(name, None) for name in ("process_group", "buffers")}

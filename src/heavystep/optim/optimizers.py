@@ -9,6 +9,7 @@ from heavystep.methods import Method
 from heavystep.optim.closures.trials import Buffers
 from heavystep.optim.documenting import documented
 from heavystep.optim.optimizer import RuleOptimizer
+from heavystep.optim.unknown import refusing_unknown
 
 Auto = Literal["auto"]
 
@@ -20,6 +21,7 @@ def given(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 @documented
+@refusing_unknown
 class SHB(RuleOptimizer):
     """Stochastic heavy ball with a step that you choose, the baseline of the paper.
 
@@ -56,6 +58,7 @@ class SHB(RuleOptimizer):
 
 
 @documented
+@refusing_unknown
 class SHBPolyak(RuleOptimizer):
     """Stochastic heavy ball with the Polyak step size (SHB-PS).
 
@@ -98,7 +101,7 @@ class SHBPolyak(RuleOptimizer):
         steps_per_epoch: float | Auto | None = "auto",
         growth: float = 4.0,
         outlook: float = 3.0,
-        total_steps: float | None = None,
+        total_steps: int | None = None,
         weight_decay: float = 0.0,
         decay: str = "decoupled",
         foreach: bool | None = None,
@@ -108,6 +111,7 @@ class SHBPolyak(RuleOptimizer):
 
 
 @documented
+@refusing_unknown
 class SHBAdam(RuleOptimizer):
     """Stochastic heavy ball with steady Polyak steps in the norm of Adam's diagonal.
 
@@ -137,7 +141,7 @@ class SHBAdam(RuleOptimizer):
         max_step: float | Auto | None = "auto",
         lower_bound: float | None = 0.0,
         outlook: float = 1.5,
-        total_steps: float | None = None,
+        total_steps: int | None = None,
         beta2: float = 0.999,
         diagonal_eps: float = 1e-8,
         weight_decay: float = 0.0,
@@ -149,6 +153,7 @@ class SHBAdam(RuleOptimizer):
 
 
 @documented
+@refusing_unknown
 class SHBArmijo(RuleOptimizer):
     """Stochastic heavy ball with the modified Armijo line search (SHB-ALS).
 
@@ -193,7 +198,7 @@ class SHBArmijo(RuleOptimizer):
         growth: float = 2.0,
         max_trials: int = 100,
         outlook: float = 3.0,
-        total_steps: float | None = None,
+        total_steps: int | None = None,
         weight_decay: float = 0.0,
         decay: str = "decoupled",
         buffers: Buffers | None = None,
@@ -206,6 +211,7 @@ class SHBArmijo(RuleOptimizer):
 
 
 @documented
+@refusing_unknown
 class SPS(RuleOptimizer):
     """Stochastic Polyak step size (Loizou et al. 2021): :class:`SHBPolyak` without momentum.
 
@@ -233,6 +239,7 @@ class SPS(RuleOptimizer):
 
 
 @documented
+@refusing_unknown
 class SLS(RuleOptimizer):
     """Stochastic line search (Vaswani et al. 2019): :class:`SHBArmijo` without momentum.
 

@@ -263,3 +263,9 @@ class Rule:
         """The constants for these options, as the formulas take them."""
         resolved = self.resolve(options)
         return self.Constants(*(resolved[name] for name in self.constants or ()))
+
+    def looks_at(self, options: Mapping[str, Any]) -> Any:
+        """All that steps depend on in these options: what they come to, and what drivers read."""
+        read = (*Seen._fields, self.batches.kept_for)
+        asked = {name: options[name] for name in read if name in options}
+        return self.constants_of(options), asked

@@ -27,7 +27,7 @@ from math import inf
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Seen
+from heavystep.rules.contract import Option, Seen, Whole
 from heavystep.rules.primitives import maximum, minimum, where
 from heavystep.rules.scaling import SCALINGS, kappa
 from heavystep.rules.smooth_reset import resolve_growth, settle_steps_per_epoch
@@ -85,27 +85,20 @@ OUTLOOK = Option(
     "outlook",
     3.0,
     validation.NON_NEGATIVE,
-    "lambda, >= 0: how much loss is expected to be lost yet, over what was lost lately. "
-    "Without effect unless steady.",
+    "lambda, >= 0: how much loss is expected to be lost yet, over what was lost lately.",
     symbol="lambda",
 )
 TOTAL_STEPS = Option(
     "total_steps",
     None,
-    validation.AT_LEAST_ONE,
-    "length K of the run, >= 1, if it is known: over its last 40 percent steps then fall to 0. "
-    "Without effect unless steady.",
+    Whole(1),
+    "length K of the run in steps, if it is known: over its last 40 percent they fall to 0.",
     optional=True,
 )
 
 
 def settle(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Defaults that depend on the scaling; what would have no effect is refused."""
-    if options["scaling"] != STEADY and options["total_steps"] is not None:
-        raise ValueError(
-            f'total_steps (K) needs scaling="steady", got {options["scaling"]!r}: put a scheduler '
-            "on lr instead"
-        )
+    """Defaults that depend on the scaling."""
     options = settle_steps_per_epoch(options)
     if options["max_step"] != "auto":
         return options

@@ -1,0 +1,97 @@
+"""Options that would change nothing: refused, so that nobody trusts in them."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from heavystep import validation
+
+if TYPE_CHECKING:
+    from heavystep.methods.method import Method
+
+SCALING = "scaling"
+SOME = 2.0
+"""Stands for a number where there was none."""
+
+
+def without_effect(method: "Method", options: Mapping[str, Any]) -> list[str]:
+    """Options that are not at their defaults, and without which all steps would be the same.
+
+    What a rule does not look at, because another ``scaling`` chose it or because of other options,
+    is found by asking the rule, so that no list has to be kept.
+
+    Args:
+        method: whose options they are.
+        options: all that are left to users, in range.
+
+    >>> from heavystep.methods import SHB_POLYAK
+    >>> usual = {option.name: option.default for option in SHB_POLYAK.options}
+    >>> without_effect(SHB_POLYAK, {**usual, "growth": 3.0, "outlook": 2.0})
+    ['growth']
+    """
+
+    def settled(options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return method.rule.settle({**method.fixed, **options})
+
+    def looked_at(options: Mapping[str, Any]) -> Any:
+        return method.chosen(options).rule.looks_at(options)
+
+    now, found = settled(options), []
+    own = {option.name for option in method.rule.options} - {SCALING}
+    for name, default in ((o.name, o.default) for o in method.options if o.name in own):
+        usual = settled({**options, name: default})
+        # None turns an option off, which is also what a rule without it does.
+        if now[name] not in (None, usual[name]) and looked_at(now) == looked_at(usual):
+            found.append(name)
+    return found
+
+
+def check_effect(method: "Method", options: Mapping[str, Any]) -> None:
+    """Refuse options that would change nothing, and say what to do.
+
+    Args:
+        method: whose options they are.
+        options: all that are left to users, in range.
+    """
+    for name in without_effect(method, options):
+        here = f" with scaling={options[SCALING]!r}" if method.by_scaling else ""
+        ways = ["leave it out", *_ways_to_an_effect(method, options, name)]
+        raise ValueError(f"{validation.label(name)} has no effect{here}: {', or '.join(ways)}")
+
+
+def _ways_to_an_effect(method: "Method", options: Mapping[str, Any], name: str) -> list[str]:
+    """What else could be set so that an option changes something."""
+    needed = [
+        f"give {other.name}"
+        for other in method.options
+        if other.optional and name not in without_effect(method, {**options, other.name: SOME})
+    ]
+    scalings = [
+        repr(other)
+        for other in _scalings(method)
+        if name not in without_effect(method, {**options, SCALING: other})
+    ]
+    return needed + ([f"choose scaling={' or '.join(scalings)}"] if scalings else [])
+
+
+def check_none(method: "Method", chosen: "Method", options: Mapping[str, Any]) -> None:
+    """Refuse None where only another rule of the method knows what it means.
+
+    Args:
+        method: whose options they are.
+        chosen: the same with the rule that they ask for.
+        options: all of them.
+    """
+    optional = {option.name for option in method.options if option.optional}
+    for option in chosen.options:
+        if options[option.name] is None and option.name in optional and not option.optional:
+            usual = next(iter(_scalings(method)))
+            raise TypeError(
+                f"{validation.label(option.name)} must be a number with scaling="
+                f"{options[SCALING]!r}, got None, which only scaling={usual!r} (the default) takes"
+            )
+
+
+def _scalings(method: "Method") -> tuple[str, ...]:
+    """The values of ``scaling`` among which users choose a rule; none if there is one rule."""
+    usual = (option.default for option in method.options if option.name == SCALING)
+    return (*usual, *method.by_scaling) if method.by_scaling else ()
