@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional
 
 from heavystep import SHBArmijo, SHBPolyak, lower_bounds
+from heavystep.lower_bounds import targets
 from tests.helpers.training import make_batches, make_net
 from tests.optim.test_no_sync import NoHostRead
 
@@ -24,10 +25,34 @@ OF_A_BATCH = {
 
 
 @pytest.mark.parametrize("name", OF_A_BATCH)
-def test_nothing_is_read_on_the_host(name):
+def test_nothing_is_read_on_the_host(name, monkeypatch):
+    monkeypatch.setattr(targets, "readable", lambda tensor: False)  # as on another device
     with NoHostRead():
         bound = OF_A_BATCH[name]()
     assert not bound.requires_grad
+
+
+def test_lists_are_as_good_as_tensors():
+    weight, others = [1.0, 2.0, 0.5], [2, 2, 1, 0]
+    for of_lists, of_tensors in (
+        (lower_bounds.cross_entropy(SOFT.tolist()), lower_bounds.cross_entropy(SOFT)),
+        (
+            lower_bounds.mixup(LABELS.tolist(), others, 0.3, weight=weight),
+            lower_bounds.mixup(LABELS, torch.tensor(others), 0.3, weight=torch.tensor(weight)),
+        ),
+        (lower_bounds.distillation(SOFT.tolist(), 2.0), lower_bounds.distillation(SOFT, 2.0)),
+    ):
+        assert torch.equal(of_lists, of_tensors)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("weight", [None, torch.tensor([0.5, 2.0, 1.0])], ids=["", "weighted"])
+def test_where_no_target_counts_the_bound_is_0(reduction, weight):
+    """The mean of such a loss is NaN, and the batch is refused; its bound does no harm."""
+    ignored = torch.full((3,), -100)
+    options = {"weight": weight, "reduction": reduction, "label_smoothing": 0.1, "classes": 3}
+    assert lower_bounds.cross_entropy(ignored, **options) == 0.0
+    assert lower_bounds.mixup(ignored, ignored, 0.3, **options) == 0.0
 
 
 def test_bounds_do_not_ask_for_gradients():
@@ -71,6 +96,12 @@ REFUSED = [
     (lower_bounds.mixup, (LABELS, LABELS, 1.5), {}, r"lam must be in \[0, 1\], got 1.5"),
     (lower_bounds.mixup, (LABELS, LABELS, torch.rand(4)), {}, "lam must be one number, got 4"),
     (lower_bounds.mixup, (LABELS, LABELS[:2], 0.5), {}, r"the shape of labels, \(4,\), got \(2,\)"),
+    (lower_bounds.mixup, (LABELS.float(), LABELS.float(), 0.5), {}, "labels must be class indices"),
+    (lower_bounds.mixup, (LABELS, LABELS - 1, 0.5), {}, "others must be >= 0, got -1"),
+    (lower_bounds.cross_entropy, (LABELS,), {"weight": [1.0, 2.0]}, "target must be .* < 2, got 2"),
+    (lower_bounds.cross_entropy, (LABELS,), {"classes": 2}, "target must be >= 0 and < 2, got 2"),
+    (lower_bounds.cross_entropy, ("cats",), {}, "target must be a tensor, got 'cats'"),
+    (lower_bounds.distillation, (None,), {}, "teacher_logits must be a tensor, got None"),
     (lower_bounds.distillation, (SOFT, 0.0), {}, "temperature must be > 0 and finite, got 0.0"),
     (lower_bounds.gaussian_nll, (0.0,), {}, "variance_floor must be > 0 and finite, got 0.0"),
     (lower_bounds.gaussian_nll, (), {"reduction": "sum"}, "elements must be given"),

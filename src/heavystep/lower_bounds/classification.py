@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from heavystep import validation
+from heavystep.lower_bounds.targets import check_smoothing, labels_of, tensor_of
 
 REDUCTIONS = ("mean", "sum")
 
@@ -41,7 +42,7 @@ def label_smoothing(eps: float, classes: int) -> float:
     >>> label_smoothing(0.0, classes=10)
     0.0
     """
-    _check(eps, classes)
+    check_smoothing(eps, classes)
     least: float = _least(eps / classes, [(1.0 - eps, 1.0)], _Classes(float(classes), 0.0))
     return least
 
@@ -72,7 +73,8 @@ def cross_entropy(
         label_smoothing: epsilon, in [0, 1]; as of the loss.
 
     Returns:
-        A 0-dim tensor on the device of the targets, which nothing has waited for.
+        A 0-dim tensor on the device of the targets, which nothing has waited for; 0 if no target
+        counts, where the mean of the loss is NaN.
 
     >>> soft = torch.tensor([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
     >>> round(cross_entropy(soft).item(), 6)  # the mean of log 2 and 0
@@ -80,12 +82,13 @@ def cross_entropy(
     >>> round(cross_entropy(torch.tensor([0, 2, 1]), classes=3, label_smoothing=0.3).item(), 6)
     0.639032
     """
-    _check(label_smoothing, classes)
+    check_smoothing(label_smoothing, classes)
     validation.choice("reduction", reduction, REDUCTIONS)
+    target = tensor_of("target", target)
     if target.is_floating_point():
         return _of_probabilities(target, weight, reduction, label_smoothing)
-    counted = _Part(target, 1.0)
-    return _of_labels([counted], classes, weight, ignore_index, reduction, label_smoothing)
+    only = {"target": _Part(target, 1.0)}
+    return _of_labels(only, classes, weight, ignore_index, reduction, label_smoothing)
 
 
 def mixup(
@@ -125,7 +128,7 @@ def mixup(
     >>> round(mixup(labels, labels, 0.5).item(), 6)
     0.0
     """
-    _check(label_smoothing, classes)
+    check_smoothing(label_smoothing, classes)
     validation.choice("reduction", reduction, REDUCTIONS)
     if isinstance(lam, Tensor):
         if lam.numel() != 1:
@@ -136,12 +139,13 @@ def mixup(
         lam = lam.detach().reshape(())
     else:
         validation.real("lam", lam, validation.CLOSED_UNIT)
+    labels, others = tensor_of("labels", labels), tensor_of("others", others)
     if labels.shape != others.shape:
         raise ValueError(
             f"others must have the shape of labels, {tuple(labels.shape)}, got "
             f"{tuple(others.shape)}"
         )
-    parts = [_Part(labels, lam), _Part(others, 1.0 - lam)]
+    parts = {"labels": _Part(labels, lam), "others": _Part(others, 1.0 - lam)}
     return _of_labels(parts, classes, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -179,7 +183,7 @@ def distillation(
     validation.real("temperature", temperature, validation.POSITIVE)
     validation.choice("scaled", scaled, (False, True))
     validation.choice("reduction", reduction, REDUCTIONS)
-    q = torch.softmax(_wide(teacher_logits) / temperature, dim)
+    q = torch.softmax(_wide(tensor_of("teacher_logits", teacher_logits)) / temperature, dim)
     entropies: Tensor = torch.special.entr(q).sum(dim, dtype=_exact(q.device))
     bound = entropies.mean() if reduction == "mean" else entropies.sum()
     return temperature**2 * bound if scaled else bound
@@ -223,7 +227,7 @@ def _least(base: Any, peaks: Sequence[tuple[Any, Any]], classes: _Classes) -> An
 
 
 def _of_labels(
-    parts: list[_Part],
+    named: dict[str, _Part],
     classes: int | None,
     weight: Tensor | None,
     ignore_index: int,
@@ -231,12 +235,15 @@ def _of_labels(
     eps: float,
 ) -> Tensor:
     """The bound for labels; the mean of each part is its own."""
+    parts = list(named.values())
     dtype = _exact(parts[0].labels.device)
     if weight is not None:
-        weight = weight.detach().to(dtype)
+        weight = tensor_of("weight", weight).to(parts[0].labels.device, dtype)
         classes = len(weight)
     elif classes is None and eps:
         raise ValueError("classes must be given: smoothing spreads over all of them")
+    for name, part in named.items():
+        labels_of(name, part.labels, classes, ignore_index)
     count = 1 if classes is None else classes  # of no account without smoothing
     base: Any = 0.0
     peaks: list[tuple[Any, Any]] = []
@@ -245,7 +252,9 @@ def _of_labels(
         own = counts.to(dtype)
         if weight is not None:
             own = own * weight[torch.where(counts, labels, 0)]
-        scale = share / own.sum() if reduction == "mean" else share
+        total = own.sum()
+        # Nothing counts: the mean is 0 / 0, and any bound will do.
+        scale = share / torch.where(total > 0.0, total, 1.0) if reduction == "mean" else share
         base = base + counts * (scale * eps / count)
         peaks.append(((1.0 - eps) * scale * own, own))
     if len(parts) == 2:
@@ -268,7 +277,8 @@ def _of_probabilities(q: Tensor, weight: Tensor | None, reduction: str, eps: flo
     if eps:
         a = (1.0 - eps) * a + eps / a.shape[dim]
     if weight is not None:
-        a = a * weight.detach().to(a.dtype).reshape(-1, *[1] * (a.ndim - dim - 1))
+        weight = tensor_of("weight", weight).to(a.device, a.dtype)
+        a = a * weight.reshape(-1, *[1] * (a.ndim - dim - 1))
     dtype = _exact(a.device)
     least: Tensor = torch.special.entr(a).sum(dim, dtype=dtype) - _h(a.sum(dim, dtype=dtype))
     return least.mean() if reduction == "mean" else least.sum()
@@ -282,9 +292,3 @@ def _wide(tensor: Tensor) -> Tensor:
 def _exact(device: torch.device) -> torch.dtype:
     """The format of sums: float64 where there is one."""
     return torch.float32 if device.type == "mps" else torch.float64
-
-
-def _check(eps: float, classes: int | None) -> None:
-    validation.real("label_smoothing", eps, validation.CLOSED_UNIT)
-    if classes is not None:
-        validation.integer("classes", classes, least=1)

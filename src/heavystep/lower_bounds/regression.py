@@ -64,8 +64,10 @@ def squared_error(
     .. math:: a\,\sigma^2 \qquad\text{for the loss}\qquad a\,(\hat y - y)^2
 
     Without noise this is 0. With noise it bounds the *expected* loss of everything that knows the
-    inputs only; a small batch may lie below by chance, and a model that learns the noise by heart
-    always will. The Polyak step is 0 there, so that the noise is not learned.
+    inputs only; a small batch may lie below by chance, and takes no gradient step then. A model
+    that learns the noise by heart lies below always: the paper's rules (``scaling="practical"``,
+    say) stop there, while steady steps, the default, no longer believe in the floor once the
+    average of the losses is below it.
 
     Args:
         noise_variance: sigma^2, >= 0.

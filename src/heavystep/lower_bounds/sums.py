@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from heavystep import validation
+from heavystep.lower_bounds.targets import readable
 
 
 def weighted_sum(bounds: Sequence[Any], weights: Sequence[Any] | None = None) -> Any:
@@ -47,6 +48,6 @@ def _scalar(name: str, value: Any, interval: validation.Interval) -> Any:
     if value.numel() != 1:
         raise ValueError(f"{name} must have one element, got {value.numel()}")
     value = value.detach().reshape(())
-    if value.device.type == "cpu":
+    if readable(value):
         validation.real(name, value, interval)
     return value

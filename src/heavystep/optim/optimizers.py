@@ -70,9 +70,11 @@ class SHBPolyak(RuleOptimizer):
     and never waits for the device. Gradients count as they stand in ``p.grad``: clip them before
     ``step`` and the clipped gradient is both the direction and the norm in the rule.
 
-    A batch with a non-finite loss or gradient changes nothing. A vanished gradient or a loss
-    at or below ``lower_bound`` takes no gradient step while momentum goes on. Parameters
-    without a gradient are left alone. See ``info``.
+    A batch with a non-finite loss or gradient changes nothing. A vanished gradient or a loss at
+    ``lower_bound`` takes no gradient step while momentum goes on. A loss below it takes none with
+    the paper's rules; steady steps take the bound for wrong and estimate another (one above 0,
+    which may be of the mean, when the average of the losses is below it). Parameters without a
+    gradient are left alone. See ``info``.
 
     >>> import torch
     >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
@@ -168,9 +170,10 @@ class SHBArmijo(RuleOptimizer):
     ``backward()`` does so at trial points too, and adds to the gradients of parameters that
     belong to no group here: leave ``backward()`` to the optimizer if there are any.)
 
-    A batch with a non-finite loss or gradient, or whose search fails, changes nothing. A
-    vanished gradient or a loss at or below ``lower_bound`` takes no gradient step while
-    momentum goes on. Parameters without a gradient are left alone. See ``info``.
+    A batch with a non-finite loss or gradient, or whose search fails, changes nothing. A vanished
+    gradient or a loss at ``lower_bound`` takes no gradient step while momentum goes on; one below
+    it takes none with the paper's rules, and is searched without the bound by steady ones.
+    Parameters without a gradient are left alone. See ``info``.
 
     >>> import torch
     >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)

@@ -284,3 +284,20 @@ def test_the_average_leaves_the_noise_behind():
     with average.in_place():
         gap = (curvature * (theta.detach() - best).square()).sum().item()
     assert gap < 0.1 * sum(gaps[-1000:]) / 1000
+
+
+def test_no_step_is_counted_twice():
+    """An average that follows by itself refuses to be told, until it no longer follows."""
+    net = make_net()
+    opt = heavystep.SHBPolyak(net.parameters())
+    average, batch = Average(opt), make_batches(1)[0]
+    opt.step(lambda: loss_of(net, batch))
+    with pytest.raises(
+        ValueError, match=r"update\(\) would count a step twice: .* automatic=False"
+    ):
+        average.update()
+    assert int(average.count) == 1
+    average.detach()
+    opt.step(lambda: loss_of(net, batch))
+    average.update()
+    assert int(average.count) == 2

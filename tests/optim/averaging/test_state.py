@@ -81,6 +81,17 @@ def test_an_average_of_a_parameter_that_is_frozen_now():
     assert torch.equal(lent(resumed, net), lent(average, net))
 
 
+@pytest.mark.parametrize("state", [{"state": {}, "param_groups": []}, {"averages": {}}, None, []])
+def test_the_state_of_something_else_is_refused(state):
+    _, _, average = make()
+    before = copy.deepcopy(average.state_dict())
+    with pytest.raises(
+        ValueError, match="state_dict must be that of an Average, with averages, co"
+    ):
+        average.load_state_dict(state)
+    assert equal_states(average.state_dict(), before)
+
+
 def test_a_model_of_another_shape_is_refused():
     _, _, average = make()
     before = copy.deepcopy(average.state_dict())

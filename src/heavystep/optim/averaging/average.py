@@ -1,6 +1,6 @@
 """The average of an optimizer's iterates, and a model at it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,9 @@ from heavystep.optim.closures.replay import put_back
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.ranks import forget_gathered, local
 from heavystep.optim.vectors import state_dtype
+
+STATE = {"power", "count", "averages"}
+"""What a state holds."""
 
 
 class Average:
@@ -37,9 +40,9 @@ class Average:
     Args:
         optimizer: of this package or any other of torch.
         power: p, >= 0; 0 is the mean of all iterates, 8 has half of its weight on the last 7%.
-        automatic: whether steps are followed by themselves. Otherwise call :meth:`update` after
-            each step: a :class:`~heavystep.CapturedStep` calls no hooks, and takes
-            ``report=average.update``.
+        automatic: whether steps are followed by themselves; :meth:`update` is then refused, since
+            it would count a step twice. Otherwise call it after each step: a
+            :class:`~heavystep.CapturedStep` calls no hooks, and takes ``report=average.update``.
 
     >>> import torch
     >>> theta = torch.zeros(1, requires_grad=True)
@@ -95,9 +98,17 @@ class Average:
             handle.remove()
         self._handles = []
 
-    @torch.no_grad()
     def update(self) -> None:
         """Take the parameters into the average, unless the optimizer refused the last batch."""
+        if self._handles and self._lent is None:
+            raise ValueError(
+                "update() would count a step twice: this average follows its optimizer by itself. "
+                "Leave the call out, or make it with automatic=False"
+            )
+        self._update()
+
+    @torch.no_grad()
+    def _update(self) -> None:
         if self._lent is not None:
             raise ValueError("update() within in_place(): the parameters are the average itself")
         accepted = self._accepted()
@@ -171,6 +182,10 @@ class Average:
         """Load what :meth:`state_dict` returned; averaging then goes on as if uninterrupted."""
         if self._lent is not None:
             raise ValueError("load_state_dict() within in_place(): the model has the old average")
+        if not isinstance(state_dict, Mapping) or not state_dict.keys() >= STATE:
+            got = sorted(map(str, state_dict)) if isinstance(state_dict, Mapping) else state_dict
+            wanted = ", ".join(sorted(STATE))
+            raise ValueError(f"state_dict must be that of an Average, with {wanted}, got {got!r}")
         params, loaded = list(self._params()), state_dict["averages"]
         for place, value in loaded.items():
             _check_fits(place, value, params)
@@ -198,7 +213,7 @@ class Average:
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._moves:
-            self.update()
+            self._update()
 
     def _accepted(self) -> Any:
         """Whether the last batch was; a tensor where only the device knows."""
