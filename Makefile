@@ -5,6 +5,8 @@
 # make demo        train one network with every method
 # make compare     all methods on four problems, into docs/results/compare; some minutes, and it
 #                  wants the data sets mushrooms, a9a and w8a (heavystep data fetch)
+#                  heavystep bench sensitivity, which has no target, holds defaults beside rivals
+#                  with a grid: docs/sensitivity.md; --quick takes a minute, all of it hours
 # make bench       step cost against torch.optim.SGD, simulations against numpy, scipy and torch,
 #                  logistic regression against scikit-learn's solvers, training against SGD, on
 #                  one process and on two

@@ -91,7 +91,7 @@ def section(method: Method) -> str:
         method.summary,
         "",
         *(line for formula in method.formulas for line in (f"$${formula}$$", "")),
-        *((method.metric, "") if method.metric else ()),
+        *(line for text in method.explained for line in (text, "")),
         *((f"Differs from its publication: {method.differs}.", "") if method.differs else ()),
         "| option | symbol | default | range | meaning |",
         "|" + "---|" * 5,

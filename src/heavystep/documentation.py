@@ -39,6 +39,7 @@ def plain_formula(latex: str) -> str:
 
 _MARKS = {
     r"\langle ": "<", r"\rangle": ">", r"\varepsilon": "eps", r"_{\max}": "_max", r"\bar ": "mean ",
+    r"\varphi": "phi",
     r"\ell": "l", r"\|": "||", r"\{": "{", r"\}": "}", r"\,": " ", r"\ ": " ", r"\qquad": " ",
     r"\quad": " ", r"\le ": "<= ", r"\ge ": ">= ", r"\in ": "in ", "_{k+1}": "_(k+1)",
     "_{k-1}": "_(k-1)",

@@ -8,6 +8,7 @@ CAPTURED = ("optim/test_captured.py",)
 GARBAGE = ("optim/test_captured_garbage.py",)
 HAND_OVER = ("optim/test_hand_over.py",)
 RANKS = ("distributed",)
+WATCHING = ("optim/test_watching.py", "optim/test_healthy_runs.py")
 AVERAGING = ("optim/averaging",)
 THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
 
@@ -275,4 +276,39 @@ MUTANTS = [
            "            norm.momentum = momentum\n", "            pass\n", AVERAGING),
     Mutant("fused steps without the diagonal", "optim/vectors.py",
            "grads = list(torch._foreach_div(grads, divisors))", "pass", FAMILY),
+    Mutant("watch no first steps", "optim/watching.py",
+           "steps <= RECENT or steps * PACE", "steps * PACE", WATCHING),
+    Mutant("watch nothing but the first steps", "optim/watching.py",
+           "steps <= RECENT or steps * PACE % 1.0 < SHARE", "steps <= RECENT", WATCHING),
+    Mutant("watch every step", "optim/watching.py",
+           "steps * PACE % 1.0 < SHARE", "steps > 0", WATCHING),
+    Mutant("watch a part of a period of batches", "optim/watching.py",
+           "steps * PACE % 1.0 < SHARE", "steps % 8 == 0", WATCHING),
+    Mutant("say it at every look", "optim/watching.py",
+           "                self._said.add(kind)\n", "", WATCHING),
+    Mutant("keep rows that a replay overwrites", "optim/watching.py",
+           "return loss, loss - bound, norm, step", "return loss, loss, norm, step", WATCHING),
+    Mutant("forget the bound on the device", "optim/watching.py",
+           "torch.stack((loss, loss - bound, norm, step))", "torch.stack((loss, loss, norm, step))",
+           WATCHING),
+    Mutant("remember all rows", "optim/watching.py",
+           "(self._recent + rows)[-RECENT:]", "self._recent + rows", WATCHING),
+    Mutant("forget how it began", "optim/watching.py",
+           "self._first += usable[: FIRST - len(self._first)]", "self._first = usable[:FIRST]",
+           WATCHING),
+    Mutant("forget the largest step", "optim/watching.py",
+           "row._replace(max_step=m)", "row", WATCHING),
+    Mutant("mix rows of two formats", "optim/watching.py",
+           "if _place(n) == _place(last)]", "]", WATCHING),
+    Mutant("warn of BatchNorm in eval()", "optim/watching.py",
+           "if module.training and statistics is not None", "if statistics is not None", WATCHING),
+    Mutant("warn of buffers that were given", "optim/watching.py",
+           "id(statistics) not in known", "statistics is not known", WATCHING),
+    Mutant("look at every search for BatchNorm", "optim/watching.py",
+           "        self._searched = True\n", "", WATCHING),
+    Mutant("advise a largest step that is none", "optim/deciding.py",
+           '[] if self._group.get("max_step") is None else ["lower max_step"]',
+           '["lower max_step"]', ("optim/test_failure.py",)),
+    Mutant("count a step twice", "optim/averaging/average.py",
+           "if self._handles and self._lent is None:", "if False:", AVERAGING),
 ]  # fmt: skip

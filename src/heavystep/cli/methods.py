@@ -93,15 +93,16 @@ def _listed() -> Table:
 
 def _show_method(name: str) -> None:
     from heavystep import optim
-    from heavystep.methods import METHODS
+    from heavystep.methods import METHODS, OURS
 
     method = METHODS[name]
     formulas = map(plain_formula, method.formulas)
     show(method.summary, *(f"    {formula}" for formula in formulas))
-    if method.metric:
-        show(method.metric)
+    if method.explained:
+        show(*method.explained)
+    called = "Its short name" if method.evidence == OURS else "Its name in the paper"
     show(
-        f"Its name in the paper: {method.title}. Momentum form: {method.form.name}.",
+        f"{called}: {method.title}. Momentum form: {method.form.name}.",
         f"Published: {method.reference}. Formula from: {method.evidence}.",
         *([f"Differs: {method.differs}."] if method.differs else []),
         f"Guarantee, as published: {method.guarantee or 'none'}.",

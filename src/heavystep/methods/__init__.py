@@ -5,7 +5,7 @@ one, write its rule (one file in :mod:`heavystep.rules`), or take one that is th
 :func:`register` a row; ``tests/toys/`` shows the whole of it.
 """
 
-from heavystep.methods.family import FAMILY
+from heavystep.methods.family import FAMILY, OURS
 from heavystep.methods.method import BETA2, DIAGONAL_EPS, LR, MOMENTUM, Method
 from heavystep.methods.paper import SHB, SHB_ARMIJO, SHB_POLYAK, SLS, SPS, paper_settings
 from heavystep.methods.registry import METHODS, check_name, method_of, register
@@ -17,6 +17,7 @@ __all__ = [
     "LR",
     "METHODS",
     "MOMENTUM",
+    "OURS",
     "SHB",
     "SHB_ARMIJO",
     "SHB_POLYAK",

@@ -1,5 +1,7 @@
 """Rivals and relatives of the paper's methods, a row each."""
 
+from dataclasses import replace
+
 from heavystep.methods.method import Method
 from heavystep.methods.paper import IN_PAPER, RESET_BY_HAND
 from heavystep.methods.registry import register
@@ -31,10 +33,16 @@ from heavystep.rules import (
     SPS_SAFE,
     STEADY_POLYAK,
 )  # fmt: skip
+from heavystep.rules.steady import LARGEST_STEP, UNKNOWN_BOUND
 
 CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "not verified"
 OURS, SIMPLIFIED = "of this package", "authors' code, simplified"
 NO_MOMENTUM, PLAIN = {"momentum": 0.0}, {"scaling": "plain"}
+ALWAYS_STEADY = (
+    replace(LARGEST_STEP, text="largest step gamma_max before the multiplier, > 0. Default: none."),
+    replace(UNKNOWN_BOUND, text=UNKNOWN_BOUND.text.replace(" (steady only)", "")),
+)
+"""Texts without the choice of a scaling."""
 SLS_MOMENTUM = {"momentum": 0.6, "growth": 2.0}
 FAMILY = (
     Method("DecSPS", "DecSPS", "Polyak steps that decrease, where no point fits all.", DECSPS,
@@ -94,7 +102,8 @@ FAMILY = (
            "diagonal.", POLYAK, diagonal=ADAM, defaults={"max_step": 0.01}, evidence=OURS),
     Method("SHBAdam", "SHB-Adam", "Steady Polyak steps in the norm of Adam's diagonal, for "
            "transformers.", STEADY_POLYAK, diagonal=ADAM, defaults={"c": 2.0, "outlook": 1.5},
-           fixed={"scaling": "steady", "steps_per_epoch": None, "growth": 4.0}, evidence=OURS),
+           fixed={"scaling": "steady", "steps_per_epoch": None, "growth": 4.0},
+           described=ALWAYS_STEADY, evidence=OURS),
     Method("NGNMD", "NGN-MDv1", "NGN-M in the norm of Adam's diagonal.", NGN, diagonal=ADAM,
            defaults={"c": 0.01}, reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE,
            differs="written without a division by the loss; the first step decays too"),

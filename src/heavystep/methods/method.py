@@ -129,9 +129,10 @@ class Method:
         return (self.form.buffer,) if self.diagonal is None else (self.form.buffer, SQUARES)
 
     @property
-    def metric(self) -> str:
-        """What pages say of the diagonal; empty without one."""
-        return "" if self.diagonal is None else METRIC
+    def explained(self) -> tuple[str, ...]:
+        """What pages say of the letters in the formulas: those of the rule, and of the diagonal."""
+        texts = (self.rule.letters, "" if self.diagonal is None else METRIC)
+        return tuple(filter(None, texts))
 
     @property
     def _declared(self) -> tuple[Option, ...]:

@@ -37,8 +37,8 @@ def documented(cls: T) -> T:
 
 def formulas(method: Method) -> str:
     """The rule, the momentum form and the diagonal of a method, as a docstring shows them."""
-    shown = "\n\n".join(f".. math:: {formula}" for formula in method.formulas)
-    return f"{shown}\n\n{method.metric}" if method.metric else shown
+    shown = (f".. math:: {formula}" for formula in method.formulas)
+    return "\n\n".join([*shown, *method.explained])
 
 
 def signature_of(method: Method) -> inspect.Signature:

@@ -219,6 +219,8 @@ class Rule:
     clips_last: bool = False
     """Whether ``max_step`` clips the step when all else is decided, and nothing remembers it: steps
     that never reach it are then those without it."""
+    letters: str = ""
+    """What the letters of the formula mean that only this rule has, in a sentence."""
     batches: Batches = NEW_BATCHES
     theory: str = ""
     """The name under which :mod:`heavystep.theory` knows the rule; empty: no theorem covers it."""

@@ -43,6 +43,11 @@ COOLING = 0.4
 SETTLING = 10.0
 """Steps before the deviation of losses from their average is known."""
 DEVIATIONS = 4.0
+LETTERS = (
+    "l is the level that the loss is not expected to fall below: lower_bound, or an estimate; phi, "
+    "in [0, 1], is the share of a step that is taken, 1 while the loss falls; kappa = 1/2"
+)
+"""Of the formulas that steady rules share; the docstring above has theirs in full."""
 CROSSED = 1e-3
 """A loss below its level counts if it is by more than this share of all that can be lost."""
 TINY = 1e-30

@@ -22,6 +22,7 @@ from heavystep.rules.steady import (
     BEGIN,
     DOUBLING,
     LARGEST_STEP,
+    LETTERS,
     MEMORY,
     OUTLOOK,
     SCALING,
@@ -107,4 +108,6 @@ STEADY_ARMIJO = Rule(
     advance=advance,
     remember=remember,
     searches=True,
+    letters=f"{LETTERS}; the next cap is the larger of 2^(1/10) kappa t and the geometric mean of "
+    "the last kappa t (heavystep.rules.steady, docs/notation.md).",
 )  # fmt: skip

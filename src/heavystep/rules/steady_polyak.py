@@ -20,6 +20,7 @@ from heavystep.rules.steady import (
     BEGIN,
     DOUBLING,
     LARGEST_STEP,
+    LETTERS,
     MEMORY,
     OUTLOOK,
     SCALING,
@@ -86,4 +87,6 @@ STEADY_POLYAK = Rule(
     start=start,
     remember=remember,
     clips_last=True,
+    letters=f"{LETTERS}; m is the geometric mean of the last ratios (heavystep.rules.steady, "
+    "docs/notation.md).",
 )
