@@ -75,7 +75,7 @@ def train(arguments: argparse.Namespace, rank: int, ranks: int, device: torch.de
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
     method = METHODS[arguments.method]
-    opt = method(net.parameters(), lower_bound=0.0, steps_per_epoch=len(loader))
+    opt = method(net.parameters(), lower_bound=0.0)
     done, path = 0, arguments.checkpoint
     if path and path.exists():
         state = torch.load(path, map_location=device, weights_only=True)

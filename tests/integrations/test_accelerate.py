@@ -153,7 +153,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(closure, tmp_path):
     batches, run = make_batches(8), search if closure else train
     make = SHBArmijo if closure else SHBPolyak
     found, net = accelerator(), make_net()
-    model, opt, _ = prepared(found, net, make, batches, steps_per_epoch=5, weight_decay=0.01)
+    model, opt, _ = prepared(found, net, make, batches, weight_decay=0.01)
     run(found, model, opt, batches[:4])
     found.save_state(str(tmp_path))
     run(found, model, opt, batches[4:])

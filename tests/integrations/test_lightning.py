@@ -176,7 +176,7 @@ def test_a_grad_scaler_is_invisible(scale, micro_batches):
     [(SHBPolyak, {"accumulate_grad_batches": 2}), (SHBArmijo, {"precision": "bf16-mixed"})],
 )
 def test_a_resumed_fit_is_the_uninterrupted_one(cls, options, tmp_path):
-    batches, make = make_batches(6), partial(cls, steps_per_epoch=5, weight_decay=0.01)
+    batches, make = make_batches(6), partial(cls, weight_decay=0.01)
     _, whole = fit(Module(make, torch.float32), batches, epochs=4, **options)
     done, _ = fit(Module(make, torch.float32), batches, epochs=2, **options)
     done.save_checkpoint(tmp_path / "half.ckpt")

@@ -216,7 +216,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path):
     }
 
     def make(params):
-        return SHBPolyak(params, steps_per_epoch=5, weight_decay=0.01)
+        return SHBPolyak(params, weight_decay=0.01)
 
     model = Classifier()
     saving = {"save_strategy": "steps", "save_steps": 5}

@@ -14,7 +14,7 @@ from tests.helpers.cases import others_of
 
 IDLE = {
     "steady, reset": ({"steps_per_epoch": 30}, "'theory' or 'practical' or 'plain'"),
-    "steady, growth": ({"growth": 3.0}, "'practical'"),
+    "steady, growth": ({"growth": 3.0}, "'theory' or 'practical' or 'plain'"),
     "paper, outlook": ({"scaling": "practical", "outlook": 1.0}, "'steady'"),
     "paper, length": ({"scaling": "plain", "total_steps": 100}, "'steady'"),
 }
@@ -32,10 +32,9 @@ def test_what_another_scaling_reads_is_refused(kind, options, elsewhere):
         configure(kind.__name__, **options)
 
 
-def test_what_another_option_switches_off_is_refused_too():
-    with pytest.raises(ValueError, match=r"^growth has no effect: leave it out, or give steps_per"):
-        configure("SPS", growth=3.0)
-    assert configure("SPS", growth=3.0, steps_per_epoch=10)["growth"] == 3.0
+def test_what_another_option_switches_off_may_be_given():
+    assert configure("SPS", growth=3.0)["growth"] == 3.0
+    assert configure("SHBPolyak", scaling="theory", growth=3.0)["growth"] == 3.0
 
 
 @pytest.mark.parametrize("options", [
@@ -58,13 +57,13 @@ def usual_of(method):
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_no_option_of_a_method_is_refused_that_acts(method):
-    """Only the smooth reset is switched off by default, and only where rules can be chosen whole."""
+    """Only where rules can be chosen is there a reset that the first of them does not have."""
     usual = usual_of(method)
     idle = set()
     for option in method.options:
         for value in others_of(option):
             idle |= set(without_effect(method, {**usual, option.name: value}))
-    assert idle <= ({"growth", "steps_per_epoch"} if method.by_scaling else {"growth"})
+    assert idle == ({"growth", "steps_per_epoch"} if method.by_scaling else set())
     on = {**usual, "steps_per_epoch": 10.0, "growth": 3.0}
     asked = {name: on[name] for name in usual}
     assert bool(without_effect(method, asked)) == bool(method.by_scaling)

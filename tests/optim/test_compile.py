@@ -18,7 +18,7 @@ from tests.helpers.training import (
 
 MAKERS = {
     "SHB": lambda p: SHB(p, lr=0.1, weight_decay=0.1),
-    "SHBPolyak": lambda p: SHBPolyak(p, steps_per_epoch=5, weight_decay=0.1),
+    "SHBPolyak": lambda p: SHBPolyak(p, weight_decay=0.1),
     "another kind": [case for case in KINDS if not case.needs_closure][-1].make,
 }
 

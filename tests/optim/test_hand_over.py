@@ -325,7 +325,7 @@ def test_a_checkpoint_does_not_hold_losses():
 @pytest.mark.filterwarnings("default")  # the compiler warns about its own work
 def test_a_compiled_step_finds_what_was_handed_over():
     batches, nets = make_batches(8), [make_net(), make_net()]
-    opts = [SHBPolyak(net.parameters(), steps_per_epoch=5) for net in nets]
+    opts = [SHBPolyak(net.parameters()) for net in nets]
     torch._dynamo.reset()
     counts = torch._dynamo.testing.CompileCounterWithBackend("inductor")
 

@@ -16,8 +16,8 @@ SOME = 2.0
 def without_effect(method: "Method", options: Mapping[str, Any]) -> list[str]:
     """Options that are not at their defaults, and without which all steps would be the same.
 
-    What a rule does not look at, because another ``scaling`` chose it or because of other options,
-    is found by asking the rule, so that no list has to be kept.
+    What the rule that a ``scaling`` chose does not look at is found by asking the rule, so that no
+    list has to be kept.
 
     Args:
         method: whose options they are.
@@ -35,12 +35,17 @@ def without_effect(method: "Method", options: Mapping[str, Any]) -> list[str]:
     def looked_at(options: Mapping[str, Any]) -> Any:
         return method.chosen(options).rule.looks_at(options)
 
-    now, found = settled(options), []
+    # An option that another one only switches off, such as the growth of a reset, may be given.
+    given = {option.name: SOME for option in method.options if option.optional}
     own = {option.name for option in method.rule.options} - {SCALING}
+    now, found = settled(options), []
     for name, default in ((o.name, o.default) for o in method.options if o.name in own):
         usual = settled({**options, name: default})
         # None turns an option off, which is also what a rule without it does.
-        if now[name] not in (None, usual[name]) and looked_at(now) == looked_at(usual):
+        if now[name] in (None, usual[name]):
+            continue
+        beside = {other: value for other, value in given.items() if other != name}
+        if looked_at({**now, **beside}) == looked_at({**usual, **beside}):
             found.append(name)
     return found
 
@@ -54,23 +59,13 @@ def check_effect(method: "Method", options: Mapping[str, Any]) -> None:
     """
     for name in without_effect(method, options):
         here = f" with scaling={options[SCALING]!r}" if method.by_scaling else ""
-        ways = ["leave it out", *_ways_to_an_effect(method, options, name)]
-        raise ValueError(f"{validation.label(name)} has no effect{here}: {', or '.join(ways)}")
-
-
-def _ways_to_an_effect(method: "Method", options: Mapping[str, Any], name: str) -> list[str]:
-    """What else could be set so that an option changes something."""
-    needed = [
-        f"give {other.name}"
-        for other in method.options
-        if other.optional and name not in without_effect(method, {**options, other.name: SOME})
-    ]
-    scalings = [
-        repr(other)
-        for other in _scalings(method)
-        if name not in without_effect(method, {**options, SCALING: other})
-    ]
-    return needed + ([f"choose scaling={' or '.join(scalings)}"] if scalings else [])
+        scalings = [
+            repr(other)
+            for other in _scalings(method)
+            if name not in without_effect(method, {**options, SCALING: other})
+        ]
+        hint = f", or choose scaling={' or '.join(scalings)}" if scalings else ""
+        raise ValueError(f"{validation.label(name)} has no effect{here}: leave it out{hint}")
 
 
 def check_none(method: "Method", chosen: "Method", options: Mapping[str, Any]) -> None:
