@@ -279,3 +279,20 @@ def test_an_enormous_ratio_is_no_infinity():
         assert all(
             math.isfinite(float(opt.param_groups[0][name])) for name in ("cap", "typical", "fast")
         )
+
+
+@pytest.mark.parametrize("kind", [SHBPolyak, SHBAdam])
+def test_one_batch_below_a_bound_of_the_mean_takes_no_step_and_proves_nothing(kind):
+    """The noise of the targets bounds the average of the losses, not each of them."""
+    theta = torch.ones(2, requires_grad=True)
+    opt = kind([theta], lower_bound=0.5)
+
+    def step(value):
+        opt.step(lambda: (theta**2).sum() - (theta**2).sum().detach() + value)
+        return float(opt.info.step)
+
+    for _ in range(20):
+        assert step(1.0) > 0.0
+    assert step(0.2) == 0.0
+    assert step(1.0) > 0.0
+    assert float(opt.param_groups[0]["level"]) == float("inf")  # it still stands
