@@ -1,13 +1,15 @@
 """A method without a search never waits for the device; on a GPU its step can be a CUDA graph."""
 
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from unittest import mock
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from heavystep import SHB, SPS, SHBArmijo, SHBPolyak
+from heavystep.optim import deciding
 from tests.helpers import rounding
 from tests.helpers.cases import ROWS
 from tests.helpers.training import (
@@ -33,7 +35,19 @@ every_maker = pytest.mark.parametrize("name", MAKERS)
 
 
 class NoHostRead(TorchDispatchMode):
-    """Refuses the operation behind every way of reading a tensor's value."""
+    """Refuses the operation behind every way of reading a tensor's value.
+
+    Within it an optimizer takes the CPU for a device whose numbers are not there yet.
+    """
+
+    def __enter__(self):
+        self._far = mock.patch.object(deciding, "reads_for_free", return_value=False)
+        self._far.start()
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        self._far.stop()
+        return super().__exit__(*exception)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is torch.ops.aten._local_scalar_dense.default:
@@ -60,6 +74,39 @@ def test_step_reads_nothing_on_the_host(name, monkeypatch):
             bound = {"lower_bound": bound_on_device} if bounded else {}
             opt.step(loss=loss, **bound)
     assert opt.info.accepted
+
+
+@every_maker
+def test_a_step_decided_on_the_host_is_that_of_the_device(name):
+    """Where reading is free, the formulas run on numbers; only roundings may differ."""
+    nets, batches = (
+        [make_net(dtype=torch.float64) for _ in range(2)],
+        make_batches(30, dtype=torch.float64),
+    )
+    opts = [MAKERS[name](net.parameters()) for net in nets]
+    for batch in batches:
+        for net, opt, guard in zip(nets, opts, (nullcontext(), NoHostRead()), strict=True):
+            opt.zero_grad()
+            loss = loss_of(net, batch)
+            loss.backward()
+            with guard:
+                opt.step(loss=loss)
+    torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=1e-9, atol=1e-12)
+    for field in ("step", "accepted", "capped"):
+        one, other = (getattr(opt.info, field) for opt in opts)
+        assert (type(one), one.dtype) == (type(other), other.dtype)
+
+
+@pytest.mark.parametrize("guard", [nullcontext, NoHostRead])
+def test_a_step_beyond_the_format_of_the_parameters_is_its_largest_number(guard):
+    """A number of the host could hold it, a tensor cannot."""
+    theta = torch.ones(2, requires_grad=True)
+    opt = SHBPolyak([theta], scaling="plain", max_step=1e300)
+    theta.grad = torch.full((2,), 1e-18)
+    with guard():
+        opt.step(loss=torch.tensor(1e5))
+    largest = torch.finfo(torch.float32).max
+    assert opt.info.base_step == opt.param_groups[0]["last_step"] == largest
 
 
 @every_maker

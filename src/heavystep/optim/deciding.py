@@ -97,21 +97,38 @@ def decide_on_device(
         **sample.products,
     )
     memory = device_memory(rule, group, measure)
+    place = memory
+    if reads_for_free(measure.device):
+        # Dozens of operations on tensors of one number take ten times as long as on numbers.
+        memory, seen = _on_host(memory), _on_host(seen)
     search = rule.start(constants, memory, seen)
-    accepted = search.accepted & is_finite(search.step) & is_finite(sample.grad_sqnorm)
-    step = _apart(search.step, memory)
+    step = _apart(measure.held(search.step), memory)
+    accepted = search.accepted & is_finite(step) & is_finite(seen.grad_sqnorm)
     kept = [
         _apart(where(accepted, new, old), memory)
         for new, old in zip(rule.remember(constants, memory, seen, search), memory, strict=True)
     ]
     # All of it is known before the first is overwritten: a rule may pass its memory on.
-    for old, new in zip(memory, kept, strict=True):
+    for old, new in zip(place, kept, strict=True):
         # In place, so that a captured CUDA graph finds its memory again.
-        old.copy_(new if isinstance(new, Tensor) else measure.scalar(new))
+        old.copy_(new) if isinstance(new, Tensor) else old.fill_(measure.held(new))
     capped = accepted & search.capped
+    if not isinstance(accepted, Tensor):
+        step = measure.scalar(step)
+        accepted, capped = (torch.tensor(bool(each)) for each in (accepted, capped))
     return Decision(
         step, accepted, capped, sample.loss, sample.grad_sqnorm, lower_bound=_known(bound)
     )
+
+
+def reads_for_free(device: torch.device) -> bool:
+    """Whether the host can read a tensor there without waiting, or breaking a compiled graph."""
+    return device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def _on_host(numbers: Any) -> Any:
+    """The same fields, as Python's numbers."""
+    return numbers._make(each.item() if isinstance(each, Tensor) else each for each in numbers)
 
 
 def _known(bound: Any) -> Any:
@@ -121,7 +138,8 @@ def _known(bound: Any) -> Any:
 
 def _apart(value: Any, memory: Any) -> Any:
     """The value, copied if it is a part of the memory itself."""
-    return value.clone() if any(value is each for each in memory) else value
+    shared = isinstance(value, Tensor) and any(value is each for each in memory)
+    return value.clone() if shared else value
 
 
 def growth_of_rounding(loss: float, example_loss: float) -> float:

@@ -1,5 +1,7 @@
 """The batch as a rule sees it: loss, norms and bounds over all parameter groups and processes."""
 
+import math
+from math import inf
 from typing import Any, NamedTuple
 
 import torch
@@ -140,6 +142,13 @@ class Measure:
     def scalar(self, value: Any) -> Tensor:
         """A number, or a tensor with one element, in this format and place."""
         return as_scalar(value, self.dtype, self.device)
+
+    def held(self, value: Any) -> Any:
+        """A finite number as this format holds it: at most its largest one. Tensors do so."""
+        largest = torch.finfo(self.dtype).max
+        if isinstance(value, Tensor) or not largest < abs(value) < inf:
+            return value
+        return math.copysign(largest, value)
 
     def sample(
         self, groups: list[Active], loss: Any, vectors: Vectors | None, stretches: list[Any]

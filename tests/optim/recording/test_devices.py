@@ -4,23 +4,13 @@ import numpy as np
 import pytest
 import torch
 import torch._dynamo.testing
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from heavystep import SPS, SHBAdam, SHBArmijo, SHBPolyak
 from heavystep.optim import Recorder
 from heavystep.optim.recording import recorder as recorder_module
 from tests.helpers.recorded import quadratic, start
 from tests.helpers.training import flat, loss_of, make_batches, make_net
-
-
-class NoHostRead(TorchDispatchMode):
-    """Refuses the operation behind every way of reading a tensor's value."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func is torch.ops.aten._local_scalar_dense.default:
-            raise AssertionError("the step read a tensor on the host")
-        return func(*args, **(kwargs or {}))
-
+from tests.optim.test_no_sync import NoHostRead
 
 READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__")
 SYNC_FREE = {
