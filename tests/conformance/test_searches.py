@@ -203,7 +203,7 @@ def test_a_search_that_fails_refuses_the_batch(case):
         calls.append(loss_at(theta) + 0.5)
         return calls[0] if len(calls) == 1 else calls[-1] * math.nan
 
-    with pytest.warns(RuntimeWarning, match="line search failed after 4 trials"):
+    with pytest.warns(RuntimeWarning, match="line search failed"):
         opt.step(closure)
     assert len(calls) == 5
     assert theta.tolist() == [3.0, -1.0]

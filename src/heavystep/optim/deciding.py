@@ -207,9 +207,9 @@ class HostRule:
             new = self._rule.remember(self._constants, self._memory, seen, search)
             self._group.update(zip(self._rule.memory, new, strict=True))
         elif search.trials:
+            # Without numbers, which info has: the same text is shown once and not at every step.
             warn_caller(
-                f"line search failed after {search.trials} trials (loss {seen.loss:g}, squared "
-                f"gradient norm {seen.grad_sqnorm:g}) and the batch was refused. If this goes "
+                "line search failed: no trial lost enough, and the batch was refused. If this goes "
                 f"on, {self._advice(seen)}"
             )
         return Decision(
