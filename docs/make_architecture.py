@@ -16,7 +16,7 @@ ROWS = [
     ["methods", "records", "data"],
     ["theory", "problems"],
     ["rules", "momentum", "schedules", "lower_bounds"],
-    ["sparse", "parquet", "files", "arrays", "validation", "documentation"],
+    ["sparse", "parquet", "files", "arrays", "validation", "extras", "documentation"],
 ]
 """Imports point down, or to the right within a row; a test compares this with the sources."""
 TEXTS = {
@@ -41,6 +41,7 @@ TEXTS = {
     "schedules": "power laws",
     "lower_bounds": "least values of losses",
     "validation": "ranges",
+    "extras": "",
     "arrays": "",
     "sparse": "",
     "files": "",

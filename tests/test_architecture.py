@@ -20,6 +20,7 @@ SOURCE = ROOT / "src" / "heavystep"
 BASE = {"validation", "arrays"}
 LAYERS = {
     "validation": set(),
+    "extras": set(),
     "documentation": set(),
     "arrays": set(),
     "files": set(),
@@ -51,8 +52,8 @@ LAYERS = {
     "optim.recording": {
         *BASE, "momentum", "records", "optim.deciding", "optim.groups", "optim.optimizer",
     },
-    "integrations": {"optim"},
-    "linear": {*BASE, "sparse", "problems", "simulation", "data"},
+    "integrations": {"extras", "optim"},
+    "linear": {*BASE, "extras", "sparse", "problems", "simulation", "data"},
     "training": {
         *BASE, "__version__", "data", "files", "methods", "optim", "parquet", "records", "rules",
     },
@@ -64,7 +65,7 @@ LAYERS = {
         "theory", "training",
     },
     "bench": {
-        *BASE, "compare", "methods", "data", "files", "linear", "optim", "paper", "problems", "records", "rules",
+        *BASE, "compare", "methods", "data", "extras", "files", "linear", "optim", "paper", "problems", "records", "rules",
         "schedules", "simulation", "sparse", "sweeps", "training",
     },
     "compare": {
@@ -72,13 +73,13 @@ LAYERS = {
         "simulation", "sweeps", "training",
     },
     "cli": {
-        "__version__", "validation", "bench", "compare", "data", "documentation", "methods", "optim",
-        "paper", "problems", "schedules", "sweeps", "theory", "training",
+        "__version__", "validation", "bench", "compare", "data", "documentation", "extras", "methods",
+        "optim", "paper", "problems", "schedules", "sweeps", "theory", "training",
     },
     "__main__": {"cli"},
     "__init__": {
-        "certificates", "lower_bounds", "methods", "optim", "problems", "simulation", "sweeps",
-        "theory",
+        "certificates", "extras", "lower_bounds", "methods", "optim", "problems", "simulation",
+        "sweeps", "theory",
     },
 }  # fmt: skip
 OUTSIDE = {
@@ -153,9 +154,30 @@ def test_imports_point_down(path):
 def test_import_needs_torch_and_numpy_only():
     extras = ["numba", "sklearn", "scipy", "matplotlib", "rich", "typer", "pyarrow", "ray", "jax"]
     extras += ["lightning", "accelerate", "transformers"]
-    code = f"import sys, heavystep; print([m for m in {extras} if m in sys.modules])"
+    names = [name for name in heavystep.__all__ if name not in heavystep._EXTRAS]
+    code = f"import sys; from heavystep import {', '.join(names)}; "
+    code += f"print([m for m in {extras} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_the_package_imports_nothing_before_it_is_asked_for():
+    """Whoever only wants the version, or the help of a command, does not wait for torch."""
+    code = "import sys, heavystep; print([m for m in ('torch', 'numpy') if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_every_public_name_has_a_home_and_every_room_is_an_attribute():
+    modules = {name for name in heavystep.__all__ if inspect.ismodule(getattr(heavystep, name))}
+    assert set(heavystep._HOMES) == set(heavystep.__all__) - modules
+    assert set(heavystep._EXTRAS) <= set(heavystep._HOMES)
+    assert set(heavystep.__all__) <= set(dir(heavystep))
+    code = "import heavystep; print(heavystep.optim.Average is heavystep.Average)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "True"
+    with pytest.raises(AttributeError, match="no attribute 'SHBPolyack'"):
+        heavystep.SHBPolyack  # noqa: B018
 
 
 def test_files_and_functions_stay_small():

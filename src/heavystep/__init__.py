@@ -2,26 +2,25 @@
 
 from typing import TYPE_CHECKING, Any
 
-from heavystep import certificates, lower_bounds, problems, theory
-from heavystep.certificates import certify
-from heavystep.methods import paper_settings
-from heavystep.optim import (
-    SHB,
-    SLS,
-    SPS,
-    Average,
-    CapturedStep,
-    Diminishing,
-    Recorder,
-    SHBAdam,
-    SHBArmijo,
-    SHBPolyak,
-    StepInfo,
-    create,
-    estimate_smoothness,
-)
-
 if TYPE_CHECKING:
+    from heavystep import certificates, lower_bounds, problems, theory
+    from heavystep.certificates.certify import certify
+    from heavystep.methods import paper_settings
+    from heavystep.optim import (
+        SHB,
+        SLS,
+        SPS,
+        Average,
+        CapturedStep,
+        Diminishing,
+        Recorder,
+        SHBAdam,
+        SHBArmijo,
+        SHBPolyak,
+        StepInfo,
+        create,
+        estimate_smoothness,
+    )
     from heavystep.simulation.run import simulate
     from heavystep.sweeps.public import sweep
 
@@ -50,27 +49,41 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_EXTRAS = {
-    "simulate": ("heavystep.simulation.run", "simulation"),
-    "sweep": ("heavystep.sweeps.public", "figures"),
-}
-"""What is imported when it is first asked for, and the extra that brings what it needs."""
+_HOMES = {
+    **dict.fromkeys(
+        (
+            "SHB", "SLS", "SPS", "Average", "CapturedStep", "Diminishing", "Recorder", "SHBAdam",
+            "SHBArmijo", "SHBPolyak", "StepInfo", "create", "estimate_smoothness",
+        ),
+        "heavystep.optim",
+    ),
+    "certify": "heavystep.certificates",
+    "paper_settings": "heavystep.methods",
+    "simulate": "heavystep.simulation.run",
+    "sweep": "heavystep.sweeps.public",
+}  # fmt: skip
+"""Where each name is defined. It is imported when it is first asked for: torch takes seconds, and
+the command line's help and completion need none of it."""
+_EXTRAS = {"simulate": "simulation", "sweep": "figures"}
+"""The extra that brings what a name needs beside torch and numpy."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _EXTRAS:
-        raise AttributeError(f"module 'heavystep' has no attribute {name!r}")
+    from contextlib import nullcontext
     from importlib import import_module
+    from importlib.util import find_spec
 
-    module, extra = _EXTRAS[name]
-    try:
-        return getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"heavystep.{name} needs {error.name}, which the extra {extra!r} installs: "
-            f"pip install 'heavystep[{extra}]', or in a clone pip install -e '.[{extra}]'",
-            name=error.name,
-        ) from None
+    from heavystep.extras import needed_by
+
+    if name in _HOMES:
+        extra = _EXTRAS.get(name)
+        with needed_by(f"heavystep.{name}", extra) if extra else nullcontext():
+            found = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = found
+        return found
+    if not name.startswith("_") and find_spec(f"heavystep.{name}") is not None:
+        return import_module(f"heavystep.{name}")
+    raise AttributeError(f"module 'heavystep' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

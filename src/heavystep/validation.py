@@ -93,11 +93,26 @@ def choice(name: str, value: Any, allowed: Iterable[Any]) -> None:
     >>> choice("scaling", "fast", ("theory", "plain"))
     Traceback (most recent call last):
     ValueError: scaling must be one of 'theory', 'plain', got 'fast'
+    >>> choice("figure", "figur1", ("figure1", "table"))
+    Traceback (most recent call last):
+    ValueError: figure must be one of 'figure1', 'table', got 'figur1'; did you mean 'figure1'?
     """
     allowed = tuple(allowed)
     if not any(value is option or (value == option) is True for option in allowed):
         options = ", ".join(repr(option) for option in allowed)
-        raise ValueError(f"{label(name)} must be one of {options}, got {value!r}")
+        hint = did_you_mean(value, allowed)
+        raise ValueError(f"{label(name)} must be one of {options}, got {value!r}{hint}")
+
+
+def did_you_mean(value: Any, names: Iterable[Any]) -> str:
+    """The end of a message that refuses a word: which of the names is near, if one is.
+
+    >>> did_you_mean("mushroms", ("a9a", "mushrooms")), did_you_mean("x", ("a9a",))
+    ("; did you mean 'mushrooms'?", '')
+    """
+    words = {name.lower(): name for name in names if isinstance(name, str)}
+    close = get_close_matches(value.lower(), words, n=1) if isinstance(value, str) else []
+    return f"; did you mean {words[close[0]]!r}?" if close else ""
 
 
 def registered(kind: str, name: Any, known: Mapping[str, str], listed_by: str) -> None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import heavystep
 from heavystep import theory
 from heavystep.cli.app import app
+from heavystep.extras import install
 from heavystep.schedules import Schedules
 from heavystep.theory.registry import RESULTS
 
@@ -142,5 +143,5 @@ def test_without_the_extra_one_line_says_what_to_install():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert run.stderr.strip().splitlines() == [
-        "heavystep's command line needs typer: pip install 'heavystep[cli]'"
+        f"heavystep's command line needs typer: {install('cli')}"
     ]

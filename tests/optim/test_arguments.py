@@ -65,7 +65,8 @@ def test_unknown_choices(case, name):
         return
     values, message = BAD_CHOICES[name]
     for value in values:
-        with pytest.raises(ValueError, match=f"^{message} {re.escape(repr(value))}$"):
+        hint = r"(; did you mean '\w+'\?)?"
+        with pytest.raises(ValueError, match=f"^{message} {re.escape(repr(value))}{hint}$"):
             case.make(make_net().parameters(), **{name: value})
 
 

@@ -2,6 +2,8 @@
 
 import sys
 
+from heavystep.extras import install
+
 
 def main() -> None:
     """Entry point of ``heavystep``; one clear line where its extra is not installed."""
@@ -10,5 +12,5 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if missing.name not in ("typer", "rich"):
             raise
-        sys.exit(f"heavystep's command line needs {missing.name}: pip install 'heavystep[cli]'")
-    app()
+        sys.exit(f"heavystep's command line needs {missing.name}: {install('cli')}")
+    app(prog_name="heavystep")  # also under python -m

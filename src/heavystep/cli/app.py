@@ -5,29 +5,49 @@ from typing import Annotated
 import typer
 
 from heavystep import __version__
-from heavystep.cli.bench import bench
-from heavystep.cli.compare import compare
-from heavystep.cli.data import data
-from heavystep.cli.methods import methods
-from heavystep.cli.reproduce import claims, reproduce
-from heavystep.cli.store import store
-from heavystep.cli.theory import theory
+from heavystep.cli.groups import Lazy, lazy_group
+
+COMMANDS = {
+    "methods": Lazy(
+        "methods",
+        "List the methods; give a name for its formulas, its arguments and their defaults.",
+    ),
+    "reproduce": Lazy(
+        "reproduce",
+        "Run what is missing of a figure, draw it and check the paper's claims about it.",
+    ),
+    "claims": Lazy(
+        "reproduce",
+        "Check every claim about the figures that were reproduced, on the stored runs.",
+    ),
+    "compare": Lazy(
+        "compare",
+        "Compare methods on a problem: losses, costs, and how much depends on their main "
+        "constant.",
+    ),
+    "theory": Lazy(
+        "theory",
+        "List the paper's results, compute their constants and bounds, see what they admit.",
+    ),
+    "bench": Lazy(
+        "bench", "Measure what things cost, as ratios within one run, because machines differ."
+    ),
+    "data": Lazy(
+        "data",
+        "List, fetch and check the data sets: which are here, and whether they are whole.",
+    ),
+    "store": Lazy(
+        "store", "List the runs on disk, and bring those of several machines together."
+    ),
+}  # fmt: skip
+"""Each is imported when it is called, so that this help and tab completion are there at once."""
 
 app = typer.Typer(
+    cls=lazy_group(COMMANDS),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Stochastic heavy ball whose step size chooses itself.",
 )
-app.add_typer(theory, name="theory")
-app.add_typer(bench, name="bench")
-app.add_typer(data, name="data")
-app.add_typer(store, name="store")
-app.command("reproduce")(reproduce)
-app.command("claims")(claims)
-app.command("methods")(methods)
-app.command("compare")(compare)
 
 
 def _version(asked: bool) -> None:
@@ -42,4 +62,8 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Stochastic heavy ball whose step size chooses itself."""
+    """Stochastic heavy ball whose step size chooses itself.
+
+    'heavystep COMMAND --help' tells what a command takes; --install-completion lets the TAB key
+    complete commands, options and names.
+    """

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from heavystep.cli.completing import devices
 from heavystep.cli.errors import told
+from heavystep.cli.groups import group_of_commands
 from heavystep.cli.output import show
 from heavystep.cli.sensitivity import sensitivity
 from heavystep.data.catalogue import CATALOGUE
@@ -17,22 +19,19 @@ if TYPE_CHECKING:
     from heavystep.bench.distributed import RanksCost
     from heavystep.bench.linear_loss import Comparison
 
-bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Measure costs.")
+bench = group_of_commands(
+    "Measure what things cost, as ratios within one run, because machines differ."
+)
 bench.command()(sensitivity)
 LARGE = 10_000
 """A data set with more rows than this is large: there it matters who is the fastest."""
-
-
-@bench.callback()
-def root() -> None:
-    """Measure costs, as ratios within one run, because machines differ."""
 
 
 @bench.command()
 @bench.command("engine", hidden=True)  # what it was called before
 @told
 def simulation() -> None:
-    """Nanoseconds for an iteration of one seed: our kernels, and loops in numpy and torch."""
+    """Time an iteration of one seed, in nanoseconds: our kernels, and loops in numpy and torch."""
     from heavystep.bench.simulation import scaling_costs, simulation_costs
 
     for title, costs in (("cost", simulation_costs()), ("linear?", scaling_costs())):
@@ -46,10 +45,10 @@ def simulation() -> None:
 @told
 def linear(
     quick: Annotated[
-        bool, typer.Option("--quick", help="a9a and the twin only, with fewer repetitions.")
+        bool, typer.Option("--quick", help="Only a9a and the twin, with fewer repetitions.")
     ] = False,
 ) -> None:
-    """Sparse logistic regression: microseconds an iteration, and time to a training loss.
+    """Time sparse logistic regression: an iteration, and how long it takes to a training loss.
 
     It uses the data sets that are here ('heavystep data list') and a synthetic twin of real-sim.
     """
@@ -76,13 +75,18 @@ def linear(
 @told
 def train(
     device: Annotated[
-        str | None, typer.Option("--device", help="cpu or cuda; default: the GPU if there is one")
+        str | None,
+        typer.Option(
+            "--device",
+            help="The device, cpu or cuda; default: the GPU if there is one.",
+            autocompletion=devices,
+        ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="ResNet-18 and batches of 256 on a CPU too")
+        bool, typer.Option("--full", help="ResNet-18 and batches of 256 on a CPU too.")
     ] = False,
 ) -> None:
-    """A training step of SGD(fused), SHB, SHBPolyak and SHBArmijo in the same loop, as ratios.
+    """Time a training step of SGD(fused), SHB, SHBPolyak and SHBArmijo in the same loop.
 
     On a GPU it trains ResNet-18 in bfloat16 with batches of 256, on a CPU a small network. The
     images are made up.
@@ -128,7 +132,7 @@ def distributed(
     ranks: Annotated[
         list[int] | None,
         typer.Option(
-            "--ranks", help="a number of processes; may be given again [default: 1 and 2]"
+            "--ranks", help="A number of processes; may be given again. [default: 1 and 2]"
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A few steps: does it run?")] = False,
@@ -136,7 +140,7 @@ def distributed(
         Path | None, typer.Option("--save", help="Write the figures to this JSON file too.")
     ] = None,
 ) -> None:
-    """A step of SGD, SHB, SHBPolyak and SHBArmijo under DistributedDataParallel, with messages.
+    """Time a step of SGD and ours under DistributedDataParallel, and count messages.
 
     Each process has one thread; gloo on the CPU, NCCL where each process has a GPU of its own.
     """

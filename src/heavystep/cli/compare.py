@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Column, Table
 
+from heavystep.cli.completing import engines, method_list, problem_names
 from heavystep.cli.errors import told
 from heavystep.cli.output import show
 from heavystep.cli.progress import RunProgress
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
     from heavystep.paper.table import Table as Numbers
 
 PROBLEM = (
-    "a problem of the paper ('least squares', 'noisy least squares', 'cosine', 'noisy cosine'), a "
+    "A problem of the paper ('least squares', 'noisy least squares', 'cosine', 'noisy cosine'), a "
     "data set of 'heavystep data list', the path of a LIBSVM file, or a network ('digits'); may be "
-    "given again"
+    "given again."
 )
 FAILED = 1
 """The exit status when runs failed, and their methods are missing in the picture."""
@@ -24,28 +25,38 @@ FAILED = 1
 
 @told
 def compare(
-    problem: Annotated[list[str], typer.Option("--problem", help=PROBLEM)],
+    problem: Annotated[
+        list[str], typer.Option("--problem", help=PROBLEM, autocompletion=problem_names)
+    ],
     methods: Annotated[
         list[str] | None,
-        typer.Option("--methods", help="names with commas between them [default: all]"),
+        typer.Option(
+            "--methods",
+            help="Names with commas between them. [default: all]",
+            autocompletion=method_list,
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="where files and runs are kept")] = Path(
+    out: Annotated[Path, typer.Option("--out", help="Where files and runs are kept.")] = Path(
         "results/compare"
     ),
-    seeds: Annotated[int | None, typer.Option("--seeds", help="runs of each method")] = None,
-    iterations: Annotated[int | None, typer.Option("--iterations", help="steps a run")] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="the same in epochs")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Runs of each method.")] = None,
+    iterations: Annotated[int | None, typer.Option("--iterations", help="Steps a run.")] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="The same in epochs.")] = None,
     batch_size: Annotated[
-        int | None, typer.Option("--batch-size", help="terms, rows or examples a step")
+        int | None, typer.Option("--batch-size", help="Terms, rows or examples a step.")
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="local or ray: who does runs")] = "local",
+    engine: Annotated[
+        str,
+        typer.Option("--engine", help="Who does the runs: local or ray.", autocompletion=engines),
+    ] = "local",
     address: Annotated[
-        str | None, typer.Option("--address", help="ray: of the cluster; default: one is started")
+        str | None,
+        typer.Option("--address", help="For ray: that of the cluster; default: one is started."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", help="how many at a time; default: all cores")
+        int | None, typer.Option("--jobs", help="How many at a time; default: all cores.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="fewer and shorter runs")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and shorter runs.")] = False,
 ) -> None:
     """Compare methods on a problem: losses, costs, and how much depends on their main constant.
 

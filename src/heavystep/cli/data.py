@@ -8,23 +8,22 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Column, Table
 
+from heavystep.cli.completing import data_sets
 from heavystep.cli.errors import told
+from heavystep.cli.groups import group_of_commands
 from heavystep.cli.output import show
 from heavystep.data import registry
 from heavystep.data.locate import data_folder
 
-data = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The data sets.")
-
-
-@data.callback()
-def root() -> None:
-    """The data sets of the paper: which are here, where they come from, whether they are whole."""
+data = group_of_commands(
+    "List, fetch and check the data sets: which are here, and whether they are whole."
+)
 
 
 @data.command("list")
 @told
 def list_() -> None:
-    """Every data set, its size and where it is."""
+    """List every data set, its size and where it is."""
     table = Table(
         "name",
         *(Column(title, justify="right") for title in ("examples", "features", "entries")),
@@ -41,7 +40,9 @@ def list_() -> None:
 
 @data.command()
 @told
-def fetch(names: Annotated[list[str], typer.Argument(help="data sets, or: all")]) -> None:
+def fetch(
+    names: Annotated[list[str], typer.Argument(help="Names, or: all.", autocompletion=data_sets)],
+) -> None:
     """Download data sets; what is here and whole is left alone."""
     wanted = list(registry.entries()) if names == ["all"] else list(dict.fromkeys(names))
     here = registry.present(wanted)
@@ -76,7 +77,10 @@ def _downloaded(name: str) -> str:
 @data.command()
 @told
 def verify(
-    names: Annotated[list[str] | None, typer.Argument(help="default: those that are here")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names; default: those that are here.", autocompletion=data_sets),
+    ] = None,
 ) -> None:
     """Compare files with what was published; status 1 if one is damaged, 2 if one is missing."""
     wanted = list(dict.fromkeys(names or registry.entries()))

@@ -7,12 +7,10 @@ from typing import Any
 
 import typer
 
-EXTRAS = {
-    **dict.fromkeys(("scipy", "sklearn", "threadpoolctl"), "figures,linear"),
-    "tensorboard": "tensorboard",
-    "ray": "ray",
-}
-"""The extras that a missing module belongs to; all other modules belong to 'figures'."""
+from heavystep.extras import MissingExtraError, extra_of, install, package_of
+
+WITH_FIGURES = {"linear": "figures,linear", "simulation": "figures", "cli": "figures"}
+"""What a command needs of which one package is missing is seldom that package alone."""
 
 
 def told(command: Callable[..., None]) -> Callable[..., None]:
@@ -32,9 +30,10 @@ def told(command: Callable[..., None]) -> Callable[..., None]:
             number = stop.args[0] if stop.args else signal.SIGINT
             raise typer.Exit(128 + number) from None
         except ModuleNotFoundError as missing:
-            extras = EXTRAS.get(missing.name or "", "figures")
-            need = f"this command needs {missing.name}: pip install 'heavystep[{extras}]'"
-            typer.echo(need, err=True)
+            package = package_of(missing)
+            extra = extra_of(package)
+            need = f"this command needs {package}: {install(WITH_FIGURES.get(extra, extra))}"
+            typer.echo(str(missing) if isinstance(missing, MissingExtraError) else need, err=True)
             raise typer.Exit(2) from None
         except OSError as error:
             typer.echo(f"{error.filename or 'output'}: {error.strerror}", err=True)

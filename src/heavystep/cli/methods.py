@@ -9,6 +9,7 @@ import typer
 from rich import box
 from rich.table import Column, Table
 
+from heavystep.cli.completing import method_names
 from heavystep.cli.errors import told
 from heavystep.cli.options import argument_texts
 from heavystep.cli.output import show
@@ -53,12 +54,15 @@ def beside() -> dict[str, Beside]:
 
 @told
 def methods(
-    name: Annotated[str | None, typer.Argument(help="one of them, for its arguments")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="all of it, to be read by a program")] = (
+    name: Annotated[
+        str | None,
+        typer.Argument(help="One of them, for its arguments.", autocompletion=method_names),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it, to be read by a program.")] = (
         False
     ),
 ) -> None:
-    """List the methods; give a name for its arguments, their defaults and what they mean."""
+    """List the methods; give a name for its formulas, its arguments and their defaults."""
     from heavystep.methods import METHODS, check_name
 
     others = beside()

@@ -49,14 +49,16 @@ def schedule_options() -> Iterator[inspect.Parameter]:
         yield option(name, float, default, "schedules: a (1 + k / horizon)^-power")
 
 
-def option(name: str, kind: Any, default: Any, text: str) -> inspect.Parameter:
+def option(
+    name: str, kind: Any, default: Any, text: str, complete: Callable[..., Any] | None = None
+) -> inspect.Parameter:
     """An option ``--name`` of a command. If its default is False, it is a switch."""
     flag = "--" + name.replace("_", "-")
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation=Annotated[kind, typer.Option(flag, help=text)],
+        annotation=Annotated[kind, typer.Option(flag, help=text, autocompletion=complete)],
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Column, Table
 
+from heavystep.cli.completing import devices, engines, figures
 from heavystep.cli.errors import told
 from heavystep.cli.options import option, with_options
 from heavystep.cli.output import show
@@ -16,40 +17,52 @@ if TYPE_CHECKING:
     from heavystep.paper.claim import Claim
     from heavystep.paper.table import Table as Numbers
 
-Out = Annotated[Path, typer.Option("--out", help="where results are written")]
+Out = Annotated[Path, typer.Option("--out", help="Where results are written.")]
 FIGURE = inspect.Parameter(
     "figure",
     inspect.Parameter.KEYWORD_ONLY,
-    annotation=Annotated[str, typer.Argument(help="figure1, figure2 or figure3")],
+    annotation=Annotated[
+        str, typer.Argument(help="One of figure1, figure2 and figure3.", autocompletion=figures)
+    ],
 )
 CHOICES = (
-    option("seeds", int | None, None, "runs of each method"),
-    option("seed", list[int] | None, None, "figure3: one of the runs; again for more"),
-    option("iterations", int | None, None, "figure1, figure2: steps a run"),
-    option("epochs", int | None, None, "figure3: epochs a run"),
-    option("datasets", str | None, None, "figure3: cifar10, cifar100 or both, with a comma"),
-    option("methods", list[str] | None, None, "figure3: one of the methods; again for more"),
-    option("max_step", float | None, None, "figure2: one gamma_max, not 1 and 100"),
-    option("engine", str | None, None, "local (default) or ray: who does the runs"),
+    option("seeds", int | None, None, "Runs of each method."),
+    option("seed", list[int] | None, None, "For figure3: one of the runs; again for more."),
+    option("iterations", int | None, None, "For figure1, figure2: steps a run."),
+    option("epochs", int | None, None, "For figure3: epochs a run."),
+    option("datasets", str | None, None, "For figure3: cifar10, cifar100 or both, with a comma."),
+    option("methods", list[str] | None, None, "For figure3: one of the methods; again for more."),
+    option("max_step", float | None, None, "For figure2: one gamma_max, not 1 and 100."),
+    option("engine", str | None, None, "Who does the runs: local (default) or ray.", engines),
     option(
         "address",
         str | None,
         None,
-        "ray: of the cluster, 'auto' for the one that runs here; "
-        "default: one is started on this machine",
+        "For ray: that of the cluster, 'auto' for the one that runs here; "
+        "default: one is started on this machine.",
     ),
-    option("jobs", int | None, None, "figure1, figure2: how many at a time; default: all cores"),
-    option("device", str | None, None, "figure3: cpu or cuda; default: the GPU if there is one"),
-    option("tensorboard", Path | None, None, "figure3: where to log for TensorBoard"),
-    option("minutes", float | None, None, "figure3: stop after so long, to go on another time"),
-    option("no_compile", bool, False, "figure3: a GPU's network as it is, not compiled"),
-    option("no_train", bool, False, "figure3: draw and check the runs that are there"),
-    option("force", bool, False, "run again what is there"),
+    option(
+        "jobs", int | None, None, "For figure1, figure2: how many at a time; default: all cores."
+    ),
+    option(
+        "device",
+        str | None,
+        None,
+        "For figure3: cpu or cuda; default: the GPU if there is one.",
+        devices,
+    ),
+    option("tensorboard", Path | None, None, "For figure3: where to log for TensorBoard."),
+    option(
+        "minutes", float | None, None, "For figure3: stop after so long, to go on another time."
+    ),
+    option("no_compile", bool, False, "For figure3: a GPU's network as it is, not compiled."),
+    option("no_train", bool, False, "For figure3: draw and check the runs that are there."),
+    option("force", bool, False, "Run again what is there."),
 )
 """Options that only some of the figures have."""
 COMMON = (
-    option("quick", bool, False, "fewer runs and steps"),
-    option("out", Path, Path("results"), "where results are written"),
+    option("quick", bool, False, "Fewer runs and steps."),
+    option("out", Path, Path("results"), "Where results are written."),
 )
 UNFINISHED = 3
 """The exit status when time ran out."""
@@ -100,7 +113,7 @@ reproduce = with_options(
 
 @told
 def claims(out: Out = Path("results")) -> None:
-    """Every claim about the figures that were reproduced, evaluated on the stored runs."""
+    """Check every claim about the figures that were reproduced, on the stored runs."""
     from heavystep.paper.reproduce import evaluate_claims
 
     found = evaluate_claims(out.expanduser(), lambda text: typer.echo(text, err=True))

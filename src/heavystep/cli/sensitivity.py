@@ -6,6 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from heavystep.cli.completing import (
+    CPU_TASKS,
+    GPU_TASKS,
+    RIVALS,
+    contenders,
+    devices,
+    engines,
+    task_names,
+)
 from heavystep.cli.errors import told
 from heavystep.cli.output import show
 from heavystep.cli.progress import RunProgress
@@ -14,16 +23,14 @@ if TYPE_CHECKING:
     from heavystep.bench.sensitivity.verdict import Verdict
 
 METHODS = (
-    "names with commas between them: methods of 'heavystep methods', SGD, AdamW, momo-opt, "
-    "momo-opt-Adam, Prodigy, ScheduleFree; also with options (SHBArmijo:c=0.5, "
-    "SGD:weight_decay=0.0005), with a schedule (AdamW+cosine), or told the number of steps "
-    "(SHBPolyak+horizon) [default: SHBPolyak, SHBAdam, SHBArmijo, these three +horizon, the other "
-    "six, SGD+cosine, AdamW+cosine]"
+    f"Names with commas between them: methods of 'heavystep methods', {', '.join(RIVALS)}; also "
+    "with options (SHBArmijo:c=0.5, SGD:weight_decay=0.0005), with a schedule (AdamW+cosine), or "
+    "told the number of steps (SHBPolyak+horizon). [default: SHBPolyak, SHBAdam, SHBArmijo, these "
+    "three +horizon, the other six, SGD+cosine, AdamW+cosine]"
 )
 TASKS = (
-    "names with commas between them: mlp, cnn, frozen, vae, regression, nll, units, targets-0.01, "
-    "targets-100, inputs-100, summed, diabetes, a9a, cod-rna, ijcnn1, mushrooms, phishing, "
-    "svmguide1, w8a, charlm; on a GPU gpt, cifar10 [default: all of the device]"
+    f"Names with commas between them: {', '.join(CPU_TASKS)}; on a GPU {', '.join(GPU_TASKS)}. "
+    "[default: all of the device]"
 )
 FAILED = 1
 """The exit status when runs failed, and their contenders are missing."""
@@ -31,33 +38,46 @@ FAILED = 1
 
 @told
 def sensitivity(
-    tasks: Annotated[list[str] | None, typer.Option("--tasks", help=TASKS)] = None,
-    methods: Annotated[list[str] | None, typer.Option("--methods", help=METHODS)] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", help="runs of each [default: 3]")] = None,
+    tasks: Annotated[
+        list[str] | None, typer.Option("--tasks", help=TASKS, autocompletion=task_names)
+    ] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option("--methods", help=METHODS, autocompletion=contenders)
+    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Runs of each. [default: 3]")] = None,
     per_decade: Annotated[
-        int | None, typer.Option("--per-decade", help="constants in a decade [default: 1]")
+        int | None, typer.Option("--per-decade", help="Constants in a decade. [default: 1]")
     ] = None,
     average: Annotated[
-        bool, typer.Option("--average", help="measure our averaged iterates too")
+        bool, typer.Option("--average", help="Measure our averaged iterates too.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="few steps, one seed, three constants: does it run?")
+        bool, typer.Option("--quick", help="Few steps, one seed, three constants: does it run?")
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", help="how many at a time; default: all cores")
+        int | None, typer.Option("--jobs", help="How many at a time; default: all cores.")
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="local or ray: who does runs")] = "local",
+    engine: Annotated[
+        str,
+        typer.Option("--engine", help="Who does the runs: local or ray.", autocompletion=engines),
+    ] = "local",
     address: Annotated[
-        str | None, typer.Option("--address", help="ray: of the cluster; default: one is started")
+        str | None,
+        typer.Option("--address", help="For ray: that of the cluster; default: one is started."),
     ] = None,
     device: Annotated[
-        str | None, typer.Option("--device", help="cpu or cuda; default: that of the task")
+        str | None,
+        typer.Option(
+            "--device",
+            help="The device, cpu or cuda; default: that of the task.",
+            autocompletion=devices,
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="where files and runs are kept")] = Path(
+    out: Annotated[Path, typer.Option("--out", help="Where files and runs are kept.")] = Path(
         "results"
     ),
 ) -> None:
-    """Final loss against the main constant over six decades: ours beside SGD, AdamW and others.
+    """Measure the final loss against the main constant: ours beside SGD, AdamW and others.
 
     It writes a picture and tables for each task, and a page with verdicts, to OUT/sensitivity. Runs
     that are there are not made again. Status 1: runs failed; 2: something is wrong.

@@ -7,21 +7,17 @@ import typer
 from rich.table import Column, Table
 
 from heavystep.cli.errors import told
+from heavystep.cli.groups import group_of_commands
 from heavystep.cli.output import show
 
-store = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The runs on disk.")
-Out = Annotated[Path, typer.Option("--out", help="an output folder of heavystep reproduce")]
-
-
-@store.callback()
-def root() -> None:
-    """The runs on disk: which are there, and bringing those of several machines together."""
+store = group_of_commands("List the runs on disk, and bring those of several machines together.")
+Out = Annotated[Path, typer.Option("--out", help="An output folder of heavystep reproduce.")]
 
 
 @store.command("list")
 @told
 def list_(out: Out = Path("results")) -> None:
-    """Every training run with its epochs and the devices they were made on."""
+    """List every training run with its epochs and the devices they were made on."""
     from heavystep.sweeps.output_folder import runs_folder
     from heavystep.training.results import survey
     from heavystep.training.store import TrainingStore
@@ -46,7 +42,7 @@ def list_(out: Out = Path("results")) -> None:
 @store.command()
 @told
 def merge(
-    sources: Annotated[list[Path], typer.Argument(help="output folders, of other machines")],
+    sources: Annotated[list[Path], typer.Argument(help="Output folders, of other machines.")],
     out: Out = Path("results"),
 ) -> None:
     """Bring runs of other output folders to this one; status 1 if one of them is damaged.

@@ -11,16 +11,18 @@ from rich.table import Column, Table
 
 from heavystep.cli import options
 from heavystep.cli.errors import told
+from heavystep.cli.groups import group_of_commands
 from heavystep.cli.output import show
 from heavystep.schedules import Schedules, diminishing_conditions
 from heavystep.theory.advice import advice
 from heavystep.theory.registry import RESULTS, Result
 from heavystep.theory.schedule_assumption import check_schedules
 
-theory = typer.Typer(
+theory = group_of_commands(
+    "List the paper's results, compute their constants and bounds, see what they admit.\n\n"
+    "Without a command it lists every result; give a name for its constants and bound.",
     invoke_without_command=True,
-    rich_markup_mode=None,
-    help="The paper's results: list them, compute their constants, see what they admit.",
+    no_args_is_help=False,
 )
 
 

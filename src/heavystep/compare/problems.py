@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.compare.training import TASKS, Task, TrainedRuns
 from heavystep.data import binary_labels, load
@@ -240,9 +241,10 @@ def problem_of(name: str) -> Compared:
         return known
     path = Path(name).expanduser()
     if not path.is_file():
-        names = ", ".join(map(repr, (*SECTION_5, *TASKS, *CATALOGUE)))
+        names = (*SECTION_5, *TASKS, *CATALOGUE)
         raise ValueError(
-            f"problem must be one of {names}, or the path of a LIBSVM file, got {name!r}"
+            f"problem must be one of {', '.join(map(repr, names))}, or the path of a LIBSVM file, "
+            f"got {name!r}{validation.did_you_mean(name, names)}"
         )
     data = load(path)
     try:

@@ -3,12 +3,15 @@
 from typing import Any
 
 import torch
-from accelerate import Accelerator
-from accelerate.utils import DistributedType
 from torch import Tensor
 
+from heavystep.extras import needed_by
 from heavystep.integrations.wrapped import heavy_ball, line_search, tolerate_rounding
 from heavystep.optim.closures.closure import Closure
+
+with needed_by("heavystep.integrations.accelerate", "accelerate"):
+    from accelerate import Accelerator
+    from accelerate.utils import DistributedType
 
 
 def backward(accelerator: Accelerator, optimizer: Any, loss: Tensor, **kwargs: Any) -> None:

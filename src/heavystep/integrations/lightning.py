@@ -3,11 +3,14 @@
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.strategies import DeepSpeedStrategy, FSDPStrategy
 from torch import Tensor
 
+from heavystep.extras import needed_by
 from heavystep.integrations.wrapped import heavy_ball, line_search, tolerate_rounding
+
+with needed_by("heavystep.integrations.lightning", "lightning"):
+    from lightning.pytorch import Callback, LightningModule, Trainer
+    from lightning.pytorch.strategies import DeepSpeedStrategy, FSDPStrategy
 
 
 class HandOverLoss(Callback):

@@ -3,11 +3,14 @@
 from typing import Any
 
 from torch import Tensor, nn
-from transformers import Trainer
 
+from heavystep.extras import needed_by
 from heavystep.integrations.accelerate import hand_over
 from heavystep.integrations.wrapped import heavy_ball, line_search
 from heavystep.optim import RuleOptimizer
+
+with needed_by("heavystep.integrations.transformers", "transformers"):
+    from transformers import Trainer
 
 
 class HandOverTrainer(Trainer):

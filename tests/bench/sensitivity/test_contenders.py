@@ -9,6 +9,7 @@ import torch
 from heavystep.bench.sensitivity.contenders import USUAL, contender_of
 from heavystep.bench.sensitivity.others import OTHERS, REFERENCE
 from heavystep.bench.sensitivity.plan import Wanted, plans
+from heavystep.extras import install
 from tests.helpers.tiny_task import PLAIN
 
 PACKAGED = {name: other for name, other in OTHERS.items() if other.package}
@@ -115,7 +116,7 @@ def test_a_missing_package_is_one_line(other, monkeypatch):
     found, lines = plans(Wanted(("tiny",), (other.name, REFERENCE), 1))
     assert lines == []
     reason = found[0].left_out[other.name]
-    assert reason == f"it needs {other.package}: pip install 'heavystep[bench]'"
+    assert reason == f"it needs {other.package}: {install('bench')}"
     assert [entry.contender.name for entry in found[0].entries] == [REFERENCE]
     with pytest.raises(ValueError, match="nothing can be run"):
         plans(Wanted(("tiny",), (other.name,), 1))

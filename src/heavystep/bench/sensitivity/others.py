@@ -12,6 +12,7 @@ from heavystep import validation
 from heavystep.bench.sensitivity.contract import COSINE, Contender, Options, written
 from heavystep.bench.tasks import Work
 from heavystep.compare.grid import around
+from heavystep.extras import install
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Other(Contender):
         try:
             import_module(self.module)
         except ImportError:
-            return f"it needs {self.package}: pip install 'heavystep[bench]'"
+            return f"it needs {self.package}: {install('bench')}"
         return ""
 
 

@@ -2,9 +2,11 @@
 
 from importlib.util import find_spec
 
+from heavystep.extras import install
+
 
 def without_sklearn() -> str:
     """One line if scikit-learn is not installed, or nothing."""
     if find_spec("sklearn") is not None:
         return ""
-    return "its data come with scikit-learn: pip install 'heavystep[linear]'"
+    return f"its data come with scikit-learn: {install('linear')}"

@@ -1,0 +1,210 @@
+"""The shell: help that is there at once and is not cut, completion, and names that are misspelt."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from heavystep.bench.sensitivity.contenders import OTHERS
+from heavystep.bench.tasks.registry import TASKS
+from heavystep.cli import completing
+from heavystep.cli.app import COMMANDS, app
+from heavystep.cli.groups import first_paragraph
+from heavystep.compare.training import TASKS as NETWORKS
+from heavystep.data.catalogue import CATALOGUE
+from heavystep.data.registry import entries
+from heavystep.extras import EXTRAS, install
+from heavystep.paper.reproduce import FIGURES
+from heavystep.sweeps.engines import ENGINES
+from heavystep.sweeps.public import SECTION_5
+from heavystep.training.setup import DEVICES
+from tests.helpers.places import ROOT
+
+SLOW = ("torch", "scipy", "numba", "pyarrow", "matplotlib")
+TWO_WORDS = [["bench", "sensitivity"], ["bench", "train"], ["data", "fetch"], ["store", "merge"]]
+TWO_WORDS += [["theory", "convex"], ["theory", "advice"]]
+
+
+def heavystep(*words, blocked=(), **environment):
+    code = "import sys\n"
+    code += "".join(f"sys.modules[{name!r}] = None\n" for name in blocked)
+    code += "from heavystep.cli import main\nmain()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def commands(words=()):
+    """All commands with the words that call them."""
+    found = get_command(app)
+    for word in words:
+        found = found.get_command(None, word)
+    yield words, found
+    for name in found.list_commands(None) if hasattr(found, "list_commands") else ():
+        yield from commands((*words, name))
+
+
+@pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS), *TWO_WORDS], ids=" ".join)
+def test_help_waits_for_nothing_slow(words):
+    """What is blocked cannot be imported, so that no clock is needed."""
+    shown = heavystep(*words, "--help", blocked=SLOW)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("Usage: heavystep")
+
+
+def test_the_first_help_imports_no_command():
+    shown = heavystep("--help", blocked=("numpy", "rich", *SLOW))
+    assert shown.returncode == 0, shown.stderr
+    assert all(name in shown.stdout for name in COMMANDS)
+
+
+def test_summaries_are_those_of_the_commands():
+    for name, row in COMMANDS.items():
+        found = get_command(app).get_command(None, name)
+        assert first_paragraph(found.help) == row.summary, name
+
+
+def test_no_summary_is_cut():
+    groups = [(words, found) for words, found in commands() if hasattr(found, "list_commands")]
+    assert len(groups) == 5
+    for words, group in groups:
+        shown = CliRunner().invoke(app, [*words, "--help"]).stdout
+        for name in group.list_commands(None):
+            command = group.get_command(None, name)
+            assert (f"\n  {name} " in shown) != command.hidden, name
+            assert first_paragraph(command.help) in " ".join(shown.split()), name
+
+
+def test_summaries_and_options_are_sentences():
+    for words, found in commands():
+        if words[:1] == ("theory",) and len(words) > 1:  # formulas of the paper
+            continue
+        texts = [first_paragraph(found.help)]
+        texts += [
+            one.help for one in found.params if one.name not in ("help", "install_completion")
+        ]
+        for text in texts:
+            assert text[0].isupper(), (words, text)
+            assert text.partition(" [default")[0][-1] in ".?", (words, text)
+
+
+def completed(words, incomplete=""):
+    line = " ".join(["heavystep", *words, incomplete])
+    shown = heavystep(
+        blocked=SLOW,
+        _HEAVYSTEP_COMPLETE="complete_bash",
+        COMP_WORDS=line,
+        COMP_CWORD=str(len(words) + 1),
+    )
+    assert shown.stderr == ""
+    return shown.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "among"),
+    [
+        ([], "", list(COMMANDS)),
+        (["bench"], "", ["sensitivity", "simulation", "linear", "train", "distributed"]),
+        (["reproduce"], "fig", list(FIGURES)),
+        (["reproduce", "figure1"], "--qu", ["--quick"]),
+        (["methods"], "SHBP", ["SHBPolyak"]),
+        (["data", "fetch"], "", list(entries())),
+        (["compare", "--methods"], "SPS,SHBA", ["SPS,SHBAdam", "SPS,SHBArmijo"]),
+        (["compare", "--problem"], "mush", ["mushrooms"]),
+        (["bench", "sensitivity", "--tasks"], "mlp,reg", ["mlp,regression"]),
+        (["bench", "train", "--device"], "", list(DEVICES)),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) and value else None,
+)  # fmt: skip
+def test_completion(words, incomplete, among):
+    found = completed(words, incomplete)
+    assert found
+    assert set(found) >= set(among)
+    assert all(each.startswith(incomplete) for each in found)
+
+
+def test_completion_can_be_installed():
+    """Without looking for the shell that it runs in, the option takes the name of one."""
+    quiet = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    shown = heavystep("--show-completion", "bash", **quiet)
+    assert "_HEAVYSTEP_COMPLETE=complete_bash" in shown.stdout
+
+
+def test_names_that_are_written_down_for_completion():
+    assert set(completing.FIGURES) == set(FIGURES)
+    assert set(completing.ENGINES) == set(ENGINES)
+    assert set(completing.DEVICES) == set(DEVICES)
+    assert set(completing.PROBLEMS) == {*SECTION_5, *NETWORKS}
+    assert set(completing.CPU_TASKS) | set(completing.GPU_TASKS) == set(TASKS)
+    assert {name for name, task in TASKS.items() if task.gpu} == set(completing.GPU_TASKS)
+    assert set(completing.RIVALS) == set(OTHERS)
+    assert set(CATALOGUE) < set(completing.problem_names(""))
+
+
+MISSPELT = [
+    (["reprodcue"], "Did you mean 'reproduce'?"),
+    (["theory", "convx"], "Did you mean 'convex'"),
+    (["bench", "linea"], "Did you mean 'linear'?"),
+    (["reproduce", "figur1"], "did you mean 'figure1'?"),
+    (["reproduce", "figure1", "--quik"], "--quick"),
+    (["reproduce", "figure1", "--engine", "locl"], "did you mean 'local'?"),
+    (["methods", "SHBPolyk"], "nearest: SHBPolyak"),
+    (["data", "verify", "mushroms"], "did you mean 'mushrooms'?"),
+    (["compare", "--problem", "Mushroms"], "did you mean 'mushrooms'?"),
+    (["bench", "sensitivity", "--tasks", "charlmm"], "did you mean 'charlm'?"),
+]
+
+
+@pytest.mark.parametrize(("words", "hint"), MISSPELT, ids=lambda value: str(value[-1]))
+def test_misspelt_names(words, hint):
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert hint in result.stderr
+    assert not result.stdout
+
+
+@pytest.mark.parametrize(
+    ("blocked", "extra"),
+    [("pyarrow", "figures"), ("matplotlib", "figures"), ("numba", "figures")],
+)  # fmt: skip
+def test_a_missing_package_is_named_with_commands_for_a_clone_and_an_index(blocked, extra):
+    shown = heavystep("reproduce", "figure1", "--quick", "--out", "nowhere", blocked=[blocked])
+    assert shown.returncode == 2
+    assert shown.stderr.splitlines() == [f"this command needs {blocked}: {install(extra)}"]
+    assert f"pip install 'heavystep[{extra}]'" in install(extra)
+    assert f"pip install -e '.[{extra}]'" in install(extra)
+
+
+@pytest.mark.parametrize(
+    ("module", "blocked", "extra"),
+    [
+        ("heavystep.linear", "sklearn", "linear"),
+        ("heavystep.linear", "scipy", "linear"),
+        ("heavystep.simulate", "numba", "simulation"),
+        ("heavystep.sweep", "pyarrow", "figures"),
+        ("heavystep.integrations.lightning", "lightning", "lightning"),
+        ("heavystep.integrations.accelerate", "accelerate", "accelerate"),
+    ],
+)
+def test_an_import_names_its_extra(module, blocked, extra):
+    package, _, name = module.rpartition(".")
+    code = f"import sys; sys.modules[{blocked!r}] = None; from {package} import {name}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("heavystep.extras.MissingExtraError: ")
+    assert f"{module} needs {blocked}" in last
+    assert last.endswith(install(extra))
+
+
+def test_every_extra_is_one_of_the_project():
+    import tomllib
+
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(EXTRAS) <= set(known)
