@@ -61,12 +61,15 @@ LAYERS = {
         *BASE, "methods", "schedules", "data", "files", "parquet", "problems", "records", "simulation", "training",
     },
     "paper": {
-        *BASE, "methods", "data", "files", "problems", "records", "schedules", "simulation", "sweeps",
+        *BASE, "certificates", "methods", "data", "files", "problems", "records", "schedules", "simulation", "sweeps",
         "theory", "training",
     },
     "bench": {
         *BASE, "compare", "methods", "data", "extras", "files", "linear", "optim", "paper", "problems", "records", "rules",
         "schedules", "simulation", "sparse", "sweeps", "training",
+    },
+    "report": {
+        *BASE, "__version__", "certificates", "files", "methods", "parquet", "problems",
     },
     "compare": {
         *BASE, "methods", "data", "files", "optim", "paper", "problems", "records", "rules",
@@ -74,7 +77,7 @@ LAYERS = {
     },
     "cli": {
         "__version__", "validation", "bench", "compare", "data", "documentation", "extras", "methods",
-        "optim", "paper", "problems", "schedules", "sweeps", "theory", "training",
+        "optim", "paper", "problems", "report", "schedules", "sweeps", "theory", "training",
     },
     "__main__": {"cli"},
     "__init__": {
@@ -92,6 +95,7 @@ OUTSIDE = {
     "theory": {"numpy"},
     "problems": {"numpy"},
     "certificates": {"numpy"},
+    "report": {"numpy"},
     "lower_bounds": {"torch"},
     "optim": {"torch", "numpy"},
     "integrations": {"torch"},

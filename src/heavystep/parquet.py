@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,17 +52,24 @@ def read(path: Path, specification: str) -> tuple[dict[str, Array], dict[str, st
     if not path.exists():
         return None
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
+        # Neither read_table nor to_numpy: they import pandas if it is there, which takes a second.
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = file.read()
+        columns = {name: _numbers(table[name]) for name in table.column_names}
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
         raise DamagedError(f"{path.name} cannot be read: {reason}") from None
     metadata = table.schema.metadata or {}
     if metadata.get(SPECIFICATION) != specification.encode():
         raise DamagedError(f"{path.name} is not the run that its name says")
-    columns = {name: table[name].to_numpy() for name in table.column_names}
     if metadata.get(CONTENT) != _digest(columns):
         raise DamagedError(f"{path.name} does not hold the numbers that were written")
     return columns, _notes(metadata)
+
+
+def _numbers(column: Any) -> Array:
+    """A copy of a column's numbers, which may be written to."""
+    return np.concatenate([np.from_dlpack(part) for part in column.chunks] or [np.empty(0)])
 
 
 def specification(path: Path) -> str | None:

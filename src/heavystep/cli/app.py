@@ -25,6 +25,10 @@ COMMANDS = {
         "Compare methods on a problem: losses, costs, and how much depends on their main "
         "constant.",
     ),
+    "report": Lazy(
+        "report",
+        "Write one HTML page about a results folder: curves, claims, certificates and commands.",
+    ),
     "theory": Lazy(
         "theory",
         "List the paper's results, compute their constants and bounds, see what they admit.",

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import numpy as np
-
-from heavystep import theory
-from heavystep.arrays import Array, square
+from heavystep.arrays import Array
+from heavystep.certificates.promised import promise
 from heavystep.schedules import Schedules
 from heavystep.sweeps.specification import ProblemSpec, RunSpec
 from heavystep.theory.diminishing_step_bounds import DiminishingSteps
@@ -39,18 +37,4 @@ def _problem(run: RunSpec) -> Any:
 
 
 def _promise(run: RunSpec) -> Any:
-    problem, method, options = _problem(run), run.method, dict(run.method.options)
-    constants = {
-        "L": problem.L,
-        "beta": options["momentum"],
-        "c": options["c"],
-        "gamma_max": options["max_step"],
-        "omega": options.get("decrease_factor"),
-    }
-    if problem.convex:
-        dist0_sq = float(square(problem.theta0 - problem.theta_star))
-        return theory.convex(method.theory, **constants, sigma2=problem.sigma2, dist0_sq=dist0_sq)
-    gap0 = float(np.asarray(problem.gap(problem.theta0)))
-    return theory.nonconvex(
-        method.theory, **constants, rho=problem.rho, delta=problem.delta, gap0=gap0
-    )
+    return promise(_problem(run), run.method.theory, dict(run.method.options))
