@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         estimate_smoothness,
     )
     from heavystep.simulation.run import simulate
+    from heavystep.suggestions.suggest import suggest
     from heavystep.sweeps.public import sweep
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "paper_settings",
     "problems",
     "simulate",
+    "suggest",
     "sweep",
     "theory",
 ]
@@ -60,6 +62,7 @@ _HOMES = {
     "certify": "heavystep.certificates",
     "paper_settings": "heavystep.methods",
     "simulate": "heavystep.simulation.run",
+    "suggest": "heavystep.suggestions.suggest",
     "sweep": "heavystep.sweeps.public",
 }  # fmt: skip
 """Where each name is defined. It is imported when it is first asked for: torch takes seconds, and

@@ -1,0 +1,379 @@
+"""``heavystep.suggest``: everything is as it was afterwards, and the verdict follows from numbers."""
+
+import random
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, mse_loss
+from torch.utils.data import DataLoader, RandomSampler, TensorDataset
+
+import heavystep
+from heavystep.methods import METHODS
+from heavystep.suggestions.suggest import MAIN
+from heavystep.suggestions.suggestion import Tail, equal_cost, suggestion_of, tail_of, within
+from heavystep.suggestions.trial import BACKWARD, Trial, moved
+from tests.helpers.places import ROOT
+
+STEPS = 12
+
+
+class Net(nn.Module):
+    """Everything that training changes: parameters, statistics, dropout, and a counter."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.drop = nn.Dropout(0.3)
+        self.last = nn.Linear(8, 3)
+        self.frozen = nn.Parameter(torch.ones(3), requires_grad=False)
+        self.calls, self.seen = 0, []
+
+    def forward(self, x):
+        self.calls += 1
+        self.seen.append(len(x))
+        np.random.rand()  # noqa: NPY002
+        random.random()
+        return self.last(self.drop(torch.relu(self.norm(self.first(x))))) * self.frozen
+
+
+def data(rows=64):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(rows, 4, generator=generator)
+    return x, x[:, :3].argmax(dim=1)
+
+
+def shuffled(**options):
+    own = torch.Generator().manual_seed(7)
+    return DataLoader(TensorDataset(*data()), batch_size=8, shuffle=True, generator=own, **options)
+
+
+def global_stream(**options):
+    return DataLoader(TensorDataset(*data()), batch_size=8, shuffle=True, **options)
+
+
+class Drawing:
+    """A loader of one's own, with generators, a counter and a list that it shuffles in place."""
+
+    def __init__(self):
+        self.numpy, self.python = np.random.default_rng(3), random.Random(4)
+        self.order, self.epochs = list(range(8)), 0
+        self.batches = list(zip(*(each.split(8) for each in data()), strict=True))
+
+    def __iter__(self):
+        self.epochs += 1
+        self.python.shuffle(self.order)
+        for number in self.order:
+            x, y = self.batches[number]
+            yield x + float(self.numpy.random()) * 0.1, y
+
+
+LOADERS = {
+    "generator of its own": shuffled,
+    "global stream": global_stream,
+    "workers that stay": lambda: global_stream(num_workers=1, persistent_workers=True),
+    "list": lambda: Drawing().batches,
+    "sampler": lambda: DataLoader(
+        TensorDataset(*data()), batch_size=8,
+        sampler=RandomSampler(range(64), generator=torch.Generator().manual_seed(2)),
+    ),
+    "own class": Drawing,
+}  # fmt: skip
+
+
+def made(training=True):
+    torch.manual_seed(0)
+    net = Net().train(training)
+    net.norm.eval()  # frozen on purpose
+    for number, parameter in enumerate(net.parameters()):
+        parameter.grad = torch.full_like(parameter, float(number)) if number % 2 else None
+    return net
+
+
+def bits(tensor):
+    return None if tensor is None else (tensor.data_ptr(), tensor.detach().numpy().tobytes())
+
+
+def state(net):
+    """All of it, to the bit, with the identity of every tensor."""
+    return (
+        {name: (bits(p), bits(p.grad), p.requires_grad) for name, p in net.named_parameters()},
+        {name: bits(b) for name, b in net.named_buffers()},
+        {name: m.training for name, m in net.named_modules()},
+        (net.calls, list(net.seen)),
+        torch.get_rng_state().numpy().tobytes(),
+        str(np.random.get_state()),  # noqa: NPY002
+        random.getstate(),
+    )
+
+
+def given(loader):
+    """What a loader gives in two epochs."""
+    torch.manual_seed(5)
+    return [tuple(each.numpy().tobytes() for each in batch) for _ in range(2) for batch in loader]
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_everything_is_as_it_was(name):
+    net, loader, untouched = made(), LOADERS[name](), LOADERS[name]()
+    before = state(net)
+    found = heavystep.suggest(net, loader, cross_entropy, steps=STEPS)
+    assert state(net) == before
+    assert given(loader) == given(untouched)
+    assert [len(trial.losses) for trial in found.trials] == [STEPS] * len(MAIN)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_modes_are_as_they_were(training):
+    net = made(training=training)
+    modes = []
+
+    def loss_fn(output, target):
+        modes.append((net.training, net.norm.training, net.drop.training))
+        return cross_entropy(output, target)
+
+    before = state(net)
+    heavystep.suggest(net, Drawing(), loss_fn, steps=STEPS)
+    assert state(net) == before
+    # In training mode a part that is not stays so; a whole that is not is trained.
+    assert set(modes) == {(True, not training, True)}
+
+
+@pytest.mark.parametrize("at", [1, STEPS, 2 * STEPS + 3])
+def test_everything_is_as_it_was_if_something_raises(at):
+    net, loader, calls = made(), Drawing(), 0
+
+    def loss_fn(output, target):
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise KeyError("mine")
+        return cross_entropy(output, target)
+
+    before = state(net)
+    with pytest.raises(KeyError, match="mine"):
+        heavystep.suggest(net, loader, loss_fn, steps=STEPS)
+    assert state(net) == before
+    assert given(loader) == given(Drawing())
+
+
+def test_methods_begin_alike_and_see_the_same_batches():
+    seen = []
+
+    def loss_fn(model, batch):
+        seen.append((batch[0].sum().item(), model.first.weight.sum().item()))
+        return cross_entropy(model(batch[0]), batch[1])
+
+    found = heavystep.suggest(
+        made(), shuffled(), loss_fn, steps=STEPS, methods=["SHBPolyak", "SHBAdam"], takes_batch=True
+    )
+    first, second = seen[:STEPS], seen[STEPS:]
+    assert [batch for batch, _ in first] == [batch for batch, _ in second]
+    assert first[0] == second[0]
+    assert first[-1][1] != second[-1][1]
+    assert found.trials[0].losses[0] == found.trials[1].losses[0]
+
+
+def test_a_trial_is_what_the_optimizer_does():
+    """The same loop by hand: the losses are equal to the bit."""
+    loader = Drawing().batches
+    found = heavystep.suggest(made(), loader, cross_entropy, steps=STEPS, methods="SHBPolyak")
+    net = made()
+    opt = heavystep.SHBPolyak(p for p in net.parameters() if p.requires_grad)
+    losses = []
+    for x, y in (loader * 2)[:STEPS]:
+        opt.step(lambda: cross_entropy(net(x), y))
+        losses.append(float(opt.info.loss))
+    assert found.trials[0].losses == tuple(losses)
+    kept = [t for s in opt.state.values() for t in s.values() if isinstance(t, torch.Tensor)]
+    assert found.trials[0].state_memory == sum(t.numel() * t.element_size() for t in kept) > 0
+
+
+def test_forwards_are_counted():
+    calls = 0
+
+    def loss_fn(output, target):
+        nonlocal calls
+        calls += 1
+        return cross_entropy(output, target)
+
+    found = heavystep.suggest(made(), Drawing(), loss_fn, steps=STEPS)
+    assert sum(trial.forwards for trial in found.trials) * STEPS == pytest.approx(calls)
+    for trial in found.trials:
+        assert (trial.forwards > 1.0) == METHODS[trial.method].rule.searches
+        assert trial.seconds > 0.0
+        assert trial.peak_memory is None
+
+
+def test_batches_are_copied():
+    loader = [(torch.ones(4, 4), torch.zeros(4, dtype=torch.long))]
+
+    def loss_fn(model, batch):
+        loss = cross_entropy(model(batch[0]), batch[1])
+        batch[0].data.mul_(3.0)
+        return loss
+
+    heavystep.suggest(made(), loader, loss_fn, steps=STEPS, takes_batch=True)
+    assert torch.equal(loader[0][0], torch.ones(4, 4))
+
+
+def test_every_form_of_a_batch_is_moved():
+    from typing import NamedTuple
+
+    class Pair(NamedTuple):
+        x: object
+        y: object
+
+    x = torch.ones(2)
+    found = moved({"a": [x, "word"], "b": Pair(x, (x,))}, torch.device("cpu"))
+    assert type(found["b"]) is Pair
+    copies = [found["a"][0], found["b"].x, found["b"].y[0]]
+    assert all(torch.equal(each, x) and each is not x for each in copies)
+    assert found["a"][1] == "word"
+
+
+def test_what_the_optimizer_says_is_in_the_table():
+    """A loss below the bound of 0 is told once, by the methods that have that bound."""
+
+    def loss_fn(output, target):
+        return -mse_loss(output, nn.functional.one_hot(target, 3).float())
+
+    found = heavystep.suggest(made(), Drawing(), loss_fn, steps=40)
+    assert any("lower_bound" in text for trial in found.trials for text in trial.warnings)
+    assert all(f"{t.method}: {text}" in str(found) for t in found.trials for text in t.warnings)
+
+
+def test_refused_batches_are_counted():
+    broken = [(torch.full((8, 4), float("nan")), torch.zeros(8, dtype=torch.long))]
+    found = heavystep.suggest(made(), broken, cross_entropy, steps=STEPS)
+    assert [trial.refused for trial in found.trials] == [STEPS] * 3
+    assert found.best is None
+    assert found.code == ""
+    assert "No method got below where it began" in str(found)
+
+
+BAD = {
+    "iterator": (lambda: iter(Drawing().batches), {}, TypeError, r"loader gives its batches only once \(list_iterator\)"),
+    "generator": (lambda: (b for b in Drawing().batches), {}, TypeError, "loader gives its batches only once"),
+    "nothing": (list, {}, ValueError, "it gave no batch"),
+    "number": (lambda: 3, {}, TypeError, "loader must give batches, got int"),
+    "one tensor": (lambda: [torch.ones(3, 4)], {}, TypeError, r"a batch must be \(\*inputs, target\), got Tensor"),
+    "steps": (Drawing, {"steps": 0}, ValueError, "steps must be >= 10, got 0"),
+    "method": (Drawing, {"methods": ["SHBPolyk"]}, ValueError, "nearest: SHBPolyak"),
+    "no method": (Drawing, {"methods": []}, ValueError, "methods must name at least one"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(case):
+    loader, options, error, message = BAD[case]
+    net = made()
+    before = state(net)
+    with pytest.raises(error, match=message) as raised:
+        heavystep.suggest(net, loader(), cross_entropy, **{"steps": STEPS, **options})
+    assert len(str(raised.value).splitlines()) == 1
+    assert state(net) == before
+
+
+def test_a_loader_that_ends_for_good_is_told():
+    class Once:
+        def __init__(self):
+            self.left = iter(Drawing().batches)
+
+        def __iter__(self):
+            yield from self.left
+
+    with pytest.raises(ValueError, match="it gave 8 batches once, and none the second time"):
+        heavystep.suggest(made(), Once(), cross_entropy, steps=STEPS)
+
+
+def test_bad_models():
+    with pytest.raises(TypeError, match="model must be a torch"):
+        heavystep.suggest(3, [], cross_entropy)
+    with pytest.raises(TypeError, match="loss_fn must be a function, got str"):
+        heavystep.suggest(made(), [], "mse")
+    with pytest.raises(ValueError, match="no parameter that is to be trained"):
+        heavystep.suggest(nn.Linear(2, 2).requires_grad_(False), Drawing(), cross_entropy)
+    with pytest.raises(ValueError, match="lazy parameters"):
+        heavystep.suggest(nn.LazyLinear(3), Drawing(), cross_entropy)
+
+
+def trial(method, losses, cost=1.0):
+    return Trial(method, tuple(losses), (cost + BACKWARD,) * len(losses), 1e-3, 0, 2**20, None, ())
+
+
+NOISE = [0.1, -0.1] * 10
+
+
+def end(level, noise=NOISE):
+    """Eighty steps from 9 to 2, then twenty about a level."""
+    return [*np.linspace(9.0, 2.0, 80), *(level + each for each in noise)]
+
+
+def test_the_lowest_loss_wins_if_noise_cannot_explain_it():
+    found = suggestion_of((trial("SHBPolyak", end(1.0)), trial("SHBAdam", end(0.5))))
+    assert found.best == "SHBAdam"
+    assert "lowest loss" in found.reason
+    assert found.code == "opt = heavystep.SHBAdam(model.parameters())"
+
+
+def test_the_cheaper_one_wins_if_noise_could_explain_it():
+    cheap, dear = trial("SHBPolyak", end(1.0)), trial("SHBArmijo", end(1.0), cost=1.01)
+    assert suggestion_of((dear, cheap)).best == "SHBPolyak"
+    assert "SHBArmijo" in suggestion_of((dear, cheap)).reason
+
+
+def test_a_dear_step_counts_for_its_cost():
+    """After equal work a method with twice the cost has made half of the steps."""
+    cheap = trial("SHBPolyak", np.linspace(9.0, 1.0, 100))
+    dear = trial("SHBArmijo", np.linspace(9.0, 0.1, 100), cost=1.0 + 3.0)
+    assert equal_cost((cheap, dear)) == 300.0
+    assert len(within(dear, 300.0)) == 50
+    found = suggestion_of((cheap, dear))
+    assert found.best == "SHBPolyak"
+    line = next(line for line in str(found).splitlines() if line.lstrip().startswith("SHBArmijo"))
+    loss, equal = map(float, line.split()[1:3])
+    assert loss == pytest.approx(tail_of(dear.losses).mean, rel=1e-3)
+    assert equal == pytest.approx(tail_of(dear.losses[:50]).mean, rel=1e-3)
+    assert suggestion_of((dear,)).code.endswith("(model.parameters(), buffers=model.buffers())")
+
+
+def test_a_run_that_ends_in_infinity_never_wins():
+    assert tail_of((3.0, 1.0, float("inf"))).mean == float("inf")
+    found = suggestion_of(
+        (trial("SHBPolyak", [*end(1.0)[:-1], float("nan")]), trial("SHBAdam", end(3.0)))
+    )
+    assert found.best == "SHBAdam"
+    assert Tail(1.0, 0.1).clearly_below(Tail(2.0, 0.1))
+    assert not Tail(1.9, 0.1).clearly_below(Tail(2.0, 0.1))
+
+
+def test_peaks_are_a_column_where_there_are_any():
+    one = trial("SHBPolyak", end(1.0))
+    assert "peak" not in str(suggestion_of((one,)))
+    from dataclasses import replace
+
+    assert "peak MiB" in str(suggestion_of((replace(one, peak_memory=3 * 2**20),)))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu():
+    net = made().cuda()
+    stream = torch.cuda.get_rng_state()
+    weights = [p.detach().clone() for p in net.parameters()]
+    found = heavystep.suggest(net, shuffled(), cross_entropy, steps=STEPS)
+    assert torch.equal(torch.cuda.get_rng_state(), stream)
+    assert all(torch.equal(p, w) for p, w in zip(net.parameters(), weights, strict=True))
+    assert all(trial.peak_memory > 0 for trial in found.trials)
+
+
+def test_the_page_runs(capsys):
+    text = (ROOT / "docs" / "suggest.md").read_text()
+    namespace = {}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, "suggest.md", "exec"), namespace)
+    assert "Use " in capsys.readouterr().out
