@@ -13,6 +13,7 @@
 # make scaling     measure steps on 1, 2 and 4 processes and write docs/scaling.md
 # make theory      measure the slack of every theorem and write docs/theory.md
 # make pages       write docs/methods.md and docs/architecture.svg from the registry and the rooms
+# make gallery     draw the paths of all methods on two functions (docs/results/gallery), a minute
 # make mutants     break the mathematics on purpose and see that a test notices
 
 PYTHON ?= python3
@@ -25,7 +26,7 @@ ONE_THREAD := OMP_NUM_THREADS=1
 COMPARED ?= docs/results/compare
 COMPARE ?=
 
-.PHONY: setup lint types test-fast test test-slow test-all reproduce demo compare bench scaling theory pages mutants clean
+.PHONY: setup lint types test-fast test test-slow test-all reproduce demo compare bench scaling theory pages gallery mutants clean
 
 setup: $(SETUP)
 
@@ -81,6 +82,9 @@ theory: $(SETUP)
 pages: $(SETUP)
 	$(BIN)/python docs/make_methods.py
 	$(BIN)/python docs/make_architecture.py
+
+gallery: $(SETUP)
+	$(BIN)/python docs/make_gallery.py
 
 mutants: $(SETUP)
 	$(BIN)/python -m tests.mutants

@@ -8,7 +8,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 ROWS = [
     ["cli"],
-    ["bench", "compare", "report"],
+    ["bench", "compare", "report", "pictures"],
     ["paper"],
     ["sweeps"],
     ["training", "integrations", "suggestions", "linear"],
@@ -23,6 +23,7 @@ TEXTS = {
     "cli": "parse, look up the registries, call",
     "bench": "what things cost; sensitivity to what a user sets",
     "compare": "methods side by side on a problem",
+    "pictures": "the steps of a run",
     "report": "a results folder as one page",
     "paper": "figure1, figure2, figure3: definition, claims, plot, table",
     "sweeps": "jobs, local and Ray engines, stores",

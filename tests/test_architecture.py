@@ -69,6 +69,7 @@ LAYERS = {
         *BASE, "compare", "methods", "data", "extras", "files", "linear", "optim", "paper", "problems", "records", "rules",
         "schedules", "simulation", "sparse", "sweeps", "training",
     },
+    "pictures": {"arrays", "optim", "paper.plot", "records"},
     "report": {
         *BASE, "__version__", "certificates", "files", "methods", "parquet", "problems",
     },
@@ -82,8 +83,8 @@ LAYERS = {
     },
     "__main__": {"cli"},
     "__init__": {
-        "certificates", "extras", "lower_bounds", "methods", "optim", "problems", "simulation",
-        "suggestions", "sweeps", "theory",
+        "certificates", "extras", "lower_bounds", "methods", "optim", "pictures", "problems",
+        "simulation", "suggestions", "sweeps", "theory",
     },
 }  # fmt: skip
 OUTSIDE = {
@@ -97,6 +98,7 @@ OUTSIDE = {
     "problems": {"numpy"},
     "certificates": {"numpy"},
     "report": {"numpy"},
+    "pictures": {"numpy", "matplotlib"},
     "lower_bounds": {"torch"},
     "optim": {"torch", "numpy"},
     "integrations": {"torch"},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         create,
         estimate_smoothness,
     )
+    from heavystep.pictures.steps import plot_steps
     from heavystep.simulation.run import simulate
     from heavystep.suggestions.suggest import suggest
     from heavystep.sweeps.public import sweep
@@ -43,6 +44,7 @@ __all__ = [
     "estimate_smoothness",
     "lower_bounds",
     "paper_settings",
+    "plot_steps",
     "problems",
     "simulate",
     "suggest",
@@ -61,13 +63,14 @@ _HOMES = {
     ),
     "certify": "heavystep.certificates",
     "paper_settings": "heavystep.methods",
+    "plot_steps": "heavystep.pictures.steps",
     "simulate": "heavystep.simulation.run",
     "suggest": "heavystep.suggestions.suggest",
     "sweep": "heavystep.sweeps.public",
 }  # fmt: skip
 """Where each name is defined. It is imported when it is first asked for: torch takes seconds, and
 the command line's help and completion need none of it."""
-_EXTRAS = {"simulate": "simulation", "sweep": "figures"}
+_EXTRAS = {"plot_steps": "figures", "simulate": "simulation", "sweep": "figures"}
 """The extra that brings what a name needs beside torch and numpy."""
 
 

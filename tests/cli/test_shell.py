@@ -189,6 +189,7 @@ def test_a_missing_package_is_named_with_commands_for_a_clone_and_an_index(block
         ("heavystep.linear", "scipy", "linear"),
         ("heavystep.simulate", "numba", "simulation"),
         ("heavystep.sweep", "pyarrow", "figures"),
+        ("heavystep.plot_steps", "matplotlib", "figures"),
         ("heavystep.integrations.lightning", "lightning", "lightning"),
         ("heavystep.integrations.accelerate", "accelerate", "accelerate"),
     ],
