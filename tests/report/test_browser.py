@@ -37,10 +37,14 @@ def opened(window, page):
 
 
 def panel(driver, title="a9a"):
-    for each in driver.find_elements("css selector", ".panel"):
-        if each.find_element("css selector", "h3").text == title:
-            return each
-    raise AssertionError(title)
+    """A panel, once it is drawn: the browser does that when it comes near the screen."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    panels = driver.find_elements("css selector", ".panel")
+    (found,) = [p for p in panels if p.find_element("css selector", "h3").text == title]
+    driver.execute_script("arguments[0].scrollIntoView()", found)
+    WebDriverWait(driver, 30).until(lambda _: found.find_elements("css selector", ".seeds, .help"))
+    return found
 
 
 def lines(place):
@@ -183,7 +187,6 @@ def test_a_theme_can_be_chosen(opened):
 
 def test_hostile_names_are_words(opened):
     place = panel(opened, HOSTILE)
-    opened.execute_script("arguments[0].scrollIntoView()", place)
     assert HOSTILE in place.text
     assert not opened.find_elements("css selector", "img")
 

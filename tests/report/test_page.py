@@ -80,6 +80,15 @@ def test_what_files_say_is_escaped(tmp_path):
     assert data_of(text)[0]["title"] == HOSTILE
 
 
+def test_parts_of_the_same_name_are_told_apart(tmp_path):
+    comparison(tmp_path / "monday" / "compare")
+    write_run(tmp_path / "tuesday" / "compare", specification(problem="w8a"), falling())
+    text = page_of(tmp_path)
+    assert [panel["title"] for panel in data_of(text)] == ["a9a", "w8a"]
+    assert re.findall(r"<h2>(.*?)</h2>", text)[:2] == ["monday/compare", "tuesday/compare"]
+    assert re.findall(r'data-panel="(\d+)"><h3>(.*?)<', text) == [("0", "a9a"), ("1", "w8a")]
+
+
 def test_diverged_runs_are_told(tmp_path):
     metrics = falling()
     metrics["loss"][1, 10:] = np.inf

@@ -41,26 +41,25 @@ def write_report(results: Path, page: Path) -> None:
 
 def render(parts: list[Part], results: Path) -> str:
     """The page as text."""
-    shown = {part.name: panels(part) for part in parts}
     numbers = sum(each.size for part in parts for run in part.runs for each in run.metrics.values())
     made: list[str] = []
     data: list[dict[str, Any]] = []
     thinned = False
-    for part in parts:
-        places = []
-        for panel in shown[part.name]:
+    titles = [_title(part, results) for part in parts]
+    for part, title in zip(parts, titles, strict=True):
+        drawn, first = panels(part), len(data)
+        for panel in drawn:
             content, thin = panel_data(panel, summary=numbers > BUDGET)
-            places.append(len(data))
             data.append(content)
             thinned |= thin
-        made.append("".join(_part(part, shown[part.name], places)))
+        made.append(f"<h2>{escape(title)}</h2>" + "".join(_part(part, drawn, first)))
     notes = [text for text, said in ((THINNED, thinned), (SUMMARISED, numbers > BUDGET)) if said]
     facts = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>"
         for name, fact in environment(parts).items()
     )
     links = "".join(
-        f'<a href="#part-{number}">{escape(part.name)}</a>' for number, part in enumerate(parts)
+        f'<a href="#part-{number}">{escape(title)}</a>' for number, title in enumerate(titles)
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -85,8 +84,12 @@ def _asset(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
-def _part(part: Part, drawn: list[Panel], places: list[int]) -> Iterator[str]:
-    yield f"<h2>{escape(part.name)}</h2>"
+def _title(part: Part, results: Path) -> str:
+    """Its place within the results; two of them may have the same name."""
+    return part.name if part.folder == results else part.folder.relative_to(results).as_posix()
+
+
+def _part(part: Part, drawn: list[Panel], first: int) -> Iterator[str]:
     for note in part.notes:
         yield f'<p class="note">{escape(note)}</p>'
     if again := commands(part):
@@ -98,7 +101,7 @@ def _part(part: Part, drawn: list[Panel], places: list[int]) -> Iterator[str]:
             )
     if part.claims:
         yield from _claims(part.claims)
-    for panel, place in zip(drawn, places, strict=True):
+    for place, panel in enumerate(drawn, start=first):
         yield f'<article class="panel" data-panel="{place}"><h3>{escape(panel.title)}</h3>'
         yield '<p class="waiting">This chart needs JavaScript.</p></article>'
         yield from _ends(panel)
