@@ -83,7 +83,7 @@ class Chart {
     Object.assign(this, { lines, logX, logY });
     this.width = Math.max(this.svg.clientWidth || this.svg.parentNode.clientWidth, 200);
     this.height = this.width < 500 ? 270 : 380;
-    this.inner = { left: 62, right: this.width - 10, top: 10, bottom: this.height - 40 };
+    this.inner = { left: 62, right: this.width - 20, top: 10, bottom: this.height - 40 };
     const [x0, x1] = extent(lines.map((l) => l.k), logX);
     const [y0, y1] = extent(lines.flatMap((l) => (l.band ? [...l.band, ...l.rows] : l.rows)), logY);
     const room = (y1 - y0) * 0.04;
