@@ -17,6 +17,7 @@ def page(tmp_path_factory):
     write_run(
         folder, specification(HOSTILE, problem=HOSTILE), {**falling(), HOSTILE: falling()["loss"]}
     )
+    write_run(folder, specification("SPS", problem="w8a"), falling())
     write_report(folder, folder / "report.html")
     return folder / "report.html"
 
@@ -88,6 +89,16 @@ def test_a_method_can_be_hidden_and_shown(opened):
     button(place, "None").click()
     assert not lines(place)
     assert "No method is shown" in place.text
+
+
+def test_a_method_has_the_same_colour_in_every_panel(opened):
+    (alone,) = lines(panel(opened, "w8a"))
+    colours = {
+        line.get_attribute("data-label"): line.get_attribute("stroke")
+        for line in lines(panel(opened))
+    }
+    assert colours["SPS"] == alone.get_attribute("stroke")
+    assert len(set(colours.values())) == len(colours) > 1
 
 
 def test_seeds_one_by_one(opened):

@@ -20,14 +20,22 @@ function toggle(parent, text, pressed, change) {
   return made;
 }
 
+// A method looks the same in every panel. Those that are drawn at first have the first colours.
+function looksOf(panels) {
+  const looks = new Map();
+  for (const drawn of [true, false]) for (const { curves } of panels) for (const curve of curves) {
+    if (curve.shown !== drawn || looks.has(curve.label)) continue;
+    const rank = looks.size;
+    looks.set(curve.label, { colour: rank % COLOURS, dash: Math.floor(rank / COLOURS) });
+  }
+  return looks;
+}
+
 class Panel {
-  constructor(place, data) {
+  constructor(place, data, looks) {
     this.data = data;
     this.shown = data.curves.map((curve) => curve.shown);
-    // Curves that are drawn at first have the first colours.
-    const ranked = data.curves.map((_, i) => i).sort((a, b) => this.shown[b] - this.shown[a] || a - b);
-    this.looks = [];
-    ranked.forEach((i, rank) => { this.looks[i] = { colour: rank % COLOURS, dash: Math.floor(rank / COLOURS) }; });
+    this.looks = data.curves.map((curve) => looks.get(curve.label));
     this.seeds = new Map();
     for (const curve of data.curves) for (const seed of curve.seeds) this.seeds.set(seed, true);
     this.metric = data.metric;
@@ -210,12 +218,12 @@ class Panel {
 
 function begin() {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const made = new Map();
+  const made = new Map(), looks = looksOf(data);
   // A chart is made when it comes near the screen, so that a long page opens at once.
   const watch = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
       if (!isIntersecting || made.has(target)) continue;
-      made.set(target, new Panel(target, data[Number(target.dataset.panel)]));
+      made.set(target, new Panel(target, data[Number(target.dataset.panel)], looks));
       widths.observe(target);
     }
   }, { rootMargin: "400px" });
