@@ -8,6 +8,9 @@ OUTSIDE = ("conformance/test_outside_rules.py",)
 KERNELS = ("conformance/test_linear.py",)
 ESTIMATOR = ("linear",)
 REDUCED = ("conformance/test_reduced.py",)
+COMPILED = ("simulation/test_compiled.py",)
+LANES = ("simulation/test_lanes.py",)
+SINES = ("simulation/test_sine.py",)
 THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
 ENGINE = (
     "conformance/test_simulation.py",
@@ -36,7 +39,7 @@ MUTANTS = [
     Mutant("a product of one vector with itself", "simulation/products.py",
            "of_{right}()", "of_{left}()", FAMILY),
     Mutant("the multiplier forgotten", "simulation/trajectory.py",
-           "parameters.lr[step] * search.step", "search.step", ENGINE),
+           "parameters.lr[row] * search.step", "search.step", ENGINE),
     Mutant("an edited rule keeps its kernel", "simulation/kernel_types.py",
            'digest.update(Path(inspect.getsourcefile(function) or "").read_bytes())',
            "digest.update(function.__qualname__.encode())", OUTSIDE),
@@ -65,18 +68,18 @@ MUTANTS = [
     Mutant("a series cut short", "simulation/softplus.py",
            "for degree in range(17, -1, -1)", "for degree in [0] * 6 + list(range(11, -1, -1))", KERNELS),
     Mutant("the smooth reset forgotten", "simulation/trajectory.py",
-           "        keep(rule, numbers, remember(rule, constants, memory, seen, search))\n", "", KERNELS),
+           "    keep(rule, numbers, remember(rule, constants, memory, seen, search))\n", "", KERNELS),
     Mutant("gradients pile up", "simulation/trajectory.py",
-           "        g[j] = zero\n", "", KERNELS),
+           "            g[j] = zero\n", "            pass\n", KERNELS),
     Mutant("a step at the cap is not counted", "simulation/watch.py",
-           "search.step < NEARLY * watch.most[step]", "search.step <= watch.most[step]", KERNELS),
+           "search.step < NEARLY * watch.most[row]", "search.step <= watch.most[row]", KERNELS),
     Mutant("shares since the start", "simulation/watch.py",
            "        watch.numbers[column] = 0.0\n", "", KERNELS),
     Mutant("columns in one byte", "simulation/logistic.py",
            "rows.indices.astype(np.uint16)", "rows.indices.astype(np.uint8)", KERNELS),
     Mutant("all iterates count alike", "simulation/watch.py",
            "        watch.last_weight[0] += 1\n", "        watch.last_weight[0] = 1\n", ESTIMATOR),
-    Mutant("a change of the rule forgets its memory", "simulation/run.py",
+    Mutant("a change of the rule forgets its memory", "simulation/fleet.py",
            "known.get(name, value) for", "value for", ("conformance/test_simulation.py",)),
     Mutant("kernels whose steps are not divided", "simulation/stretching.py",
            "return value / divisors[j]", "return value", FAMILY),
@@ -95,14 +98,14 @@ MUTANTS = [
     Mutant("reduction with the other sign", "simulation/reduced.py",
            "shift[j] = terms.gradient[j] - shift[j]", "shift[j] = shift[j] - terms.gradient[j]", REDUCED),
     Mutant("a lower bound without the shift", "simulation/reduced.py",
-           "low - 0.5 * dot(shift, shift) / terms.curvature", "low", REDUCED),
+           "    low -= 0.5 * dot(shift, shift) / terms.curvature\n", "", REDUCED),
     Mutant("a lower bound with twice the shift", "simulation/reduced.py",
-           "low - 0.5 * dot(shift, shift) / terms.curvature",
-           "low - dot(shift, shift) / terms.curvature", REDUCED),
+           "low -= 0.5 * dot(shift, shift) / terms.curvature",
+           "low -= dot(shift, shift) / terms.curvature", REDUCED),
     Mutant("the anchor looked at after theta", "simulation/reduced.py",
            "    evaluate(terms.inside, terms.anchor, batch, shift, work.inside)\n"
-           "    loss, low, full = evaluate(terms.inside, theta, batch, g, work.inside)\n",
-           "    loss, low, full = evaluate(terms.inside, theta, batch, g, work.inside)\n"
+           "    loss, low, _, full = evaluate(terms.inside, theta, batch, g, work.inside)\n",
+           "    loss, low, _, full = evaluate(terms.inside, theta, batch, g, work.inside)\n"
            "    evaluate(terms.inside, terms.anchor, batch, shift, work.inside)\n", REDUCED),
     Mutant("trials without the shift", "simulation/reduced.py", "loss - t * along", "loss", REDUCED),
     Mutant("trials without the curvature", "simulation/reduced.py",
@@ -110,20 +113,32 @@ MUTANTS = [
     Mutant("rounding of the sampled loss forgotten", "simulation/reduced.py",
            "eps * (1.0 + moved / abs(loss))", "eps * (1.0 + 0.0 * moved)", REDUCED),
     Mutant("an anchor whose gradient is old", "simulation/reduced.py",
-           "        survey(terms.inside, terms.n, terms.anchor, terms.gradient)\n", "", REDUCED),
+           "        _survey(terms.inside, terms.anchor, work.everyone, terms.gradient, work.whole)\n", "",
+           REDUCED),
     Mutant("an anchor that moves as often for every size of batch", "simulation/reduced.py",
            "terms.probability + size * terms.per_sample", "terms.probability + terms.per_sample", REDUCED),
     Mutant("the anchor moves with the samples", "simulation/reduced.py",
            "random_unit(second_key(key), k)", "random_unit(key, k)", REDUCED),
     Mutant("an anchor after the step", "simulation/trajectory.py",
-           "        depart(terms, theta, scene.key, k, batch.shape[0], work)\n"
-           "        _move(kinds, theta, buffer, g, divisors, gamma, beta)\n",
-           "        _move(kinds, theta, buffer, g, divisors, gamma, beta)\n"
-           "        depart(terms, theta, scene.key, k, batch.shape[0], work)\n", REDUCED),
+           "    depart(own, theta, scene.keys[lane], k, batch.shape[0], work)\n",
+           "    _move(own, kinds, theta, buffer, g, divisors, gamma, beta)\n"
+           "    depart(own, theta, scene.keys[lane], k, batch.shape[0], work)\n"
+           "    room.chosen[lane, STEP], room.chosen[lane, MOMENTUM] = 0.0, 0.0\n", REDUCED),
     Mutant("a refused step moves the anchor", "simulation/trajectory.py",
-           "        if not (search.accepted and is_finite(search.step)):\n",
-           "        depart(terms, theta, scene.key, k, batch.shape[0], work)\n"
-           "        if not (search.accepted and is_finite(search.step)):\n", REDUCED),
+           "    if not (search.accepted and is_finite(search.step)):\n",
+           "    depart(own, theta, scene.keys[lane], k, batch.shape[0], work)\n"
+           "    if not (search.accepted and is_finite(search.step)):\n", REDUCED),
+    Mutant("kernels that count references", "simulation/kernel_cache.py",
+           '{"_nrt": False, "forceinline": False}', '{"forceinline": False}', COMPILED),
+    Mutant("one stream for seeds side by side", "simulation/trajectory.py",
+           "random_index(scene.keys[lane], first, scene.n)", "random_index(scene.keys[0], first, scene.n)",
+           LANES),
+    Mutant("a seed that stops the others", "simulation/trajectory.py",
+           "        if going == 0:\n", "        if going < lanes:\n", LANES),
+    Mutant("sines whose quarters are not told apart", "simulation/sine.py",
+           "quarter & 2 == 2", "quarter & 4 == 4", SINES),
+    Mutant("sines without the rest of pi", "simulation/sine.py",
+           "r = coarse - rest", "r = coarse", SINES),
     Mutant("an anchor for all runs", "simulation/layout.py",
            "return reduced_terms(problem, terms_of(problem.problem))",
            "return _KNOWN.setdefault(problem, reduced_terms(problem, terms_of(problem.problem)))", REDUCED),

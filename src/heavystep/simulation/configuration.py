@@ -94,6 +94,11 @@ class Configuration:
         """Versions of all that decides the numbers of a run beside its problem."""
         return {**self._method.versions(), "kernel": KERNEL_VERSION}
 
+    def rows(self, count: int) -> int:
+        """How many of the next steps a table must list: one stands for all without a schedule."""
+        scheduled = any(isinstance(value, PowerLaw) for _, value in self.options)
+        return count if scheduled else min(count, 1)
+
     def parameters(self, first: int, count: int) -> Parameters:
         """The constants, multipliers and momenta of the steps first .. first + count - 1."""
         columns = self._columns(first, count)

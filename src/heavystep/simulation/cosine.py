@@ -1,25 +1,30 @@
 """The non-convex problem of Section 5 in kernels."""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import Cosine
-from heavystep.simulation.kernel_cache import kernel
+from heavystep.simulation.kernel_cache import inner_kernel, reduction
+from heavystep.simulation.lanes import aligned, has_lanes
+from heavystep.simulation.least_squares import row_dot, row_dot_moved
+from heavystep.simulation.sine import write_sines_and_cosines
 from heavystep.simulation.terms import (
+    adds_up,
     depart,
+    dot,
     evaluate,
+    from_scratch,
     full_sqnorm,
     implement,
     loss_error,
     no_departure,
     no_preparation,
-    no_workspace,
     objective_gap,
     plain_error,
     prepare_search,
+    shared,
     trial_loss,
     workspace,
 )
@@ -27,6 +32,10 @@ from heavystep.simulation.terms import (
 VANISHED = 1e-153
 """Smaller coordinates have subnormal squares, which are slow to compute with; they count as 0, as
 their squares would in the end."""
+
+
+WIDTH = 8
+"""Numbers of the widest vector registers."""
 
 
 class CosineTerms(NamedTuple):
@@ -41,21 +50,45 @@ class CosineTerms(NamedTuple):
 
 def cosine_terms(problem: Cosine) -> CosineTerms:
     """The problem, laid out for its kernels."""
-    s, xi, f_star = map(np.array, (problem.s, problem.xi, problem.f_star))
+    s, xi, f_star = map(aligned, (problem.s, problem.xi, problem.f_star))
     return CosineTerms(s, xi, f_star, float(problem.s.mean()), bool(problem.xi.any()))
 
 
-@kernel
-def bowl(x: Any) -> Any:
-    """x^2 / 2 + 2 (1 - cos x); 1 - cos x = 2 sin^2(x/2) loses nothing near 0."""
-    half = math.sin(0.5 * x)
-    return 0.5 * x * x + 4.0 * half * half
+class CosineWork(NamedTuple):
+    """Numbers of one point, one for each coordinate x.
+
+    They are padded with zeros to a multiple of :data:`WIDTH`, of which bowl and slope are 0.
+    """
+
+    halves: Array
+    """x / 2."""
+    sines: Array
+    """sin(x / 2)."""
+    cosines: Array
+    slopes: Array
 
 
-@kernel
-def bowl_slope(x: Any) -> Any:
-    """The derivative x + 2 sin x of :func:`bowl`, by the same sine."""
-    return x + 4.0 * math.sin(0.5 * x) * math.cos(0.5 * x)
+def _workspace(terms: Any, theta: Any, size: Any) -> Any:
+    lanes, dim = theta.shape
+    padded = (lanes, (dim + WIDTH - 1) // WIDTH * WIDTH)
+    return CosineWork(np.zeros(padded), np.empty(padded), np.empty(padded), np.empty(padded))
+
+
+@reduction
+def _bowls(halves: Any, sines: Any) -> Any:
+    """Sum of x^2 / 2 + 2 (1 - cos x); 1 - cos x = 2 sin^2(x/2) loses nothing near 0."""
+    total = 0.0
+    for j in range(halves.shape[0]):
+        total += halves[j] * halves[j] + 2.0 * sines[j] * sines[j]
+    return 2.0 * total
+
+
+@inner_kernel
+def _write_slopes(work: Any) -> None:
+    """Write the derivatives x + 2 sin x = x + 4 sin(x/2) cos(x/2)."""
+    halves, sines, cosines, slopes = work.halves, work.sines, work.cosines, work.slopes
+    for j in range(halves.shape[0]):
+        slopes[j] = 2.0 * (halves[j] + 2.0 * sines[j] * cosines[j])
 
 
 def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
@@ -64,56 +97,55 @@ def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
     for i in batch:
         scale += terms.s[i]
         low += terms.f_star[i]
-    scale /= size
-    height, square = 0.0, 0.0
+    scale = shared(scale, size)
     for j in range(dim):
-        x = theta[j] if abs(theta[j]) > VANISHED else 0.0
-        slope = bowl_slope(x)
-        height += bowl(x)
-        square += slope * slope
-        g[j] = scale * slope
-    loss = scale * height
+        work.halves[j] = 0.5 * theta[j] if abs(theta[j]) > VANISHED else 0.0
+    write_sines_and_cosines(work.halves, work.sines, work.cosines)
+    _write_slopes(work)
+    loss, square = scale * _bowls(work.halves, work.sines), dot(work.slopes, work.slopes)
+    for j in range(dim):
+        g[j] = scale * work.slopes[j]
     if terms.tilted:
         for i in batch:
+            loss -= shared(row_dot(terms.xi, i, theta), size)
             for j in range(dim):
-                loss -= terms.xi[i, j] * theta[j] / size
-                g[j] -= terms.xi[i, j] / size
-    return loss, low / size, terms.mean_s * terms.mean_s * square
+                g[j] -= shared(terms.xi[i, j], size)
+    return loss, shared(low, size), dot(g, g), terms.mean_s * terms.mean_s * square
 
 
 def _trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -> Any:
     size, dim = batch.shape[0], theta.shape[0]
-    scale, height, tilt = 0.0, 0.0, 0.0
+    scale, tilt = 0.0, 0.0
     for i in batch:
         scale += terms.s[i]
     for j in range(dim):
-        height += bowl(theta[j] - t * g[j])
+        work.halves[j] = 0.5 * (theta[j] - t * g[j])
     if terms.tilted:
         for i in batch:
-            for j in range(dim):
-                tilt += terms.xi[i, j] * (theta[j] - t * g[j])
-    return (scale * height - tilt) / size
+            tilt += row_dot_moved(terms.xi, i, theta, g, t)
+    write_sines_and_cosines(work.halves, work.sines, work.cosines)
+    return shared(scale * _bowls(work.halves, work.sines) - tilt, size)
 
 
-def _gap(terms: Any, point: Any) -> Any:
-    gap = 0.0
-    for x in point:
-        gap += bowl(x)
-    return terms.mean_s * gap
+def _gap(terms: Any, point: Any, work: Any) -> Any:
+    for j in range(point.shape[0]):
+        work.halves[j] = 0.5 * point[j]
+    write_sines_and_cosines(work.halves, work.sines, work.cosines)
+    return terms.mean_s * _bowls(work.halves, work.sines)
 
 
-def _full_sqnorm(terms: Any, point: Any) -> Any:
-    square = 0.0
-    for x in point:
-        square += bowl_slope(x) ** 2
-    return terms.mean_s * terms.mean_s * square
+def _full_sqnorm(terms: Any, point: Any, work: Any) -> Any:
+    objective_gap(terms, point, work)
+    _write_slopes(work)
+    return terms.mean_s * terms.mean_s * dot(work.slopes, work.slopes)
 
 
 implement(
     CosineTerms,
     {
-        workspace: no_workspace,
+        workspace: _workspace,
         evaluate: _evaluate,
+        adds_up: from_scratch,
         loss_error: plain_error,
         prepare_search: no_preparation,
         trial_loss: _trial_loss,
@@ -122,3 +154,5 @@ implement(
         full_sqnorm: _full_sqnorm,
     },
 )
+has_lanes(CosineTerms)
+has_lanes(CosineWork, *CosineWork._fields)

@@ -20,6 +20,13 @@ from heavystep.files import cache_home, hash_sources
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 SOURCES = ("rules", "momentum", "simulation")
+COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+UNCOUNTED: dict[str, Any] = {"_nrt": False, "forceinline": False}
+"""Compile without numba's runtime, which allocates arrays and counts references to them."""
+INLINE: dict[str, Any] = {**UNCOUNTED, "forceinline": True}
+"""Make it a part of the kernel that calls it."""
+HIDDEN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""For other kernels only. What a call from Python needs takes as long to compile as the rest."""
 COMPILES = not cast(Any, numba.config).DISABLE_JIT
 
 
@@ -37,16 +44,49 @@ def cache_folder() -> Path:
 
 def kernel(function: Kernel) -> Kernel:
     """Compile a module-level function, without the GIL and with its result kept on disk."""
-    return cast(Kernel, _kept(numba.njit(function, nogil=True, error_model="numpy")))
+    return cast(Kernel, _kept(numba.njit(function, **COMMON)))
+
+
+def inner_kernel(function: Kernel) -> Kernel:
+    """A kernel for what happens at every step: it allocates no array and counts no references.
+
+    Numba would count the references to every array of a named tuple that is handed on, which costs
+    more than the step. Functions that it calls must be such kernels too. It may hand arrays to
+    them and get arrays from them, but must give none to a kernel that does count.
+    """
+    # Said, because it would take over what a reduction that calls it is allowed.
+    return cast(Kernel, _kept(numba.njit(function, **COMMON, **INLINE, fastmath=False)))
+
+
+def subroutine(function: Kernel) -> Kernel:
+    """An inner kernel that is long enough to be called, and is compiled once for all callers."""
+    return cast(Kernel, _kept(numba.njit(function, **COMMON, **UNCOUNTED, fastmath=False)))
+
+
+def loop(function: Kernel) -> Kernel:
+    """A kernel with a loop over steps, which another kernel calls with all that the loop needs."""
+    return cast(Kernel, numba.njit(function, **COMMON, **UNCOUNTED, **HIDDEN))
+
+
+def loop_part(function: Kernel) -> Kernel:
+    """An inner kernel that becomes a part of such a loop."""
+    return cast(Kernel, numba.njit(function, **COMMON, **INLINE, **HIDDEN))
+
+
+def polynomial(function: Kernel) -> Kernel:
+    """An inner kernel whose products and sums may be taken at once, and rounded once."""
+    return cast(Kernel, _kept(numba.njit(function, **COMMON, **INLINE, fastmath={"contract"})))
 
 
 def reduction(function: Kernel) -> Kernel:
-    """A kernel whose sums may be taken in any order, so that they use the whole vector unit.
+    """An inner kernel whose sums may be taken in any order, so that they use all vector lanes.
 
     For plain sums of products only: rules and comparisons keep the order that they are written in.
+    Its loops must write to no array: the compiler would then decide by the distance of the arrays
+    in memory in which order to sum, and a run would not repeat itself to the bit.
     """
     free = {"reassoc", "contract", "nsz"}
-    return cast(Kernel, _kept(numba.njit(function, nogil=True, error_model="numpy", fastmath=free)))
+    return cast(Kernel, _kept(numba.njit(function, **COMMON, **INLINE, fastmath=free)))
 
 
 def _kept(compiled: Any) -> Any:

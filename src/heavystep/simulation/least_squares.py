@@ -8,9 +8,13 @@ import numpy as np
 from heavystep.arrays import Array
 from heavystep.problems import LeastSquares
 from heavystep.simulation.kernel_cache import reduction
+from heavystep.simulation.lanes import aligned, has_lanes
 from heavystep.simulation.terms import (
+    adds_up,
     depart,
+    dot,
     evaluate,
+    from_scratch,
     full_sqnorm,
     implement,
     loss_error,
@@ -20,6 +24,7 @@ from heavystep.simulation.terms import (
     objective_gap,
     plain_error,
     prepare_search,
+    shared,
     trial_loss,
     workspace,
 )
@@ -41,7 +46,7 @@ def least_squares_terms(problem: LeastSquares) -> LeastSquaresTerms:
     _, S, V = np.linalg.svd(problem.A, full_matrices=False)
     root = S[:, None] * V / math.sqrt(2 * problem.n)
     arrays = (problem.A, problem.b, problem.f_star, root, problem.theta_star)
-    return LeastSquaresTerms(*map(np.array, arrays))
+    return LeastSquaresTerms(*map(aligned, arrays))
 
 
 @reduction
@@ -70,14 +75,14 @@ def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
         residual = row_dot(terms.A, i, theta) - terms.b[i]
         loss += 0.5 * residual * residual
         low += terms.f_star[i]
-        share = residual / size
+        share = shared(residual, size)
         if b == 0:
             for j in range(dim):
                 g[j] = share * terms.A[i, j]
         else:
             for j in range(dim):
                 g[j] += share * terms.A[i, j]
-    return loss / size, low / size, np.nan
+    return shared(loss, size), shared(low, size), dot(g, g), np.nan
 
 
 def _trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -> Any:
@@ -85,10 +90,10 @@ def _trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -
     for i in batch:
         residual = row_dot_moved(terms.A, i, theta, g, t) - terms.b[i]
         loss += 0.5 * residual * residual
-    return loss / batch.shape[0]
+    return shared(loss, batch.shape[0])
 
 
-def _gap(terms: Any, point: Any) -> Any:
+def _gap(terms: Any, point: Any, work: Any) -> Any:
     gap = 0.0
     for row in terms.root:
         image = 0.0
@@ -98,7 +103,7 @@ def _gap(terms: Any, point: Any) -> Any:
     return gap
 
 
-def _full_sqnorm(terms: Any, point: Any) -> Any:
+def _full_sqnorm(terms: Any, point: Any, work: Any) -> Any:
     return np.nan
 
 
@@ -107,6 +112,7 @@ implement(
     {
         workspace: no_workspace,
         evaluate: _evaluate,
+        adds_up: from_scratch,
         loss_error: plain_error,
         prepare_search: no_preparation,
         trial_loss: _trial_loss,
@@ -115,3 +121,4 @@ implement(
         full_sqnorm: _full_sqnorm,
     },
 )
+has_lanes(LeastSquaresTerms)

@@ -11,10 +11,12 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import SparseLogistic
-from heavystep.simulation.kernel_cache import kernel, reduction
+from heavystep.simulation.kernel_cache import inner_kernel, kernel, reduction
+from heavystep.simulation.lanes import has_lanes
 from heavystep.simulation.prefetch import prefetch
 from heavystep.simulation.softplus import softplus_and_slope, softplus_minus
 from heavystep.simulation.terms import (
+    adds_up,
     depart,
     dot,
     evaluate,
@@ -65,6 +67,9 @@ class LogisticWork(NamedTuple):
     """Margins at the trial."""
     products: Array
     """theta . theta and theta . g and g . g, weighted with the penalties."""
+    block_margins: Array
+    """The margins of a block of rows, for the full loss."""
+    block_losses: Array
 
 
 def logistic_terms(problem: SparseLogistic) -> LogisticTerms:
@@ -127,7 +132,7 @@ def weighted_dot(weights: Any, x: Any, y: Any) -> Any:
     return total
 
 
-@kernel
+@inner_kernel
 def row_product(terms: Any, i: Any, vector: Any) -> Any:
     """y_i a_i . vector."""
     total = 0.0
@@ -136,7 +141,7 @@ def row_product(terms: Any, i: Any, vector: Any) -> Any:
     return total
 
 
-@kernel
+@inner_kernel
 def _announce(terms: Any, i: Any) -> None:
     """Begin to load row i."""
     for p in range(terms.indptr[i], terms.indptr[i + 1], VALUES_LINE):
@@ -146,15 +151,22 @@ def _announce(terms: Any, i: Any) -> None:
 
 
 def _workspace(terms: Any, theta: Any, size: Any) -> Any:
+    lanes = theta.shape[0]
     return LogisticWork(
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(3),
+        np.empty((lanes, size)),
+        np.empty((lanes, size)),
+        np.empty((lanes, size)),
+        np.empty((lanes, size)),
+        np.empty((lanes, size)),
+        np.empty((lanes, size)),
+        np.empty((lanes, 3)),
+        np.empty((lanes, BLOCK)),
+        np.empty((lanes, BLOCK)),
     )
+
+
+def _adds_up(terms: Any) -> Any:
+    return True
 
 
 def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
@@ -180,7 +192,7 @@ def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
         loss += 0.5 * work.products[0]
         for j in range(theta.shape[0]):
             g[j] += g.dtype.type(terms.penalties[j]) * theta[j]
-    return loss, low, np.nan
+    return loss, low, dot(g, g), np.nan
 
 
 def _prepare_search(terms: Any, theta: Any, g: Any, batch: Any, work: Any) -> Any:
@@ -203,9 +215,9 @@ def _trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -
     return loss
 
 
-def _objective(terms: Any, point: Any) -> Any:
+def _objective(terms: Any, point: Any, work: Any) -> Any:
     total, n = 0.0, terms.weights.shape[0]
-    margins, losses = np.empty(BLOCK), np.empty(BLOCK)
+    margins, losses = work.block_margins, work.block_losses
     for first in range(0, n, BLOCK):
         size = min(BLOCK, n - first)
         for b in range(size):
@@ -223,6 +235,7 @@ implement(
     {
         workspace: _workspace,
         evaluate: _evaluate,
+        adds_up: _adds_up,
         loss_error: plain_error,
         prepare_search: _prepare_search,
         trial_loss: _trial_loss,
@@ -230,3 +243,5 @@ implement(
         objective: _objective,
     },
 )
+has_lanes(LogisticTerms)
+has_lanes(LogisticWork, *LogisticWork._fields)

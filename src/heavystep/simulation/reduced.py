@@ -11,9 +11,11 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import VarianceReduced
-from heavystep.simulation.kernel_cache import kernel, reduction
+from heavystep.simulation.kernel_cache import inner_kernel, kernel, reduction
+from heavystep.simulation.lanes import has_lanes, lane_of
 from heavystep.simulation.streams import random_unit, second_key
 from heavystep.simulation.terms import (
+    adds_up,
     depart,
     dot,
     evaluate,
@@ -53,6 +55,10 @@ class ReducedWork(NamedTuple):
     """(d,) a_k, in float64."""
     products: Array
     """<a_k, d> and <d, d> for the vector d that trials go along."""
+    everyone: Array
+    """(n,) the batch of all terms."""
+    whole: Any
+    """The workspace of the problem itself for that batch, which seeds use in turns."""
 
 
 def reduced_terms(problem: VarianceReduced, inside: Any) -> ReducedTerms:
@@ -66,13 +72,29 @@ def reduced_terms(problem: VarianceReduced, inside: Any) -> ReducedTerms:
 
 @kernel
 def survey(inside: Any, n: Any, point: Any, gradient: Any) -> None:
+    """Write grad F at a point."""
+    _survey(inside, point, np.arange(n), gradient, workspace(inside, point.reshape(1, -1), n))
+
+
+@inner_kernel
+def _survey(inside: Any, point: Any, everyone: Any, gradient: Any, whole: Any) -> None:
     """Write grad F at a point: that of the batch of all terms."""
     gradient[:] = 0.0
-    evaluate(inside, point, np.arange(n), gradient, workspace(inside, point, n))
+    evaluate(inside, point, everyone, gradient, lane_of(whole, 0))
 
 
 def _workspace(terms: Any, theta: Any, size: Any) -> Any:
-    return ReducedWork(workspace(terms.inside, theta, size), np.empty(theta.shape[0]), np.empty(2))
+    return ReducedWork(
+        workspace(terms.inside, theta, size),
+        np.empty(theta.shape),
+        np.empty((theta.shape[0], 2)),
+        np.arange(terms.n),
+        workspace(terms.inside, theta[:1], terms.n),
+    )
+
+
+def _adds_up(terms: Any) -> Any:
+    return adds_up(terms.inside)
 
 
 def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
@@ -80,11 +102,12 @@ def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
     shift[:] = 0.0
     # The anchor comes first: trials need what the workspace keeps of theta.
     evaluate(terms.inside, terms.anchor, batch, shift, work.inside)
-    loss, low, full = evaluate(terms.inside, theta, batch, g, work.inside)
+    loss, low, _, full = evaluate(terms.inside, theta, batch, g, work.inside)
     for j in range(g.shape[0]):
         shift[j] = terms.gradient[j] - shift[j]
         g[j] += number(shift[j])
-    return loss, low - 0.5 * dot(shift, shift) / terms.curvature, full
+    low -= 0.5 * dot(shift, shift) / terms.curvature
+    return loss, low, dot(g, g), full
 
 
 def _loss_error(terms: Any, theta: Any, g: Any, loss: Any, eps: Any, work: Any) -> Any:
@@ -118,21 +141,22 @@ def _trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -
 
 def _depart(terms: Any, theta: Any, key: Any, k: Any, size: Any, work: Any) -> Any:
     if random_unit(second_key(key), k) < terms.probability + size * terms.per_sample:
-        terms.anchor[:] = theta
-        survey(terms.inside, terms.n, terms.anchor, terms.gradient)
+        for j in range(theta.shape[0]):
+            terms.anchor[j] = theta[j]
+        _survey(terms.inside, terms.anchor, work.everyone, terms.gradient, work.whole)
     return 0
 
 
-def _objective(terms: Any, point: Any) -> Any:
-    return objective(terms.inside, point)
+def _objective(terms: Any, point: Any, work: Any) -> Any:
+    return objective(terms.inside, point, work.inside)
 
 
-def _gap(terms: Any, point: Any) -> Any:
-    return objective_gap(terms.inside, point)
+def _gap(terms: Any, point: Any, work: Any) -> Any:
+    return objective_gap(terms.inside, point, work.inside)
 
 
-def _full_sqnorm(terms: Any, point: Any) -> Any:
-    return full_sqnorm(terms.inside, point)
+def _full_sqnorm(terms: Any, point: Any, work: Any) -> Any:
+    return full_sqnorm(terms.inside, point, work.inside)
 
 
 implement(
@@ -140,6 +164,7 @@ implement(
     {
         workspace: _workspace,
         evaluate: _evaluate,
+        adds_up: _adds_up,
         loss_error: _loss_error,
         prepare_search: _prepare_search,
         trial_loss: _trial_loss,
@@ -149,3 +174,5 @@ implement(
         full_sqnorm: _full_sqnorm,
     },
 )
+has_lanes(ReducedTerms, "anchor", "gradient")
+has_lanes(ReducedWork, "shift", "products", nested=("inside",))

@@ -3,37 +3,28 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import ceil
 from typing import Any
 
 import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.methods import BETA2, DIAGONAL_EPS
-from heavystep.problems import FiniteSum, SparseLogistic, VarianceReduced
-from heavystep.problems.variance_reduced import original
 from heavystep.records import Trajectories
 from heavystep.simulation.checks import checked_samples
-from heavystep.simulation.choice import kernel_rule
 from heavystep.simulation.configuration import Configuration, configure
-from heavystep.simulation.forms import kernel_form
-from heavystep.simulation.kernel_cache import COMPILES, kernel
-from heavystep.simulation.layout import terms_of
-from heavystep.simulation.streams import stream_key
-from heavystep.simulation.stretching import kernel_diagonal
-from heavystep.simulation.terms import objective
-from heavystep.simulation.trajectory import Kinds, Scene, State, advance
-from heavystep.simulation.watch import (
-    THEORY_METRICS,
-    TRAINING_METRICS,
-    MeanWatch,
-    TheoryWatch,
-    TrainingWatch,
-)
+from heavystep.simulation.fleet import Fleet, Problem, Run, full_loss, metric_names
+from heavystep.simulation.kernel_cache import COMPILES
 
+__all__ = ["Problem", "Run", "full_loss", "log_grid", "metric_names", "simulate"]
 CHUNK = 1 << 16
 """Steps between two reports of progress."""
-Problem = FiniteSum | SparseLogistic | VarianceReduced
+MOST_LANES = 8
+"""Seeds that one core runs side by side: with more, there is nothing left to wait for."""
+LANE_BYTES = 1 << 14
+"""Those must find their points in the nearest cache."""
+ARRAYS = 4
+"""Of the size of a point, which a step of one seed goes through: point, buffer, gradient, mean."""
 
 
 def log_grid(iterations: int, points: int = 200) -> Array:
@@ -108,26 +99,42 @@ def simulate(
             raise ValueError(f"indices must have shape {wanted}, got {indices.shape}")
     check_compiler()
     runs = [Run(problem, configuration, seed, grid) for seed in seeds]
-    empty = np.empty((0, batch_size), dtype=np.int64)
+    threads = threads or os.cpu_count() or 1
+    lanes = min(lanes_for(problem), ceil(len(runs) / threads))
+    places = [slice(first, first + lanes) for first in range(0, len(runs), lanes)]
+    fleets = [Fleet(runs[place]) for place in places]
 
-    def go(run: int, first: int, count: int) -> None:
-        part = empty if indices is None else indices[run, first : first + count]
-        done = runs[run].advance(count, part)
-        if done < count:
-            raise ValueError(
-                f"seed {seeds[run]} stopped at step {first + done}: loss or gradient not finite, "
-                "or no trial step accepted"
-            )
-        progress(done)
+    def go(which: int, first: int, count: int) -> None:
+        fleet, place = fleets[which], places[which]
+        part = np.empty((len(fleet.runs), 0, batch_size), dtype=np.int64)
+        if indices is not None:
+            part = indices[place, first : first + count]
+        for seed, done in zip(seeds[place], fleet.advance(count, part), strict=True):
+            if done < count:
+                raise ValueError(
+                    f"seed {seed} stopped at step {first + done}: loss or gradient not finite, "
+                    "or no trial step accepted"
+                )
+            progress(done)
 
-    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         for first in range(0, iterations, CHUNK):
             count = min(CHUNK, iterations - first)
-            for _ in pool.map(lambda r: go(r, first, count), range(len(runs))):  # noqa: B023
+            for _ in pool.map(lambda f: go(f, first, count), range(len(fleets))):  # noqa: B023
                 pass
     stacked = np.stack([run.out for run in runs])
     columns = {name: stacked[:, :, column] for column, name in enumerate(metric_names(problem))}
     return Trajectories(grid, tuple(seeds), columns)
+
+
+def lanes_for(problem: Problem) -> int:
+    """How many seeds one core runs side by side; it changes no number.
+
+    >>> from heavystep.problems import paper_least_squares
+    >>> lanes_for(paper_least_squares())
+    8
+    """
+    return max(1, min(MOST_LANES, LANE_BYTES // (ARRAYS * 8 * problem.dim)))
 
 
 def _configured(method: str | Configuration, options: dict[str, Any]) -> Configuration:
@@ -153,119 +160,9 @@ def check_compiler() -> None:
         raise ValueError("simulations are compiled by numba: unset NUMBA_DISABLE_JIT")
 
 
-def metric_names(problem: Problem) -> tuple[str, ...]:
-    """What is recorded of a problem's runs."""
-    return TRAINING_METRICS if isinstance(original(problem), SparseLogistic) else THEORY_METRICS
-
-
 def _checked_grid(grid: Array, iterations: int) -> Array:
     counts = np.asarray(grid)
     whole = np.issubdtype(counts.dtype, np.integer) and counts.ndim == 1 and counts.size
     if not whole or counts[0] < 1 or counts[-1] > iterations or (np.diff(counts) <= 0).any():
         raise ValueError(f"grid must increase within 1 .. {iterations}, got {grid!r}")
     return counts.astype(np.int64)
-
-
-def full_loss(run: "Run", point: Array) -> float:
-    """F at a point, by the kernel of the run's problem."""
-    return float(_objective(run.terms, point))
-
-
-@kernel
-def _objective(terms: Any, point: Any) -> Any:
-    return objective(terms, point)
-
-
-class Run:
-    """One seed's state and records."""
-
-    def __init__(
-        self, problem: Problem, configuration: Configuration, seed: int, grid: Array
-    ) -> None:
-        self.terms = terms_of(problem)
-        self.configuration = configuration
-        theta = np.array(problem.theta0)
-        self.state = State(
-            theta,
-            np.zeros_like(theta),
-            _memory(configuration, {}),
-            *_averages(configuration, theta),
-        )
-        self.scene = Scene(
-            grid, stream_key(seed), problem.n, configuration.loss_eps, _diagonal(configuration),
-            *_batches(configuration),
-        )  # fmt: skip
-        self.watch: TheoryWatch | TrainingWatch | MeanWatch
-        if isinstance(measured := original(problem), SparseLogistic):
-            self.watch = TrainingWatch.empty()
-        else:
-            self.watch = TheoryWatch.of(measured, float(problem.L), configuration)
-        self.out = np.full((len(grid), len(metric_names(problem))), np.nan)
-        self.steps = 0
-
-    def advance(self, count: int, indices: Any) -> int:
-        """Take ``count`` steps and return how many succeeded.
-
-        Args:
-            count: how many.
-            indices: (count, batch) samples, or (0, batch) for those of the seed's stream.
-        """
-        configuration = self.configuration
-        done = advance(
-            self.terms,
-            Kinds(
-                kernel_rule(configuration.rule),
-                kernel_form(configuration.form),
-                kernel_diagonal(configuration.diagonal),
-            ),
-            self.watch.prepare(configuration, self.steps, count),
-            configuration.parameters(self.steps, count),
-            self.state,
-            self.scene,
-            self.steps,
-            indices,
-            self.out,
-        )
-        self.steps += int(done)
-        return int(done)
-
-    def change(self, configuration: Configuration) -> None:
-        """Go on with another configuration from where the run is.
-
-        What both rules remember under the same name is taken over, and so is the diagonal.
-        """
-        before = dict(zip(self.configuration.rule.memory, self.state.memory, strict=True))
-        self.state = self.state._replace(memory=_memory(configuration, before))
-        if configuration.diagonal is not self.configuration.diagonal:
-            squares, weight = _averages(configuration, self.state.theta)
-            self.state = self.state._replace(squares=squares, weight=weight)
-        kept, overlap = _batches(configuration)
-        self.scene = self.scene._replace(
-            loss_eps=configuration.loss_eps, diagonal=_diagonal(configuration), kept=kept,
-            overlap=overlap,
-        )  # fmt: skip
-        self.configuration = configuration
-
-
-def _memory(configuration: Configuration, known: dict[str, Any]) -> Array:
-    """The rule's memory as an array: what is known of it, and first values for the rest."""
-    first = configuration.rule.memory
-    return np.array([known.get(name, value) for name, value in first.items()], dtype=np.float64)
-
-
-def _averages(configuration: Configuration, theta: Array) -> tuple[Array, Array]:
-    """The state of the diagonal; empty without one."""
-    size = 0 if configuration.diagonal is None else len(theta)
-    return np.zeros(size, theta.dtype), np.zeros(min(size, 1))
-
-
-def _diagonal(configuration: Configuration) -> Array:
-    """The numbers of the diagonal; none without one."""
-    names = () if configuration.diagonal is None else (BETA2.name, DIAGONAL_EPS.name)
-    return np.array([configuration[name] for name in names], dtype=np.float64)
-
-
-def _batches(configuration: Configuration) -> tuple[int, bool]:
-    """For how many steps a batch is kept, and whether it shares a half with the one before."""
-    kept_for, overlap = configuration.rule.batches
-    return (int(configuration[kept_for]) if kept_for else 1), overlap

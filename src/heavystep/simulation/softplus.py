@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from heavystep.simulation.kernel_cache import kernel
+from heavystep.simulation.kernel_cache import inner_kernel, subroutine
 
 ROUND = 1.5 * 2.0**52
 """Adding and subtracting it rounds to a whole number, which is in the last bits of the sum."""
@@ -31,7 +31,7 @@ ATANH = tuple(1.0 / (2 * degree + 1) for degree in range(17, -1, -1))
 """atanh(s) / s in powers of s^2 <= 1/9."""
 
 
-@kernel
+@inner_kernel
 def _exp_of_negative(x: Any) -> Any:
     """e^x for x <= 0, as 2^n e^r with |r| <= ln(2) / 2."""
     shifted = x * LOG2_E + ROUND
@@ -46,7 +46,7 @@ def _exp_of_negative(x: Any) -> Any:
     return 0.0 if x <= SMALLEST else series * power
 
 
-@kernel
+@inner_kernel
 def _log1p_of_fraction(e: Any) -> Any:
     """log(1 + e) = 2 atanh(e / (2 + e)) for e in [0, 1]."""
     s = e / (2.0 + e)
@@ -60,7 +60,7 @@ def _log1p_of_fraction(e: Any) -> Any:
     return 2.0 * s * series
 
 
-@kernel
+@subroutine
 def softplus_minus(margins: Any, losses: Any) -> None:
     """Write log(1 + e^-m) for each margin m."""
     for b in range(margins.shape[0]):
@@ -68,7 +68,7 @@ def softplus_minus(margins: Any, losses: Any) -> None:
         losses[b] = max(-m, 0.0) + _log1p_of_fraction(_exp_of_negative(-abs(m)))
 
 
-@kernel
+@subroutine
 def softplus_and_slope(margins: Any, losses: Any, slopes: Any) -> None:
     """Write log(1 + e^-m) and its derivative -1 / (1 + e^m) for each margin m."""
     for b in range(margins.shape[0]):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.simulation.kernel_cache import kernel
+from heavystep.simulation.kernel_cache import inner_kernel
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -24,27 +24,27 @@ def stream_key(seed: int) -> np.uint64:
     return np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
 
 
-@kernel
+@inner_kernel
 def _hashed(z: Any) -> Any:
     z = (z ^ (z >> S30)) * FIRST
     z = (z ^ (z >> S27)) * SECOND
     return z ^ (z >> S31)
 
 
-@kernel
+@inner_kernel
 def random_unit(key: Any, position: Any) -> Any:
     """Entry ``position`` of the stream: uniform on [0, 1), a multiple of 2^-53."""
     z = _hashed(key + np.uint64(position + 1) * GOLDEN)
     return float(z >> S11) * UNIT
 
 
-@kernel
+@inner_kernel
 def random_index(key: Any, position: Any, n: Any) -> Any:
     """Entry ``position`` of the stream: uniform on 0 .. n - 1, with a bias below n / 2^53."""
     return int(random_unit(key, position) * n)
 
 
-@kernel
+@inner_kernel
 def second_key(key: Any) -> Any:
     """The key of another stream of the same seed, for decisions that change no sample.
 
@@ -53,13 +53,13 @@ def second_key(key: Any) -> Any:
     return _hashed(key)
 
 
-@kernel
+@inner_kernel
 def _fill(key: Any, first: Any, n: Any, out: Any) -> None:
     for position in range(out.shape[0]):
         out[position] = random_index(key, first + position, n)
 
 
-@kernel
+@inner_kernel
 def _fill_units(key: Any, first: Any, out: Any) -> None:
     for position in range(out.shape[0]):
         out[position] = random_unit(second_key(key), first + position)

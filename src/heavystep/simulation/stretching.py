@@ -8,7 +8,7 @@ from heavystep.rules import is_finite
 from heavystep.simulation.kernel_cache import reduction
 from heavystep.simulation.kernel_types import kernel_type
 from heavystep.simulation.numba_rules import diagonal_functions
-from heavystep.simulation.terms import dot, implement
+from heavystep.simulation.terms import implement
 
 
 class NoDiagonal(NamedTuple):
@@ -33,8 +33,8 @@ def divided(diagonal: Any, value: Any, divisors: Any, j: Any) -> Any:
     raise NotImplementedError
 
 
-def square_of(diagonal: Any, g: Any, divisors: Any) -> Any:
-    """The square g' D^-1 g."""
+def square_of(diagonal: Any, g: Any, square: Any, divisors: Any) -> Any:
+    """The square g' D^-1 g; ``square`` is ||g||^2."""
     raise NotImplementedError
 
 
@@ -81,14 +81,13 @@ def _as_it_is(diagonal: Any, value: Any, divisors: Any, j: Any) -> Any:
     return value
 
 
-def _divided_square(diagonal: Any, g: Any, divisors: Any) -> Any:
+def _divided_square(diagonal: Any, g: Any, square: Any, divisors: Any) -> Any:
     # A gradient whose square overflows would vanish when it is divided by the diagonal.
-    plain = dot(g, g)
-    return divided_dot(g, divisors) if is_finite(plain) else plain
+    return divided_dot(g, divisors) if is_finite(square) else square
 
 
-def _square(diagonal: Any, g: Any, divisors: Any) -> Any:
-    return dot(g, g)
+def _square(diagonal: Any, g: Any, square: Any, divisors: Any) -> Any:
+    return square
 
 
 def _no_stretch(

@@ -6,25 +6,34 @@ a test compares them.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba.extending import overload
 
-from heavystep.simulation.kernel_cache import reduction
+from heavystep.simulation.kernel_cache import HIDDEN, INLINE, UNCOUNTED, inner_kernel, reduction
 
 Function = Callable[..., Any]
 
 
 def workspace(terms: Any, theta: Any, size: Any) -> Any:
-    """Arrays that a run needs besides its point and gradient, for batches of ``size``."""
+    """Arrays that runs need besides point and gradient, for batches of ``size``.
+
+    ``theta`` has the point of each run. A run has its part of the arrays by
+    :func:`heavystep.simulation.lanes.lane_of`.
+    """
     raise NotImplementedError
 
 
 def evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
-    """Loss and lower bound of the batch, and ||grad F||^2, which is NaN where it would be costly.
+    """Loss, lower bound and ||g||^2 of the batch, and ||grad F||^2, NaN where it would be costly.
 
-    The gradient of the batch is written into ``g``, which is 0 before.
+    The gradient of the batch is written into ``g``, or added to it if it :func:`adds_up`.
     """
+    raise NotImplementedError
+
+
+def adds_up(terms: Any) -> Any:
+    """Whether :func:`evaluate` adds to a gradient that is 0 before: that of sparse rows."""
     raise NotImplementedError
 
 
@@ -54,21 +63,25 @@ def depart(terms: Any, theta: Any, key: Any, k: Any, size: Any, work: Any) -> An
     raise NotImplementedError
 
 
-def objective(terms: Any, point: Any) -> Any:
-    """F(point)."""
+def objective(terms: Any, point: Any, work: Any) -> Any:
+    """F(point); ``work`` is a workspace for batches of any size."""
     raise NotImplementedError
 
 
-def objective_gap(terms: Any, point: Any) -> Any:
+def objective_gap(terms: Any, point: Any, work: Any) -> Any:
     """F(point) - F*."""
     raise NotImplementedError
 
 
-def full_sqnorm(terms: Any, point: Any) -> Any:
+def full_sqnorm(terms: Any, point: Any, work: Any) -> Any:
     """||grad F(point)||^2; NaN for problems of which it is not measured."""
     raise NotImplementedError
 
 
+ALLOCATING: set[Function] = {workspace}
+"""What makes arrays, once in a call; all others belong to the steps."""
+RARE: set[Function] = {depart, objective, objective_gap, full_sqnorm}
+"""What few steps need: it is called, and not made a part of the loop."""
 _FUNCTIONS: dict[Function, dict[type, Function]] = {}
 
 
@@ -82,8 +95,14 @@ def implement(kind: type, functions: dict[Function, Function]) -> None:
     for stub, function in functions.items():
         if stub not in _FUNCTIONS:
             _FUNCTIONS[stub] = {}
-            overload(stub, strict=False)(_chooser(stub))
+            overload(stub, jit_options=_options(stub), strict=False)(_chooser(stub))
         _FUNCTIONS[stub][kind] = function
+
+
+def _options(stub: Function) -> dict[str, Any]:
+    if stub in ALLOCATING:
+        return {}
+    return {**(UNCOUNTED if stub in RARE else INLINE), **HIDDEN}
 
 
 def _chooser(stub: Function) -> Function:
@@ -100,9 +119,18 @@ def function_of(source: str, name: str, **names: Any) -> Function:
     return function
 
 
+class NoWork(NamedTuple):
+    """The workspace of terms that need none."""
+
+
 def no_workspace(terms: Any, theta: Any, size: Any) -> Any:
     """The workspace of terms that need none."""
-    return 0
+    return NoWork()
+
+
+def from_scratch(terms: Any) -> Any:
+    """Gradients are written, whatever was there."""
+    return False
 
 
 def plain_error(terms: Any, theta: Any, g: Any, loss: Any, eps: Any, work: Any) -> Any:
@@ -118,6 +146,12 @@ def no_preparation(terms: Any, theta: Any, g: Any, batch: Any, work: Any) -> Any
 def no_departure(terms: Any, theta: Any, key: Any, k: Any, size: Any, work: Any) -> Any:
     """The departure of terms that stay the same from step to step."""
     return 0
+
+
+@inner_kernel
+def shared(total: Any, size: Any) -> Any:
+    """What each term of a batch has of a total; a division takes long, and one term has it all."""
+    return total if size == 1 else total / size
 
 
 @reduction

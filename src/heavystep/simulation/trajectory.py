@@ -18,10 +18,12 @@ from heavystep.simulation.choice import (
     steered,
 )
 from heavystep.simulation.forms import move
-from heavystep.simulation.kernel_cache import kernel
+from heavystep.simulation.kernel_cache import kernel, loop, loop_part
+from heavystep.simulation.lanes import has_lanes, lane_of
 from heavystep.simulation.streams import random_index
 from heavystep.simulation.stretching import divided, square_of, stretch
 from heavystep.simulation.terms import (
+    adds_up,
     depart,
     evaluate,
     loss_error,
@@ -30,6 +32,10 @@ from heavystep.simulation.terms import (
     workspace,
 )
 from heavystep.simulation.watch import watch_arrival, watch_point, watch_record, watch_step
+
+
+LOSS, LOW, SQNORM, FULL = range(4)
+STEP, MOMENTUM = range(2)
 
 
 class Kinds(NamedTuple):
@@ -41,7 +47,7 @@ class Kinds(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a run carries from call to call."""
+    """What a run carries from call to call; in a kernel, with an entry for each seed."""
 
     theta: Array
     buffer: Array
@@ -54,13 +60,39 @@ class State(NamedTuple):
     """The sum of the weights in those averages: one number, or none."""
 
 
+class Room(NamedTuple):
+    """Arrays that one call works with; the first axis of each is that of the seeds."""
+
+    gradient: Array
+    way: Array
+    """What trials go along, if that is not the gradient."""
+    divisors: Array
+    """The diagonal; empty without one."""
+    batch: Array
+    work: Any
+    """The workspace of the problem."""
+    seen: Array
+    """(seeds, 4) loss, lower bound and squared norm of the batch, and ||grad F||^2."""
+    chosen: Array
+    """(seeds, 2) step and momentum."""
+    taken: Array
+    """(seeds,) steps taken so far."""
+
+
+class Steps(NamedTuple):
+    """The steps of one call."""
+
+    first: int
+    count: int
+
+
 class Scene(NamedTuple):
     """What stays fixed."""
 
     grid: Array
     """Steps after which metrics are recorded, increasing."""
-    key: Any
-    """The seed's stream."""
+    keys: Array
+    """(seeds,) the stream of each seed."""
     n: int
     """Number of terms."""
     loss_eps: float
@@ -73,6 +105,9 @@ class Scene(NamedTuple):
     """Whether the first half of a batch is the second half of the one before."""
 
 
+has_lanes(State, *State._fields)
+
+
 @kernel
 def advance(
     terms: Any,
@@ -81,82 +116,195 @@ def advance(
     parameters: Any,
     state: Any,
     scene: Any,
-    first: int,
+    steps: Any,
     indices: Any,
     out: Any,
-) -> int:
-    """Take one step for each row of ``parameters``; ``first`` is the number of the first.
+) -> Array:
+    """Take some steps of each seed; ``parameters`` have a row for each of them, or one for all.
 
-    ``indices`` are (steps, batch) samples; if their first axis is 0, samples are drawn from the
-    stream. Metrics go to the row of ``out`` that belongs to their k. Returns the number of steps
-    taken: fewer than asked for if a loss or gradient is not finite, or if the rule refuses.
+    ``indices`` are (seeds, steps, batch) samples; if their second axis is 0, samples are drawn from
+    the streams. Metrics go to the row of ``out[seed]`` that belongs to their k. Returns the number
+    of steps that each seed took: fewer than asked for if a loss or gradient is not finite, or if
+    the rule refuses.
     """
-    theta, buffer, numbers, squares, weight = state
-    rule = kinds.rule
-    g, way, divisors = np.zeros_like(theta), np.empty_like(theta), np.empty_like(squares)
-    batch = np.empty(indices.shape[1], dtype=np.int64)
-    work = workspace(terms, theta, batch.shape[0])
-    row = np.searchsorted(scene.grid, first + 1)
-    for step in range(parameters.lr.shape[0]):
-        k = first + step
-        _sample(batch, indices, scene, step, k)
-        loss, low, full = evaluate(terms, theta, batch, g, work)
-        stretch(kinds.diagonal, g, squares, weight, scene.diagonal, divisors)
-        sqnorm = square_of(kinds.diagonal, g, divisors)
-        if not batch_is_finite(loss, sqnorm):
-            return step
-        watch_point(watch, k, theta, full)
-        beta = theta.dtype.type(parameters.momentum[step])
-        constants, memory = constants_at(rule, parameters.constants, step), recall(rule, numbers)
-        eps = loss_error(terms, theta, g, loss, scene.loss_eps, work)
-        products = look(rule, kinds, theta, buffer, g, divisors, beta)
-        seen = Seen(loss, low, sqnorm, eps, *products)
-        search = start(rule, constants, memory, seen)
-        beta = theta.dtype.type(steered(rule, search, beta))
-        if search.active:
-            towards = aim(rule, kinds, buffer, g, divisors, beta, way)
-            prepare_search(terms, theta, towards, batch, work)
-            while search.active:
-                value = trial_loss(terms, theta, towards, search.trial, batch, work)
-                search = choice.advance(rule, constants, memory, seen, search, value)
-        if not (search.accepted and is_finite(search.step)):
-            return step
-        keep(rule, numbers, remember(rule, constants, memory, seen, search))
-        gamma = parameters.lr[step] * search.step
-        watch_step(watch, step, search, gamma, seen)
-        depart(terms, theta, scene.key, k, batch.shape[0], work)
-        _move(kinds, theta, buffer, g, divisors, gamma, beta)
-        watch_arrival(watch, step, theta)
+    theta, lanes, size = state.theta, indices.shape[0], indices.shape[2]
+    room = Room(
+        np.zeros_like(theta),
+        np.empty_like(theta),
+        np.empty_like(state.squares),
+        np.empty((lanes, size), dtype=np.int64),
+        workspace(terms, theta, size),
+        np.empty((lanes, 4)),
+        np.empty((lanes, 2)),
+        np.zeros(lanes, dtype=np.int64),
+    )
+    _iterate(terms, kinds, watch, parameters, state, scene, steps, indices, out, room)
+    return room.taken
+
+
+@loop
+def _iterate(
+    terms: Any,
+    kinds: Any,
+    watch: Any,
+    parameters: Any,
+    state: Any,
+    scene: Any,
+    steps: Any,
+    indices: Any,
+    out: Any,
+    room: Any,
+) -> None:
+    """The loop of :func:`advance`: seeds take turns at each part of a step."""
+    lanes, taken = state.theta.shape[0], room.taken
+    row = np.searchsorted(scene.grid, steps.first + 1)
+    for step in range(steps.count):
+        k, going = steps.first + step, 0
+        for lane in range(lanes):
+            if taken[lane] == step:
+                _look(terms, kinds, state, scene, indices, room, k, step, lane)
+        for lane in range(lanes):
+            if taken[lane] == step and _choose(
+                terms, kinds, watch, parameters, state, scene, room, k, step, lane
+            ):
+                taken[lane] += 1
+                going += 1
+        for lane in range(lanes):
+            if taken[lane] > step:
+                _arrive(terms, kinds, watch, parameters, state, room, step, lane)
         if row < scene.grid.shape[0] and scene.grid[row] == k + 1:
-            watch_record(watch, out[row], terms, theta)
+            for lane in range(lanes):
+                if taken[lane] > step:
+                    own, work = lane_of(watch, lane), lane_of(room.work, lane)
+                    watch_record(own, out[lane, row], terms, state.theta[lane], work)
             row += 1
-    return int(parameters.lr.shape[0])
+        if going == 0:
+            return
 
 
-@kernel
-def _sample(batch: Any, indices: Any, scene: Any, step: Any, k: Any) -> None:
+@loop_part
+def _look(
+    terms: Any,
+    kinds: Any,
+    state: Any,
+    scene: Any,
+    indices: Any,
+    room: Any,
+    k: Any,
+    step: Any,
+    lane: Any,
+) -> None:
+    """Draw a batch, and evaluate its loss and gradient."""
+    own, g, batch, seen = lane_of(state, lane), room.gradient[lane], room.batch[lane], room.seen
+    _sample(batch, indices, scene, k, step, lane)
+    work = lane_of(room.work, lane)
+    loss, low, square, full = evaluate(lane_of(terms, lane), own.theta, batch, g, work)
+    divisors = room.divisors[lane]
+    stretch(kinds.diagonal, g, own.squares, own.weight, scene.diagonal, divisors)
+    seen[lane, LOSS], seen[lane, LOW], seen[lane, FULL] = loss, low, full
+    seen[lane, SQNORM] = square_of(kinds.diagonal, g, square, divisors)
+
+
+@loop_part
+def _choose(
+    terms: Any,
+    kinds: Any,
+    watch: Any,
+    parameters: Any,
+    state: Any,
+    scene: Any,
+    room: Any,
+    k: Any,
+    step: Any,
+    lane: Any,
+) -> bool:
+    """Let the rule choose a step; tells whether it is to be taken."""
+    loss, sqnorm = room.seen[lane, LOSS], room.seen[lane, SQNORM]
+    if not batch_is_finite(loss, sqnorm):
+        return False
+    theta, buffer, numbers = state.theta[lane], state.buffer[lane], state.memory[lane]
+    g, way, divisors = room.gradient[lane], room.way[lane], room.divisors[lane]
+    own, work, batch = lane_of(terms, lane), lane_of(room.work, lane), room.batch[lane]
+    rule, row, noted = kinds.rule, _row(parameters, step), lane_of(watch, lane)
+    watch_point(noted, k, theta, room.seen[lane, FULL])
+    beta = theta.dtype.type(parameters.momentum[row])
+    constants, memory = constants_at(rule, parameters.constants, row), recall(rule, numbers)
+    eps = loss_error(own, theta, g, loss, scene.loss_eps, work)
+    products = look(rule, kinds, theta, buffer, g, divisors, beta)
+    seen = Seen(loss, room.seen[lane, LOW], sqnorm, eps, *products)
+    search = start(rule, constants, memory, seen)
+    beta = theta.dtype.type(steered(rule, search, beta))
+    if search.active:
+        towards = aim(rule, kinds, buffer, g, divisors, beta, way)
+        prepare_search(own, theta, towards, batch, work)
+        while search.active:
+            value = trial_loss(own, theta, towards, search.trial, batch, work)
+            search = choice.advance(rule, constants, memory, seen, search, value)
+    if not (search.accepted and is_finite(search.step)):
+        return False
+    keep(rule, numbers, remember(rule, constants, memory, seen, search))
+    gamma = parameters.lr[row] * search.step
+    room.chosen[lane, STEP], room.chosen[lane, MOMENTUM] = gamma, beta
+    watch_step(noted, row, search, gamma, seen)
+    depart(own, theta, scene.keys[lane], k, batch.shape[0], work)
+    return True
+
+
+@loop_part
+def _arrive(
+    terms: Any, kinds: Any, watch: Any, parameters: Any, state: Any, room: Any, step: Any, lane: Any
+) -> None:
+    """Take the step."""
+    theta, chosen = state.theta[lane], room.chosen[lane]
+    momentum = theta.dtype.type(chosen[MOMENTUM])
+    g, divisors = room.gradient[lane], room.divisors[lane]
+    _move(terms, kinds, theta, state.buffer[lane], g, divisors, chosen[STEP], momentum)
+    watch_arrival(lane_of(watch, lane), _row(parameters, step), theta)
+
+
+@loop_part
+def _row(parameters: Any, step: Any) -> Any:
+    """The row of tables that belongs to a step."""
+    return step if parameters.lr.shape[0] > 1 else 0
+
+
+@loop_part
+def _sample(batch: Any, indices: Any, scene: Any, k: Any, step: Any, lane: Any) -> None:
     """The terms of step k: from ``indices`` if there are any, else from the stream."""
     size = batch.shape[0]
     stride = size - size // 2 if scene.overlap else size
     first = (k if scene.kept == 1 else k // scene.kept) * stride  # a division takes long
-    for b in range(size):
-        if indices.shape[0] > 0:
-            batch[b] = indices[step, b]
-        else:
-            batch[b] = random_index(scene.key, first + b, scene.n)
+    if indices.shape[1] > 0:
+        for b in range(size):
+            batch[b] = indices[lane, step, b]
+        return
+    batch[0] = random_index(scene.keys[lane], first, scene.n)
+    for b in range(1, size):
+        batch[b] = random_index(scene.keys[lane], first + b, scene.n)
 
 
-@kernel
+@loop_part
 def _move(
-    kinds: Any, theta: Any, buffer: Any, g: Any, divisors: Any, gamma: Any, momentum: Any
+    terms: Any,
+    kinds: Any,
+    theta: Any,
+    buffer: Any,
+    g: Any,
+    divisors: Any,
+    gamma: Any,
+    momentum: Any,
 ) -> None:
-    """Move every parameter; ``g`` is left at 0, for sparse gradients to be added to."""
+    """Move every parameter; ``g`` is left at 0 where gradients are added to it."""
     number = theta.dtype.type
     tiny, zero, step = np.finfo(theta.dtype).tiny, number(0.0), number(gamma)
     for j in range(theta.shape[0]):
         own = divided(kinds.diagonal, step, divisors, j)
         motion, kept = move(kinds.form, buffer[j], g[j], own, momentum)
         # Momentum alone would go through all subnormal numbers, which are slow.
-        theta[j] += number(motion) if abs(motion) > tiny else zero
+        g[j] = number(motion) if abs(motion) > tiny else zero
         buffer[j] = number(kept) if abs(kept) > tiny else zero
-        g[j] = zero
+    # Two short loops, because the compiler uses half a vector for the rest of a short one only.
+    for j in range(theta.shape[0]):
+        theta[j] += g[j]
+        if adds_up(terms):
+            g[j] = zero

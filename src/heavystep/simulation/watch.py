@@ -8,8 +8,9 @@ import numpy as np
 from heavystep.arrays import Array
 from heavystep.problems import FiniteSum
 from heavystep.simulation.configuration import EPS, Configuration
-from heavystep.simulation.kernel_cache import kernel
-from heavystep.simulation.terms import full_sqnorm, implement, objective, objective_gap
+from heavystep.simulation.kernel_cache import inner_kernel
+from heavystep.simulation.lanes import has_lanes
+from heavystep.simulation.terms import RARE, full_sqnorm, implement, objective, objective_gap
 
 TINY = float(np.finfo(np.float64).tiny)
 ROUNDINGS = 64.0
@@ -44,17 +45,20 @@ def watch_point(watch: Any, k: Any, theta: Any, full: Any) -> Any:
     raise NotImplementedError
 
 
-def watch_step(watch: Any, step: Any, search: Any, gamma: Any, seen: Any) -> Any:
-    """The rule has decided; ``gamma`` is its step times the multiplier."""
+def watch_step(watch: Any, row: Any, search: Any, gamma: Any, seen: Any) -> Any:
+    """The rule has decided; ``gamma`` is its step times the multiplier.
+
+    ``row`` is that of the tables which were made for the steps of one call.
+    """
     raise NotImplementedError
 
 
-def watch_arrival(watch: Any, step: Any, theta: Any) -> Any:
+def watch_arrival(watch: Any, row: Any, theta: Any) -> Any:
     """At theta_{k+1}."""
     raise NotImplementedError
 
 
-def watch_record(watch: Any, out: Any, terms: Any, theta: Any) -> Any:
+def watch_record(watch: Any, out: Any, terms: Any, theta: Any, work: Any) -> Any:
     """Write the metrics."""
     raise NotImplementedError
 
@@ -69,7 +73,7 @@ class TheoryWatch(NamedTuple):
     """Rounding of a point, for the step bounds."""
     L: float
     ahead: Array
-    """(steps, 3) for the steps of one call: gamma_min,k and gamma_max,k of Lemmas 2 and 5, NaN if
+    """(steps, 3) for the steps of one call, or (1, 3) for all of them: gamma_min,k and gamma_max,k of Lemmas 2 and 5, NaN if
     no lemma covers the rule, and the weight of theta_{k+1} in the average."""
     weighted: bool
     """Whether these weights count; else the average is uniform, of theta_0 .. theta_k."""
@@ -95,25 +99,23 @@ class TheoryWatch(NamedTuple):
         return self._replace(ahead=ahead)
 
 
-# These hand arrays to kernels at once and do nothing else: where a named tuple is used in branches,
-# numba counts the references to all its arrays at every step, which costs more than the step.
 def _theory_point(watch: Any, k: Any, theta: Any, full: Any) -> Any:
     _note_point(watch.numbers, k, full)
     _include(watch.average, watch.numbers, theta, 1.0, not watch.weighted)
     return 0
 
 
-def _theory_step(watch: Any, step: Any, search: Any, gamma: Any, seen: Any) -> Any:
-    _note_step(watch.numbers, watch.ahead, watch.point_error, watch.L, step, search, seen)
+def _theory_step(watch: Any, row: Any, search: Any, gamma: Any, seen: Any) -> Any:
+    _note_step(watch.numbers, watch.ahead, watch.point_error, watch.L, row, search, seen)
     return 0
 
 
-def _theory_arrival(watch: Any, step: Any, theta: Any) -> Any:
-    _include(watch.average, watch.numbers, theta, watch.ahead[step, WEIGHT], watch.weighted)
+def _theory_arrival(watch: Any, row: Any, theta: Any) -> Any:
+    _include(watch.average, watch.numbers, theta, watch.ahead[row, WEIGHT], watch.weighted)
     return 0
 
 
-@kernel
+@inner_kernel
 def _note_point(numbers: Any, k: Any, full: Any) -> None:
     """Running minima."""
     if full < numbers[BEST]:
@@ -122,12 +124,12 @@ def _note_point(numbers: Any, k: Any, full: Any) -> None:
         numbers[BEST_AFTER] = full
 
 
-@kernel
+@inner_kernel
 def _note_step(
-    numbers: Any, ahead: Any, point_error: Any, L: Any, step: Any, search: Any, seen: Any
+    numbers: Any, ahead: Any, point_error: Any, L: Any, row: Any, search: Any, seen: Any
 ) -> None:
     """Smallest step in units of gamma_min and largest in units of gamma_max (Lemmas 2, 5)."""
-    least, most = ahead[step, LEAST], ahead[step, MOST]
+    least, most = ahead[row, LEAST], ahead[row, MOST]
     numbers[TRIALS] += search.trials
     if search.step > numbers[HIGHEST] * most:
         numbers[HIGHEST] = search.step / most
@@ -139,7 +141,7 @@ def _note_step(
             numbers[LOWEST] = search.step / least
 
 
-@kernel
+@inner_kernel
 def _include(average: Any, numbers: Any, point: Any, weight: Any, wanted: Any) -> None:
     """One more point in the running average, by its difference from it, if it is ``wanted``."""
     numbers[SUM_OF_WEIGHTS] += weight if wanted else 0.0
@@ -148,12 +150,12 @@ def _include(average: Any, numbers: Any, point: Any, weight: Any, wanted: Any) -
         average[j] += share * (point[j] - average[j])
 
 
-def _theory_record(watch: Any, out: Any, terms: Any, theta: Any) -> Any:
+def _theory_record(watch: Any, out: Any, terms: Any, theta: Any, work: Any) -> Any:
     for metric in (BEST, BEST_AFTER, LOWEST, HIGHEST, TRIALS):
         out[metric] = watch.numbers[metric]
-    out[GAP_AVERAGE] = objective_gap(terms, watch.average)
-    out[GAP_LAST] = objective_gap(terms, theta)
-    out[GRAD_LAST] = full_sqnorm(terms, theta)
+    out[GAP_AVERAGE] = objective_gap(terms, watch.average, work)
+    out[GAP_LAST] = objective_gap(terms, theta, work)
+    out[GRAD_LAST] = full_sqnorm(terms, theta, work)
     out[BEST_AFTER] = min(out[BEST_AFTER], out[GRAD_LAST])
     return 0
 
@@ -167,7 +169,7 @@ class TrainingWatch(NamedTuple):
     taken: Array
     """(1,) steps since the last record."""
     most: Array
-    """gamma_max,k for the steps of one call; NaN: the rule has no largest step."""
+    """gamma_max,k for the steps of one call, or one for all of them; NaN: the rule has none."""
 
     @classmethod
     def empty(cls) -> "TrainingWatch":
@@ -183,11 +185,11 @@ def _training_point(watch: Any, k: Any, theta: Any, full: Any) -> Any:
     return 0
 
 
-def _training_step(watch: Any, step: Any, search: Any, gamma: Any, seen: Any) -> Any:
+def _training_step(watch: Any, row: Any, search: Any, gamma: Any, seen: Any) -> Any:
     numbers = watch.numbers
     watch.taken[0] += 1.0
     numbers[STEP] += gamma
-    if search.capped and search.step < NEARLY * watch.most[step]:
+    if search.capped and search.step < NEARLY * watch.most[row]:
         numbers[LIMITED] += 1.0
     elif search.capped:
         numbers[CAPPED] += 1.0
@@ -195,12 +197,12 @@ def _training_step(watch: Any, step: Any, search: Any, gamma: Any, seen: Any) ->
     return 0
 
 
-def _training_arrival(watch: Any, step: Any, theta: Any) -> Any:
+def _training_arrival(watch: Any, row: Any, theta: Any) -> Any:
     return 0
 
 
-def _training_record(watch: Any, out: Any, terms: Any, theta: Any) -> Any:
-    out[LOSS] = objective(terms, theta)
+def _training_record(watch: Any, out: Any, terms: Any, theta: Any, work: Any) -> Any:
+    out[LOSS] = objective(terms, theta, work)
     for column in (STEP, CAPPED, LIMITED):
         out[column] = watch.numbers[column] / watch.taken[0]
         watch.numbers[column] = 0.0
@@ -238,11 +240,11 @@ class MeanWatch(NamedTuple):
         return mean
 
 
-def _mean_step(watch: Any, step: Any, search: Any, gamma: Any, seen: Any) -> Any:
+def _mean_step(watch: Any, row: Any, search: Any, gamma: Any, seen: Any) -> Any:
     return 0
 
 
-def _mean_arrival(watch: Any, step: Any, theta: Any) -> Any:
+def _mean_arrival(watch: Any, row: Any, theta: Any) -> Any:
     watch.steps[0] += 1
     if watch.steps[0] % watch.every == 0:
         watch.last_weight[0] += 1
@@ -252,10 +254,11 @@ def _mean_arrival(watch: Any, step: Any, theta: Any) -> Any:
     return 0
 
 
-def _mean_record(watch: Any, out: Any, terms: Any, theta: Any) -> Any:
+def _mean_record(watch: Any, out: Any, terms: Any, theta: Any, work: Any) -> Any:
     return 0
 
 
+RARE.add(watch_record)
 implement(
     TheoryWatch,
     {
@@ -283,3 +286,6 @@ implement(
         watch_record: _mean_record,
     },
 )
+has_lanes(TheoryWatch, "average", "numbers")
+has_lanes(TrainingWatch, "numbers", "taken")
+has_lanes(MeanWatch, "total", "steps", "last_weight", "weight")

@@ -1,0 +1,73 @@
+"""Seeds side by side: which arrays have an entry for each seed, in Python and inside kernels.
+
+A step of one seed is a chain of operations that wait for each other. A kernel that takes the same
+step of several seeds in turns has always something to do. Every seed goes through the same compiled
+functions as it would alone, so that its numbers are the same to the bit.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from heavystep.arrays import Array
+from heavystep.simulation.terms import NoWork, function_of, implement
+
+CACHE_LINE = 64
+"""Bytes; vectors that begin within a line are loaded and stored in two parts."""
+_LANES: dict[type, tuple[str, ...]] = {}
+
+
+def lane_of(parts: Any, lane: Any) -> Any:
+    """The parts of one seed, in a kernel."""
+    raise NotImplementedError
+
+
+def has_lanes(kind: type, *arrays: str, nested: tuple[str, ...] = ()) -> None:
+    """Say which fields of a ``NamedTuple`` have an entry for each seed; seeds share the others.
+
+    Args:
+        kind: the ``NamedTuple``.
+        arrays: arrays with seeds along their first axis.
+        nested: named tuples that have such fields themselves.
+    """
+    _LANES[kind] = arrays
+    values = []
+    for name in kind._fields:  # type: ignore[attr-defined]
+        entry = f"lane_of(parts.{name}, lane)" if name in nested else f"parts.{name}"
+        values.append(f"parts.{name}[lane]" if name in arrays else entry)
+    source = f"def read(parts, lane): return kind({', '.join(values)})"
+    implement(kind, {lane_of: function_of(source, "read", kind=kind, lane_of=lane_of)})
+
+
+def side_by_side(parts: Sequence[Any]) -> Any:
+    """Named tuples of single seeds as one of them all; one seed keeps its arrays."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first._replace(**{name: getattr(first, name)[None] for name in _LANES[type(first)]})
+    arrays = {
+        name: aligned(np.stack([getattr(part, name) for part in parts]))
+        for name in _LANES[type(first)]
+    }
+    return first._replace(**arrays)
+
+
+def one_of(parts: Any, lane: int) -> Any:
+    """The named tuple of one seed, which looks at the arrays of them all."""
+    return parts._replace(**{name: getattr(parts, name)[lane] for name in _LANES[type(parts)]})
+
+
+def aligned(array: Array) -> Array:
+    """A copy that begins with a cache line.
+
+    >>> aligned(np.arange(3.0)).ctypes.data % CACHE_LINE
+    0
+    """
+    raw = np.empty(array.nbytes + CACHE_LINE, dtype=np.uint8)
+    first = -raw.ctypes.data % CACHE_LINE
+    copy: Array = raw[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+has_lanes(NoWork)

@@ -1,0 +1,51 @@
+"""What the compiler made of the loop over steps: it counts no references and allocates nothing."""
+
+import numba
+import numpy as np
+import pytest
+
+from heavystep.problems import VarianceReduced
+from heavystep.simulation import fleet, kernel_cache, trajectory
+from heavystep.simulation.fleet import Run
+from heavystep.simulation.watch import MeanWatch
+from tests.helpers.pinned_runs import CASES, others, problems
+
+COUNTING = "NRT_"
+"""All functions of numba's runtime begin with it: those that allocate arrays, and those that count
+references to them."""
+KINDS = problems() | {"reduced": VarianceReduced(problems()["LeastSquares"])}
+FIRST = {"LeastSquares": "Polyak, theory", "Cosine": "Armijo, diminishing",
+         "SparseLogistic": "Armijo, practical", "reduced": "Polyak, theory"}  # fmt: skip
+"""A method for each problem, so that both rules, both averages and every watch are there."""
+METHODS = CASES | others()
+EVERY = [
+    pytest.param(kind, name, marks=() if FIRST[kind] == name else pytest.mark.slow)
+    for kind in KINDS
+    for name in METHODS
+]
+
+
+def compiled(monkeypatch, run):
+    """The loop, and the kernel that makes its arrays and calls it, in LLVM's language."""
+    # Not from the disk, where there is only machine code.
+    around = numba.njit(trajectory.advance.py_func, **kernel_cache.COMMON)
+    monkeypatch.setattr(fleet, "advance", around)
+    assert run.advance(2, np.empty((0, 2), dtype=np.int64)) == 2
+    (signature,) = around.signatures
+    inside = trajectory._iterate
+    return inside.inspect_llvm(inside.signatures[-1]), around.inspect_llvm(signature)
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_no_step_counts_references(kind, name, monkeypatch):
+    loop, around = compiled(monkeypatch, Run(KINDS[kind], METHODS[name], 0, np.array([1, 2])))
+    assert "_iterate" in loop
+    assert COUNTING not in loop
+    assert COUNTING in around, "the arrays are made there: numba's functions have another name"
+
+
+def test_means_count_no_references(monkeypatch):
+    run = Run(KINDS["SparseLogistic"], METHODS["Polyak, practical"], 0, np.array([9]))
+    run.watch = MeanWatch.of(KINDS["SparseLogistic"].dim, every=1)
+    loop, _ = compiled(monkeypatch, run)
+    assert COUNTING not in loop
