@@ -31,14 +31,26 @@ LARGE = 10_000
 @bench.command("engine", hidden=True)  # what it was called before
 @told
 def simulation() -> None:
-    """Time an iteration of one seed, in nanoseconds: our kernels, and loops in numpy and torch."""
-    from heavystep.bench.simulation import scaling_costs, simulation_costs
+    """Time an iteration of one seed, in nanoseconds: our kernels, loops in numba, numpy and torch.
 
+    Then how time and memory grow with parameters, terms, batch and seeds.
+    """
+    from heavystep.bench.growth import growth_costs
+    from heavystep.bench.simulation import scaling_costs, simulation_costs
+    from heavystep.bench.timing import load_average
+
+    show(f"load average {load_average():.1f}: close calls need one near 0")
     for title, costs in (("cost", simulation_costs()), ("linear?", scaling_costs())):
         table = Table(title, "ns", "ratio")
         for cost in costs:
             table.add_row(cost.what, f"{cost.nanoseconds:.0f}", f"{cost.ratio:.2f}")
         show(table)
+    table = Table("d", "n", "batch", "seeds", "ns", "ns a number", "bytes a seed", "bytes of data")
+    for row in growth_costs():
+        size = (str(number) for number in row[:4])
+        held = (f"{row.seed_bytes:,}", f"{row.data_bytes:,}")
+        table.add_row(*size, f"{row.nanoseconds:.0f}", f"{row.each:.2f}", *held)
+    show(table)
 
 
 @bench.command()

@@ -15,10 +15,11 @@ from heavystep.simulation.forms import kernel_form
 from heavystep.simulation.kernel_cache import inner_kernel, kernel
 from heavystep.simulation.lanes import aligned, lane_of, one_of, side_by_side
 from heavystep.simulation.layout import terms_of
+from heavystep.simulation.parts import Kinds, Scene, State, Steps
 from heavystep.simulation.streams import stream_key
 from heavystep.simulation.stretching import kernel_diagonal
 from heavystep.simulation.terms import objective, workspace
-from heavystep.simulation.trajectory import Kinds, Scene, State, Steps, advance
+from heavystep.simulation.trajectory import advance
 from heavystep.simulation.watch import (
     THEORY_METRICS,
     TRAINING_METRICS,
@@ -66,8 +67,8 @@ class Run:
             *_averages(configuration, theta),
         )
         self.scene = Scene(
-            grid, np.array([stream_key(seed)]), problem.n, configuration.loss_eps, _diagonal(configuration),
-            *_batches(configuration),
+            grid, np.array([stream_key(seed)]), problem.n, configuration.loss_eps,
+            _diagonal(configuration), *_batches(configuration),
         )  # fmt: skip
         self.watch: TheoryWatch | TrainingWatch | MeanWatch
         if isinstance(measured := original(problem), SparseLogistic):

@@ -84,11 +84,7 @@ def simulate(
     configuration = _configured(method, options)
     validation.integer("iterations", iterations, least=1)
     validation.integer("batch_size", batch_size, least=1)
-    if isinstance(seeds, int):
-        validation.integer("seeds", seeds, least=1)
-        seeds = range(seeds)
-    if not len(seeds):
-        raise ValueError("seeds must name at least one run, got none")
+    seeds = _checked_seeds(seeds)
     if threads is not None:
         validation.integer("threads", threads, least=1)
     grid = _checked_grid(log_grid(iterations) if grid is None else grid, iterations)
@@ -109,13 +105,9 @@ def simulate(
         part = np.empty((len(fleet.runs), 0, batch_size), dtype=np.int64)
         if indices is not None:
             part = indices[place, first : first + count]
-        for seed, done in zip(seeds[place], fleet.advance(count, part), strict=True):
-            if done < count:
-                raise ValueError(
-                    f"seed {seed} stopped at step {first + done}: loss or gradient not finite, "
-                    "or no trial step accepted"
-                )
-            progress(done)
+        done = fleet.advance(count, part)
+        _check_done(seeds[place], done, first, count)
+        progress(sum(done))
 
     with ThreadPoolExecutor(threads) as pool:
         for first in range(0, iterations, CHUNK):
@@ -135,6 +127,24 @@ def lanes_for(problem: Problem) -> int:
     8
     """
     return max(1, min(MOST_LANES, LANE_BYTES // (ARRAYS * 8 * problem.dim)))
+
+
+def _check_done(seeds: Sequence[int], done: Sequence[int], first: int, count: int) -> None:
+    for seed, steps in zip(seeds, done, strict=True):
+        if steps < count:
+            raise ValueError(
+                f"seed {seed} stopped at step {first + steps}: loss or gradient not finite, or no "
+                "trial step accepted"
+            )
+
+
+def _checked_seeds(seeds: int | Sequence[int]) -> Sequence[int]:
+    if isinstance(seeds, int):
+        validation.integer("seeds", seeds, least=1)
+        return range(seeds)
+    if not len(seeds):
+        raise ValueError("seeds must name at least one run, got none")
+    return seeds
 
 
 def _configured(method: str | Configuration, options: dict[str, Any]) -> Configuration:

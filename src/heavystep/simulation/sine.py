@@ -1,9 +1,9 @@
 r"""Sine and cosine of many numbers at once.
 
 The compiler can evaluate polynomials for several numbers at once in vector registers, but not the
-functions of the C library; see :mod:`heavystep.simulation.softplus`. With q the whole number nearest
-to :math:`2x/\pi`, Taylor's series are taken at :math:`r = x - q\pi/2`, and q decides which of them
-is the sine, and with which sign. A number that is NaN gives NaN.
+functions of the C library; see :mod:`heavystep.simulation.softplus`. With q the whole number
+nearest to :math:`2x/\pi`, Taylor's series are taken at :math:`r = x - q\pi/2`, and q decides which
+of them is the sine, and with which sign. A number that is NaN gives NaN.
 """
 
 import math

@@ -99,7 +99,7 @@ def implement(kind: type, functions: dict[Function, Function]) -> None:
         _FUNCTIONS[stub][kind] = function
 
 
-def _options(stub: Function) -> dict[str, Any]:
+def _options(stub: Function) -> Any:
     if stub in ALLOCATING:
         return {}
     return {**(UNCOUNTED if stub in RARE else INLINE), **HIDDEN}

@@ -1,6 +1,6 @@
 """The iteration as one kernel, for every problem, rule, momentum form and set of metrics."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from heavystep.simulation.choice import (
 )
 from heavystep.simulation.forms import move
 from heavystep.simulation.kernel_cache import kernel, loop, loop_part
-from heavystep.simulation.lanes import has_lanes, lane_of
+from heavystep.simulation.lanes import lane_of
+from heavystep.simulation.parts import Room
 from heavystep.simulation.streams import random_index
 from heavystep.simulation.stretching import divided, square_of, stretch
 from heavystep.simulation.terms import (
@@ -33,79 +34,8 @@ from heavystep.simulation.terms import (
 )
 from heavystep.simulation.watch import watch_arrival, watch_point, watch_record, watch_step
 
-
 LOSS, LOW, SQNORM, FULL = range(4)
 STEP, MOMENTUM = range(2)
-
-
-class Kinds(NamedTuple):
-    """The rule, the momentum form and the diagonal, as types."""
-
-    rule: Any
-    form: Any
-    diagonal: Any
-
-
-class State(NamedTuple):
-    """What a run carries from call to call; in a kernel, with an entry for each seed."""
-
-    theta: Array
-    buffer: Array
-    """The momentum form's state of each parameter."""
-    memory: Array
-    """The rule's memory, in its order."""
-    squares: Array
-    """The average square of each gradient; empty without a diagonal."""
-    weight: Array
-    """The sum of the weights in those averages: one number, or none."""
-
-
-class Room(NamedTuple):
-    """Arrays that one call works with; the first axis of each is that of the seeds."""
-
-    gradient: Array
-    way: Array
-    """What trials go along, if that is not the gradient."""
-    divisors: Array
-    """The diagonal; empty without one."""
-    batch: Array
-    work: Any
-    """The workspace of the problem."""
-    seen: Array
-    """(seeds, 4) loss, lower bound and squared norm of the batch, and ||grad F||^2."""
-    chosen: Array
-    """(seeds, 2) step and momentum."""
-    taken: Array
-    """(seeds,) steps taken so far."""
-
-
-class Steps(NamedTuple):
-    """The steps of one call."""
-
-    first: int
-    count: int
-
-
-class Scene(NamedTuple):
-    """What stays fixed."""
-
-    grid: Array
-    """Steps after which metrics are recorded, increasing."""
-    keys: Array
-    """(seeds,) the stream of each seed."""
-    n: int
-    """Number of terms."""
-    loss_eps: float
-    """Relative rounding error of losses."""
-    diagonal: Array
-    """beta_2 and eps of the diagonal, if there is one."""
-    kept: int
-    """For how many steps a batch is kept."""
-    overlap: bool
-    """Whether the first half of a batch is the second half of the one before."""
-
-
-has_lanes(State, *State._fields)
 
 
 @kernel
@@ -158,7 +88,7 @@ def _iterate(
     """The loop of :func:`advance`: seeds take turns at each part of a step."""
     lanes, taken = state.theta.shape[0], room.taken
     row = np.searchsorted(scene.grid, steps.first + 1)
-    for step in range(steps.count):
+    for step in range(steps.length):
         k, going = steps.first + step, 0
         for lane in range(lanes):
             if taken[lane] == step:

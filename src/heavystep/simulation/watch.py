@@ -73,8 +73,9 @@ class TheoryWatch(NamedTuple):
     """Rounding of a point, for the step bounds."""
     L: float
     ahead: Array
-    """(steps, 3) for the steps of one call, or (1, 3) for all of them: gamma_min,k and gamma_max,k of Lemmas 2 and 5, NaN if
-    no lemma covers the rule, and the weight of theta_{k+1} in the average."""
+    """(steps, 3) for the steps of one call, or (1, 3) for all of them: gamma_min,k and gamma_max,k
+    of Lemmas 2 and 5, NaN if no lemma covers the rule, and the weight of theta_{k+1} in the
+    average."""
     weighted: bool
     """Whether these weights count; else the average is uniform, of theta_0 .. theta_k."""
 

@@ -1,0 +1,77 @@
+"""What the kernel of the iteration is given, sorted by how long it lasts."""
+
+from typing import Any, NamedTuple
+
+from heavystep.arrays import Array
+from heavystep.simulation.lanes import has_lanes
+
+
+class Kinds(NamedTuple):
+    """The rule, the momentum form and the diagonal, as types."""
+
+    rule: Any
+    form: Any
+    diagonal: Any
+
+
+class State(NamedTuple):
+    """What a run carries from call to call; in a kernel, with an entry for each seed."""
+
+    theta: Array
+    buffer: Array
+    """The momentum form's state of each parameter."""
+    memory: Array
+    """The rule's memory, in its order."""
+    squares: Array
+    """The average square of each gradient; empty without a diagonal."""
+    weight: Array
+    """The sum of the weights in those averages: one number, or none."""
+
+
+class Room(NamedTuple):
+    """Arrays that one call works with; the first axis of each is that of the seeds."""
+
+    gradient: Array
+    way: Array
+    """What trials go along, if that is not the gradient."""
+    divisors: Array
+    """The diagonal; empty without one."""
+    batch: Array
+    work: Any
+    """The workspace of the problem."""
+    seen: Array
+    """(seeds, 4) loss, lower bound and squared norm of the batch, and ||grad F||^2."""
+    chosen: Array
+    """(seeds, 2) step and momentum."""
+    taken: Array
+    """(seeds,) steps taken so far."""
+
+
+class Steps(NamedTuple):
+    """The steps of one call."""
+
+    first: int
+    length: int
+    """How many."""
+
+
+class Scene(NamedTuple):
+    """What stays fixed."""
+
+    grid: Array
+    """Steps after which metrics are recorded, increasing."""
+    keys: Array
+    """(seeds,) the stream of each seed."""
+    n: int
+    """Number of terms."""
+    loss_eps: float
+    """Relative rounding error of losses."""
+    diagonal: Array
+    """beta_2 and eps of the diagonal, if there is one."""
+    kept: int
+    """For how many steps a batch is kept."""
+    overlap: bool
+    """Whether the first half of a batch is the second half of the one before."""
+
+
+has_lanes(State, *State._fields)
