@@ -49,11 +49,11 @@ def literal_run(problem: Any, method: Configuration, seed: int, steps: int, size
     )  # fmt: skip
     key, theta = stream_key(seed), np.array(problem.theta0)
     if isinstance(problem, LeastSquares):
-        data = map(np.array, (problem.A, problem.b, problem.f_star))
-        _least_squares(*data, theta, rule, key, steps)
+        matrix, b, low = map(np.array, (problem.A, problem.b, problem.f_star))
+        _least_squares(matrix, b, low, theta, rule, key, steps)
     elif isinstance(problem, Cosine):
-        data = map(np.array, (problem.s, problem.xi, problem.f_star))
-        _cosine(*data, theta, rule, key, steps)
+        s, xi, low = map(np.array, (problem.s, problem.xi, problem.f_star))
+        _cosine(s, xi, low, theta, rule, key, steps)
     else:
         assert isinstance(problem, SparseLogistic)
         rows = problem.rows
