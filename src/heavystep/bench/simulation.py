@@ -120,7 +120,7 @@ def simulation_costs() -> list[Cost]:
 
 def compared(case: Case, limits: Limits, turns: int = TURNS) -> list[Cost]:
     """The literal loop, the simulation of one seed and of many, in turns; and the bound."""
-    few = max(1, case.steps // 4)
+    few = max(1, case.steps // 10)
     makers: dict[str, Callable[[], Job]] = {
         "literal numba loop": lambda: case.literal,
         "simulation, one core": lambda: case.prepared(1, case.steps),
