@@ -6,7 +6,7 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import Cosine
-from heavystep.simulation.kernel_cache import inner_kernel, reduction
+from heavystep.simulation.kernel_cache import inner_kernel, inner_reduction
 from heavystep.simulation.lanes import aligned, has_lanes
 from heavystep.simulation.least_squares import row_dot, row_dot_moved
 from heavystep.simulation.sine import write_sines_and_cosines
@@ -74,7 +74,7 @@ def _workspace(terms: Any, theta: Any, size: Any) -> Any:
     return CosineWork(np.zeros(padded), np.empty(padded), np.empty(padded), np.empty(padded))
 
 
-@reduction
+@inner_reduction
 def _bowls(halves: Any, sines: Any) -> Any:
     """Sum of x^2 / 2 + 2 (1 - cos x); 1 - cos x = 2 sin^2(x/2) loses nothing near 0."""
     total = 0.0

@@ -27,6 +27,7 @@ INLINE: dict[str, Any] = {**UNCOUNTED, "forceinline": True}
 """Make it a part of the kernel that calls it."""
 HIDDEN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """For other kernels only. What a call from Python needs takes as long to compile as the rest."""
+ANY_ORDER = {"reassoc", "contract", "nsz"}
 COMPILES = not cast(Any, numba.config).DISABLE_JIT
 
 
@@ -79,14 +80,20 @@ def polynomial(function: Kernel) -> Kernel:
 
 
 def reduction(function: Kernel) -> Kernel:
-    """An inner kernel whose sums may be taken in any order, so that they use all vector lanes.
+    """A kernel whose sums may be taken in any order, so that they use the whole vector unit.
 
     For plain sums of products only: rules and comparisons keep the order that they are written in.
+    """
+    return cast(Kernel, _kept(numba.njit(function, **COMMON, fastmath=ANY_ORDER)))
+
+
+def inner_reduction(function: Kernel) -> Kernel:
+    """The same for what happens at every step; see :func:`inner_kernel`.
+
     Its loops must write to no array: the compiler would then decide by the distance of the arrays
     in memory in which order to sum, and a run would not repeat itself to the bit.
     """
-    free = {"reassoc", "contract", "nsz"}
-    return cast(Kernel, _kept(numba.njit(function, **COMMON, **INLINE, fastmath=free)))
+    return cast(Kernel, _kept(numba.njit(function, **COMMON, **INLINE, fastmath=ANY_ORDER)))
 
 
 def _kept(compiled: Any) -> Any:

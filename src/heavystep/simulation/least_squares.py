@@ -7,7 +7,7 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import LeastSquares
-from heavystep.simulation.kernel_cache import reduction
+from heavystep.simulation.kernel_cache import inner_reduction
 from heavystep.simulation.lanes import aligned, has_lanes
 from heavystep.simulation.terms import (
     adds_up,
@@ -49,7 +49,7 @@ def least_squares_terms(problem: LeastSquares) -> LeastSquaresTerms:
     return LeastSquaresTerms(*map(aligned, arrays))
 
 
-@reduction
+@inner_reduction
 def row_dot(A: Any, i: Any, theta: Any) -> Any:
     """Inner product of row i with theta. A view of the row would be reference-counted."""
     total = 0.0
@@ -58,7 +58,7 @@ def row_dot(A: Any, i: Any, theta: Any) -> Any:
     return total
 
 
-@reduction
+@inner_reduction
 def row_dot_moved(A: Any, i: Any, theta: Any, g: Any, t: Any) -> Any:
     """Inner product of row i with theta - t g."""
     total = 0.0

@@ -11,7 +11,7 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import SparseLogistic
-from heavystep.simulation.kernel_cache import inner_kernel, kernel, reduction
+from heavystep.simulation.kernel_cache import inner_kernel, inner_reduction, kernel
 from heavystep.simulation.lanes import has_lanes
 from heavystep.simulation.prefetch import prefetch
 from heavystep.simulation.softplus import softplus_and_slope, softplus_minus
@@ -104,7 +104,7 @@ def mean_square_length(rows: SparseRows, weights: Array) -> float:
     return float(total / weights.sum())
 
 
-@reduction
+@inner_reduction
 def _weighted_squares(indptr: Any, values: Any, weights: Any) -> Any:
     total = 0.0
     for i in range(weights.shape[0]):
@@ -123,7 +123,7 @@ def _sign_rows(indptr: Any, values: Any, y: Any, out: Any) -> None:
             out[p] = sign * values[p]
 
 
-@reduction
+@inner_reduction
 def weighted_dot(weights: Any, x: Any, y: Any) -> Any:
     """Inner product of two vectors with weights."""
     total = 0.0

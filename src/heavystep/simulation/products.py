@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from heavystep.rules import PRODUCTS, Rule
 from heavystep.simulation.forms import direction
-from heavystep.simulation.kernel_cache import reduction
+from heavystep.simulation.kernel_cache import inner_reduction
 from heavystep.simulation.stretching import NoDiagonal, divided
 from heavystep.simulation.terms import Function, function_of, implement
 
@@ -46,7 +46,7 @@ def products_of(rule: Rule) -> Function:
     return function_of(source, "look", inner=inner, NoDiagonal=NoDiagonal, **vectors)
 
 
-@reduction
+@inner_reduction
 def inner(
     left: Any, right: Any, diagonal: Any,
     kinds: Any, theta: Any, buffer: Any, g: Any, divisors: Any, momentum: Any,

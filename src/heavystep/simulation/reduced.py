@@ -11,7 +11,7 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import VarianceReduced
-from heavystep.simulation.kernel_cache import inner_kernel, kernel, reduction
+from heavystep.simulation.kernel_cache import inner_kernel, inner_reduction, kernel
 from heavystep.simulation.lanes import has_lanes, lane_of
 from heavystep.simulation.streams import random_unit, second_key
 from heavystep.simulation.terms import (
@@ -117,7 +117,7 @@ def _loss_error(terms: Any, theta: Any, g: Any, loss: Any, eps: Any, work: Any) 
     return eps * (1.0 + moved / abs(loss)) if loss != 0.0 else eps
 
 
-@reduction
+@inner_reduction
 def _apart(x: Any, y: Any) -> Any:
     """||x - y||^2."""
     total = 0.0

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from heavystep.momentum import Diagonal
 from heavystep.rules import is_finite
-from heavystep.simulation.kernel_cache import reduction
+from heavystep.simulation.kernel_cache import inner_reduction
 from heavystep.simulation.kernel_types import kernel_type
 from heavystep.simulation.numba_rules import diagonal_functions
 from heavystep.simulation.terms import implement
@@ -96,7 +96,7 @@ def _no_stretch(
     return 0
 
 
-@reduction
+@inner_reduction
 def divided_dot(g: Any, divisors: Any) -> Any:
     """The sum of g_j^2 / D_j."""
     total = 0.0

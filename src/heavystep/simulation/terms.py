@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 
 from numba.extending import overload
 
-from heavystep.simulation.kernel_cache import HIDDEN, INLINE, UNCOUNTED, inner_kernel, reduction
+from heavystep.simulation.kernel_cache import (
+    HIDDEN,
+    INLINE,
+    UNCOUNTED,
+    inner_kernel,
+    inner_reduction,
+)
 
 Function = Callable[..., Any]
 
@@ -154,7 +160,7 @@ def shared(total: Any, size: Any) -> Any:
     return total if size == 1 else total / size
 
 
-@reduction
+@inner_reduction
 def dot(x: Any, y: Any) -> Any:
     """Inner product of two vectors."""
     total = 0.0
