@@ -77,9 +77,9 @@ def _least_squares(
     g, displacement, mean, last = np.zeros(d), np.zeros(d), np.zeros(d), np.inf
     for k in range(steps):
         i = random_index(key, k, n)
-        residual, square = -b[i], 0.0
+        residual, square, share = -b[i], 0.0, 1.0 / (k + 1)
         for j in range(d):
-            mean[j] += (theta[j] - mean[j]) / (k + 1)
+            mean[j] += share * (theta[j] - mean[j])
             residual += rows[i, j] * theta[j]
         for j in range(d):
             g[j] = residual * rows[i, j]
