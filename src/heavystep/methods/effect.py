@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from heavystep import validation
+from heavystep.rules import REQUIRED
 
 if TYPE_CHECKING:
     from heavystep.methods.method import Method
@@ -39,7 +40,8 @@ def without_effect(method: "Method", options: Mapping[str, Any]) -> list[str]:
     given = {option.name: SOME for option in method.options if option.optional}
     own = {option.name for option in method.rule.options} - {SCALING}
     now, found = settled(options), []
-    for name, default in ((o.name, o.default) for o in method.options if o.name in own):
+    compared = (o for o in method.options if o.name in own and o.default is not REQUIRED)
+    for name, default in ((option.name, option.default) for option in compared):
         usual = settled({**options, name: default})
         # None turns an option off, which is also what a rule without it does.
         if now[name] in (None, usual[name]):
