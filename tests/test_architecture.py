@@ -78,8 +78,8 @@ LAYERS = {
         "simulation", "sweeps", "training",
     },
     "cli": {
-        "__version__", "validation", "bench", "compare", "data", "documentation", "extras", "methods",
-        "optim", "paper", "problems", "report", "schedules", "sweeps", "theory", "training",
+        "__version__", "validation", "bench", "compare", "data", "documentation", "extras", "files",
+        "methods", "optim", "paper", "problems", "report", "schedules", "sweeps", "theory", "training",
     },
     "__main__": {"cli"},
     "__init__": {

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from heavystep.data.compressed import BLOCK, text_blocks
 from heavystep.data.locate import VARIABLE
+from heavystep.files import remove_leftovers
 
 Progress = Callable[[int, int | None], None]
 """Told the bytes received so far, and how many there will be where the server says so."""
@@ -37,6 +38,7 @@ def answer(url: str, target: Path, offline: str) -> Iterator[Any]:
         ValueError: the address, or the one that the server sends to, is another one.
         OSError: the server cannot be reached, refuses, or stops; also within the block.
     """
+    remove_leftovers(target.parent)  # of downloads that were killed
     try:
         with _connected(url) as response:
             yield response
