@@ -31,9 +31,9 @@ from heavystep.optim.groups import (
     unchanged,
 )
 from heavystep.optim.info import StepInfo
+from heavystep.optim.loading import check_loaded
 from heavystep.optim.ranks import Ranks, whole
 from heavystep.optim.sample import Active, Measure, Sample, active_of
-from heavystep.optim.shapes import check_buffers
 from heavystep.optim.speaking import NOTHING_TO_TRAIN, warn_caller
 from heavystep.optim.state import apply_step, keep_wide, make_state, vectors_of, ways_of
 from heavystep.optim.stretching import stretched
@@ -197,8 +197,11 @@ class RuleOptimizer(Optimizer):
         options = [group[name] for group in self.param_groups for name in self._agreeing]
         if not unchanged(options, self._resolved.get("options", [])):
             check_groups(self.method, self.param_groups, self._agreeing)
-            constants = self.method.rule.constants_of(self.param_groups[0])
-            self._resolved.update(options=options, constants=constants)
+            rule = self.method.rule
+            self._resolved.update(
+                options=options, constants=rule.constants_of(self.param_groups[0])
+            )
+            self._ranks.agreement.on(self.param_groups, self._agreeing, at_once=rule.searches)
 
     @property
     def _numbers(self) -> tuple[Any, Group]:
@@ -281,13 +284,12 @@ class RuleOptimizer(Optimizer):
 
     def __setstate__(self, state: Group) -> None:
         # Here a load has changed nothing yet, and its hooks have been called.
-        check_buffers(self.method.buffers, state["state"], state["param_groups"])
+        defaults = state.get("defaults") or self.defaults
+        options = {**defaults, **state["param_groups"][0]}
+        method = type(self).method.chosen(options)
+        check_loaded(method, state["state"], state["param_groups"])
         super().__setstate__(state)
-        self.defaults = {**self.defaults, **self._chosen({**self.defaults, **self.param_groups[0]})}
-        # Not all defaults: torch adds one of its own here, which a run that goes on has not.
-        for group in self.param_groups:
-            for name in (*self._agreeing, *self.method.rule.memory):
-                group.setdefault(name, self.defaults[name])
+        self.defaults = {**defaults, **self._chosen(options)}
 
     def load_state_dict(self, state_dict: Group) -> None:
         """Load what :meth:`state_dict` returned; the run then goes on as if uninterrupted."""

@@ -173,7 +173,7 @@ class Measure:
         parts = list(shares.values())
         if loss is not None:
             parts.append(self.objective_share(loss, groups))
-        totals = self._ranks.total(*parts)
+        totals = self._ranks.total_of_batch(*parts)
         value = totals.pop() if loss is not None else None
         has_format = isinstance(loss, Tensor) and loss.is_floating_point()
         loss_dtype = loss.dtype if has_format and grads else self.dtype
