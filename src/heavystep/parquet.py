@@ -12,6 +12,7 @@ from heavystep.arrays import Array
 from heavystep.files import write_atomically
 
 SPECIFICATION, CONTENT = b"heavystep.specification", b"heavystep.content"
+NOTES = b"heavystep.digest of notes"
 ENDING = ".parquet"
 
 
@@ -30,10 +31,11 @@ def write(
         columns: arrays of the same length, by name.
         notes: more texts, by name.
     """
+    notes = notes or {}
     metadata = {SPECIFICATION: specification.encode(), CONTENT: _digest(columns)}
-    metadata |= {
-        f"heavystep.{name}".encode(): text.encode() for name, text in (notes or {}).items()
-    }
+    metadata |= {f"heavystep.{name}".encode(): text.encode() for name, text in notes.items()}
+    if notes:
+        metadata[NOTES] = _digest_of_notes(notes)
     table = pa.table(columns).replace_schema_metadata(metadata)
     write_atomically(path, lambda part: pq.write_table(table, part, write_page_checksum=True))
 
@@ -55,16 +57,20 @@ def read(path: Path, specification: str) -> tuple[dict[str, Array], dict[str, st
         # Neither read_table nor to_numpy: they import pandas if it is there, which takes a second.
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             table = file.read()
+        metadata = table.schema.metadata or {}
         columns = {name: _numbers(table[name]) for name in table.column_names}
-    except (OSError, ValueError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
+        digest, notes = _digest(columns), _notes(metadata)
+    except Exception as error:  # what a damaged file makes the reader raise may be anything
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise DamagedError(f"{path.name} cannot be read: {reason}") from None
-    metadata = table.schema.metadata or {}
     if metadata.get(SPECIFICATION) != specification.encode():
         raise DamagedError(f"{path.name} is not the run that its name says")
-    if metadata.get(CONTENT) != _digest(columns):
+    if metadata.get(CONTENT) != digest:
         raise DamagedError(f"{path.name} does not hold the numbers that were written")
-    return columns, _notes(metadata)
+    # Files of earlier versions have no digest of notes.
+    if metadata.get(NOTES, _digest_of_notes(notes)) != _digest_of_notes(notes):
+        raise DamagedError(f"{path.name} does not hold the notes that were written")
+    return columns, notes
 
 
 def _numbers(column: Any) -> Array:
@@ -80,7 +86,7 @@ def specification(path: Path) -> str | None:
     """
     try:
         return str((pq.read_schema(path).metadata or {})[SPECIFICATION].decode())
-    except (OSError, KeyError, ValueError, pa.ArrowException):
+    except Exception:  # as in `read`
         return None
 
 
@@ -89,8 +95,12 @@ def _notes(metadata: dict[bytes, bytes]) -> dict[str, str]:
     return {
         name.decode().removeprefix("heavystep."): text.decode()
         for name, text in ours.items()
-        if name not in (SPECIFICATION, CONTENT)
+        if name not in (SPECIFICATION, CONTENT, NOTES)
     }
+
+
+def _digest_of_notes(notes: dict[str, str]) -> bytes:
+    return hashlib.sha256(repr(sorted(notes.items())).encode()).hexdigest().encode()
 
 
 def _digest(columns: dict[str, Array]) -> bytes:
