@@ -11,35 +11,38 @@ from torch import Tensor
 
 from heavystep.methods import METHODS, Method
 from heavystep.momentum.diagonal import WEIGHT
-from heavystep.optim.groups import EVERY_OPTIMIZER, Group, check_options
+from heavystep.optim.groups import DECAY, Group, check_options, common_options
 from heavystep.optim.shapes import check_buffers
 
 SHOWN = 6
 """How many names a message has."""
 
 
-def check_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group]) -> None:
-    """Refuse what is no state of this method.
+def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group]) -> None:
+    """Refuse what is no state of this method, and fill in what earlier versions did not have.
 
     Args:
         method: of the optimizer, with the rule that the state asks for.
         state: of all parameters.
-        groups: all groups.
+        groups: all groups, in which options that every method has are filled in.
 
     Raises:
         ValueError: it lacks something, has something of another optimizer, or a value is out of
             range.
     """
-    needed = {option.name for option in (*method.all_options, *EVERY_OPTIMIZER)}
-    needed |= set(method.rule.memory)
+    needed = {DECAY.name, *(option.name for option in method.all_options), *method.rule.memory}
+    common = {option.name: option.default for option in common_options(method)}
     for group in groups:
         _check_names(method, needed, group)
-        _check_values(method, group)
+        _check_values(method, {**common, **group})
     known = {*method.buffers, *(() if method.diagonal is None else (WEIGHT,))}
     for kept in state.values():
         if strangers := sorted(map(str, set(kept) - known)):
             raise _foreign(method, f"a parameter has {_listed(strangers)}")
     check_buffers(method.buffers, state, groups)
+    for group in groups:
+        for name, value in common.items():
+            group.setdefault(name, value)
 
 
 def _check_names(method: Method, needed: set[str], group: Group) -> None:

@@ -29,9 +29,10 @@ from heavystep.optim.groups import (
     common_options,
     plain_numbers,
     unchanged,
+    with_lr_of_groups,
 )
 from heavystep.optim.info import StepInfo
-from heavystep.optim.loading import check_loaded
+from heavystep.optim.loading import complete_loaded
 from heavystep.optim.ranks import Ranks, whole
 from heavystep.optim.sample import Active, Measure, Sample, active_of
 from heavystep.optim.speaking import NOTHING_TO_TRAIN, warn_caller
@@ -64,7 +65,7 @@ class RuleOptimizer(Optimizer):
         process_group: Any = None,
         buffers: Buffers | None = None,
     ) -> None:
-        given = plain_numbers(options)
+        params, given = with_lr_of_groups(params, plain_numbers(options))
         common = {o.name: given.pop(o.name, o.default) for o in common_options(self.method)}
         defaults = self._chosen({**self.method.complete(given), **common})
         check_options(self.method, defaults)
@@ -224,10 +225,11 @@ class RuleOptimizer(Optimizer):
         # An autocast around the training loop keeps casts of the parameters before the last step.
         torch.clear_autocast_cache()
         rule = self.method.rule
+        wanted = "loss" in rule.reads
         found = evaluate_with_gradients(
-            closure, self._all_params, self._handed_over, weigh=rule.searches
+            closure, self._all_params, self._handed_over, weigh=rule.searches, wanted=wanted
         )
-        if found.part_only and "loss" in rule.reads:
+        if found.part_only and wanted:
             found.tell_of_earlier_parts()
         return found.loss, found.calls_backward
 
@@ -287,7 +289,7 @@ class RuleOptimizer(Optimizer):
         defaults = state.get("defaults") or self.defaults
         options = {**defaults, **state["param_groups"][0]}
         method = type(self).method.chosen(options)
-        check_loaded(method, state["state"], state["param_groups"])
+        complete_loaded(method, state["state"], state["param_groups"])
         super().__setstate__(state)
         self.defaults = {**defaults, **self._chosen(options)}
 
@@ -295,8 +297,3 @@ class RuleOptimizer(Optimizer):
         """Load what :meth:`state_dict` returned; the run then goes on as if uninterrupted."""
         super().load_state_dict(state_dict)
         keep_wide(state_dict, self._all_params, self.state)
-
-
-def searches(optimizer: object) -> bool:
-    """Whether an optimizer's step evaluates the loss at trial points; never one of torch's."""
-    return isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches
