@@ -44,7 +44,7 @@ LAYERS = {
     "optim.averaging": {
         "validation", "optim.closures.replay", "optim.optimizer", "optim.ranks", "optim.vectors",
     },
-    "optim.closures": {"optim.ranks", "optim.speaking", "optim.vectors"},
+    "optim.closures": {"optim.committing", "optim.ranks", "optim.speaking", "optim.vectors"},
     "optim.graphs": {
         "validation", "momentum", "rules", "optim.closures", "optim.deciding", "optim.optimizer",
         "optim.sample", "optim.state", "optim.vectors",

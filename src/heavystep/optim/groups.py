@@ -128,7 +128,8 @@ def _plain(name: str, value: Any) -> Any:
         return value.item()
     if isinstance(value, Tensor) and value.numel() == 1:
         # A view: whoever changes the tensor in place changes the learning rate.
-        return value.reshape(()) if name == "lr" else value.item()
+        rate = value.reshape(()) if value.ndim else value
+        return rate if name == "lr" else value.item()
     return value
 
 

@@ -1,6 +1,7 @@
 """The torch driver: one optimizer for every method of the registry."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from heavystep.optim.arguments import check_arguments, needs_closure
 from heavystep.optim.closures.closure import Closure, checked_loss, evaluate_with_gradients
 from heavystep.optim.closures.handed_over import HandedOver
 from heavystep.optim.closures.trials import Buffers, ParameterCopies, TrialPoints, checked_buffers
+from heavystep.optim.committing import held_back
 from heavystep.optim.deciding import (
     Decision,
     HostRule,
@@ -118,18 +120,19 @@ class RuleOptimizer(Optimizer):
         lower_bound = common_bound(lower_bound, self._measure())
         if self.method.rule.searches:
             assert closure is not None
-            returned, sample, decision = self._search(closure, lower_bound)
+            returned, sample, decide = self._search(closure, lower_bound)
         else:
             returned = self._loss_of(closure, loss)
             sample = self._sample(returned)
-            decision = decide_on_device(
-                self.method.rule, *self._numbers, sample, self._measure(), lower_bound
-            )
-        self._apply(sample, decision)
-        self._report(decision)
+            measure, rule = self._measure(), self.method.rule
+            decide = partial(decide_on_device, rule, *self._numbers, sample, measure, lower_bound)
+        with held_back():
+            decision = decide()
+            self._apply(sample, decision)
+            self._report(decision)
         return returned
 
-    def _search(self, closure: Closure, lower_bound: Any) -> tuple[Any, Sample, Decision]:
+    def _search(self, closure: Closure, lower_bound: Any) -> tuple[Any, Sample, partial[Decision]]:
         """Evaluate the batch, then search along its gradient or another direction."""
         trials = TrialPoints(closure, self._all_params, self._buffers(), self._copies)
         returned, calls_backward = self._call(closure)
@@ -150,7 +153,7 @@ class RuleOptimizer(Optimizer):
                 search = rule.finished(seen, search, trial_loss)
         if not search.accepted:
             trials.forget_batch()
-        return returned, sample, rule.conclude(seen, search)
+        return returned, sample, partial(rule.conclude, seen, search)
 
     def hand_over(self, loss: Any) -> None:
         """Hand a loss over for the next ``step()``, as ``backward()`` does with its gradient.
@@ -215,9 +218,7 @@ class RuleOptimizer(Optimizer):
             return self._call(closure)[0]
         if self._handed_over:
             return self._handed_over.take()
-        if loss is None:
-            return None
-        loss = checked_loss(loss, "loss")
+        loss = None if loss is None else checked_loss(loss, "loss")
         return loss.detach() if isinstance(loss, Tensor) else loss
 
     def _call(self, closure: Closure) -> tuple[Any, bool]:
@@ -257,9 +258,8 @@ class RuleOptimizer(Optimizer):
 
         torch.distributed.checkpoint does so, without a loss, to find out what state there is.
         """
-        if self._handed_over or self.state:
-            return False
-        return all(float(group["lr"]) == 0.0 for group in self.param_groups)
+        begun = bool(self._handed_over or self.state)
+        return not begun and all(float(group["lr"]) == 0.0 for group in self.param_groups)
 
     def _make_state(self) -> None:
         """The state that a step finds or makes."""
