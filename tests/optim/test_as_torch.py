@@ -48,6 +48,14 @@ def test_a_fixed_step_needs_no_loss_of_a_closure():
         SHBPolyak(nets[0].parameters()).step(lambda: None)
 
 
+@every_row
+def test_a_group_may_be_one_parameter_with_one_element(case):
+    for theta in (torch.ones(()), torch.ones(1), torch.ones(1, 1)):
+        theta.requires_grad_()
+        opt = case.make([{"params": theta}])
+        assert opt.param_groups[0]["params"] == [theta]
+
+
 def test_every_group_may_have_its_own_learning_rate():
     first, *rest = make_net().parameters()
     opt = SHB([{"params": [first], "lr": 0.5}, {"params": iter(rest), "lr": torch.tensor([0.25])}])

@@ -120,12 +120,19 @@ def check_params(owner: str, params: list[Tensor], device: Any) -> None:
 
 def plain_numbers(options: Mapping[str, Any]) -> Group:
     """Options as Python's numbers, which a checkpoint can hold safely; ``lr`` may be a tensor."""
-    return {name: _plain(name, value) for name, value in options.items()}
+    return {
+        name: value if name == "params" else _plain(name, value) for name, value in options.items()
+    }
 
 
 def _plain(name: str, value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Tensor) and value.numel() != 1 and name == "lr":
+        raise ValueError(
+            f"{validation.label(name)} must be one number, got shape {tuple(value.shape)}: Tensor "
+            "lr must be 1-element"
+        )
     if isinstance(value, Tensor) and value.numel() == 1:
         # A view: whoever changes the tensor in place changes the learning rate.
         rate = value.reshape(()) if value.ndim else value
