@@ -12,7 +12,6 @@ from heavystep.arrays import Array
 from heavystep.files import write_atomically
 
 SPECIFICATION, CONTENT = b"heavystep.specification", b"heavystep.content"
-NOTES = b"heavystep.digest of notes"
 ENDING = ".parquet"
 
 
@@ -32,10 +31,9 @@ def write(
         notes: more texts, by name.
     """
     notes = notes or {}
-    metadata = {SPECIFICATION: specification.encode(), CONTENT: _digest(columns)}
+    content = b"+".join([_digest(columns), _digest_of_notes(notes)])
+    metadata = {SPECIFICATION: specification.encode(), CONTENT: content}
     metadata |= {f"heavystep.{name}".encode(): text.encode() for name, text in notes.items()}
-    if notes:
-        metadata[NOTES] = _digest_of_notes(notes)
     table = pa.table(columns).replace_schema_metadata(metadata)
     write_atomically(path, lambda part: pq.write_table(table, part, write_page_checksum=True))
 
@@ -65,10 +63,11 @@ def read(path: Path, specification: str) -> tuple[dict[str, Array], dict[str, st
         raise DamagedError(f"{path.name} cannot be read: {reason}") from None
     if metadata.get(SPECIFICATION) != specification.encode():
         raise DamagedError(f"{path.name} is not the run that its name says")
-    if metadata.get(CONTENT) != digest:
+    numbers, plus, texts = metadata.get(CONTENT, b"").partition(b"+")
+    if numbers != digest:
         raise DamagedError(f"{path.name} does not hold the numbers that were written")
-    # Files of earlier versions have no digest of notes.
-    if metadata.get(NOTES, _digest_of_notes(notes)) != _digest_of_notes(notes):
+    # Files of earlier versions have no digest of their notes.
+    if plus and texts != _digest_of_notes(notes):
         raise DamagedError(f"{path.name} does not hold the notes that were written")
     return columns, notes
 
@@ -95,7 +94,7 @@ def _notes(metadata: dict[bytes, bytes]) -> dict[str, str]:
     return {
         name.decode().removeprefix("heavystep."): text.decode()
         for name, text in ours.items()
-        if name not in (SPECIFICATION, CONTENT, NOTES)
+        if name not in (SPECIFICATION, CONTENT)
     }
 
 

@@ -95,6 +95,11 @@ def test_what_differs_is_named():
     refuses(polyak, state, "level must be a number, got 'high'")
     state["param_groups"][0].update(level=torch.zeros(2))
     refuses(polyak, state, r"level must be one number, got \(2,\)")
+    state["param_groups"][0].update(level=1.0, lr=torch.ones(3))
+    refuses(polyak, state, r"lr must be one number, got \(3,\)")
+    state["param_groups"][0].update(lr=1.0)
+    state["state"] = {0: {"displacement": 0.5}}
+    refuses(polyak, state, "displacement must be a tensor of numbers, got 0.5")
 
 
 def test_names_of_schedulers_and_users_are_no_reason():

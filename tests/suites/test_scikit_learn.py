@@ -162,7 +162,7 @@ def arguments_of(name):
 
 
 def row_of(row, names):
-    row = getattr(row, "values", row) if type(row).__name__ == "ParameterSet" else row
+    row = row.values if hasattr(row, "marks") else row
     return row if len(names) > 1 or (type(row) is tuple and len(row) == 1) else (row,)
 
 

@@ -39,6 +39,11 @@ def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group
     for kept in state.values():
         if strangers := sorted(map(str, set(kept) - known)):
             raise _foreign(method, f"a parameter has {_listed(strangers)}")
+        for name, value in kept.items():
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                raise _foreign(method, f"{name} must be a tensor of numbers, got {value!r}")
+            if name == WEIGHT and value.ndim:
+                raise _foreign(method, f"{name} must be one number, got {tuple(value.shape)}")
     check_buffers(method.buffers, state, groups)
     for group in groups:
         for name, value in common.items():
@@ -57,11 +62,14 @@ def _check_names(method: Method, needed: set[str], group: Group) -> None:
 
 def _check_values(method: Method, group: Group) -> None:
     on_device = isinstance(group["lr"], Tensor)
+    for option in method.all_options:
+        if option.name != "lr" and isinstance(group[option.name], Tensor):
+            raise _foreign(method, f"{option.name} must be a plain number, and is a tensor")
     try:
         check_options(method, {**group, "lr": 1.0} if on_device else group)
     except (TypeError, ValueError) as error:
         raise _foreign(method, str(error)) from None
-    for name in method.rule.memory:
+    for name in ("lr", *method.rule.memory):
         value = group[name]
         if isinstance(value, bool) or not isinstance(value, (int, float, Tensor)):
             raise _foreign(method, f"{name} must be a number, got {value!r}")
