@@ -17,7 +17,9 @@ def test_every_test_that_the_page_names_exists():
 
 
 def test_every_promise_has_a_test():
-    rows = re.findall(r"^\| (?!promised|-)(.+) \| (.+) \|$", PAGE.split("## Other")[0], re.MULTILINE)
+    rows = re.findall(
+        r"^\| (?!promised|-)(.+) \| (.+) \|$", PAGE.split("## Other")[0], re.MULTILINE
+    )
     assert len(rows) > 15
     for promise, shown in rows:
         assert "::test_" in shown, promise
@@ -27,6 +29,8 @@ def test_the_page_has_the_counts_of_every_campaign():
     from tests.fuzz.__main__ import CAMPAIGNS
 
     for campaign in CAMPAIGNS:
-        tried, failed = re.search(rf"^\| {campaign.name} \| ([\d,]+) \| (\d+) \|", PAGE, re.M).groups()
+        tried, failed = re.search(
+            rf"^\| {campaign.name} \| ([\d,]+) \| (\d+) \|", PAGE, re.M
+        ).groups()
         assert int(tried.replace(",", "")) >= campaign.tries
         assert int(failed) == 0
