@@ -212,6 +212,7 @@ COMMANDS = [
     ["reproduce", "figure1", "--quick", "--out"],
     ["claims", "--out"],
     ["store", "list", "--out"],
+    ["report"],
     ["store", "merge"],
     ["compare", "--quick", "--problem"],
 ]
