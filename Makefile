@@ -15,6 +15,7 @@
 # make pages       write docs/methods.md and docs/architecture.svg from the registry and the rooms
 # make gallery     draw the paths of all methods on two functions (docs/results/gallery), a minute
 # make mutants     break the mathematics on purpose and see that a test notices
+# make fuzz        random batches, damaged files and hostile lines, some minutes; SEED=1 for others
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -25,8 +26,9 @@ ONE_THREAD := OMP_NUM_THREADS=1
 # For a look: make compare COMPARED=/tmp/compared COMPARE='--quick'
 COMPARED ?= docs/results/compare
 COMPARE ?=
+SEED ?= 0
 
-.PHONY: setup lint types test-fast test test-slow test-all reproduce demo compare bench scaling theory pages gallery mutants clean
+.PHONY: setup lint types test-fast test test-slow test-all reproduce demo compare bench scaling theory pages gallery mutants fuzz clean
 
 setup: $(SETUP)
 
@@ -88,6 +90,9 @@ gallery: $(SETUP)
 
 mutants: $(SETUP)
 	$(BIN)/python -m tests.mutants
+
+fuzz: $(SETUP)
+	$(ONE_THREAD) $(BIN)/python -W ignore -m tests.fuzz --seed $(SEED)
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

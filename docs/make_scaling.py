@@ -99,7 +99,7 @@ def summary() -> str:
     ]
     saved = [steps_to_save(1, load, fast) for load in (short, long)]
     return (
-        f"In short: `SHBPolyak` adds one message of two numbers a step. On {most} ranks and "
+        f"In short: `SHBPolyak` adds one message of three numbers a step. On {most} ranks and "
         f"InfiniBand that is {shares[0]:.1%} of a step of {short.step * 1e3:.1f} ms and "
         f"{shares[1]:.2%} of one of {long.step * 1e3:.0f} ms. `SHBArmijo` adds one message and one "
         "forward a trial. The forwards are what costs: to end at the same time on one rank, and on "

@@ -44,7 +44,7 @@ LAYERS = {
     "optim.averaging": {
         "validation", "optim.closures.replay", "optim.optimizer", "optim.ranks", "optim.vectors",
     },
-    "optim.closures": {"optim.ranks", "optim.speaking", "optim.vectors"},
+    "optim.closures": {"optim.committing", "optim.ranks", "optim.speaking", "optim.vectors"},
     "optim.graphs": {
         "validation", "momentum", "rules", "optim.closures", "optim.deciding", "optim.optimizer",
         "optim.sample", "optim.state", "optim.vectors",
@@ -78,8 +78,8 @@ LAYERS = {
         "simulation", "sweeps", "training",
     },
     "cli": {
-        "__version__", "validation", "bench", "compare", "data", "documentation", "extras", "methods",
-        "optim", "paper", "problems", "report", "schedules", "sweeps", "theory", "training",
+        "__version__", "validation", "bench", "compare", "data", "documentation", "extras", "files",
+        "methods", "optim", "paper", "problems", "report", "schedules", "sweeps", "theory", "training",
     },
     "__main__": {"cli"},
     "__init__": {
@@ -202,7 +202,7 @@ def test_files_and_functions_stay_small():
 # The arguments that the design fixes, with their defaults.
 NO_DEFAULT = inspect.Parameter.empty
 SIGNATURES = {
-    heavystep.SHB: {"params": NO_DEFAULT, "lr": NO_DEFAULT, "momentum": 0.9, "weight_decay": 0.0},
+    heavystep.SHB: {"params": NO_DEFAULT, "lr": None, "momentum": 0.9, "weight_decay": 0.0},
     heavystep.SHBPolyak: {
         "params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9, "c": 1.0, "max_step": "auto",
         "lower_bound": 0.0, "scaling": "steady", "steps_per_epoch": "auto", "growth": 4.0,

@@ -30,10 +30,10 @@ def write(
         columns: arrays of the same length, by name.
         notes: more texts, by name.
     """
-    metadata = {SPECIFICATION: specification.encode(), CONTENT: _digest(columns)}
-    metadata |= {
-        f"heavystep.{name}".encode(): text.encode() for name, text in (notes or {}).items()
-    }
+    notes = notes or {}
+    content = b"+".join([_digest(columns), _digest_of_notes(notes)])
+    metadata = {SPECIFICATION: specification.encode(), CONTENT: content}
+    metadata |= {f"heavystep.{name}".encode(): text.encode() for name, text in notes.items()}
     table = pa.table(columns).replace_schema_metadata(metadata)
     write_atomically(path, lambda part: pq.write_table(table, part, write_page_checksum=True))
 
@@ -55,16 +55,21 @@ def read(path: Path, specification: str) -> tuple[dict[str, Array], dict[str, st
         # Neither read_table nor to_numpy: they import pandas if it is there, which takes a second.
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             table = file.read()
+        metadata = table.schema.metadata or {}
         columns = {name: _numbers(table[name]) for name in table.column_names}
-    except (OSError, ValueError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
+        digest, notes = _digest(columns), _notes(metadata)
+    except Exception as error:  # what a damaged file makes the reader raise may be anything
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise DamagedError(f"{path.name} cannot be read: {reason}") from None
-    metadata = table.schema.metadata or {}
     if metadata.get(SPECIFICATION) != specification.encode():
         raise DamagedError(f"{path.name} is not the run that its name says")
-    if metadata.get(CONTENT) != _digest(columns):
+    numbers, plus, texts = metadata.get(CONTENT, b"").partition(b"+")
+    if numbers != digest:
         raise DamagedError(f"{path.name} does not hold the numbers that were written")
-    return columns, _notes(metadata)
+    # Files of earlier versions have no digest of their notes.
+    if plus and texts != _digest_of_notes(notes):
+        raise DamagedError(f"{path.name} does not hold the notes that were written")
+    return columns, notes
 
 
 def _numbers(column: Any) -> Array:
@@ -80,7 +85,7 @@ def specification(path: Path) -> str | None:
     """
     try:
         return str((pq.read_schema(path).metadata or {})[SPECIFICATION].decode())
-    except (OSError, KeyError, ValueError, pa.ArrowException):
+    except Exception:  # as in `read`
         return None
 
 
@@ -91,6 +96,10 @@ def _notes(metadata: dict[bytes, bytes]) -> dict[str, str]:
         for name, text in ours.items()
         if name not in (SPECIFICATION, CONTENT)
     }
+
+
+def _digest_of_notes(notes: dict[str, str]) -> bytes:
+    return hashlib.sha256(repr(sorted(notes.items())).encode()).hexdigest().encode()
 
 
 def _digest(columns: dict[str, Array]) -> bytes:

@@ -10,6 +10,7 @@ import tarfile
 import pytest
 from typer.testing import CliRunner
 
+from heavystep import files
 from heavystep.cli.app import app
 from heavystep.data import archive, catalogue, cifar
 from heavystep.data.archive import fetch
@@ -249,7 +250,7 @@ def test_interrupted_it_leaves_nothing(publish, data, monkeypatch, before):
         tiny_cifar.write(folder_of(ENTRY), before)
 
     def while_receiving(received, total):
-        assert len(list(data.glob(".cifar-10-batches-bin.*"))) == 1
+        assert len(list(data.glob(f"{files.PREFIX}*"))) == 1
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

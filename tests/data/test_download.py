@@ -1,6 +1,7 @@
 """Fetching from a server on this machine, whole, broken and hostile; ``heavystep data``."""
 
 import bz2
+import itertools
 import socket
 
 import pytest
@@ -135,6 +136,23 @@ def test_a_failure_leaves_everything_as_it_was(address, folder, monkeypatch, pat
         assert "put that file there" in caught.value.strerror
     assert files_under(folder) == before
     assert all((folder / name).read_bytes() == b"what was there" for name in before)
+
+
+def test_where_a_server_sends_to_is_looked_at_before_it_is_asked(address, folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Server, "answer_tiny_bz2", lambda self: asked.append(self.path))
+    with pytest.raises(ValueError, match="is not https"):
+        fetch(TINY, url=address + "elsewhere")
+    assert asked == []
+
+
+def test_a_download_that_would_never_end_is_given_up(address, folder, monkeypatch):
+    """A byte now and then keeps a connection alive forever."""
+    clock = itertools.count(0.0, 61.0)
+    monkeypatch.setattr(web.time, "monotonic", lambda: next(clock))
+    with pytest.raises(ValueError, match="sends less than 20000 bytes a second; stopped"):
+        fetch(TINY, url=address + "tiny.bz2")
+    assert files_under(folder) == []
 
 
 def unused_port():

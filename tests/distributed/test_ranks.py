@@ -20,7 +20,13 @@ OTHERS_ON_TWO = ["normed/float64", "outsider/float64", "bad/float64", "groups of
 OF_EVERY_ROW = ["every row ddp/float64", "every row fsdp/float64"]
 AVERAGED = ["averaged ddp/float64", "averaged fsdp/float64", "averaged fsdp root/float64"]
 OTHERS_ON_TWO += AVERAGED
-OTHERS_ON_TWO += ["warned/float64", "bounded/float64", "messages/float64", *OF_EVERY_ROW]
+OTHERS_ON_TWO += [
+    "disagreeing/float32",
+    "warned/float64",
+    "bounded/float64",
+    "messages/float64",
+    *OF_EVERY_ROW,
+]
 CASES = [(2, job) for job in ON_TWO]
 CASES += [pytest.param(4, job, marks=pytest.mark.slow) for job in ON_FOUR]
 
@@ -146,10 +152,20 @@ def test_groups_of_processes_train_by_themselves(size, found_on):
 
 def test_messages_of_a_step(found_on):
     for rank in found_on(2, "messages/float64"):
-        assert rank["SHBPolyak"] == [([(2,)], 0)] * 3
+        assert rank["SHBPolyak"] == [([(3,)], 0)] * 3
         for messages, trials in rank["SHBArmijo"]:
-            assert messages == [(2,)] + [(1,)] * trials
+            assert messages == [(3,)] + [(1,)] * trials
             assert trials > 0
+
+
+def test_a_rank_with_other_options_is_noticed_before_it_moves(found_on):
+    """A search would otherwise wait for trials that the other rank does not make."""
+    for rank, found in enumerate(found_on(2, "disagreeing/float32")):
+        for (name, begins), (text, k) in found.items():
+            assert k == begins, name
+            ((option, value),) = worker.OTHER_OPTIONS[name].items()
+            assert f"(rank {rank} of 2), which has" in text
+            assert (f"{option}={float(value)}" in text) == (rank == 1)
 
 
 def test_bounds_of_each_rank_are_averaged_as_losses_are(found_on):

@@ -193,6 +193,37 @@ def messages(dtype, rank, ranks):
     return found
 
 
+OTHER_OPTIONS = {
+    "SHB": {"lr": 0.1},
+    "SHBPolyak": {"c": 0.2},
+    "SHBPolyak steady": {"weight_decay": 0.1},
+    "SHBArmijo": {"c": 0.2},
+    "SHBArmijo steady": {"max_trials": 3},
+    "SLS": {"max_step": 1e-3},
+}
+
+
+def disagreeing(dtype, rank, ranks):
+    """What is said when the last rank has an option of its own: from the start, or later on."""
+    found = {}
+    for name, other in OTHER_OPTIONS.items():
+        for begins in (0, 2):
+            net = wrapped(make_net(dtype=dtype), "ddp")
+            opt, said = METHODS[name](net.parameters()), (None, None)
+            for k, batch in enumerate(make_batches(4, dtype=dtype)):
+                if (k, rank) == (begins, ranks - 1):
+                    opt.param_groups[0].update(other)
+                before = whole(net)
+                try:
+                    opt.step(lambda: loss_of(net, share(batch, rank, ranks)))
+                except ValueError as error:
+                    said = (str(error), k)
+                    assert torch.equal(whole(net), before)
+                    break
+            found[name, begins] = said
+    return found
+
+
 def bounded(dtype, rank, ranks):
     """Steps with a lower bound of each rank's part of the batch, and how many messages they took."""
     found = {}
@@ -289,6 +320,7 @@ def done(job, rank, ranks, out):
     jobs = {
         "bad": bad,
         "bounded": bounded,
+        "disagreeing": disagreeing,
         "messages": messages,
         "normed": normed,
         "outsider": outsider,

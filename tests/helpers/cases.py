@@ -112,6 +112,11 @@ class Case:
     def takes(self, name):
         return self.option(name) is not None
 
+    def means_none(self, name, value):
+        """Whether a number out of range says that there is no such limit."""
+        optional = {option.name for option in METHODS[self.method.name].options if option.optional}
+        return name == "max_step" and name in optional and value == inf
+
     def taken(self, **options):
         """Those of the options that it takes, with these values."""
         return {name: value for name, value in options.items() if self._allows(name, value)}

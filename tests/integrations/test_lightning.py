@@ -1,5 +1,6 @@
 """Lightning trains as the literal loop does, and what cannot be right is refused."""
 
+import inspect
 from functools import partial
 
 import pytest
@@ -19,7 +20,10 @@ from tests.helpers.by_hand import (
 from tests.helpers.training import flat, loss_of, make_batches, make_net
 
 L = pytest.importorskip("lightning.pytorch")
-from lightning.pytorch.callbacks import GradientAccumulationScheduler  # noqa: E402
+from lightning.pytorch.callbacks import (  # noqa: E402
+    GradientAccumulationScheduler,
+    StochasticWeightAveraging,
+)
 from lightning.pytorch.plugins import MixedPrecision  # noqa: E402
 
 from heavystep.integrations.lightning import HandOverLoss  # noqa: E402
@@ -237,14 +241,48 @@ def test_line_searches_are_refused_where_they_cannot_be_right(name):
         assert torch.equal(flat(module.net), before)
 
 
+@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
 @pytest.mark.parametrize("strategy", ["FSDPStrategy", "DeepSpeedStrategy"])
-def test_strategies_that_hide_gradients_are_refused(strategy, monkeypatch):
-    cls = getattr(L.strategies, strategy)
+def test_strategies_that_hide_gradients_are_refused(strategy, package, monkeypatch):
+    """Lightning is published under two names, each with classes of its own."""
+    cls = getattr(pytest.importorskip(package).strategies, strategy)
     found = trainer()
     monkeypatch.setattr(found.strategy, "__class__", cls)
     found.strategy._optimizers = [SHBPolyak(make_net().parameters())]
     with pytest.raises(ValueError, match=f"{strategy} keeps shards that heavystep cannot see"):
         HandOverLoss().on_train_start(found, None)
+
+
+class Normed(Module):
+    def __init__(self, make, dtype=torch.float64, seed=0):
+        super().__init__(make, dtype, seed)
+        self.net = make_net(seed, dtype, norm=True)
+
+    def configure_optimizers(self):
+        takes = "buffers" in inspect.signature(self.make).parameters
+        buffers = {"buffers": self.net.buffers} if takes else {}
+        return self.make(self.net.parameters(), **buffers)
+
+
+@pytest.mark.parametrize("make", [SHBPolyak, SHBArmijo])
+def test_weight_averaging_may_pass_batches_for_their_statistics(make):
+    """Its last epoch looks at all batches, as if they were accumulated, and takes no step.
+
+    Lightning calls ``step()`` after it all the same.
+    """
+    module, averaging = Normed(make), StochasticWeightAveraging(1.0, swa_epoch_start=1)
+    batches = make_batches(5, dtype=torch.float64)
+    with pytest.warns(RuntimeWarning, match="nothing was updated"):
+        _, found = fit(module, batches, epochs=3, callbacks=[HandOverLoss(), averaging])
+    assert torch.equal(found, flat(averaging._average_model.net))
+    statistics = [buffer for name, buffer in module.net.named_buffers() if "mean" in name]
+    assert statistics
+    torch.testing.assert_close(statistics[0], mean_input(module.net, batches))
+
+
+def mean_input(net, batches):
+    """What the first norm sees, on average."""
+    return torch.stack([net[0](x).mean(dim=0) for x, _ in batches]).mean(dim=0).detach()
 
 
 def test_two_callbacks_are_refused():

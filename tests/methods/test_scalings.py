@@ -37,6 +37,18 @@ def test_defaults_depend_on_the_scaling(name):
 
 
 @every_class
+@pytest.mark.parametrize("endless", [float("inf"), np.inf, torch.tensor(torch.inf)])
+def test_no_largest_step_may_be_asked_for_as_infinity(name, endless):
+    cls, _ = CLASSES[name]
+    assert cls([start()], max_step=endless).param_groups[0]["max_step"] is None
+    for scaling in SCALINGS:
+        with pytest.raises(
+            ValueError, match=r'^max_step \(gamma_max\) must be finite, got inf: .*"steady"'
+        ):
+            cls([start()], max_step=endless, scaling=scaling)
+
+
+@every_class
 def test_the_settings_of_the_paper(name):
     cls, _ = CLASSES[name]
     settings = paper_settings(name, steps_per_epoch=195)

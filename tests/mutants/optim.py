@@ -68,8 +68,8 @@ MUTANTS = [
     Mutant("do not restore the gradients", "optim/closures/trials.py",
            "            param.grad = grad\n", "            pass\n"),
     Mutant("do not restore the parameters", "optim/closures/trials.py",
-           "        if self._moved:\n            torch._foreach_copy_(self._params, self._origin)\n"
-           "        for param", "        for param"),
+           "            if self._moved:\n"
+           "                torch._foreach_copy_(self._params, self._origin)\n", ""),
     Mutant("take the finest format for the tolerance", "optim/sample.py",
            "return max(torch.finfo(dtype).eps", "return min(torch.finfo(dtype).eps"),
     Mutant("take zeroing for a backward pass", "optim/closures/closure.py",
@@ -96,11 +96,26 @@ MUTANTS = [
     Mutant("round a half-precision displacement on load", "optim/state.py",
            "        if param.dtype == dtype:\n", "        if True:\n"),
     Mutant("search from the start after a resume", "optim/optimizer.py",
-           '            for name in (*self._agreeing, *self.method.rule.memory):\n'
-           '                group.setdefault(name, self.defaults[name])\n',
+           "        self.defaults = {**defaults, **self._chosen(options)}\n",
+           "        self.defaults = {**defaults, **self._chosen(options)}\n"
+           "        for group in self.param_groups:\n"
            '            group.update({k: v for k, v in self.defaults.items() if k == "last_step"})\n'),
     Mutant("torch's own default in the groups of a resumed run", "optim/optimizer.py",
-           "for name in (*self._agreeing, *self.method.rule.memory):", "for name in self.defaults:"),
+           "        self.defaults = {**defaults, **self._chosen(options)}\n",
+           "        self.defaults = {**defaults, **self._chosen(options)}\n"
+           "        for group in self.param_groups:\n"
+           '            group.setdefault("differentiable", False)\n'),
+    Mutant("any state may be loaded", "optim/optimizer.py",
+           '        complete_loaded(method, state["state"], state["param_groups"])\n', "",
+           ("optim/test_foreign_states.py",)),
+    Mutant("an interrupt in the middle of a step", "optim/committing.py",
+           "_signal.signal(INTERRUPT, self._wait)", "_signal.signal(INTERRUPT, before)",
+           ("optim/test_interrupts.py",)),
+    Mutant("ranks are not asked for their options", "optim/agreeing.py",
+           "if total == count * self.number(count):", "if True:", ("distributed/test_ranks.py",)),
+    Mutant("a learning rate that is NaN", "optim/deciding.py",
+           "& is_finite(seen.grad_sqnorm) & usable", "& is_finite(seen.grad_sqnorm)",
+           ("optim/test_to_the_bit.py",)),
     Mutant("float32 counts as float64", "optim/recording/recorder.py",
            "max(one.tiny for one in limits)", "2.2e-308", THEORY),
     Mutant("a trial from the last trial's point", "optim/graphs/parts.py",
@@ -194,10 +209,10 @@ MUTANTS = [
     Mutant("zeroed gradients taken for added ones", "optim/closures/closure.py",
            "self._changes(self._witness) == 1", "self._changes(self._witness) is not None", HAND_OVER),
     Mutant("a handed-over loss lost in a warm-up", "optim/optimizer.py",
-           "if self._handed_over or self.state:", "if self.state:", HAND_OVER),
+           "bool(self._handed_over or self.state)", "bool(self.state)", HAND_OVER),
     Mutant("a handed-over loss and another one", "optim/arguments.py",
            "if loss is not None and handed_over:", "if False:", HAND_OVER),
-    Mutant("an optimizer that searches but is told not to", "optim/optimizer.py",
+    Mutant("an optimizer that searches but is told not to", "optim/factory.py",
            "isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches",
            "False", (*HAND_OVER, "integrations")),
     Mutant("the direction without its momentum", "optim/state.py",

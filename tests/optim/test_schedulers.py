@@ -92,6 +92,22 @@ def test_lr_multiplies_the_step_and_leaves_the_rule_alone():
         assert float(opt.info.step) == pytest.approx(0.5 * lr)
 
 
+@over([case for case in ROWS if case.heavy_ball and case.has_momentum and not case.steers])
+def test_no_learning_rate_takes_no_gradient_step_and_heavy_ball_goes_on(case):
+    """As the README says of schedulers that end at 0."""
+    net, batches = make_net(), make_batches(3)
+    opt = case.make(net.parameters())
+    before = flat(net).clone()
+    take_step(opt, net, batches[0], case)
+    first = flat(net).clone()
+    opt.param_groups[0]["lr"] = 0.0
+    take_step(opt, net, batches[1], case)
+    assert opt.info.accepted
+    assert not torch.equal(flat(net), first)
+    coasting = first + opt.param_groups[0]["momentum"] * (first - before)
+    torch.testing.assert_close(flat(net), coasting, rtol=0.0, atol=1e-6)
+
+
 @every_row
 def test_lr_may_be_a_tensor(case):
     nets, batches = [make_net(dtype=torch.float64) for _ in range(2)], make_batches(3)

@@ -95,16 +95,6 @@ def test_saved_state_does_not_follow_the_run():
     assert float(other.param_groups[0]["cap"]) == last
 
 
-def test_a_checkpoint_of_another_optimizer_goes_on_with_defaults():
-    net = make_net()
-    sgd = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    opt = SHBPolyak(net.parameters())
-    opt.load_state_dict(sgd.state_dict())
-    assert opt.param_groups[0]["c"] == 1.0
-    take_step(opt, net, make_batches(1)[0], case_of("SHBPolyak"))
-    assert opt.info.accepted
-
-
 def test_a_checkpoint_with_other_groups_is_refused():
     opt = SHBPolyak(make_net().parameters())
     first, *rest = make_net().parameters()

@@ -1,11 +1,14 @@
 """Stored runs are found, or found to be damaged."""
 
 import os
+import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from heavystep import parquet
 from heavystep.parquet import DamagedError
 from heavystep.sweeps.engines import LocalEngine
 from heavystep.sweeps.runner import complete
@@ -65,6 +68,58 @@ def test_any_wrong_bit_is_found_or_changes_nothing(small_figure1, tmp_path):
             for name, values in results[key].metrics.items():
                 np.testing.assert_array_equal(loaded.metrics[name], values)
     assert found > 100
+
+
+def timed(small_figure1, folder):
+    """A run that says how long it took, in a store of its own."""
+    figure, _, results = small_figure1
+    key, run = next(iter(figure.runs().items()))
+    result, store = replace(results[key], seconds=(0.25,)), Store(folder)
+    store.save(run, result)
+    return store, run, result
+
+
+def test_a_name_that_is_no_text_any_more_is_damage(small_figure1, tmp_path):
+    """A bit in the name of a column that no letter has."""
+    store, run, result = timed(small_figure1, tmp_path)
+    content, found = store.path(run).read_bytes(), 0
+    for place in (match.start() for match in re.finditer(b"gap_last", content)):
+        damaged = content[:place] + bytes([content[place] ^ 0x80]) + content[place + 1 :]
+        store.path(run).write_bytes(damaged)
+        try:
+            loaded = store.load(run)
+        except DamagedError:
+            found += 1
+        else:  # some of it is written twice and read once
+            assert loaded.seconds == result.seconds
+            for name, values in result.metrics.items():
+                np.testing.assert_array_equal(loaded.metrics[name], values)
+    assert found > 0
+
+
+@pytest.mark.parametrize("note", [b"[0.5]", b"[0.25", b'["long"]', b"\xff", b"7"])
+def test_a_changed_note_is_damage(small_figure1, tmp_path, note):
+    store, run, _ = timed(small_figure1, tmp_path)
+    table = pq.read_table(store.path(run))
+    metadata = {**table.schema.metadata, b"heavystep.seconds": note}
+    pq.write_table(table.replace_schema_metadata(metadata), store.path(run))
+    with pytest.raises(DamagedError, match=store.path(run).name):
+        store.load(run)
+    del metadata[b"heavystep.seconds"]
+    pq.write_table(table.replace_schema_metadata(metadata), store.path(run))
+    with pytest.raises(DamagedError, match="does not hold the notes that were written"):
+        store.load(run)
+
+
+def test_files_without_a_digest_of_their_notes_are_read(small_figure1, tmp_path):
+    """As earlier versions wrote them."""
+    store, run, result = timed(small_figure1, tmp_path)
+    table = pq.read_table(store.path(run))
+    numbers, plus, _ = table.schema.metadata[parquet.CONTENT].partition(b"+")
+    assert plus
+    earlier = {**table.schema.metadata, parquet.CONTENT: numbers}
+    pq.write_table(table.replace_schema_metadata(earlier), store.path(run))
+    assert store.load(run).seconds == result.seconds
 
 
 def test_other_numbers_under_the_same_specification_are_found(small_figure1, tmp_path):

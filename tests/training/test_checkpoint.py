@@ -67,3 +67,26 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path):
         checkpoint.save(path, RUN, {"a": lambda: None})
     assert checkpoint.load(path, RUN) == {"a": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
+
+
+def test_whatever_byte_is_wrong_the_state_is_right_or_refused(tmp_path):
+    """Damage in the pickle makes torch raise AttributeError and AssertionError, too."""
+    path = tmp_path / "run.pt"
+    state = {"a": torch.arange(6.0), "b": [1, 2.5, None], "c": torch.ones((), dtype=torch.int64)}
+    checkpoint.save(path, RUN, state)
+    content = path.read_bytes()
+    end = content.index(torch.arange(6.0).numpy().tobytes())
+    refused = 0
+    for place in range(end):
+        for bit in (1, 16, 128):
+            damaged = bytearray(content)
+            damaged[place] ^= bit
+            path.write_bytes(damaged)
+            try:
+                found = checkpoint.load(path, RUN)
+            except ValueError:
+                refused += 1
+            else:
+                assert torch.equal(found["a"], state["a"])
+                assert (found["b"], found["c"]) == (state["b"], state["c"])
+    assert refused > end

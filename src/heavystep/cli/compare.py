@@ -10,6 +10,7 @@ from heavystep.cli.completing import engines, method_list, problem_names
 from heavystep.cli.errors import told
 from heavystep.cli.output import show
 from heavystep.cli.progress import RunProgress
+from heavystep.files import expanded
 
 if TYPE_CHECKING:
     from heavystep.paper.table import Table as Numbers
@@ -75,7 +76,7 @@ def compare(
     plans = [plan(each, names, quick=quick, **size) for each in dict.fromkeys(problem)]
     check_names(plans)
     with RunProgress() as progress:
-        made = run(plans, out.expanduser(), doer, progress)
+        made = run(plans, expanded(out), doer, progress)
     for table in made.tables:
         _show(table)
     for path in made.paths:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from heavystep.cli.errors import told
+from heavystep.files import expanded
 
 
 @told
@@ -25,8 +26,8 @@ def report(
     """
     from heavystep.report.page import write_report
 
-    folder = results.expanduser()
-    target = (page or folder / "report.html").expanduser()
+    folder = expanded(results)
+    target = expanded(page or folder / "report.html")
     write_report(folder, target)
     typer.echo(target)
     if open_it:

@@ -12,6 +12,7 @@ from heavystep.cli.errors import told
 from heavystep.cli.options import option, with_options
 from heavystep.cli.output import show
 from heavystep.cli.progress import progress_of
+from heavystep.files import expanded
 
 if TYPE_CHECKING:
     from heavystep.paper.claim import Claim
@@ -83,7 +84,7 @@ def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
         for name, value in values.items()
         if value is not False and (value or not isinstance(value, idle))
     }
-    out = out.expanduser()
+    out = expanded(out)
     wanted = plan(figure, out, quick=quick, chosen=chosen)
     claim_folder(out)
     try:
@@ -116,7 +117,7 @@ def claims(out: Out = Path("results")) -> None:
     """Check every claim about the figures that were reproduced, on the stored runs."""
     from heavystep.paper.reproduce import evaluate_claims
 
-    found = evaluate_claims(out.expanduser(), lambda text: typer.echo(text, err=True))
+    found = evaluate_claims(expanded(out), lambda text: typer.echo(text, err=True))
     _show(found)
     _leave(found)
 

@@ -18,6 +18,7 @@ from heavystep.cli.completing import (
 from heavystep.cli.errors import told
 from heavystep.cli.output import show
 from heavystep.cli.progress import RunProgress
+from heavystep.files import expanded
 
 if TYPE_CHECKING:
     from heavystep.bench.sensitivity.verdict import Verdict
@@ -94,7 +95,7 @@ def sensitivity(
         for line in lines:
             progress.note(line)
         endings = ("png",) if quick else ("png", "pdf")
-        made = measure(found, out.expanduser(), doer, progress, endings)
+        made = measure(found, expanded(out), doer, progress, endings)
     if made.verdicts:
         show(_table(made.verdicts))
     for path in made.paths:

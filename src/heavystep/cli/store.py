@@ -9,6 +9,7 @@ from rich.table import Column, Table
 from heavystep.cli.errors import told
 from heavystep.cli.groups import group_of_commands
 from heavystep.cli.output import show
+from heavystep.files import expanded
 
 store = group_of_commands("List the runs on disk, and bring those of several machines together.")
 Out = Annotated[Path, typer.Option("--out", help="An output folder of heavystep reproduce.")]
@@ -22,7 +23,7 @@ def list_(out: Out = Path("results")) -> None:
     from heavystep.training.results import survey
     from heavystep.training.store import TrainingStore
 
-    runs = TrainingStore(runs_folder(out.expanduser(), "figure3"))
+    runs = TrainingStore(runs_folder(expanded(out), "figure3"))
     columns = ("data set", "method", "seed", "network", "images", "epochs")
     table = Table(*columns, "to go on with", Column("made on", overflow="fold"))
     found = sorted(
@@ -52,8 +53,8 @@ def merge(
     from heavystep.sweeps.merge import merge as bring
 
     merged = bring(
-        [source.expanduser() for source in sources],
-        out.expanduser(),
+        [expanded(source) for source in sources],
+        expanded(out),
         lambda text: typer.echo(text, err=True),
     )
     for source, count in merged.items():

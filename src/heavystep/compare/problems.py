@@ -15,6 +15,7 @@ from heavystep.arrays import Array
 from heavystep.compare.training import TASKS, Task, TrainedRuns
 from heavystep.data import binary_labels, load
 from heavystep.data.catalogue import CATALOGUE
+from heavystep.files import expanded
 from heavystep.methods import method_of
 from heavystep.problems import FiniteSum, SparseLogistic, VarianceReduced
 from heavystep.records import Trajectories
@@ -239,7 +240,7 @@ def problem_of(name: str) -> Compared:
         known = SimulatedProblem(name, ProblemSpec("libsvm", name))
         known.terms  # noqa: B018
         return known
-    path = Path(name).expanduser()
+    path = expanded(Path(name))
     if not path.is_file():
         names = (*SECTION_5, *TASKS, *CATALOGUE)
         raise ValueError(

@@ -5,6 +5,7 @@ to, or holds a file of that name that is not from here, it is kept under the use
 named after the hash of the source. What is kept
 counts only while everything matches: the source's bytes, the parser's own code, and the hash of
 the kept file itself. Otherwise the text is parsed anew. Failing to keep something is no error.
+Who may not read the text may not read what is kept of it either.
 
 The file: a magic line, sha256 of all that follows, length of the header, header in JSON padded to
 eight bytes, then indptr, labels, values and indices, little-endian.
@@ -28,7 +29,13 @@ from heavystep.data.labelled import Labelled
 from heavystep.data.libsvm import parse, read_libsvm
 from heavystep.data.locate import may_write
 from heavystep.data.published import FileDigest
-from heavystep.files import cache_home, hash_sources, write_atomically
+from heavystep.files import (
+    cache_home,
+    hash_sources,
+    permissions,
+    remove_leftovers,
+    write_atomically,
+)
 from heavystep.sparse import SparseRows
 
 MAGIC = b"heavystep csr 1\n"
@@ -105,7 +112,8 @@ def places(path: Path, source: str) -> Iterator[Path]:
         source: hash of its bytes as stored.
     """
     yield path.with_name(path.name + ENDING)
-    yield cache_home() / "data" / "parsed" / (source + ENDING)
+    with suppress(OSError):  # a user may have no home directory
+        yield cache_home() / "data" / "parsed" / (source + ENDING)
 
 
 def _kept(path: Path, source: str) -> Loaded | None:
@@ -122,7 +130,8 @@ def _keep(path: Path, source: str, loaded: Loaded) -> None:
             # In the cache folder nobody else uses a name of 64 digits.
             if place.parent == path.parent and not _may_replace(place):
                 continue
-            write_atomically(place, lambda temporary: temporary.write_bytes(content))
+            remove_leftovers(place.parent)
+            write_atomically(place, lambda part: part.write_bytes(content), permissions(path))
             return
 
 

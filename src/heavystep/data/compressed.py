@@ -1,11 +1,13 @@
 """Text from a file that may be packed with bzip2, xz or gzip.
 
-The first bytes decide, not the ending of the name: a misnamed file is read all the same.
+The first bytes decide, not the ending of the name: a misnamed file is read all the same. A small
+file that unpacks to a huge one is refused on the way.
 """
 
 import bz2
 import gzip
 import hashlib
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +24,9 @@ STREAMS: dict[bytes, tuple[str, Callable[[], Any]]] = {
 GZIP = b"\x1f\x8b"
 ENDINGS = ("", ".bz2", ".xz", ".gz")
 """How a packed file may be called beside its plain name."""
+RATIO, ALLOWED = 1000, 1 << 26
+"""A text may be so many times as long as what it was packed to, and so many bytes in any case.
+Rows of numbers pack to a fifth, or a hundredth where they repeat."""
 
 
 def text_blocks(file: IO[bytes], name: str) -> Iterator[bytes]:
@@ -32,15 +37,32 @@ def text_blocks(file: IO[bytes], name: str) -> Iterator[bytes]:
         name: what messages call the file.
 
     Raises:
-        ValueError: a packed file is damaged or cut off.
+        ValueError: a packed file is damaged, cut off, or unpacks to far more than any data do.
         OSError: the file cannot be read.
     """
     first = file.read(max(map(len, STREAMS)))
     file.seek(0)
     for magic, (kind, make) in STREAMS.items():
         if first.startswith(magic):
-            return _unpacked(file, magic, kind, make, name)
-    return _gunzipped(file, name) if first.startswith(GZIP) else iter(lambda: file.read(BLOCK), b"")
+            return _bounded(_unpacked(file, magic, kind, make, name), file, name)
+    if first.startswith(GZIP):
+        return _bounded(_gunzipped(file, name), file, name)
+    return iter(lambda: file.read(BLOCK), b"")
+
+
+def _bounded(texts: Iterator[bytes], file: IO[bytes], name: str) -> Iterator[bytes]:
+    """The same blocks, as long as they are not too many for the file."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    length = 0
+    for text in texts:
+        length += len(text)
+        if length > ALLOWED + RATIO * size:
+            raise ValueError(
+                f"{name}: {size} bytes unpack to more than {length - len(text)}, {RATIO} times as "
+                "many; unpack it yourself if this is meant"
+            )
+        yield text
 
 
 def _unpacked(

@@ -5,8 +5,9 @@ tabs between; ``#`` begins a comment; blank lines count for nothing. A label alo
 Numbers are finite decimals. An explicit 0 is an entry like any other.
 
 Choices: a byte order mark at the very start is passed over; a carriage return is part of a line
-end and allowed nowhere else; ``qid:`` is an error; a line has at most 2^28 bytes, so that a file
-that is no text cannot fill the memory.
+end and allowed nowhere else; ``qid:`` is an error; a line has at most 2^25 bytes, more than a
+million entries, and at most 2^24 blank lines follow each other, so that a file that is no text
+cannot fill the memory or take forever.
 
 Blocks of lines are converted at once where a regular expression finds nothing wrong with them.
 Everything else goes to :func:`row_of_line`, which decides, and says what is wrong.
@@ -27,7 +28,8 @@ from heavystep.sparse import SparseRows
 
 LARGEST_INDEX = 2**31 - 2
 """Columns are int32 and counted from 0; one value is left over."""
-LONG_LINE, LONGEST_LINE = 1 << 20, 1 << 28
+LONG_LINE, LONGEST_LINE = 1 << 20, 1 << 25
+MOST_BLANK = 1 << 24
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SHOWN = 30
 
@@ -83,13 +85,18 @@ def parse(texts: Iterable[bytes], name: str, dim: int | None = None) -> Labelled
     """
     if dim is not None:
         validation.integer("dim", dim, 0)
-    blocks, number = [], 1
+    blocks, number, blank = [], 1, 0
     for lines in whole_lines(texts, name):
         if number == 1:
             lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
-        blocks.append(_rows(lines, number, name, dim))
+        block = _rows(lines, number, name, dim)
         number += len(lines)
-    if not any(len(block.labels) for block in blocks):
+        if len(block.labels):
+            blocks.append(block)
+        blank = 0 if len(block.labels) else blank + len(lines)
+        if blank > MOST_BLANK:
+            raise ValueError(f"{name}, line {number}: more than {MOST_BLANK} blank lines in a row")
+    if not blocks:
         raise ValueError(f"{name}: there is no row in this file")
     labels, counts, indices, values = map(np.concatenate, zip(*blocks, strict=True))
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

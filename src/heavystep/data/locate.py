@@ -12,14 +12,18 @@ from pathlib import Path
 
 from heavystep.data.catalogue import PAGE, DataSet, data_set
 from heavystep.data.compressed import ENDINGS
-from heavystep.files import cache_home
+from heavystep.files import cache_home, expanded
 
 VARIABLE = "HEAVYSTEP_DATA"
 
 
 def data_folder() -> Path:
-    """The folder of all data."""
-    return Path(os.environ.get(VARIABLE) or cache_home() / "data").expanduser()
+    """The folder of all data.
+
+    Raises:
+        OSError: the user has no home directory, and no variable names another folder.
+    """
+    return expanded(Path(os.environ.get(VARIABLE) or cache_home() / "data"))
 
 
 def libsvm_folder() -> Path:

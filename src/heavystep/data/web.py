@@ -2,6 +2,7 @@
 
 import errno
 import http.client
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -12,12 +13,16 @@ from urllib.parse import urlsplit
 
 from heavystep.data.compressed import BLOCK, text_blocks
 from heavystep.data.locate import VARIABLE
+from heavystep.files import remove_leftovers
 
 Progress = Callable[[int, int | None], None]
 """Told the bytes received so far, and how many there will be where the server says so."""
 SLACK = 1 << 16
 """How many bytes more than expected are no reason to stop."""
 SECONDS = 30.0
+"""How long to wait for a server that says nothing."""
+SLOWEST = 20_000
+"""Bytes a second below which a download is given up, after a minute."""
 
 
 def silent(received: int, total: int | None) -> None:
@@ -37,6 +42,7 @@ def answer(url: str, target: Path, offline: str) -> Iterator[Any]:
         ValueError: the address, or the one that the server sends to, is another one.
         OSError: the server cannot be reached, refuses, or stops; also within the block.
     """
+    remove_leftovers(target.parent)  # of downloads that were killed
     try:
         with _connected(url) as response:
             yield response
@@ -48,15 +54,24 @@ def answer(url: str, target: Path, offline: str) -> Iterator[Any]:
         raise OSError(errno.EIO, advice, str(target)) from None
 
 
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Looks at where a server sends to before asking there."""
+
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
+        try:
+            _refuse_insecure(newurl)
+        except ValueError:
+            fp.close()
+            raise
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 def _connected(url: str) -> Any:
     _refuse_insecure(url)
-    response = _answered(lambda: urllib.request.urlopen(url, timeout=SECONDS))
-    try:
-        _refuse_insecure(response.url)  # it may have been sent elsewhere
-    except ValueError:
-        response.close()
-        raise
-    return response
+    opener = urllib.request.build_opener(_Redirects)
+    return _answered(lambda: opener.open(url, timeout=SECONDS))
 
 
 def _answered(ask: Callable[[], Any]) -> Any:
@@ -88,13 +103,16 @@ def receive(response: Any, file: IO[bytes], most: int, progress: Progress) -> No
         progress: told how far it is.
 
     Raises:
-        ValueError: it sends more.
+        ValueError: it sends more, or so slowly that it would never end.
     """
     stated = response.headers.get("Content-Length", "")
     total = int(stated) if stated.isdecimal() else None
-    received = 0
-    while block := _answered(lambda: response.read(BLOCK)):
+    received, begin = 0, time.monotonic()
+    # One block of what there is: read() would wait until there is a whole one.
+    while block := _answered(lambda: response.read1(BLOCK)):
         received += len(block)
+        if time.monotonic() - begin > 60.0 + received / SLOWEST:
+            raise ValueError(f"{response.url} sends less than {SLOWEST} bytes a second; stopped")
         if received > most:
             raise ValueError(f"{response.url} sends more than {most} bytes; stopped")
         file.write(block)

@@ -10,7 +10,9 @@ from heavystep.integrations.wrapped import heavy_ball, line_search, tolerate_rou
 
 with needed_by("heavystep.integrations.lightning", "lightning"):
     from lightning.pytorch import Callback, LightningModule, Trainer
-    from lightning.pytorch.strategies import DeepSpeedStrategy, FSDPStrategy
+
+HIDING = {"DeepSpeedStrategy", "FSDPStrategy"}
+"""Strategies that keep shards to themselves, by name: ``pytorch_lightning`` has its own classes."""
 
 
 class HandOverLoss(Callback):
@@ -37,7 +39,7 @@ class HandOverLoss(Callback):
         callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
         if sum(isinstance(callback, HandOverLoss) for callback in callbacks) > 1:
             raise ValueError("one HandOverLoss is enough: with two, losses would count twice")
-        if isinstance(trainer.strategy, (DeepSpeedStrategy, FSDPStrategy)):
+        if HIDING & {cls.__name__ for cls in type(trainer.strategy).__mro__}:
             raise ValueError(
                 f"{type(trainer.strategy).__name__} keeps shards that heavystep cannot see: use "
                 'strategy="ddp"'
@@ -50,6 +52,11 @@ class HandOverLoss(Callback):
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
         """Refuse a line search where it would see one micro-batch, or no closure."""
+        if _only_looks(trainer):
+            # Lightning calls step() all the same, with the gradients of the last batch before.
+            for inner in filter(None, map(heavy_ball, trainer.optimizers)):
+                inner.zero_grad()
+            return
         search = next(filter(None, map(line_search, trainer.optimizers)), None)
         if search is None:
             return
@@ -95,6 +102,11 @@ class HandOverLoss(Callback):
             for name, value in fields.items():
                 if value is not None:
                     pl_module.log(f"{prefix}/{name}", _number(value))
+
+
+def _only_looks(trainer: Trainer) -> bool:
+    """Whether batches pass for their statistics alone, as at the end of weight averaging."""
+    return bool(getattr(trainer.fit_loop, "_skip_backward", False))
 
 
 def _scaler(trainer: Trainer) -> Any:

@@ -109,7 +109,8 @@ SHB = register(
                 "lr",
                 REQUIRED,
                 validation.NON_NEGATIVE,
-                "the step gamma itself, >= 0; this is the number that the other optimizers choose.",
+                "the step gamma itself, >= 0; this is the number that the other optimizers choose. "
+                "It may be left out where every group has its own.",
                 symbol="gamma",
             ),
         ),

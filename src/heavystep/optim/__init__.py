@@ -9,10 +9,10 @@ from heavystep.methods import METHODS
 from heavystep.optim.averaging.average import Average
 from heavystep.optim.averaging.polynomial import polynomial_average
 from heavystep.optim.diminishing import Diminishing
-from heavystep.optim.factory import create, optimizer_class
+from heavystep.optim.factory import create, optimizer_class, searches
 from heavystep.optim.graphs.captured import CapturedStep
 from heavystep.optim.info import StepInfo
-from heavystep.optim.optimizer import RuleOptimizer, searches
+from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.optimizers import SHB, SLS, SPS, SHBAdam, SHBArmijo, SHBPolyak
 from heavystep.optim.recording.recorder import Recorder
 from heavystep.optim.smoothness import SmoothnessEstimate, estimate_smoothness

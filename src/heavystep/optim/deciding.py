@@ -97,13 +97,13 @@ def decide_on_device(
         **sample.products,
     )
     memory = device_memory(rule, group, measure)
-    place = memory
+    place, usable = memory, sample.rates_are_finite()
     if reads_for_free(measure.device):
         # Dozens of operations on tensors of one number take ten times as long as on numbers.
-        memory, seen = _on_host(memory), _on_host(seen)
+        memory, seen, usable = _on_host(memory), _on_host(seen), bool(usable)
     search = rule.start(constants, memory, seen)
     step = _apart(measure.held(search.step), memory)
-    accepted = search.accepted & is_finite(step) & is_finite(seen.grad_sqnorm)
+    accepted = search.accepted & is_finite(step) & is_finite(seen.grad_sqnorm) & usable
     kept = [
         _apart(where(accepted, new, old), memory)
         for new, old in zip(rule.remember(constants, memory, seen, search), memory, strict=True)
@@ -202,11 +202,13 @@ class HostRule:
     def conclude(self, seen: Seen, search: Search) -> Decision:
         """The decision; the rule remembers the step unless the batch is refused."""
         finite = is_finite(search.step) and is_finite(seen.grad_sqnorm)
-        search = search._replace(accepted=search.accepted and finite)
+        finite = finite and bool(self._sample.rates_are_finite())
+        found = search.accepted
+        search = search._replace(accepted=found and finite)
         if search.accepted:
             new = self._rule.remember(self._constants, self._memory, seen, search)
             self._group.update(zip(self._rule.memory, new, strict=True))
-        elif search.trials:
+        elif search.trials and not found:
             # Without numbers, which info has: the same text is shown once and not at every step.
             warn_caller(
                 "line search failed: no trial lost enough, and the batch was refused. If this goes "

@@ -39,6 +39,11 @@ def create(name: str, params: ParamsT, **options: Any) -> RuleOptimizer:
     return made
 
 
+def searches(optimizer: object) -> bool:
+    """Whether an optimizer's step evaluates the loss at trial points; never one of torch's."""
+    return isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches
+
+
 @cache
 def _class_of(method: Method) -> type[RuleOptimizer]:
     written = getattr(optimizers, method.name, None)

@@ -121,9 +121,41 @@ def check_params(owner: str, params: list[Tensor], device: Any) -> None:
 def plain_numbers(options: Mapping[str, Any]) -> Group:
     """Options as Python's numbers, which a checkpoint can hold safely; ``lr`` may be a tensor."""
     return {
-        name: value.item()
-        if isinstance(value, np.generic)
-        or (isinstance(value, Tensor) and value.ndim == 0 and name != "lr")
-        else value
-        for name, value in options.items()
+        name: value if name == "params" else _plain(name, value) for name, value in options.items()
     }
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Tensor) and value.numel() != 1 and name == "lr":
+        raise ValueError(
+            f"{validation.label(name)} must be one number, got shape {tuple(value.shape)}: Tensor "
+            "lr must be 1-element"
+        )
+    if isinstance(value, Tensor) and value.numel() == 1:
+        # A view: whoever changes the tensor in place changes the learning rate.
+        rate = value.reshape(()) if value.ndim else value
+        return rate if name == "lr" else value.item()
+    return value
+
+
+def with_lr_of_groups(params: Any, options: Group) -> tuple[Any, Group]:
+    """Parameters and options; a learning rate that was not given is that of the first group.
+
+    So it is if every group has one of its own; otherwise it stays out, for the method to ask for.
+
+    Args:
+        params: as an optimizer is given them.
+        options: those given, None for a learning rate that was not.
+    """
+    if "lr" not in options or options["lr"] is not None:
+        return params, options
+    left = {name: value for name, value in options.items() if name != "lr"}
+    if isinstance(params, Tensor):
+        return params, left
+    groups = list(params)
+    own = [group.get("lr") for group in groups if isinstance(group, dict)]
+    if not own or len(own) < len(groups) or any(lr is None for lr in own):
+        return groups, left
+    return groups, {**options, **plain_numbers({"lr": own[0]})}

@@ -1,6 +1,7 @@
 """The torch driver: one optimizer for every method of the registry."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from heavystep.optim.arguments import check_arguments, needs_closure
 from heavystep.optim.closures.closure import Closure, checked_loss, evaluate_with_gradients
 from heavystep.optim.closures.handed_over import HandedOver
 from heavystep.optim.closures.trials import Buffers, ParameterCopies, TrialPoints, checked_buffers
+from heavystep.optim.committing import held_back
 from heavystep.optim.deciding import (
     Decision,
     HostRule,
@@ -29,11 +31,12 @@ from heavystep.optim.groups import (
     common_options,
     plain_numbers,
     unchanged,
+    with_lr_of_groups,
 )
 from heavystep.optim.info import StepInfo
+from heavystep.optim.loading import complete_loaded
 from heavystep.optim.ranks import Ranks, whole
 from heavystep.optim.sample import Active, Measure, Sample, active_of
-from heavystep.optim.shapes import check_buffers
 from heavystep.optim.speaking import NOTHING_TO_TRAIN, warn_caller
 from heavystep.optim.state import apply_step, keep_wide, make_state, vectors_of, ways_of
 from heavystep.optim.stretching import stretched
@@ -64,7 +67,7 @@ class RuleOptimizer(Optimizer):
         process_group: Any = None,
         buffers: Buffers | None = None,
     ) -> None:
-        given = plain_numbers(options)
+        params, given = with_lr_of_groups(params, plain_numbers(options))
         common = {o.name: given.pop(o.name, o.default) for o in common_options(self.method)}
         defaults = self._chosen({**self.method.complete(given), **common})
         check_options(self.method, defaults)
@@ -117,18 +120,19 @@ class RuleOptimizer(Optimizer):
         lower_bound = common_bound(lower_bound, self._measure())
         if self.method.rule.searches:
             assert closure is not None
-            returned, sample, decision = self._search(closure, lower_bound)
+            returned, sample, decide = self._search(closure, lower_bound)
         else:
             returned = self._loss_of(closure, loss)
             sample = self._sample(returned)
-            decision = decide_on_device(
-                self.method.rule, *self._numbers, sample, self._measure(), lower_bound
-            )
-        self._apply(sample, decision)
-        self._report(decision)
+            measure, rule = self._measure(), self.method.rule
+            decide = partial(decide_on_device, rule, *self._numbers, sample, measure, lower_bound)
+        with held_back():
+            decision = decide()
+            self._apply(sample, decision)
+            self._report(decision)
         return returned
 
-    def _search(self, closure: Closure, lower_bound: Any) -> tuple[Any, Sample, Decision]:
+    def _search(self, closure: Closure, lower_bound: Any) -> tuple[Any, Sample, partial[Decision]]:
         """Evaluate the batch, then search along its gradient or another direction."""
         trials = TrialPoints(closure, self._all_params, self._buffers(), self._copies)
         returned, calls_backward = self._call(closure)
@@ -149,7 +153,7 @@ class RuleOptimizer(Optimizer):
                 search = rule.finished(seen, search, trial_loss)
         if not search.accepted:
             trials.forget_batch()
-        return returned, sample, rule.conclude(seen, search)
+        return returned, sample, partial(rule.conclude, seen, search)
 
     def hand_over(self, loss: Any) -> None:
         """Hand a loss over for the next ``step()``, as ``backward()`` does with its gradient.
@@ -197,8 +201,11 @@ class RuleOptimizer(Optimizer):
         options = [group[name] for group in self.param_groups for name in self._agreeing]
         if not unchanged(options, self._resolved.get("options", [])):
             check_groups(self.method, self.param_groups, self._agreeing)
-            constants = self.method.rule.constants_of(self.param_groups[0])
-            self._resolved.update(options=options, constants=constants)
+            rule = self.method.rule
+            self._resolved.update(
+                options=options, constants=rule.constants_of(self.param_groups[0])
+            )
+            self._ranks.agreement.on(self.param_groups, self._agreeing, at_once=rule.searches)
 
     @property
     def _numbers(self) -> tuple[Any, Group]:
@@ -211,9 +218,7 @@ class RuleOptimizer(Optimizer):
             return self._call(closure)[0]
         if self._handed_over:
             return self._handed_over.take()
-        if loss is None:
-            return None
-        loss = checked_loss(loss, "loss")
+        loss = None if loss is None else checked_loss(loss, "loss")
         return loss.detach() if isinstance(loss, Tensor) else loss
 
     def _call(self, closure: Closure) -> tuple[Any, bool]:
@@ -221,10 +226,11 @@ class RuleOptimizer(Optimizer):
         # An autocast around the training loop keeps casts of the parameters before the last step.
         torch.clear_autocast_cache()
         rule = self.method.rule
+        wanted = "loss" in rule.reads
         found = evaluate_with_gradients(
-            closure, self._all_params, self._handed_over, weigh=rule.searches
+            closure, self._all_params, self._handed_over, weigh=rule.searches, wanted=wanted
         )
-        if found.part_only and "loss" in rule.reads:
+        if found.part_only and wanted:
             found.tell_of_earlier_parts()
         return found.loss, found.calls_backward
 
@@ -252,9 +258,8 @@ class RuleOptimizer(Optimizer):
 
         torch.distributed.checkpoint does so, without a loss, to find out what state there is.
         """
-        if self._handed_over or self.state:
-            return False
-        return all(float(group["lr"]) == 0.0 for group in self.param_groups)
+        begun = bool(self._handed_over or self.state)
+        return not begun and all(float(group["lr"]) == 0.0 for group in self.param_groups)
 
     def _make_state(self) -> None:
         """The state that a step finds or makes."""
@@ -281,20 +286,14 @@ class RuleOptimizer(Optimizer):
 
     def __setstate__(self, state: Group) -> None:
         # Here a load has changed nothing yet, and its hooks have been called.
-        check_buffers(self.method.buffers, state["state"], state["param_groups"])
+        defaults = state.get("defaults") or self.defaults
+        options = {**defaults, **state["param_groups"][0]}
+        method = type(self).method.chosen(options)
+        complete_loaded(method, state["state"], state["param_groups"])
         super().__setstate__(state)
-        self.defaults = {**self.defaults, **self._chosen({**self.defaults, **self.param_groups[0]})}
-        # Not all defaults: torch adds one of its own here, which a run that goes on has not.
-        for group in self.param_groups:
-            for name in (*self._agreeing, *self.method.rule.memory):
-                group.setdefault(name, self.defaults[name])
+        self.defaults = {**defaults, **self._chosen(options)}
 
     def load_state_dict(self, state_dict: Group) -> None:
         """Load what :meth:`state_dict` returned; the run then goes on as if uninterrupted."""
         super().load_state_dict(state_dict)
         keep_wide(state_dict, self._all_params, self.state)
-
-
-def searches(optimizer: object) -> bool:
-    """Whether an optimizer's step evaluates the loss at trial points; never one of torch's."""
-    return isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches

@@ -46,7 +46,7 @@ class SHB(RuleOptimizer):
     def __init__(
         self,
         params: ParamsT,
-        lr: float,
+        lr: float | None = None,
         momentum: float = 0.9,
         weight_decay: float = 0.0,
         *,

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
+from heavystep.optim.agreeing import Agreement
 from heavystep.optim.vectors import squared_norm
 
 
@@ -27,9 +28,10 @@ class Ranks:
 
     def __init__(self, group: Any = None) -> None:
         self._group = _checked(group)
+        self.agreement = Agreement()
 
     def __deepcopy__(self, memo: object) -> "Ranks":
-        return self
+        return Ranks(self._group)
 
     def __reduce__(self) -> tuple[type["Ranks"], tuple[()]]:
         return Ranks, ()  # a process group cannot leave its process
@@ -48,6 +50,21 @@ class Ranks:
         together = torch.stack(parts)
         distributed.all_reduce(together, group=self._group)
         return list(together.unbind())
+
+    def total_of_batch(self, *parts: Tensor) -> list[Tensor]:
+        """The same, for what every step begins with: options are compared along with it.
+
+        Raises:
+            ValueError: another process has other options.
+        """
+        count = self.count
+        if count == 1:
+            return list(parts)
+        number = self.agreement.number(count)
+        *totals, digest = self.total(*parts, torch.full_like(parts[0], number))
+        if distributed.get_backend(self._group) != "fake":  # which adds nothing up
+            self.agreement.check(digest, count)
+        return totals
 
     def share(self, loss: Tensor) -> Tensor:
         """The part of a process in the mean loss."""

@@ -115,6 +115,12 @@ class Sample(NamedTuple):
         """Their gradients, in the same order."""
         return [slope for active in self.groups for slope in active.slopes]
 
+    def rates_are_finite(self) -> Any:
+        """Whether learning rates on a device are, of which no check has read the value."""
+        rates = [active.group["lr"] for active in self.groups]
+        finite = [rate.isfinite().all() for rate in rates if isinstance(rate, Tensor)]
+        return torch.stack(finite).all().to(self.grad_sqnorm.device) if finite else True
+
     def coarsest_eps(self) -> float:
         """Machine epsilon of the coarsest format that the loss is known to pass through."""
         formats = {param.dtype for param in self.params} | {self.loss_dtype}
@@ -173,7 +179,7 @@ class Measure:
         parts = list(shares.values())
         if loss is not None:
             parts.append(self.objective_share(loss, groups))
-        totals = self._ranks.total(*parts)
+        totals = self._ranks.total_of_batch(*parts)
         value = totals.pop() if loss is not None else None
         has_format = isinstance(loss, Tensor) and loss.is_floating_point()
         loss_dtype = loss.dtype if has_format and grads else self.dtype

@@ -176,11 +176,8 @@ def _fused_heavy_ball(
     momentum = torch.where(accepted, torch.full_like(scale, beta), 1.0)
     torch._foreach_mul_(displacements, momentum)
     _sgd(displacements, grads, [], scale, refused)
-    if params[0].is_cpu:  # here a product with the mask is faster, and displacements are finite
-        mask = [accepted.to(dtype)] * len(params)
-        torch._foreach_addcmul_(params, displacements, mask)
-    else:
-        _sgd(params, displacements, [], -1.0, refused)
+    # Not a product with a mask either: it makes 0 of -0.
+    _sgd(params, displacements, [], -1.0, refused)
 
 
 _FUSED: dict[Form, Callable[..., None]] = {HEAVY_BALL: _fused_heavy_ball}

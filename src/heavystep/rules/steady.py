@@ -83,7 +83,8 @@ LARGEST_STEP = Option(
     "max_step",
     "auto",
     validation.POSITIVE,
-    "largest step gamma_max before the multiplier, > 0. Default: none if steady, 1 otherwise.",
+    "largest step gamma_max before the multiplier, > 0. Default: none if steady, 1 otherwise. None "
+    "or infinity: none (steady only).",
     optional=True,
 )
 OUTLOOK = Option(
@@ -105,9 +106,16 @@ TOTAL_STEPS = Option(
 def settle(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Defaults that depend on the scaling."""
     options = settle_steps_per_epoch(options)
-    if options["max_step"] != "auto":
+    steady, largest = options["scaling"] == STEADY, options["max_step"]
+    endless = isinstance(largest, float) and largest == inf
+    if endless and not steady:
+        raise ValueError(
+            "max_step (gamma_max) must be finite, got inf: the paper's theorems and its first "
+            'trials are about it. Give a large one, or scaling="steady", which needs none'
+        )
+    if largest != "auto" and not endless:
         return options
-    return {**options, "max_step": None if options["scaling"] == STEADY else 1.0}
+    return {**options, "max_step": None if steady else 1.0}
 
 
 def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:

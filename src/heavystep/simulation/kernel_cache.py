@@ -4,12 +4,14 @@ Numba's own cache looks only at the file of a kernel, and would use a stale kern
 another file has changed. Here the folder of the cache is named after a hash of all files of this
 package that a kernel can come from, numba's version and the kind of machine, so that a change of
 any of them compiles anew. Rules outside of the package have types that change with their sources;
-see :mod:`heavystep.simulation.kernel_types`.
+see :mod:`heavystep.simulation.kernel_types`. :mod:`heavystep.simulation.kernel_files` says what a
+file must be to be used.
 """
 
 import platform
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -17,6 +19,7 @@ from typing import Any, TypeVar, cast
 import numba
 
 from heavystep.files import cache_home, hash_sources
+from heavystep.simulation.kernel_files import KernelCache
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 SOURCES = ("rules", "momentum", "simulation")
@@ -99,16 +102,6 @@ def inner_reduction(function: Kernel) -> Kernel:
 def _kept(compiled: Any) -> Any:
     if not hasattr(compiled, "enable_caching"):  # NUMBA_DISABLE_JIT: a plain function
         return compiled
-    config: Any = numba.config
-    theirs = config.CACHE_DIR
-    try:
-        config.CACHE_DIR = str(cache_folder())
-        compiled.enable_caching()
-    except (
-        RuntimeError,
-        OSError,
-    ):  # there is no folder to write to: each process compiles for itself
-        pass
-    finally:
-        config.CACHE_DIR = theirs
+    with suppress(OSError):  # there is no folder to write to: each process compiles for itself
+        compiled._cache = KernelCache(compiled.py_func, cache_folder())
     return compiled

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from heavystep import parquet
-from heavystep.files import write_atomically
+from heavystep.files import permissions, write_atomically
 from heavystep.parquet import DamagedError
 from heavystep.sweeps.output_folder import MARK, claim_folder, runs_folder
 from heavystep.training.history import EpochRow
@@ -75,8 +75,13 @@ def _first_epoch(path: Path, target: Path) -> bool:
     begun = any((folder / f"{path.stem}{parquet.ENDING}").exists() for folder in runs)
     if begun or target.exists():
         return False
-    write_atomically(target, lambda part: shutil.copyfile(path, part))
+    _copy(path, target)
     return True
+
+
+def _copy(path: Path, target: Path) -> None:
+    """Copy a file, for the eyes of those who may read the original."""
+    write_atomically(target, lambda part: shutil.copyfile(path, part), permissions(path))
 
 
 def _grows(path: Path) -> bool:
@@ -98,7 +103,7 @@ def _plain(path: Path, target: Path, note: Callable[[str], None]) -> bool:
             note(f"{target.parent}: {damage}; it is replaced")
         else:
             return False
-    write_atomically(target, lambda part: shutil.copyfile(path, part))
+    _copy(path, target)
     return True
 
 
@@ -136,7 +141,7 @@ def _checkpoint(run: TrainingSpec, source: TrainingStore, store: TrainingStore) 
     """Copy the checkpoint of the run. If there is none, an older one stays, with its history."""
     path, target = source.checkpoint(run), store.checkpoint(run)
     if path.exists():
-        write_atomically(target, lambda part: shutil.copyfile(path, part))
+        _copy(path, target)
 
 
 def _same(one: Stored, other: Stored) -> bool:

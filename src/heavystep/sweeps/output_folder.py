@@ -1,15 +1,12 @@
 """Output folders. They are marked, so that files of others are never written over."""
 
 import os
-import time
 from pathlib import Path
 
-from heavystep.files import TEMPORARY, write_atomically
+from heavystep.files import remove_leftovers, write_atomically
 
 MARK = ".heavystep"
 """The name of the file that marks an output folder."""
-ORPHANED = 3600.0
-"""A temporary file that is older than this many seconds belongs to no process any more."""
 
 
 def runs_folder(out: Path, figure: str) -> Path:
@@ -31,15 +28,7 @@ def claim_folder(out: Path) -> None:
         ):
             raise ValueError(f"{out} holds other files: give an empty or a new output folder")
         write_atomically(out / MARK, lambda part: part.write_text("made by heavystep\n"))
-        _sweep(out)
+        remove_leftovers(out, below=True)
     except OSError as error:
         reason = error.strerror or os.strerror(error.errno or 0)
         raise ValueError(f"cannot write to {out}: {reason}") from None
-
-
-def _sweep(out: Path) -> None:
-    """Remove temporary files of killed processes; they are so old that nobody writes them now."""
-    for path in out.rglob(".*"):
-        ours = TEMPORARY.fullmatch(path.name) and path.is_file()
-        if ours and time.time() - path.stat().st_mtime > ORPHANED:
-            path.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.data.catalogue import CATALOGUE
+from heavystep.files import expanded
 from heavystep.problems.variance_reduced import VarianceReduced, original
 from heavystep.records import Trajectories
 from heavystep.simulation.configuration import Configuration, configure
@@ -98,7 +99,7 @@ def sweep(
         for method in configured
     }  # fmt: skip
     keys = {place: run.key() for place, run in runs.items()}
-    out = Path(out).expanduser()
+    out = expanded(Path(out))
     claim_folder(out)
     store = Store(runs_folder(out, FOLDER))
     results = complete({keys[place]: run for place, run in runs.items()}, store, engine=doer)

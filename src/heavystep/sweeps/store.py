@@ -56,11 +56,15 @@ class Store:
         if set(columns) != {"seed", "k", *metrics} or rows % run.seeds:
             raise DamagedError(f"{path.name} does not have all columns and rows")
         shape = (run.seeds, rows // run.seeds)
+        try:
+            seconds = tuple(map(float, json.loads(notes.get(SECONDS, "[]"))))
+        except (TypeError, ValueError):
+            raise DamagedError(f"{path.name} does not say how long it took") from None
         return Trajectories(
             columns["k"].reshape(shape)[0],
             tuple(int(seed) for seed in columns["seed"].reshape(shape)[:, 0]),
             {name: columns[name].reshape(shape) for name in metrics},
-            tuple(json.loads(notes.get(SECONDS, "[]"))),
+            seconds,
         )
 
     def sizes(self) -> list[dict[str, int]]:

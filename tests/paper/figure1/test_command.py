@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from heavystep import parquet
 from heavystep.cli.app import app
+from heavystep.files import PREFIX
 from heavystep.sweeps.output_folder import MARK, claim_folder
 from tests.helpers.launch import PATIENCE
 from tests.helpers.small_figure1 import damage_data
@@ -94,19 +95,13 @@ def test_a_folder_in_which_only_the_mark_was_begun_is_ours(tmp_path):
     assert (tmp_path / MARK).exists()
 
 
-def test_what_a_killed_process_left_is_swept_up_later(tmp_path):
+def test_what_a_killed_process_left_is_swept_up(tmp_path):
     claim_folder(tmp_path)
-    old, new = tmp_path / ".figure1.png.abc12_45", tmp_path / "figure1" / ".x.parquet.defghijk"
-    theirs = tmp_path / ".gitignore"
-    new.parent.mkdir()
-    for path in (old, new, theirs):
-        path.write_text("half")
-    for path in (old, theirs):
-        os.utime(path, (0, 0))
+    left = tmp_path / "figure1" / f"{PREFIX}0123456789abcdef"
+    left.parent.mkdir()
+    left.write_text("half")
     claim_folder(tmp_path)
-    assert not old.exists()
-    assert new.exists()
-    assert theirs.exists()
+    assert not left.exists()
     assert (tmp_path / MARK).exists()
 
 

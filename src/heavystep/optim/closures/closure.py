@@ -133,14 +133,19 @@ class Evaluated(NamedTuple):
 
 
 def evaluate_with_gradients(
-    closure: Closure, params: Sequence[Tensor], handed_over: HandedOver, weigh: bool = False
+    closure: Closure,
+    params: Sequence[Tensor],
+    handed_over: HandedOver,
+    weigh: bool = False,
+    wanted: bool = True,
 ) -> Evaluated:
     """Call ``closure`` and see to it that ``p.grad`` belongs to the loss.
 
     If the closure calls ``backward()``, losses that were handed over in it or before, for the
     gradients that it adds to, count instead of the one it returns. If it does not, ``backward()``
     is called here on fresh gradients: those that a caller forgot to zero belong to another batch.
-    To ``weigh`` gradients that were there before costs a pass over one of them.
+    To ``weigh`` gradients that were there before costs a pass over one of them. A loss that is not
+    ``wanted`` need not be returned.
     """
     before = handed_over.sum
     with torch.enable_grad(), GradientWatch(params, weigh) as watch:
@@ -154,6 +159,8 @@ def evaluate_with_gradients(
                     "gradient: call zero_grad() of the optimizer in it, or hand_over(loss)"
                 )
             return Evaluated(handed_over.take(), fired)
+        if returned is None and not wanted:
+            return Evaluated(None, fired)
         loss = checked_loss(returned, "the closure's return value")
         if not leaves_backward:
             loss = loss.detach() if isinstance(loss, Tensor) else loss
@@ -161,5 +168,17 @@ def evaluate_with_gradients(
         handed_over.drop()
         for param in params:
             param.grad = None
-        loss.backward()
+        _backward(loss)
     return Evaluated(loss.detach(), False)
+
+
+def _backward(loss: Any) -> None:
+    try:
+        loss.backward()
+    except RuntimeError as error:
+        if "backward through the graph a second time" not in str(error):
+            raise
+        raise RuntimeError(
+            "the closure returned a loss of which backward() was called before: call "
+            "step(loss=loss) after loss.backward(), or let the closure compute the loss"
+        ) from None

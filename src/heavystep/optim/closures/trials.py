@@ -9,6 +9,7 @@ from torch import Tensor
 
 from heavystep.optim.closures.closure import Closure, checked_loss
 from heavystep.optim.closures.replay import Replay, put_back
+from heavystep.optim.committing import held_back
 from heavystep.optim.ranks import forget_gathered
 
 Buffers = Iterable[Tensor] | Callable[[], Iterable[Tensor]]
@@ -78,11 +79,12 @@ class TrialPoints:
         self._replay.forget_buffers()
 
     def __enter__(self) -> "TrialPoints":
-        self._origin = self._copies.of(self._params)
-        self._gradients = [param.grad for param in self._owned]
-        # A closure that calls backward() must not add to the gradient at theta_k.
-        for param in self._owned:
-            param.grad = None
+        with held_back():
+            self._origin = self._copies.of(self._params)
+            self._gradients = [param.grad for param in self._owned]
+            # A closure that calls backward() must not add to the gradient at theta_k.
+            for param in self._owned:
+                param.grad = None
         return self
 
     def loss_at(self, trial: float, objective: Callable[[Any], Tensor]) -> Tensor:
@@ -107,11 +109,12 @@ class TrialPoints:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._moved:
-            torch._foreach_copy_(self._params, self._origin)
-        for param, grad in zip(self._owned, self._gradients, strict=True):
-            param.grad = grad
-        self._replay.finish()
+        with held_back():
+            if self._moved:
+                torch._foreach_copy_(self._params, self._origin)
+            for param, grad in zip(self._owned, self._gradients, strict=True):
+                param.grad = grad
+            self._replay.finish()
 
 
 class _Listed:

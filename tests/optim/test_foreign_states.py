@@ -1,0 +1,112 @@
+"""A state that another optimizer saved is refused, and the optimizer stays what it was."""
+
+import copy
+
+import pytest
+import torch
+
+from heavystep import create
+from heavystep.methods import METHODS
+from heavystep.methods.method import LR, MOMENTUM
+from heavystep.rules import REQUIRED
+from tests.helpers.cases import every_row
+from tests.helpers.training import equal_states, loss_of, make_batches, make_net
+
+TORCHS = {
+    "AdamW": lambda params: torch.optim.AdamW(params, lr=1e-3, weight_decay=0.01),
+    "SGD": lambda params: torch.optim.SGD(params, lr=1e-3, momentum=0.9),
+    "RMSprop": lambda params: torch.optim.RMSprop(params, lr=1e-3),
+    "LBFGS": torch.optim.LBFGS,
+    "Adagrad": torch.optim.Adagrad,
+}
+
+
+def state_after_a_step(opt, net):
+    def closure():
+        opt.zero_grad()
+        loss = loss_of(net, make_batches(1)[0])
+        loss.backward()
+        return loss
+
+    opt.step(closure)
+    return opt.state_dict()
+
+
+def refuses(opt, state, match):
+    before = copy.deepcopy(opt.state_dict())
+    with pytest.raises(ValueError, match=match):
+        opt.load_state_dict(state)
+    assert equal_states(opt.state_dict(), before)
+
+
+@every_row
+@pytest.mark.parametrize("other", TORCHS)
+def test_states_of_torchs_optimizers_are_refused(case, other):
+    net = make_net()
+    state = state_after_a_step(TORCHS[other](net.parameters()), net)
+    opt = case.make(net.parameters())
+    refuses(opt, state, rf"not one of {case.method.name}, .*its groups lack .*'decay'")
+
+
+def names(rule, method):
+    """What tells a state from others: the names in its groups."""
+    options = {option.name for option in (LR, MOMENTUM, *rule.options)}
+    diagonal = set() if method.diagonal is None else {"beta2", "diagonal_eps"}
+    return options | set(rule.memory) | diagonal
+
+
+def same_kind(method, other):
+    """Whether one has no name, in groups or of buffers, by which the other could be told apart.
+
+    SPS is SHBPolyak with a scaling and a momentum that SHBPolyak may have, too.
+    """
+    rules = (method.rule, *method.by_scaling.values())
+    same_buffers = not other.keeps_buffer or method.buffers == other.buffers
+    return same_buffers and any(names(rule, method) == names(other.rule, other) for rule in rules)
+
+
+@every_row
+def test_states_of_other_methods_are_refused(case):
+    net, own = make_net(), METHODS[case.method.name]
+    opt, tried = case.make(net.parameters()), 0
+    for name, method in METHODS.items():
+        if same_kind(own, method):
+            continue
+        options = {"lr": 0.1} if method_needs_lr(method) else {}
+        other = state_after_a_step(create(name, net.parameters(), **options), net)
+        refuses(opt, other, f"the state is not one of {case.method.name}, and nothing was loaded")
+        tried += 1
+    assert tried > len(METHODS) / 2
+
+
+def method_needs_lr(method):
+    return any(option.name == "lr" and option.default is REQUIRED for option in method.all_options)
+
+
+def test_what_differs_is_named():
+    net = make_net()
+    polyak, armijo = (create(name, net.parameters()) for name in ("SHBPolyak", "SHBArmijo"))
+    state = polyak.state_dict()
+    refuses(armijo, state, "its groups lack 'decrease_factor', 'loss_eps', 'max_trials'")
+    refuses(polyak, armijo.state_dict(), "its groups have 'decrease_factor', 'loss_eps', 'max_tr")
+    state["param_groups"][0]["c"] = -1.0
+    refuses(polyak, state, "not one of SHBPolyak, .* c must be > 0 and finite, got -1.0")
+    state["param_groups"][0].update(c=1.0, level="high")
+    refuses(polyak, state, "level must be a number, got 'high'")
+    state["param_groups"][0].update(level=torch.zeros(2))
+    refuses(polyak, state, r"level must be one number, got \(2,\)")
+    state["param_groups"][0].update(level=1.0, lr=torch.ones(3))
+    refuses(polyak, state, r"lr must be one number, got \(3,\)")
+    state["param_groups"][0].update(lr=1.0)
+    state["state"] = {0: {"displacement": 0.5}}
+    refuses(polyak, state, "displacement must be a tensor of numbers, got 0.5")
+
+
+def test_names_of_schedulers_and_users_are_no_reason():
+    net = make_net()
+    opt = create("SHBPolyak", [{"params": net.parameters(), "note": "mine"}])
+    torch.optim.lr_scheduler.OneCycleLR(opt, 1.0, total_steps=5, cycle_momentum=False)
+    state = opt.state_dict()
+    fresh = create("SHBPolyak", net.parameters())
+    fresh.load_state_dict(state)
+    assert fresh.param_groups[0]["note"] == "mine"

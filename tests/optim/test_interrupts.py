@@ -1,0 +1,125 @@
+"""Ctrl-C in a step leaves everything as it was before the step, or as it is after it."""
+
+import copy
+import os
+import signal
+import sys
+import threading
+
+import pytest
+import torch
+
+from heavystep.optim import state
+from heavystep.optim.committing import held_back
+from tests.helpers.cases import every_kind
+from tests.helpers.training import equal_states, flat, make_batches, make_net, take_step
+
+
+@pytest.fixture(autouse=True)
+def usual_handler():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@every_kind
+def test_an_interrupt_among_the_updates_waits_for_the_last(case, monkeypatch):
+    net, batch = make_net(), make_batches(1)[0]
+    opt = case.make(net.parameters())
+    take_step(opt, net, batch, case)
+    twin = copy.deepcopy((net, opt))
+    take_step(twin[1], twin[0], batch, case)
+    move = state.move
+
+    def interrupted(*arguments):
+        interrupt()
+        move(*arguments)
+
+    monkeypatch.setattr(state, "move", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        take_step(opt, net, batch, case)
+    assert torch.equal(flat(net), flat(twin[0]))
+    assert equal_states(opt.state_dict(), twin[1].state_dict())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@every_kind
+def test_whatever_line_it_arrives_at_a_step_is_whole(case):
+    """At every line of this package that one step goes through, one after another."""
+    net, batch = make_net(), make_batches(1)[0]
+    opt = case.make(net.parameters())
+    take_step(opt, net, batch, case)
+    begin = copy.deepcopy((net, opt))
+    after = copy.deepcopy(begin)
+    lines = count_lines(lambda: take_step(after[1], after[0], batch, case))
+    ends = [(flat(n).clone(), o.state_dict()) for n, o in (begin, after)]
+    for at in range(0, lines, max(1, lines // 60)):
+        net, opt = copy.deepcopy(begin)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted_at(at, lambda: take_step(opt, net, batch, case))
+        assert any(
+            torch.equal(flat(net), values) and equal_states(opt.state_dict(), kept)
+            for values, kept in ends
+        ), at
+
+
+def traced(call, at_line):
+    """Call it; told before each line of the package that is run."""
+
+    def trace(frame, event, argument):
+        if "heavystep" not in frame.f_code.co_filename or "tests" in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            at_line()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+
+
+def count_lines(call):
+    lines = []
+    traced(call, lambda: lines.append(None))
+    return len(lines)
+
+
+def interrupted_at(place, call):
+    """An interrupt before the line of that number; if it waits, it comes at the end."""
+    seen = []
+
+    def at_line():
+        seen.append(None)
+        if len(seen) == place + 1:
+            interrupt()
+
+    traced(call, at_line)
+
+
+def test_other_handlers_and_threads_are_left_alone():
+    told = []
+    signal.signal(signal.SIGINT, lambda *about: told.append(about))
+    with held_back():
+        interrupt()
+        assert told == []
+    assert len(told) == 1
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with held_back():
+        interrupt()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def elsewhere():
+        with held_back():
+            told.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert told[-1] is signal.default_int_handler

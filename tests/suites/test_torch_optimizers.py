@@ -1,0 +1,335 @@
+"""Torch's table of what an optimizer is tested for, with every method of ours as a row.
+
+The table, its flags, its schedulers and its list of errors come with torch
+(``torch.testing._internal.common_optimizers``); the tests themselves do not. Those here have the
+names of torch's and ask what the names say. What does not apply is listed below, with the reason.
+"""
+
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+from torch.nn import Parameter
+
+from tests.helpers.cases import KINDS, ROWS
+from tests.helpers.training import equal_states
+
+tables = pytest.importorskip("torch.testing._internal.common_optimizers")
+
+NO_FLAG = "a flag that ours has not: "
+DO_NOT_APPLY = {
+    "test_capturable": NO_FLAG + "capturable; CapturedStep does that, tests/optim/test_captured.py",
+    "test_can_load_older_state_dict": NO_FLAG + "those that torch's had not at first",
+    "test_complex": "complex parameters are refused, tests/optim/test_parameters.py",
+    "test_complex_2d": "complex parameters are refused",
+    "test_cpu_load_state_dict": "needs a GPU; tests/optim/test_parameters.py moves models",
+    "test_defaults_changed_to_foreach": "foreach is what None means here",
+    "test_differentiable": NO_FLAG + "differentiable",
+    "test_foreach_large_tensor": "needs a GPU with 30 GB",
+    "test_fused": NO_FLAG + "fused; the fused kernel is used where it computes the same",
+    "test_grad_scaling_autocast_fused_optimizers": NO_FLAG + "fused; tests/optim/test_amp.py",
+    "test_load_nontensor_step": "there is no step count in the state of a parameter",
+    "test_maximize": NO_FLAG + "maximize: the rules are about minimising, with a lower bound",
+    "test_mixed_device_dtype": "several devices are refused: one step size is chosen for all",
+    "test_peak_memory_foreach": "needs a GPU",
+    "test_rosenbrock_sparse": "sparse gradients are refused",
+    "test_state_dict_with_cuda_params": "needs a GPU",
+}
+"""What does not apply of torch's tests, or families of them, and why."""
+
+
+def info_of(case):
+    return tables.OptimizerInfo(
+        case.cls,
+        optim_inputs_func=lambda device, dtype=None: inputs_of(case),
+        optim_error_inputs_func=tables.get_error_inputs_for_all_optims,
+        supported_impls=("foreach",),
+        supports_complex=False,
+        supports_multiple_devices=False,
+        step_requires_closure=case.needs_closure,
+    )
+
+
+def inputs_of(case):
+    """Arguments for the constructor: what torch varies of its own; a small lr, as in its table."""
+    options = [{}, {"weight_decay": 0.1}, {"weight_decay": 0.1, "decay": "objective"}]
+    options += [{"lr": 0.05}, {"foreach": False}]
+    given = [{**case.kwargs, "lr": 0.02, **each} for each in options]
+    return [tables.OptimizerInput(None, each, str(each)) for each in given]
+
+
+INFOS = {case.id: info_of(case) for case in ROWS}
+QUICK = {case.id for case in KINDS}
+every_info = pytest.mark.parametrize(
+    "row", [pytest.param(row, marks=[] if row in QUICK else pytest.mark.slow) for row in INFOS]
+)
+"""One row of each kind, and all of them where there is time."""
+every_input = pytest.mark.parametrize("place", range(5))
+
+
+def problem(seed=0, dtype=torch.float32, contiguous=True):
+    """A weight, a bias, and the loss that torch's own tests go down: sum of squares of W x + b."""
+    rng = torch.Generator().manual_seed(seed)
+    shape = (4, 5) if contiguous else (4, 5, 2)
+    weight = torch.randn(shape, generator=rng, dtype=dtype)
+    weight = Parameter(weight if contiguous else weight[..., 0])
+    bias = Parameter(torch.randn(4, generator=rng, dtype=dtype))
+    x = torch.randn(5, generator=rng, dtype=dtype)
+    return [weight, bias], lambda: (weight.mv(x) + bias).square().sum()
+
+
+def step(opt, loss):
+    def closure():
+        opt.zero_grad()
+        value = loss()
+        value.backward()
+        return value
+
+    return opt.step(closure)
+
+
+def made(row, place=0, params=None, **options):
+    info = INFOS[row]
+    given = info.optim_inputs_func(device="cpu")[place].kwargs
+    return info.optim_cls(params, **{**given, **options})
+
+
+def run(opt, loss, steps=5):
+    return [float(step(opt, loss)) for _ in range(steps)]
+
+
+@every_info
+def test_errors(row):
+    info = INFOS[row]
+    required = info.optim_inputs_func(device="cpu")[0].kwargs
+    for error in info.optim_error_inputs_func("cpu", torch.float32):
+        given = error.optimizer_error_input
+        params = [Parameter(torch.ones(1))] if given.params is None else given.params
+        make = lambda: info.optim_cls(params, **{**required, **given.kwargs})  # noqa: E731
+        if error.error_type is UserWarning:
+            with pytest.warns(UserWarning, match=error.error_regex):
+                make()
+        else:
+            with pytest.raises(error.error_type, match=error.error_regex):
+                make()
+
+
+@every_info
+@every_input
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_forloop_goes_right_direction(row, place, contiguous):
+    params, loss = problem(contiguous=contiguous)
+    opt = made(row, place, params, **({} if place == 4 else {"foreach": False}))
+    losses = run(opt, loss, 20)
+    assert losses[-1] < losses[0]
+
+
+@every_info
+@pytest.mark.parametrize("place", range(2))
+def test_param_group_with_lrscheduler_goes_right_direction(row, place):
+    info = INFOS[row]
+    for make in info.scheduler_inputs[0]:
+        (weight, bias), loss = problem()
+        groups = [{"params": [weight]}, {"params": [bias], "weight_decay": 0.01}]
+        opt = made(row, place, groups)
+        scheduler, losses = make(opt), []
+        for _ in range(20):
+            losses.append(float(step(opt, loss)))
+            plateau = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
+            scheduler.step(losses[-1]) if plateau else scheduler.step()
+        assert losses[-1] < losses[0]
+
+
+@every_info
+def test_tensor_lr(row):
+    ends = []
+    for lr in (0.05, torch.tensor(0.05, dtype=torch.float64), torch.tensor([0.05]).double()):
+        params, loss = problem(dtype=torch.float64)
+        run(made(row, 0, params, lr=lr), loss)
+        ends.append(params[0].detach())
+    torch.testing.assert_close(ends[1], ends[0], rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(ends[2], ends[1], rtol=1e-7, atol=1e-9)  # 0.05 in float32
+
+
+@every_info
+@pytest.mark.parametrize("place", range(4))
+def test_foreach_matches_forloop(row, place):
+    ends = []
+    for foreach in (True, False):
+        params, loss = problem(dtype=torch.float64)
+        opt = made(row, place, params, foreach=foreach)
+        run(opt, loss)
+        ends.append([p.detach() for p in params])
+    torch.testing.assert_close(*ends, rtol=1e-9, atol=1e-12)
+
+
+@every_info
+def test_set_default_dtype_works_with_foreach(row):
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        params, loss = problem(dtype=torch.float32)
+        opt = made(row, 0, params)
+        run(opt, loss)
+        assert all(v.dtype == torch.float32 for kept in opt.state.values() for v in kept.values())
+    finally:
+        torch.set_default_dtype(before)
+
+
+@every_info
+@pytest.mark.parametrize("place", [0, 1])
+def test_param_groups_lr(row, place):
+    """A group whose own lr is 0 stays, the other moves; both lr are kept."""
+    (weight, bias), loss = problem()
+    opt = made(row, place, [{"params": [weight], "lr": 0.0}, {"params": [bias]}])
+    before = weight.detach().clone(), bias.detach().clone()
+    run(opt, loss, 3)
+    assert torch.equal(weight, before[0])
+    assert not torch.equal(bias, before[1])
+
+
+@every_info
+def test_step_is_noop_when_params_have_no_grad(row):
+    params, _ = problem()
+    before = copy.deepcopy(params)
+    opt = made(row, 0, params)
+    with pytest.warns(RuntimeWarning, match="no parameter has a gradient"):
+        opt.step(lambda: torch.tensor(1.0))
+    assert all(map(torch.equal, params, before))
+
+
+@every_info
+def test_step_is_noop_for_zero_grads(row):
+    params, _ = problem()
+    before = copy.deepcopy(params)
+    opt = made(row, 0, params)
+
+    def closure():
+        for param in params:
+            param.grad = torch.zeros_like(param)
+        return torch.tensor(1.0)
+
+    opt.step(closure)
+    assert all(map(torch.equal, params, before))
+
+
+@every_info
+@every_input
+def test_state_dict_deterministic(row, place):
+    """Loading it again, into another optimizer or the same, changes nothing of it."""
+    params, loss = problem()
+    opt = made(row, place, params)
+    run(opt, loss, 3)
+    saved = copy.deepcopy(opt.state_dict())
+    for other in (made(row, place, copy.deepcopy(params)), opt, pickle.loads(pickle.dumps(opt))):
+        other.load_state_dict(copy.deepcopy(saved))
+        again = other.state_dict()
+        assert equal_states(again, saved)
+        assert [set(g) for g in again["param_groups"]] == [set(g) for g in saved["param_groups"]]
+
+
+@every_info
+@every_input
+def test_save_load_equality_with_weights_only(row, place):
+    params, loss = problem()
+    opt = made(row, place, params)
+    run(opt, loss, 3)
+    file = io.BytesIO()
+    torch.save(opt.state_dict(), file)
+    file.seek(0)
+    assert equal_states(torch.load(file, weights_only=True), opt.state_dict())
+
+
+@every_info
+def test_can_load_from_to_named_state_dict(row):
+    params, loss = problem()
+    named = [("weight", params[0]), ("bias", params[1])]
+    opt = made(row, 0, named)
+    run(opt, loss, 2)
+    assert opt.state_dict()["param_groups"][0]["param_names"] == ["weight", "bias"]
+    for given in (params, named):
+        fresh = made(row, 0, copy.deepcopy(given))
+        fresh.load_state_dict(copy.deepcopy(opt.state_dict()))
+        assert equal_states(fresh.state_dict()["state"], opt.state_dict()["state"])
+
+
+@every_info
+def test_deepcopy_copies_all_public_attrs(row):
+    params, loss = problem()
+    opt = made(row, 0, params)
+    run(opt, loss, 2)
+    copied = copy.deepcopy(opt)
+    public = {name for name in vars(opt) if not name.startswith("_")}
+    assert public == {name for name in vars(copied) if not name.startswith("_")}
+    assert equal_states(copied.state_dict(), opt.state_dict())
+
+
+@every_info
+def test_step_all_hooks(row):
+    params, loss = problem()
+    opt, told = made(row, 0, params), []
+    handles = [
+        opt.register_step_pre_hook(lambda *_: told.append("before")),
+        opt.register_step_post_hook(lambda *_: told.append("after")),
+    ]
+    step(opt, loss)
+    for handle in handles:
+        handle.remove()
+    step(opt, loss)
+    assert told == ["before", "after"]
+
+
+@every_info
+def test_load_state_dict_hooks(row):
+    params, loss = problem()
+    opt, told = made(row, 0, params), []
+    step(opt, loss)
+    opt.register_state_dict_pre_hook(lambda o: told.append("saving"))
+    opt.register_state_dict_post_hook(lambda o, s: told.append("saved"))
+    opt.register_load_state_dict_pre_hook(lambda o, s: told.append("loading"))
+    opt.register_load_state_dict_post_hook(lambda o: told.append("loaded"))
+    opt.load_state_dict(opt.state_dict())
+    assert told == ["saving", "saved", "loading", "loaded"]
+
+
+@every_info
+def test_optimizer_can_be_printed(row):
+    opt = made(row, 0, problem()[0])
+    assert type(opt).__name__ in repr(opt)
+    assert "lr" in repr(opt)
+
+
+@every_info
+def test_non_empty_state(row):
+    """What is kept for a parameter is tensors, and enough of them for its momentum."""
+    params, loss = problem()
+    opt = made(row, 0, params)
+    run(opt, loss, 2)
+    assert bool(opt.state) == opt.method.keeps_buffer or opt.method.diagonal is not None
+    for kept in opt.state.values():
+        assert all(isinstance(value, torch.Tensor) for value in kept.values())
+
+
+@every_info
+@every_input
+def test_grads_are_never_inplaced_into(row, place):
+    params, loss = problem()
+    opt = made(row, place, params)
+    loss().backward()
+    before = [(p.grad, p.grad.clone(), p.grad._version) for p in params]
+    if INFOS[row].step_requires_closure:
+        value = loss().item()
+        opt.step(lambda: value if torch.is_grad_enabled() else loss())
+    else:
+        opt.step(loss=loss().item())
+    for param, (grad, value, version) in zip(params, before, strict=True):
+        assert param.grad is grad
+        assert torch.equal(grad, value)
+        assert grad._version == version
+
+
+def test_the_rows_are_all_methods():
+    assert len(INFOS) == len(ROWS)
+    assert not {name for name in globals() if name.startswith("test_")} & set(DO_NOT_APPLY)

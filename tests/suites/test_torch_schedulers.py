@@ -1,0 +1,56 @@
+"""Torch's schedulers do to every method what they do to torch's own optimizers.
+
+What torch's tests of schedulers check beyond this, closed forms against chained ones and the like,
+is about schedulers and goes through ``param_groups`` alone: the same numbers here mean the same there.
+"""
+
+import warnings
+
+import pytest
+import torch
+
+from tests.helpers.cases import KINDS, over
+from tests.optim.test_schedulers import SCHEDULERS
+
+STEPS = 8
+
+
+def sequence(opt, make):
+    """Learning rate and momentum that a scheduler gives, step by step."""
+    scheduler, found = make(opt), []
+    for k in range(STEPS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the optimizer itself takes no steps here
+            plateau = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
+            scheduler.step(1.0 + k) if plateau else scheduler.step()
+        group = opt.param_groups[0]
+        found.append((float(group["lr"]), group["momentum"]))
+    return found, scheduler.state_dict().keys()
+
+
+@over(KINDS)
+@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("lr", [0.5, torch.tensor(0.5)], ids=["number", "tensor"])
+def test_a_scheduler_gives_the_numbers_that_it_gives_to_sgd(case, name, lr):
+    params = [torch.nn.Parameter(torch.ones(2))]
+    momentum = {"momentum": 0.9} if case.takes("momentum") else {}
+    ours = case.make(params, lr=lr.clone() if torch.is_tensor(lr) else lr, **momentum)
+    theirs = torch.optim.SGD(params, lr=0.5, momentum=ours.param_groups[0]["momentum"])
+    found, expected = (sequence(opt, SCHEDULERS[name]) for opt in (ours, theirs))
+    assert found[1] == expected[1]
+    rounding = torch.finfo(torch.float32).eps * STEPS if torch.is_tensor(lr) else 1e-15 * STEPS
+    for (rate, beta), (rate_of_sgd, beta_of_sgd) in zip(found[0], expected[0], strict=True):
+        assert rate == pytest.approx(rate_of_sgd, rel=rounding)
+        assert beta == beta_of_sgd
+
+
+@over([case for case in KINDS if "momentum" in case.method.fixed])
+@pytest.mark.parametrize("name", ["OneCycleLR", "CyclicLR"])
+def test_a_momentum_that_a_method_has_not_is_not_cycled(case, name):
+    param = torch.nn.Parameter(torch.ones(2))
+    opt = case.make([param])
+    SCHEDULERS[name](opt)
+    before = param.detach().clone()
+    with pytest.raises(ValueError, match=r"momentum .* must be 0.0 for .*, which leaves no choice"):
+        opt.step(lambda: param.square().sum())
+    assert torch.equal(param, before)
