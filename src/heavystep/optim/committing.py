@@ -9,16 +9,14 @@ Held back is SIGINT as Python handles it, in the main thread. A signal that ends
 ends it in the middle of a step, too; a checkpoint is written whole or not at all.
 """
 
-# The functions behind those of `signal`, which make enumerations of numbers and cost ten times as
-# much.
-import _signal  # type: ignore[import-not-found]
+import signal
 import threading
 from types import TracebackType
 from typing import Any
 
 import torch
 
-INTERRUPT = _signal.SIGINT
+INTERRUPT = signal.SIGINT
 MAIN = threading.main_thread()
 
 
@@ -30,10 +28,10 @@ class held_back:
         # A compiler of the step need not know.
         if torch.compiler.is_compiling() or threading.get_ident() != MAIN.ident:
             return
-        before: Any = _signal.getsignal(INTERRUPT)
+        before: Any = signal.getsignal(INTERRUPT)
         if callable(before):
             self._waiting: list[Any] = []
-            _signal.signal(INTERRUPT, self._wait)
+            signal.signal(INTERRUPT, self._wait)
             self._before = before
 
     def __exit__(
@@ -44,7 +42,7 @@ class held_back:
     ) -> None:
         if self._before is None:
             return
-        _signal.signal(INTERRUPT, self._before)
+        signal.signal(INTERRUPT, self._before)
         if self._waiting:
             self._before(*self._waiting[-1])
 
