@@ -97,7 +97,8 @@ def descend(descent: Descent, *, tol: float, most_passes: int) -> None:
 def _prove(descent: Descent, enough: float, dear: bool) -> None:
     """See whether the gap is small enough; the dear bound is the sharper one."""
     point = descent.point
-    descent.gap = penalty_bound(descent.objective, point)
+    # Losses are never negative.
+    descent.gap = min(point.value, penalty_bound(descent.objective, point))
     if dear and descent.gap > enough * point.value:
         descent.gap = min(descent.gap, newton_bound(descent.objective, point))
     descent.converged = descent.gap <= enough * point.value

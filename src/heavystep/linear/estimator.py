@@ -57,8 +57,8 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         coef_: (1, features) w, or one row a class.
         intercept_: (1,) b, or one a class.
         n_iter_: (1,) passes over the data, or one a class.
-        gap_: (1,) the proven bound of the objective less its minimum, or one a class; infinite if
-            none is known. Of a ``fit``, before coefficients are rounded to the features' format.
+        gap_: (1,) the proven bound of the objective less its minimum, or one a class; the objective
+            itself if none is known. Of a ``fit``, before coefficients are rounded to float32.
         loss_curve_: objective after the minibatches and after each step on all rows, averaged over
             the classes' problems.
         n_features_in_: number of features.
@@ -130,7 +130,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.gap_ = np.array([run.gap for run in runs])
         self.loss_curve_ = _mean_curve([run.values for run in runs])
         if not all(run.converged for run in runs):
-            self._warn(max(run.gap / run.values[-1] for run in runs))
+            self._warn(max(run.gap / run.values[-1] for run in runs if not run.converged))
         return self
 
     def partial_fit(
@@ -250,10 +250,10 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _warn(self, gap: float) -> None:
         """Say that convergence is not proven, and what to do."""
-        known = f"{gap:.1e} of" if np.isfinite(gap) else "no known distance from"
         warnings.warn(
             f"not converged after max_iter = {self.max_iter} passes, or as far as rounding "
-            f"allows: within {known} the minimum, tol = {self.tol}; raise max_iter, tol or alpha",
+            f"allows: the gap is proven to be at most {gap:.1e} of the objective, not tol = "
+            f"{self.tol}; raise max_iter, tol or alpha",
             ConvergenceWarning,
             stacklevel=3,
         )
