@@ -23,7 +23,7 @@ from heavystep.simulation.columns import column_moments, transformed
 from heavystep.sparse import SparseRows
 
 LOOK = 2048
-"""About this many rows are looked at to decide whether columns are rescaled at all."""
+"""About this many rows are looked at, if columns are alike there or all of them have entries."""
 ALIKE = 10.0
 """Columns whose entries differ from the typical size by less than this factor are alike."""
 FEW = 0.05
@@ -72,7 +72,8 @@ class Columns:
         if sizes.alike():
             unit = sizes.typical if fit_intercept else 0.0
             return cls(np.zeros(rows.dim), np.ones(rows.dim), unit)
-        sizes = _Sizes(rows, weights, alpha, stored)
+        if not sizes.used.all():  # a rare column may have been overlooked
+            sizes = _Sizes(rows, weights, alpha, stored)
         scale = np.divide(1.0, sizes.size, out=np.ones(rows.dim), where=sizes.used)
         return cls(np.where(sizes.centred, sizes.mean, 0.0), scale, float(fit_intercept))
 

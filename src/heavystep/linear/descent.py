@@ -30,9 +30,9 @@ FEW = 3
 """With so few steps in memory and a rough estimate of the Hessian, the sample says how long a step
 should be."""
 TRIALS = 60
-DEAR = 1e-3
-"""The dear bound is sought when the expected fall is this part of the aim, and again each time that
-it is this part of what it was."""
+PATIENT = 4
+"""In every so many steps whose expected fall is small enough, the dear bound is sought, too: with
+a penalty the cheap one is near, and without one further steps make the dear one sharp."""
 EPS = float(np.finfo(np.float64).eps)
 SLACK = 4.0 * EPS
 """Rounding of a value, as a part of it."""
@@ -66,7 +66,7 @@ def descend(descent: Descent, *, tol: float, most_passes: int) -> None:
     """
     objective, enough = descent.objective, max(tol, EPS)
     pairs: Pairs = deque(maxlen=MEMORY)
-    curvature, more, age, idle, dear = None, 1, 0, 0, DEAR * enough
+    curvature, more, age, idle, checks = None, 1, 0, 0, 0
     descent.values.append(descent.point.value)
     while objective.passes < most_passes and idle < IDLE:
         point = descent.point
@@ -77,11 +77,10 @@ def descend(descent: Descent, *, tol: float, most_passes: int) -> None:
         step = -_inverse(curvature, pairs, point.gradient)
         fall = -0.5 * float(point.gradient @ step)
         if fall <= enough * point.value:
-            _prove(descent, enough, dear=fall <= dear * point.value)
+            checks += 1
+            _prove(descent, enough, dear=checks % PATIENT == 0)
             if descent.converged:
                 return
-            if fall <= dear * point.value:
-                dear *= DEAR
         if curvature.rough and len(pairs) < FEW:
             step *= _sampled_length(curvature, point, step)
         if (new := _line_search(objective, point, step)) is None:
