@@ -30,9 +30,9 @@ FEW = 3
 """With so few steps in memory and a rough estimate of the Hessian, the sample says how long a step
 should be."""
 TRIALS = 60
-PATIENT = 4
-"""In every so many steps whose expected fall is small enough, the dear bound is sought, too: with
-a penalty the cheap one is near, and without one further steps make the dear one sharp."""
+PATIENT, WITHOUT_PENALTY = 16, 4
+"""In every so many steps whose expected fall is small enough, the dear bound is sought, too. With a
+penalty the cheap bound needs a few steps more, which cost less."""
 EPS = float(np.finfo(np.float64).eps)
 SLACK = 4.0 * EPS
 """Rounding of a value, as a part of it."""
@@ -67,6 +67,7 @@ def descend(descent: Descent, *, tol: float, most_passes: int) -> None:
     objective, enough = descent.objective, max(tol, EPS)
     pairs: Pairs = deque(maxlen=MEMORY)
     curvature, more, age, idle, checks = None, 1, 0, 0, 0
+    patience = PATIENT if objective.penalties.any() else WITHOUT_PENALTY
     descent.values.append(descent.point.value)
     while objective.passes < most_passes and idle < IDLE:
         point = descent.point
@@ -78,7 +79,7 @@ def descend(descent: Descent, *, tol: float, most_passes: int) -> None:
         fall = -0.5 * float(point.gradient @ step)
         if fall <= enough * point.value:
             checks += 1
-            _prove(descent, enough, dear=checks % PATIENT == 0)
+            _prove(descent, enough, dear=checks % patience == 0)
             if descent.converged:
                 return
         if curvature.rough and len(pairs) < FEW:
