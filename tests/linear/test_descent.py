@@ -167,6 +167,16 @@ def test_rounding_ends_it():
     assert np.abs(run.point.gradient).max() < 1e-8
 
 
+def test_steps_that_lower_nothing_end_it(monkeypatch):
+    whole, plain, inner = made()
+    sample = Sample(np.arange(inner.n), inner, np.arange(inner.n), True)
+    run = Descent(whole, sample, whole.at(np.zeros(plain.dim)))
+    monkeypatch.setattr(descent, "_line_search", lambda objective, point, step: point)
+    descend(run, tol=0.0, most_passes=100)
+    assert len(run.values) == 1 + descent.IDLE
+    assert not run.converged
+
+
 def test_no_pass_beyond_the_last():
     whole, plain, inner = made()
     sample = Sample(np.arange(inner.n), inner, np.arange(inner.n), True)

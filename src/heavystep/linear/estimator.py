@@ -103,7 +103,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
-        """Fit all rows until the loss no longer falls.
+        """Fit all rows until the objective is proven to be near its minimum.
 
         Args:
             X: (n, features) dense or sparse.
