@@ -3,6 +3,9 @@
 A pass goes through the rows in blocks, so that a row is still in the cache when its share of the
 gradient is added up. Rows are as the user has them; nothing is copied. All kernels are in this
 file, because the cache of compiled kernels notices changes of a kernel's own file only.
+
+What calls :mod:`heavystep.simulation.softplus` must not be a ``reduction``: numba compiles a kernel
+with the freedoms of whoever calls it first, and the exponential rounds by adding and subtracting.
 """
 
 from typing import Any
@@ -17,6 +20,22 @@ BLOCK = 256
 
 
 @reduction
+def _sparse_margin(indices: Any, values: Any, begin: Any, end: Any, w: Any) -> Any:
+    score = 0.0
+    for p in range(begin, end):
+        score += values[p] * w[indices[p]]
+    return score
+
+
+@reduction
+def _dense_margin(row: Any, w: Any) -> Any:
+    score = 0.0
+    for j in range(w.shape[0]):
+        score += row[j] * w[j]
+    return score
+
+
+@kernel
 def sparse_pass(
     indptr: Any, indices: Any, values: Any, signs: Any, weights: Any, w: Any, b: Any,
     margins: Any, gradient: Any,
@@ -26,10 +45,8 @@ def sparse_pass(
     for first in range(0, signs.shape[0], BLOCK):
         size = min(BLOCK, signs.shape[0] - first)
         for i in range(first, first + size):
-            score = b
-            for p in range(indptr[i], indptr[i + 1]):
-                score += values[p] * w[indices[p]]
-            margins[i] = signs[i] * score
+            score = _sparse_margin(indices, values, indptr[i], indptr[i + 1], w)
+            margins[i] = signs[i] * (score + b)
         softplus_and_slope(margins[first : first + size], losses, slopes)
         for i in range(first, first + size):
             total += weights[i] * losses[i - first]
@@ -40,7 +57,7 @@ def sparse_pass(
     return total, by_b
 
 
-@reduction
+@kernel
 def dense_pass(
     rows: Any, signs: Any, weights: Any, w: Any, b: Any, margins: Any, gradient: Any
 ) -> Any:
@@ -49,10 +66,7 @@ def dense_pass(
     for first in range(0, signs.shape[0], BLOCK):
         size = min(BLOCK, signs.shape[0] - first)
         for i in range(first, first + size):
-            score = 0.0
-            for j in range(w.shape[0]):
-                score += rows[i, j] * w[j]
-            margins[i] = signs[i] * (score + b)
+            margins[i] = signs[i] * (_dense_margin(rows[i], w) + b)
         softplus_and_slope(margins[first : first + size], losses, slopes)
         for i in range(first, first + size):
             total += weights[i] * losses[i - first]
@@ -63,7 +77,7 @@ def dense_pass(
     return total, by_b
 
 
-@reduction
+@kernel
 def line_slope(margins: Any, along: Any, weights: Any, t: Any) -> Any:
     """First and second derivative by t of the weighted losses at ``margins + t * along``."""
     moved, losses, slopes = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
