@@ -64,6 +64,13 @@ class SparseRows:
             raise ValueError(f"indices must differ within a row, got {found}: add the entries up")
 
     @classmethod
+    def unchecked(cls, indptr: Array, indices: Array, values: Array, dim: int) -> "SparseRows":
+        """Rows made of arrays that are known to belong together, without looking at them again."""
+        rows = object.__new__(cls)
+        rows.__dict__.update(indptr=indptr, indices=indices, values=values, dim=dim)
+        return rows
+
+    @classmethod
     def from_dense(cls, matrix: object) -> "SparseRows":
         """The entries of a matrix that are not 0."""
         dense = np.asarray(matrix, dtype=np.float64)

@@ -8,20 +8,24 @@ from typer.testing import CliRunner
 
 from heavystep.bench import linear as bench_linear
 from heavystep.bench import linear_data as bench_linear_data
+from heavystep.bench import linear_default as bench_linear_default
 from heavystep.bench import linear_loss as bench_linear_loss
 from heavystep.bench import linear_solvers as bench_linear_solvers
 from heavystep.bench import timing
 from heavystep.bench.linear import Target, kernel_job, polyak
 from heavystep.bench.linear_data import TWIN, Task, scipy_matrix
+from heavystep.bench.linear_default import MAKERS, compare_defaults, objective
 from heavystep.bench.linear_loops import ScipyLoop, TorchLoop
 from heavystep.bench.linear_loss import Comparison, Fit, Outcome, compare, wins
 from heavystep.bench.linear_solvers import OURS, REFERENCE, SOLVERS, Solver, fitted
+from heavystep.bench.made import CONDITION, ill_conditioned, power_law
 from heavystep.bench.twin import POSITIVES, real_sim_twin
 from heavystep.cli.app import app
 from heavystep.problems import SparseLogistic
 from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import Run
 from heavystep.simulation.watch import TRAINING_METRICS
+from tests.helpers.classified import problem
 
 SMALL = {"n": 400, "dim": 60, "entries": 5}
 
@@ -113,7 +117,7 @@ class Clock:
         self.now = 0.0
         monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: self.now))
 
-    def solver(self, near_from, seconds, stochastic=True):
+    def solver(self, near_from, seconds):
         """Comes within 0.1% with the budget ``near_from``, 0.5% one before; never if None."""
 
         def make(n, budget):
@@ -129,7 +133,7 @@ class Clock:
             toy = SimpleNamespace(fit=fit)
             return toy
 
-        return Solver(make, stochastic)
+        return Solver(make)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +157,7 @@ def test_times_are_those_of_the_least_budget(task, monkeypatch):
         "slow": clock.solver(3, 0.5),
         "fast": clock.solver(4, 0.01),
         "never": clock.solver(None, 0.09),
-        "full": clock.solver(1, 0.005, stochastic=False),
+        "full": clock.solver(1, 0.005),
     }
     found = compare(task, solvers, repeats=2)
     assert found.n == 300
@@ -167,18 +171,20 @@ def test_times_are_those_of_the_least_budget(task, monkeypatch):
     # 10 times the fastest, 0.05 s: the first fit beyond 0.5 s is the last.
     assert [fit.budget for fit in found.outcomes["never"].fits] == [1, 2, 3, 5, 8]
     assert found.outcomes["never"].gave_up == pytest.approx(0.72)
-    assert found.fastest(1e-6) == "fast"
-    assert found.ratio("slow", 1e-6) == pytest.approx(30.0)
-    assert found.ratio("full", 1e-6) == pytest.approx(0.1)
+    assert found.fastest(1e-6) == "full"
+    assert found.fastest(1e-6, without="full") == "fast"
+    assert found.ratio("slow", 1e-6) == pytest.approx(300.0)
+    assert found.ratio("full", 1e-6) == 1.0
 
 
 def test_nobody_is_fastest_where_nobody_arrives(task, monkeypatch):
     clock = Clock(monkeypatch)
     monkeypatch.setattr(bench_linear_loss, "LONGEST", 1.0)
-    exact = {"full": clock.solver(1, 0.1, stochastic=False)}
-    found = compare(task, {"never": clock.solver(None, 0.3)} | exact, repeats=1)
-    assert found.fastest(0.01) is None
-    assert np.isnan(found.ratio("full", 0.01))
+    ours = {OURS: clock.solver(1, 0.1)}
+    found = compare(task, {"never": clock.solver(None, 0.3)} | ours, repeats=1)
+    assert found.fastest(0.01) == OURS
+    assert found.fastest(0.01, without=OURS) is None
+    assert np.isnan(found.ratio(OURS, 0.01))
     assert found.outcomes["never"].gave_up == pytest.approx(1.5)
 
 
@@ -193,25 +199,78 @@ def test_a_better_loss_than_the_references_is_the_best(task, monkeypatch):
     monkeypatch.setattr(
         bench_linear_loss, "REFERENCE", lambda n: SOLVERS["LogisticRegression, lbfgs"].make(n, 1)
     )
-    found = compare(task, {"exact": Solver(lambda n, budget: REFERENCE(n), False)}, repeats=1)
+    found = compare(task, {"exact": Solver(lambda n, budget: REFERENCE(n))}, repeats=1)
     exact = fitted(REFERENCE(task.problem.n), task.matrix, task.problem.y).coef_[0]
     assert found.best == pytest.approx(float(task.problem.objective(exact)), rel=1e-12)
 
 
 def comparison(n, seconds):
     fits = {name: Fit(1, time, 0.5) for name, time in seconds.items()}
-    return Comparison(
-        n, 0.5, {name: Outcome(True, [fit], {0.01: fit}) for name, fit in fits.items()}
-    )
+    return Comparison(n, 0.5, {name: Outcome([fit], {0.01: fit}) for name, fit in fits.items()})
 
 
-def test_wins_count_large_sets_only():
-    found = [
-        comparison(10_000, {"a": 1.0, "b": 2.0}), comparison(10_001, {"a": 1.0, "b": 2.0}),
-        comparison(50_000, {"a": 3.0, "b": 2.0}),
-    ]  # fmt: skip
-    assert wins(found, "a", 0.01, 10_000) == "1 of 2"
-    assert wins(found, "a", 0.001, 10_000) == "0 of 2"
+def test_wins_count_sets():
+    times = {"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 2.0}
+    found = [comparison(100, seconds) for seconds in times]
+    assert wins(found, "a", 0.01) == "2 of 3"
+    assert wins(found, "a", 0.001) == "0 of 3"
+
+
+def test_ratios_are_to_the_best_of_the_others():
+    found = comparison(100, {OURS: 1.0, "a": 4.0, "b": 2.0})
+    assert [found.ratio(name, 0.01) for name in (OURS, "a", "b")] == [0.5, 2.0, 1.0]
+
+
+@pytest.mark.parametrize("make", [ill_conditioned, power_law])
+def test_made_sets_are_a_matter_of_their_seed(make):
+    one, again, other = (make(n=200, dim=30, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.rows.values, again.rows.values)
+    np.testing.assert_array_equal(one.y, again.y)
+    assert not np.array_equal(one.rows.values, other.rows.values)
+    assert 0.3 < (one.y > 0).mean() < 0.7
+
+
+def test_made_sets_are_what_they_say():
+    dense = ill_conditioned(n=2000, dim=20).rows.values.reshape(2000, 20)
+    sizes = np.linalg.svd(dense, compute_uv=False)
+    assert CONDITION / 2 < sizes[0] / sizes[-1] < CONDITION * 2
+    rare = power_law(n=5000, dim=500, entries=10)
+    counts = np.sort(np.bincount(rare.rows.indices, minlength=500))[::-1]
+    assert counts[0] > 0.5 * rare.n
+    assert np.median(counts) < 0.02 * rare.n
+
+
+def test_a_dense_task_has_a_dense_matrix(monkeypatch):
+    small = ill_conditioned(n=50, dim=4)
+    monkeypatch.setitem(bench_linear_data.MADE, bench_linear_data.DENSE, lambda: small)
+    task = bench_linear_data.task_on(bench_linear_data.DENSE)
+    assert task.matrix.shape == (50, 4)
+    np.testing.assert_array_equal(task.matrix.ravel(), small.rows.values)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_default_fits_are_brought_to_one_gap(classes):
+    X, y = problem(n=300, classes=classes)
+    found = compare_defaults(X, y, 1.0, repeats=1)
+    assert set(found.default) == set(found.even) == {"ours", "lbfgs"}
+    gaps = {name: stop.gap for name, stop in found.default.items()}
+    late, early = sorted(gaps, key=gaps.get)[::-1]
+    assert -1e-12 < gaps[early] <= gaps[late] < 1e-2
+    assert found.even[early] == found.default[early]
+    assert found.even[late].gap <= max(gaps[early], 1e-11)
+
+
+def test_objectives_are_those_of_the_models():
+    """The derivative vanishes at the minimum, so that a small move changes the value little."""
+    X, y = problem(n=300, classes=3)
+    for make in MAKERS.values():
+        model = make(0.5, 1e-12, 20_000).fit(X, y)
+        best = objective(model, X, y, 0.5)
+        size = 1e-3 * np.random.default_rng(0).normal(size=model.coef_.shape)
+        for move in (size, -size):
+            model.coef_ = model.coef_ + move
+            assert 0.0 < objective(model, X, y, 0.5) - best < 1e-3
+            model.coef_ = model.coef_ - move
 
 
 def test_jobs_take_turns(monkeypatch):
@@ -260,10 +319,12 @@ def tiny_tables(monkeypatch):
     monkeypatch.setattr(bench_linear_data, "plain_problem", lambda name: real_sim_twin(**SMALL))
     costs = dict.fromkeys(bench_linear.CONTESTANTS, 30.0)
     monkeypatch.setattr(bench_linear, "iteration_costs", lambda *args, **kwargs: costs)
-    never = Solver(lambda n, budget: SOLVERS["SGDClassifier"].make(n, 1), True)
+    never = Solver(lambda n, budget: SOLVERS["SGDClassifier"].make(n, 1))
     monkeypatch.setattr(bench_linear_loss, "MOST_EPOCHS", 8)
     solvers = {OURS: SOLVERS[OURS], "one epoch only": never}
     monkeypatch.setattr(bench_linear_solvers, "SOLVERS", solvers)
+    small = {"mushrooms": (problem, 1.0), "digits": (lambda: problem(classes=3), 1.0)}
+    monkeypatch.setattr(bench_linear_default, "default_sets", lambda: small)
 
 
 @pytest.mark.usefixtures("tiny_tables")
@@ -278,7 +339,7 @@ def test_command():
         "not within",
         "near the best: mushrooms",
     )
-    for text in (*texts, f"{OURS} is the fastest stochastic solver to 1.0% on 0 of 0 large sets"):
+    for text in (*texts, f"{OURS} is the fastest solver to 1.0% on", "at the same gap", "digits"):
         assert text in done.stdout, text
 
 

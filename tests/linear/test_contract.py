@@ -91,6 +91,7 @@ def test_it_fits_into_scikit_learn():
 
 BAD = [
     ({"alpha": -1.0}, ValueError, r"alpha must be >= 0 and finite, got -1.0"),
+    ({"C": 0.0}, ValueError, r"C must be > 0 and finite, got 0.0"),
     ({"momentum": 1.0}, ValueError, r"momentum \(beta\) must be in \[0, 1\), got 1.0"),
     ({"batch_size": 0}, ValueError, r"batch_size must be >= 1, got 0"),
     ({"max_iter": 2.5}, TypeError, r"max_iter must be an int >= 1, got 2.5"),
@@ -116,6 +117,10 @@ def test_bad_data():
         model.fit(X, y, np.zeros(20))
     with pytest.raises(ValueError, match="must not be 0 for all rows"):
         SHBLogisticRegression(class_weight={0: 0.0, 1: 0.0}).fit(X, y)
+    with pytest.raises(ValueError, match=r"class_weight must be >= 0, got \{0: -1"):
+        SHBLogisticRegression(class_weight={0: -1.0, 1: 1.0}).fit(X, y)
+    with pytest.raises(ValueError, match="C must be None in partial_fit"):
+        SHBLogisticRegression(C=1.0).partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match="classes must be given at the first call"):
         model.partial_fit(X, y)
     model.partial_fit(X, y, classes=[0, 1])

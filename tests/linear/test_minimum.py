@@ -50,6 +50,28 @@ def test_the_objective_is_that_of_scikit_learn():
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
 
 
+def test_c_is_scikit_learns_penalty():
+    """Weights count there as rows do: twice the weight is half the penalty."""
+    X, y = problem()
+    weights = RNG.uniform(0, 3, size=len(y))
+    for given in (None, weights):
+        ours = SHBLogisticRegression(C=0.3, tol=1e-12).fit(X, y, given)
+        theirs = LogisticRegression(C=0.3, tol=1e-10, max_iter=10_000).fit(X, y, given)
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
+
+
+def test_sparse_and_dense_agree():
+    X, y = problem(n=3000)
+    X[:, 2] *= RNG.random(3000) < 0.3
+    dense, sparse = (
+        SHBLogisticRegression(1e-3, tol=1e-12, random_state=0).fit(Z, y)
+        for Z in (X, sp.csr_matrix(X))
+    )
+    np.testing.assert_allclose(dense.loss_curve_[0], sparse.loss_curve_[0], rtol=1e-9)
+    np.testing.assert_allclose(dense.coef_, sparse.coef_, rtol=1e-4, atol=1e-6)
+
+
 def test_weights_and_classes_weigh():
     X, y = problem()
     weights = RNG.uniform(0, 3, size=len(y))
@@ -137,7 +159,7 @@ def test_columns_and_back():
     X[:, 3] *= X[:, 3] > 0.5
     weights = RNG.uniform(0, 2, size=len(X))
     rows = sparse_rows(sp.csr_matrix(X))
-    columns = Columns.of(rows, weights, 0.01, fit_intercept=True, centre=True)
+    columns = Columns.of(rows, weights, 0.01, fit_intercept=True, stored=np.ones_like)
     assert columns.shift[3] == 0.0
     assert (np.delete(columns.shift, 3) != 0.0).all()
     theta = RNG.normal(size=X.shape[1] + 1)

@@ -83,8 +83,18 @@ def test_a_warm_start_returns_nothing_worse():
     model = SHBLogisticRegression(random_state=0, warm_start=True, tol=1e-7).fit(X, y)
     before = objective(model.coef_[0], model.intercept_[0], X, y, 1e-4)
     with pytest.warns(ConvergenceWarning):
-        model.set_params(max_iter=1).fit(X, y)
+        model.set_params(max_iter=1, tol=1e-15).fit(X, y)
     assert objective(model.coef_[0], model.intercept_[0], X, y, 1e-4) <= before * (1 + 1e-12)
+
+
+def test_a_warm_start_that_is_there_already_takes_no_step():
+    X, y = problem(n=2000)
+    model = SHBLogisticRegression(random_state=0, warm_start=True, tol=1e-7).fit(X, y)
+    before = model.coef_.copy()
+    model.set_params(tol=1e-6).fit(X, y)
+    np.testing.assert_allclose(model.coef_, before, rtol=1e-9)
+    assert len(model.loss_curve_) == 1
+    assert model.n_iter_.tolist() == [1]
 
 
 @pytest.mark.parametrize("first", [True, False])

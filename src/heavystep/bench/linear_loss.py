@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavystep.bench.linear_data import Task
-from heavystep.bench.linear_solvers import REFERENCE, Solver, fitted
+from heavystep.bench.linear_solvers import OURS, REFERENCE, Solver, fitted
 from heavystep.bench.timing import RUNS_A_TURN, interleaved, one_thread, seconds_of
 
 TOLERANCES = (0.01, 0.001)
@@ -36,7 +36,6 @@ class Fit(NamedTuple):
 class Outcome(NamedTuple):
     """The results of one solver on one data set."""
 
-    stochastic: bool
     fits: list[Fit]
     """All budgets that were tried, each once."""
     reached: dict[float, Fit]
@@ -56,18 +55,18 @@ class Comparison(NamedTuple):
     """The least loss that any solver found."""
     outcomes: dict[str, Outcome]
 
-    def fastest(self, tolerance: float) -> str | None:
-        """The stochastic solver that came within a tolerance first."""
+    def fastest(self, tolerance: float, without: str = "") -> str | None:
+        """The solver that came within a tolerance first; ``without`` names one that is left out."""
         times = {
             name: outcome.reached[tolerance].seconds
             for name, outcome in self.outcomes.items()
-            if outcome.stochastic and tolerance in outcome.reached
+            if tolerance in outcome.reached and name != without
         }
         return min(times, key=times.__getitem__, default=None)
 
     def ratio(self, name: str, tolerance: float) -> float:
-        """The time of a solver over that of the fastest stochastic one; NaN if there is none."""
-        first = self.fastest(tolerance)
+        """The time of a solver over that of the fastest of scikit-learn's; NaN if there is none."""
+        first = self.fastest(tolerance, without=OURS)
         if first is None:
             return float("nan")
         base = self.outcomes[first].reached[tolerance].seconds
@@ -109,7 +108,6 @@ def compare(task: Task, solvers: Mapping[str, Solver], repeats: int) -> Comparis
         times = _retimed(task, solvers, least, repeats)
     outcomes = {
         name: Outcome(
-            solvers[name].stochastic,
             fits[name],
             {
                 tolerance: fit._replace(seconds=times[f"{name} {fit.budget}"])
@@ -169,7 +167,6 @@ def _job(task: Task, make: Any) -> Any:
     return partial(fitted, make(), task.matrix, task.problem.y)
 
 
-def wins(comparisons: list[Comparison], name: str, tolerance: float, larger_than: int) -> str:
-    """On how many large data sets a solver was the fastest stochastic one, such as "3 of 6"."""
-    large = [each for each in comparisons if each.n > larger_than]
-    return f"{sum(each.fastest(tolerance) == name for each in large)} of {len(large)}"
+def wins(comparisons: list[Comparison], name: str, tolerance: float) -> str:
+    """On how many sets a solver was the fastest of all, such as "3 of 6"."""
+    return f"{sum(each.fastest(tolerance) == name for each in comparisons)} of {len(comparisons)}"

@@ -24,11 +24,9 @@ class Solver(NamedTuple):
     Args:
         make: from the number of rows and a budget of epochs (iterations, for methods that take
             all rows at once); the estimator has ``fit(X, y)`` and then ``coef_``.
-        stochastic: whether it looks at one row or batch at a time.
     """
 
     make: Callable[[int, int], Any]
-    stochastic: bool
 
 
 def _logistic(solver: str, n: int, budget: int) -> Any:
@@ -58,13 +56,13 @@ def _ours(n: int, budget: int) -> Any:
 
 OURS = "SHBLogisticRegression"
 SOLVERS: dict[str, Solver] = {
-    OURS: Solver(_ours, True),
-    "SGDClassifier": Solver(partial(_sgd, False), True),
-    "SGDClassifier, averaged": Solver(partial(_sgd, True), True),
-    "LogisticRegression, sag": Solver(partial(_logistic, "sag"), True),
-    "LogisticRegression, saga": Solver(partial(_logistic, "saga"), True),
-    "LogisticRegression, lbfgs": Solver(partial(_logistic, "lbfgs"), False),
-    "LogisticRegression, liblinear": Solver(partial(_logistic, "liblinear"), False),
+    OURS: Solver(_ours),
+    "SGDClassifier": Solver(partial(_sgd, False)),
+    "SGDClassifier, averaged": Solver(partial(_sgd, True)),
+    "LogisticRegression, sag": Solver(partial(_logistic, "sag")),
+    "LogisticRegression, saga": Solver(partial(_logistic, "saga")),
+    "LogisticRegression, lbfgs": Solver(partial(_logistic, "lbfgs")),
+    "LogisticRegression, liblinear": Solver(partial(_logistic, "liblinear")),
 }
 REFERENCE = partial(_logistic, "lbfgs", budget=10_000)
 """The solver that finds the best known loss."""

@@ -40,7 +40,7 @@ def real_sim_twin(
         raise ValueError(f"entries must be in 1 .. dim = {dim}, got {entries}")
     rng = np.random.default_rng(seed)
     popularity = 1.0 / (rng.permutation(dim) + HEAD)
-    columns = _distinct_columns(rng, popularity / popularity.sum(), n, entries)
+    columns = distinct_columns(rng, popularity / popularity.sum(), n, entries)
     # Rare words weigh more (inverse document frequency), repeated ones too.
     spread = np.bincount(columns, minlength=dim)[columns]
     values = np.log(n / spread) + 1.0
@@ -50,7 +50,7 @@ def real_sim_twin(
     return SparseLogistic(rows, _labels(rng, rows))
 
 
-def _distinct_columns(rng: np.random.Generator, chances: Array, n: int, entries: int) -> Array:
+def distinct_columns(rng: np.random.Generator, chances: Array, n: int, entries: int) -> Array:
     """(n * entries,) columns, ascending within each row; repeated ones are drawn again."""
     bounds = np.cumsum(chances)
 

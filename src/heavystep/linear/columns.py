@@ -11,17 +11,19 @@ without zeros are centred first. The objective stays what it was: the penalty of
 :math:`\alpha s_j^2`, and what the centres add goes into the intercept, which is not penalised.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.linear.rows import with_intercept
+from heavystep.linear.rows import dense_entries, with_intercept
 from heavystep.simulation.columns import column_moments, transformed
 from heavystep.sparse import SparseRows
 
-LOOK = 4096
-"""About this many rows are looked at to decide whether columns are rescaled at all."""
+LOOK = 2048
+"""About this many rows are looked at, if columns are alike there or all of them have entries."""
 ALIKE = 10.0
 """Columns whose entries differ from the typical size by less than this factor are alike."""
 FEW = 0.05
@@ -50,7 +52,7 @@ class Columns:
         alpha: float,
         *,
         fit_intercept: bool,
-        centre: bool,
+        stored: Callable[[Array], Array] | None = None,
     ) -> "Columns":
         """Fit the columns of some rows.
 
@@ -59,25 +61,43 @@ class Columns:
             weights: (n,) weights, >= 0 and not all 0.
             alpha: penalty in the user's columns, >= 0.
             fit_intercept: whether there is an intercept.
-            centre: whether there will be no other rows, so that columns without zeros are known.
+            stored: tells which of some columns have an entry in every row that there will be;
+                None: nobody knows, and no column is centred.
 
         Raises:
             ValueError: squares of entries are too large for a number.
         """
-        centre = centre and fit_intercept
-        sizes = _Sizes(rows, weights, alpha, centre, every=max(1, rows.n // LOOK))
+        stored = stored if fit_intercept else None
+        sizes = _Sizes(rows, weights, alpha, stored, every=max(1, rows.n // LOOK))
         if sizes.alike():
-            unit = sizes.typical() if fit_intercept else 0.0
+            unit = sizes.typical if fit_intercept else 0.0
             return cls(np.zeros(rows.dim), np.ones(rows.dim), unit)
-        sizes = _Sizes(rows, weights, alpha, centre)
+        if not sizes.used.all():  # a rare column may have been overlooked
+            sizes = _Sizes(rows, weights, alpha, stored)
         scale = np.divide(1.0, sizes.size, out=np.ones(rows.dim), where=sizes.used)
         return cls(np.where(sizes.centred, sizes.mean, 0.0), scale, float(fit_intercept))
 
+    @property
+    def alike(self) -> bool:
+        """Whether columns are as the user has them, since their units are much the same."""
+        return bool((self.scale == 1.0).all())
+
     def transform(self, rows: SparseRows) -> SparseRows:
         """Rows in the parameters' units, with the intercept's column."""
-        if (self.scale != 1.0).any():
+        if not self.alike and len(rows.values) == rows.n * rows.dim:
+            return self._transform_full(rows)
+        if not self.alike:
             rows = transformed(rows, self.shift, self.scale)
         return with_intercept(rows, self.intercept) if self.intercept else rows
+
+    def _transform_full(self, rows: SparseRows) -> SparseRows:
+        """The same for rows without holes, all at once."""
+        dim = rows.dim + bool(self.intercept)
+        inner = np.empty((rows.n, dim), rows.values.dtype)
+        np.subtract(rows.values.reshape(rows.n, rows.dim), self.shift, out=inner[:, : rows.dim])
+        inner[:, : rows.dim] *= self.scale
+        inner[:, rows.dim :] = self.intercept
+        return SparseRows.unchecked(*dense_entries(inner), dim)
 
     def penalties(self, alpha: float) -> Array:
         """The penalty of each parameter; none for the intercept."""
@@ -107,7 +127,12 @@ class _Sizes:
     """How large the entries of each column are."""
 
     def __init__(
-        self, rows: SparseRows, weights: Array, alpha: float, centre: bool, every: int = 1
+        self,
+        rows: SparseRows,
+        weights: Array,
+        alpha: float,
+        stored: Callable[[Array], Array] | None,
+        every: int = 1,
     ) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             moments = column_moments(rows, weights, every)
@@ -115,13 +140,16 @@ class _Sizes:
             raise ValueError("features are too large, their squares are not finite: scale them")
         if moments.weight.any() and not moments.square.any():
             raise ValueError("features are too small, their squares are 0: scale them")
-        full = moments.weight >= FULL * weights[::every].sum()
+        full = (moments.weight >= FULL * weights[::every].sum()) & (moments.spread > 0.0)
         self.mean, self.weight = moments.mean, moments.weight
-        self.centred = full & (moments.spread > 0.0) & centre
+        self.centred = np.zeros_like(full)
+        if stored is not None and full.any():
+            self.centred[full] = stored(np.flatnonzero(full))
         square = np.where(self.centred, moments.spread, moments.square)
         self.used = square > 0.0
         self.size = np.sqrt(square + 4.0 * alpha)
 
+    @cached_property
     def typical(self) -> float:
         """The median size, over entries; 1 if there are none."""
         order = np.argsort(self.size[self.used])
@@ -133,7 +161,7 @@ class _Sizes:
 
     def alike(self) -> bool:
         """Whether columns may stay as they are."""
-        size, typical = self.size[self.used], self.typical()
+        size, typical = self.size[self.used], self.typical
         small = self.weight[self.used] @ (size < typical / ALIKE)
         return not (
             self.centred.any()

@@ -4,7 +4,6 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit, log_expit, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -14,7 +13,9 @@ from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.linear import solver
 from heavystep.linear.columns import Columns
+from heavystep.linear.probabilities import log_probabilities, probabilities
 from heavystep.linear.rows import sparse_rows
+from heavystep.linear.tables import table_of
 from heavystep.linear.targets import announced_classes, classes_of, row_weights
 from heavystep.problems import SparseLogistic
 from heavystep.simulation.run import full_loss
@@ -23,35 +24,43 @@ DTYPES = (np.float64, np.float32)
 
 
 class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Logistic regression by stochastic heavy ball with the Polyak step size.
+    r"""Logistic regression: stochastic heavy ball with the Polyak step size, L-BFGS at the end.
 
     .. math:: \min_{w, b}\ \frac{\sum_i s_i \log(1 + e^{-y_i (x_i^\top w + b)})}{\sum_i s_i}
               + \frac{\alpha}{2} \|w\|^2
 
-    with sample weights :math:`s_i`. There is no learning rate: each minibatch gets the step that
-    its loss and gradient allow, and batches grow until the loss no longer falls; see
-    :mod:`heavystep.linear.solver`. Columns may have any unit: see :mod:`heavystep.linear.columns`.
-    More than two classes are fitted one against the rest.
+    with sample weights :math:`s_i`. There is no learning rate. Minibatches of a sample, each with
+    the step that its loss and gradient allow, come near the minimum; a few steps of L-BFGS on all
+    rows, which begin with the Hessian of the sample, finish. The fit ends when the distance to the
+    minimum is proven to be small, and warns if it is not: see :mod:`heavystep.linear.solver` and
+    :mod:`heavystep.linear.bound`. Columns may have any unit: see :mod:`heavystep.linear.columns`.
+    More than two classes are fitted one against the rest. ``partial_fit`` is stochastic heavy ball
+    alone.
 
     Args:
-        alpha: penalty, >= 0; the intercept is not penalised. ``alpha = 1 / (n C)`` is the objective
-            of scikit-learn's ``LogisticRegression(C=C)``.
+        alpha: penalty, >= 0; the intercept is not penalised.
+        C: the penalty as scikit-learn's ``LogisticRegression(C=C)`` has it, > 0: alpha is then
+            :math:`1 / (C \sum_i s_i)`; None: ``alpha`` counts.
         fit_intercept: whether there is a b.
-        batch_size: rows of the first minibatches, >= 1.
+        batch_size: rows of a minibatch, >= 1.
         momentum: beta, in [0, 1).
         max_step: largest step; None: from the size of the rows.
-        max_iter: most passes over the data, >= 1.
-        tol: converged when the loss falls by less than this part in two rounds on all rows, >= 0.
+        max_iter: most passes over the data, >= 1; one that is begun counts.
+        tol: converged when the objective is proven to exceed its minimum by at most this part of
+            itself, >= 0.
         class_weight: weights of the classes, a dict or ``"balanced"``; None: all 1.
-        random_state: seed, ``RandomState`` or ``Generator`` of the order of the rows.
-        warm_start: begin at the last fit's coefficients.
+        random_state: seed, ``RandomState`` or ``Generator`` of the sample and its order.
+        warm_start: begin at the last fit's coefficients, with L-BFGS.
 
     Attributes:
         classes_: the classes.
         coef_: (1, features) w, or one row a class.
         intercept_: (1,) b, or one a class.
         n_iter_: (1,) passes over the data, or one a class.
-        loss_curve_: objective after each round, averaged over the classes' problems.
+        gap_: (1,) the proven bound of the objective less its minimum, or one a class; the objective
+            itself if none is known. Of a ``fit``, before coefficients are rounded to float32.
+        loss_curve_: objective after the minibatches and after each step on all rows, averaged over
+            the classes' problems.
         n_features_in_: number of features.
 
     >>> X = np.array([[0.0, 1.0], [0.2, 0.8], [1.0, 0.0], [0.9, 0.3]])
@@ -64,6 +73,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self,
         alpha: float = 1e-4,
         *,
+        C: float | None = None,  # noqa: N803
         fit_intercept: bool = True,
         batch_size: int = 128,
         momentum: float = 0.9,
@@ -75,6 +85,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         warm_start: bool = False,
     ) -> None:
         self.alpha = alpha
+        self.C = C
         self.fit_intercept = fit_intercept
         self.batch_size = batch_size
         self.momentum = momentum
@@ -92,7 +103,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
-        """Fit all rows until the loss no longer falls.
+        """Fit all rows until the objective is proven to be near its minimum.
 
         Args:
             X: (n, features) dense or sparse.
@@ -104,19 +115,22 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         classes = classes_of(y)
         known = self._known(classes) if self.warm_start else None
         self.classes_ = classes
-        problems = self._problems(X, y, sample_weight, None, centre=True)
-        rng = self._generator()
-        starts: list[Any] = [None] * len(problems) if known is None else list(known)
-        runs = [self._fitted(one, start, rng) for one, start in zip(problems, starts, strict=True)]
-        self._keep([(run.best, run.run.state) for run in runs])
+        weights = row_weights(X, y, sample_weight, self.class_weight, classes)
+        alpha = self.alpha if self.C is None else 1.0 / (self.C * weights.sum())
+        settings, table = self._settings(), table_of(X)
+        scene = solver.scene(
+            table, weights, alpha, settings, fit_intercept=self.fit_intercept, rng=self._generator()
+        )
+        self._columns, runs = scene.columns, []
+        for index, signs in enumerate(self._signs(y)):
+            start = None if known is None else scene.columns.parameters(*known[index])
+            runs.append(solver.fit(scene, signs, settings, start))
+        self._keep([(run.theta, run.stochastic.run.state) for run in runs], table.dtype)
         self.n_iter_ = np.array([run.passes for run in runs])
-        self.loss_curve_ = _mean_curve([run.losses for run in runs])
+        self.gap_ = np.array([run.gap for run in runs])
+        self.loss_curve_ = _mean_curve([run.values for run in runs])
         if not all(run.converged for run in runs):
-            warnings.warn(
-                f"not converged after max_iter = {self.max_iter} passes; raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            self._warn(max(run.gap / run.values[-1] for run in runs if not run.converged))
         return self
 
     def partial_fit(
@@ -149,18 +163,19 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             if self.fit_intercept != (self._columns.intercept > 0.0):
                 raise ValueError("fit_intercept must stay as it was at the first call")
             self._forget_centres()
-        columns = None if first else self._columns
-        problems = self._problems(X, y, sample_weight, columns, centre=False)
+        if self.C is not None:
+            raise ValueError("C must be None in partial_fit: other rows may follow; give alpha")
+        problems = self._problems(X, y, sample_weight, None if first else self._columns)
         rng = self._generator()
         kept, losses = [], []
         for index, problem in enumerate(problems):
-            progress = self._started(problem)
+            steps = solver.start(problem, self._settings())
             if not first:
-                _continue(progress, self._states[index])
-            point = solver.average_pass(progress, rng)
-            kept.append((point, progress.run.state))
-            losses.append(full_loss(progress.run, point))
-        self._keep(kept)
+                _continue(steps, self._states[index])
+            point = solver.average_pass(steps, rng)
+            kept.append((point, steps.run.state))
+            losses.append(full_loss(steps.run, point))
+        self._keep(kept, kept[0][0].dtype)
         self.n_iter_ = np.ones(len(problems), dtype=int) + (0 if first else self.n_iter_)
         curve = [] if first else list(self.loss_curve_)
         self.loss_curve_ = np.array([*curve, np.mean(losses)])
@@ -185,26 +200,16 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
         With more than two classes, those of each class against the rest, divided by their sum.
         """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        each = expit(scores)
-        total = each.sum(axis=1, keepdims=True)
-        uniform = np.full_like(each, 1.0 / each.shape[1])
-        shares: Array = np.divide(each, total, out=uniform, where=total > 0.0)
-        return shares
+        return probabilities(self.decision_function(X))
 
     def predict_log_proba(self, X: Any) -> Array:  # noqa: N803
         """(n, classes) logarithms of :meth:`predict_proba`."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([log_expit(-scores), log_expit(scores)])
-        each = log_expit(scores)
-        logarithms: Array = each - logsumexp(each, axis=1, keepdims=True)
-        return logarithms
+        return log_probabilities(self.decision_function(X))
 
     def _check_arguments(self) -> None:
         validation.real("alpha", self.alpha, validation.NON_NEGATIVE)
+        if self.C is not None:
+            validation.real("C", self.C, validation.POSITIVE)
         validation.integer("batch_size", self.batch_size, least=1)
         validation.real("momentum", self.momentum, validation.UNIT)
         if self.max_step is not None:
@@ -212,53 +217,46 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         validation.integer("max_iter", self.max_iter, least=1)
         validation.real("tol", self.tol, validation.NON_NEGATIVE)
 
+    def _settings(self) -> solver.Settings:
+        return solver.Settings(
+            self.momentum, self.max_step, self.batch_size, self.max_iter, self.tol
+        )
+
+    def _signs(self, y: Array) -> list[Array]:
+        """Labels -1 and +1: of the second class, or of each class against the rest."""
+        positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return [np.where(y == positive, 1.0, -1.0) for positive in positives]
+
     def _problems(
         self,
         X: Any,  # noqa: N803
         y: Array,
         sample_weight: Any,
         columns: Columns | None,
-        centre: bool,
     ) -> list[SparseLogistic]:
-        """One problem, or one for each class against the rest, in units of ``columns``."""
+        """The problems of ``partial_fit``, in units of ``columns`` if there are some already."""
         rows = sparse_rows(X)
         weights = row_weights(X, y, sample_weight, self.class_weight, self.classes_)
         if columns is None:
-            columns = Columns.of(
-                rows, weights, self.alpha, fit_intercept=self.fit_intercept, centre=centre
-            )
+            columns = Columns.of(rows, weights, self.alpha, fit_intercept=self.fit_intercept)
         self._columns = columns
         inner, penalties = columns.transform(rows), columns.penalties(self.alpha)
-        positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        return [
-            SparseLogistic(inner, np.where(y == positive, 1.0, -1.0), penalties, weights)
-            for positive in positives
-        ]
+        return [SparseLogistic(inner, signs, penalties, weights) for signs in self._signs(y)]
 
     def _generator(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.Generator):
             return self.random_state
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _started(self, problem: SparseLogistic) -> solver.Progress:
-        return solver.start(
-            problem,
-            momentum=self.momentum,
-            max_step=self.max_step,
-            batch_size=self.batch_size,
+    def _warn(self, gap: float) -> None:
+        """Say that convergence is not proven, and what to do."""
+        warnings.warn(
+            f"not converged after max_iter = {self.max_iter} passes, or as far as rounding "
+            f"allows: the gap is proven to be at most {gap:.1e} of the objective, not tol = "
+            f"{self.tol}; raise max_iter, tol or alpha",
+            ConvergenceWarning,
+            stacklevel=3,
         )
-
-    def _fitted(
-        self,
-        problem: SparseLogistic,
-        start: tuple[Array, float] | None,
-        rng: np.random.Generator,
-    ) -> solver.Progress:
-        progress = self._started(problem)
-        if start is not None:
-            solver.start_at(progress, self._columns.parameters(*start))
-        solver.minimise(progress, max_iter=self.max_iter, tol=self.tol, rng=rng)
-        return progress
 
     def _known(self, classes: Array) -> list[tuple[Array, float]] | None:
         """The w and b of the last fit, if that was of the same classes and features."""
@@ -267,9 +265,8 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             return None
         return [(w, float(b)) for w, b in zip(self.coef_, self.intercept_, strict=True)]
 
-    def _keep(self, results: list[tuple[Array, Any]]) -> None:
+    def _keep(self, results: list[tuple[Array, Any]], dtype: Any) -> None:
         """Keep the coefficients, and the states from which ``partial_fit`` goes on."""
-        dtype = results[0][0].dtype
         models = [self._columns.coefficients(point) for point, _ in results]
         self._states = [state for _, state in results]
         self.coef_ = np.stack([w for w, _ in models]).astype(dtype)
@@ -284,9 +281,9 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self._columns = plain
 
 
-def _continue(progress: solver.Progress, state: Any) -> None:
+def _continue(steps: solver.Stochastic, state: Any) -> None:
     """Go on from the state of another run."""
-    for mine, theirs in zip(progress.run.state, state, strict=True):
+    for mine, theirs in zip(steps.run.state, state, strict=True):
         mine[:] = theirs
 
 

@@ -1,81 +1,169 @@
-r"""Minimise one logistic regression: SHB with the Polyak step, batches that grow, averages.
+r"""Minimise logistic regressions: SHB with the Polyak step on a sample, then L-BFGS on all rows.
 
-A round is one pass over the shuffled rows. Its result is the mean of the iterates of the round, in
-which later ones count more (the theorems for convex losses speak of means, too). When a round
-hardly lowers the loss, what is left is noise, and the batch doubles. When a batch is all rows,
-nothing is random any more, and the Armijo line search takes over from the Polyak step, which does
-not converge where the least loss is above its lower bound.
+The first phase takes at most ``STEPS`` minibatches from a sample of the rows. It comes within a few
+per cent of the least loss at a fraction of the cost of a pass. Its result is the mean of the
+iterates of its second half, in which later ones count more (the theorems for convex losses speak of
+means, too). The last phase, :mod:`heavystep.linear.descent`, looks at all rows at each step, and is
+not stochastic heavy ball. It begins with the Hessian of the sample, ends when the gap to the
+minimum is proven to be small, and converges where steps along gradients would not.
 
 The cap is :math:`\gamma_{\max} = 2 / \bar L` with the mean smoothness
 :math:`\bar L = \overline{\|a\|^2} / 4 + \max_j \lambda_j`: in the units of the data, so that
 there is nothing to tune.
 """
 
-from dataclasses import dataclass, field
-from math import ceil, inf
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil, log
+from typing import NamedTuple
 
 import numpy as np
 
 from heavystep.arrays import Array
+from heavystep.linear.columns import Columns
+from heavystep.linear.curvature import Sample
+from heavystep.linear.descent import Descent, descend
+from heavystep.linear.objective import Objective
+from heavystep.linear.tables import Table
 from heavystep.problems import SparseLogistic
-from heavystep.simulation.configuration import configure
+from heavystep.simulation.configuration import Configuration, configure
 from heavystep.simulation.logistic import mean_square_length
-from heavystep.simulation.run import Run, full_loss
+from heavystep.simulation.run import Run
 from heavystep.simulation.watch import MeanWatch
 
-STALL = 3e-3
-"""A round that lowers the loss by less than this part makes the batch double."""
+STEPS = 128
+"""The most minibatches of the first phase."""
+LEAST, PART = 64, 4
+"""The sample has rows for at least LEAST minibatches, if there are so many, and at most for STEPS;
+in between it is one row in PART."""
+PASSES = 2
+"""The most passes of the first phase over its sample."""
 SNAPSHOTS = 32
-"""At least this many iterates of a round enter its mean, and at most twice as many."""
-SEARCH_STEPS = 10
-"""The most steps of a round on all rows; each is a pass."""
-PATIENCE = 2
-"""Rounds in a row that must lower the loss by less than ``tol`` before it counts as converged."""
-FAR_OFF = 10.0
-"""It has converged if no parameter alone could lower the loss by more than ``FAR_OFF * tol``."""
-EPS = float(np.finfo(np.float64).eps)
-FAR = 1e6
-"""Cap of the line search times the mean smoothness, so large that the search decides."""
-MAX_TRIALS = 10_000
-"""Of one search: enough to halve the cap down to the smallest numbers."""
+"""At least this many iterates enter a mean, and at most twice as many, if there are so many."""
 NO_GRID = np.array([np.iinfo(np.int64).max])
 
 
+class Settings(NamedTuple):
+    """What the user may set."""
+
+    momentum: float
+    max_step: float | None
+    batch_size: int
+    max_iter: int
+    tol: float
+
+
+class Scene(NamedTuple):
+    """What the problems of all classes share."""
+
+    table: Table
+    shares: Array
+    """(n,) weights of the rows, with sum 1."""
+    columns: Columns
+    alpha: float
+    sample: Sample
+
+
 @dataclass
-class Progress:
-    """What a minimisation carries from round to round."""
+class Stochastic:
+    """Steps on minibatches, and where they are."""
 
     problem: SparseLogistic
     run: Run
-    momentum: float
     batch_size: int
-    best: Array
-    """The point with the least loss so far."""
-    least: float = inf
-    """Its loss; infinite before anything was evaluated."""
-    losses: list[float] = field(default_factory=list)
-    passes: int = 0
-    search_steps: int = SEARCH_STEPS
-    """Steps of the next round on all rows; each is a pass."""
-    settled: int = 0
-    """Rounds in a row, on all rows, that hardly lowered the loss."""
-    converged: bool = False
-    searching: bool = False
-    """Whether the line search has taken over."""
 
 
-def start(
-    problem: SparseLogistic, *, momentum: float, max_step: float | None, batch_size: int
-) -> Progress:
-    """A minimisation that begins at theta = 0."""
-    # Noise grows with the step over the size of the batch: with fewer rows, smaller steps.
-    share = min(1.0, problem.n / batch_size)
-    cap = 2.0 * share / mean_smoothness(problem) if max_step is None else max_step
-    sampling = configure(
-        "SHBPolyak", momentum=momentum, max_step=cap, scaling="practical", steps_per_epoch=None
+class Fitted(NamedTuple):
+    """The end of a minimisation."""
+
+    theta: Array
+    values: list[float]
+    passes: int
+    gap: float
+    converged: bool
+    stochastic: Stochastic
+
+
+def scene(
+    table: Table,
+    weights: Array,
+    alpha: float,
+    settings: Settings,
+    *,
+    fit_intercept: bool,
+    rng: np.random.Generator,
+) -> Scene:
+    """Draw a sample of the rows, and find the units of the columns from it."""
+    present = np.flatnonzero(weights)
+    size = min(len(present), max(LEAST * settings.batch_size, len(present) // PART))
+    size = min(size, STEPS * settings.batch_size)
+    if not (whole := size == len(present)):
+        present = present[np.sort(rng.choice(len(present), size, replace=False))]
+    rows = table.take(present)
+    columns = Columns.of(
+        rows,
+        weights[present],
+        alpha,
+        fit_intercept=fit_intercept,
+        stored=table.stored_everywhere,
     )
-    run = Run(problem, sampling, 0, NO_GRID)
-    return Progress(problem, run, momentum, min(batch_size, problem.n), np.array(run.state.theta))
+    sample = Sample(present, columns.transform(rows), rng.permutation(size), whole)
+    return Scene(table, weights / weights.sum(), columns, alpha, sample)
+
+
+def fit(scene: Scene, signs: Array, settings: Settings, known: Array | None) -> Fitted:
+    """Minimise for one vector of labels.
+
+    Args:
+        scene: rows, weights, units and sample.
+        signs: (n,) labels, -1 or +1.
+        settings: of the user.
+        known: where to begin, without the first phase; None: at 0, with it.
+    """
+    sample = scene.sample
+    objective = Objective(scene.table, signs, scene.shares, scene.columns, scene.alpha)
+    problem = SparseLogistic(
+        sample.rows, signs[sample.places], objective.penalties, scene.shares[sample.places]
+    )
+    stochastic = start(problem, settings)
+    passes = 0
+    if known is None:
+        limit = settings.max_iter * scene.table.n // stochastic.batch_size
+        known, steps = first_phase(stochastic, sample.order, limit)
+        passes = ceil(steps * stochastic.batch_size / scene.table.n)
+    point = objective.at(known.astype(np.float64))
+    if passes and point.value > log(2.0):  # worse than where it began
+        point = objective.at(np.zeros_like(point.theta))
+    # The value where it begins is not counted: no step is taken for it.
+    passes -= objective.passes
+    descent = Descent(objective, sample, point)
+    descend(descent, tol=settings.tol, most_passes=settings.max_iter - passes)
+    theta = descent.point.theta
+    stochastic.run.state.theta[:] = theta
+    stochastic.run.state.buffer[:] = 0.0
+    count = max(1, objective.passes + passes)
+    return Fitted(theta, descent.values, count, descent.gap, descent.converged, stochastic)
+
+
+def start(problem: SparseLogistic, settings: Settings) -> Stochastic:
+    """Stochastic steps that begin at theta = 0."""
+    # Noise grows with the step over the size of the batch: with fewer rows, smaller steps.
+    share = min(1.0, problem.n / settings.batch_size)
+    cap = settings.max_step or 2.0 * share / mean_smoothness(problem)
+    run = Run(problem, _method(settings.momentum, cap), 0, NO_GRID)
+    return Stochastic(problem, run, min(settings.batch_size, problem.n))
+
+
+def _method(momentum: float, max_step: float) -> Configuration:
+    """SHB-PS with a cap; everything else is looked up once, because small fits take no longer."""
+    plain = _method_without_cap(momentum)
+    options = {**dict(plain.options), "max_step": float(max_step)}
+    return replace(plain, options=tuple(options.items()))
+
+
+@lru_cache
+def _method_without_cap(momentum: float) -> Configuration:
+    return configure("SHBPolyak", momentum=momentum, scaling="practical", steps_per_epoch=None)
 
 
 def mean_smoothness(problem: SparseLogistic) -> float:
@@ -84,108 +172,38 @@ def mean_smoothness(problem: SparseLogistic) -> float:
     return curvature + problem.largest_penalty or 1.0
 
 
-def minimise(progress: Progress, *, max_iter: int, tol: float, rng: np.random.Generator) -> None:
-    """Go through rounds until the loss no longer falls or ``max_iter`` passes are over."""
-    while progress.passes < max_iter and not progress.converged:
-        if progress.batch_size < progress.problem.n:
-            fall = _take(progress, average_pass(progress, rng))
-            if fall < max(STALL, tol):
-                progress.batch_size = min(2 * progress.batch_size, progress.problem.n)
-        else:
-            fall = _take(progress, search_round(progress, max_iter - progress.passes))
-            progress.settled = progress.settled + 1 if fall < tol else 0
-            progress.search_steps = _next_length(progress.search_steps, fall)
-            if progress.settled >= PATIENCE:
-                still = possible_fall(progress.problem, progress.best)
-                progress.converged = still <= FAR_OFF * max(tol, EPS) * progress.least
+def first_phase(stochastic: Stochastic, order: Array, most: int) -> tuple[Array, int]:
+    """Steps through the sample: the result, and how many there were.
 
-
-def start_at(progress: Progress, theta: Array) -> None:
-    """Begin at another point; no point with a larger loss becomes the result."""
-    progress.run.state.theta[:] = theta
-    progress.best = np.array(progress.run.state.theta)
-    progress.least = full_loss(progress.run, progress.best)
-
-
-def _take(progress: Progress, point: Array) -> float:
-    """Keep the point if it is the best so far, and return the part by which it lowers the loss."""
-    loss, least = full_loss(progress.run, point), progress.least
-    if not np.isfinite(loss):
-        raise ValueError("the loss is not finite: scale the features")
-    progress.losses.append(loss)
-    if loss < least:
-        progress.best, progress.least = point, loss
-    return 1.0 if least == inf else 1.0 - loss / least if least > 0.0 else 0.0
-
-
-def possible_fall(problem: SparseLogistic, theta: Array) -> float:
-    r"""By how much one step along one parameter would lower F at least.
-
-    .. math:: \max_j \frac{(\partial_j F)^2}{2 h_j}, \qquad
-              h_j = \tfrac14\,\overline{w a_j^2} + \lambda_j \ge \partial_j^2 F
-
-    If this is large, a loss that no longer falls is not at its minimum: the steps are too small.
+    Args:
+        stochastic: at its beginning.
+        order: of the rows.
+        most: the most steps.
     """
-    gradient = problem.full_gradient(theta)
-    rows = problem.rows
-    shares = (problem.weights / (4.0 * problem.n))[rows.row_of_entries()]
-    squares = np.square(rows.values, dtype=np.float64)
-    curvature = np.bincount(rows.indices, shares * squares, minlength=rows.dim) + problem.l2
-    falls = np.divide(gradient**2, 2.0 * curvature, out=np.zeros(rows.dim), where=curvature > 0.0)
-    return float(falls.max(initial=0.0))
-
-
-def average_pass(progress: Progress, rng: np.random.Generator) -> Array:
-    """One pass over the rows in random order; returns the weighted mean of its iterates."""
-    run, size = progress.run, progress.batch_size
-    n = progress.problem.n
-    steps = ceil(n / size)
-    order = rng.permutation(n)
-    # The last batch is filled up with rows of the first.
+    n, size = stochastic.problem.n, stochastic.batch_size
+    if n == size:  # nothing is random: that is for the last phase
+        return np.array(stochastic.run.state.theta), 0
+    steps = min(STEPS, PASSES * ceil(n / size), max(most, 1))
     batches = np.resize(order, (steps, size))
-    run.watch = watch = MeanWatch.of(progress.problem.dim, every=max(1, steps // SNAPSHOTS))
-    _advance(run, batches)
-    progress.passes += 1
+    half = steps // 2
+    if half:
+        _mean_of_steps(stochastic, batches[:half])
+    return _mean_of_steps(stochastic, batches[half:]), steps
+
+
+def average_pass(stochastic: Stochastic, rng: np.random.Generator) -> Array:
+    """One pass over the rows in random order; returns the weighted mean of its iterates."""
+    n, size = stochastic.problem.n, stochastic.batch_size
+    # The last batch is filled up with rows of the first.
+    batches = np.resize(rng.permutation(n), (ceil(n / size), size))
+    return _mean_of_steps(stochastic, batches)
+
+
+def _mean_of_steps(stochastic: Stochastic, batches: Array) -> Array:
+    """Take a step for each batch; returns the mean of the iterates, with weights 1, 2, 3, ..."""
+    run, steps = stochastic.run, len(batches)
+    run.watch = watch = MeanWatch.of(stochastic.problem.dim, every=max(1, steps // SNAPSHOTS))
+    if run.advance(steps, batches) < steps:
+        raise ValueError("the loss or its gradient is not finite: scale the features")
     mean: Array = watch.mean().astype(run.state.theta.dtype)
     return mean
-
-
-def _next_length(steps: int, fall: float) -> int:
-    """Half as many steps if momentum went too far: one step without it lowers the loss for sure."""
-    return max(1, steps // 2) if fall <= 0.0 else min(2 * steps, SEARCH_STEPS)
-
-
-def search_round(progress: Progress, most: int) -> Array:
-    """Some steps on all rows with the line search; returns the last iterate.
-
-    It goes on from where the last round ended. If that round did not find the best point, or if the
-    loss no longer falls, it begins at the best point instead, without momentum.
-    """
-    run = progress.run
-    if not progress.searching:
-        progress.searching = True
-        run.change(
-            configure(
-                "SHBArmijo",
-                momentum=progress.momentum,
-                c=0.5,
-                decrease_factor=0.5,
-                max_step=FAR / mean_smoothness(progress.problem),
-                scaling="practical",
-                steps_per_epoch=1.0,
-                growth=2.0,
-                max_trials=MAX_TRIALS,
-            )
-        )
-    if (progress.losses and progress.losses[-1] > progress.least) or progress.settled:
-        run.state.theta[:] = progress.best
-        run.state.buffer[:] = 0.0
-    steps = min(progress.search_steps, most)
-    _advance(run, np.tile(np.arange(progress.problem.n), (steps, 1)))
-    progress.passes += steps
-    return np.array(run.state.theta)
-
-
-def _advance(run: Run, batches: Array) -> None:
-    if run.advance(len(batches), batches) < len(batches):
-        raise ValueError("the loss or its gradient is not finite: scale the features")

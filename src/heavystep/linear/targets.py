@@ -12,11 +12,23 @@ from heavystep.arrays import Array
 
 def classes_of(y: Array) -> Array:
     """The classes in ``y``, at least two."""
+    if (classes := _two_whole_numbers(y)) is not None:
+        return classes
     check_classification_targets(y)
-    classes: Array = np.unique(y)
+    classes = np.unique(y)
     if len(classes) < 2:
         raise ValueError(f"there must be at least 2 classes, got one class: {classes[0]}")
     return classes
+
+
+def _two_whole_numbers(y: Array) -> Array | None:
+    """The classes, if that is what they are: found without sorting."""
+    if y.ndim != 1 or not len(y) or y.dtype.kind not in "iuf":
+        return None
+    classes = np.array([y.min(), y.max()])
+    whole = np.isfinite(classes).all() and (classes == np.rint(classes)).all()
+    two = classes[0] < classes[1] and bool(((y == classes[0]) | (y == classes[1])).all())
+    return classes if whole and two else None
 
 
 def announced_classes(y: Array, classes: Any, known: Array | None) -> Array:
@@ -56,6 +68,8 @@ def row_weights(
         counted = {} if isinstance(class_weight, dict) else {"sample_weight": weights}
         of_class = compute_class_weight(class_weight, classes=classes, y=y, **counted)
         weights = weights * of_class[np.searchsorted(classes, y)]
+    if weights.min() < 0.0:
+        raise ValueError(f"class_weight must be >= 0, got {class_weight!r}")
     if not weights.any():
         raise ValueError("sample_weight must not be 0 for all rows")
     return weights
