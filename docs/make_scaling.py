@@ -27,7 +27,7 @@ NETWORKS = {
     "Ethernet": Network(hop=25e-6, bandwidth=2.5e9),
 }
 WORKLOADS = {
-    # README, Cost: 4.67 ms a step and 1.02 trials; what SHBArmijo adds to SHBPolyak, by trial.
+    # performance.md: 4.67 ms a step and 1.02 trials; what SHBArmijo adds to SHBPolyak, by trial.
     "ResNet-18": Workload(
         step=4.67e-3, trial=(6.95e-3 - 4.78e-3) / 1.02, gradient_bytes=4 * 11.2e6, trials=1.02
     ),
@@ -63,7 +63,7 @@ Gradients overlap with the whole backward, and their latency is a tree's, not a 
 alpha: both make SGD's step short and the share of other messages large. Left out is waiting: every
 all-reduce waits for the slowest rank. Those of the gradients do so too, but each message more is
 one occasion more. Left out is also what does not grow with p, the pass over the gradients for their
-norm (2% of a step of ResNet-18 on an H200, README).
+norm (2% of a step of ResNet-18 on an H200, [costs](performance.md)).
 """
 ASSUMED = """
 ## Assumed
@@ -208,9 +208,9 @@ def assumed() -> str:
         for name, load in WORKLOADS.items()
     ]
     lines.append(
-        "\nResNet-18's times and trials were measured on one H200 (README, Cost: batches of 256; "
-        "what SHBArmijo adds to SHBPolyak, by trial). The transformer's are assumed: a trial is a "
-        "third of a step, which is what a forward is of forward and backward.\n"
+        "\nResNet-18's times and trials were measured on one H200 ([costs](performance.md): "
+        "batches of 256; what SHBArmijo adds to SHBPolyak, by trial). The transformer's are "
+        "assumed: a trial is a third of a step, which is what a forward is of forward and backward.\n"
     )
     return "\n".join(lines)
 
