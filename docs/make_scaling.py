@@ -210,7 +210,8 @@ def assumed() -> str:
     lines.append(
         "\nResNet-18's times and trials were measured on one H200 ([costs](performance.md): "
         "batches of 256; what SHBArmijo adds to SHBPolyak, by trial). The transformer's are "
-        "assumed: a trial is a third of a step, which is what a forward is of forward and backward.\n"
+        "assumed: a trial is a third of a step, which is what a forward is of forward and "
+        "backward.\n"
     )
     return "\n".join(lines)
 
