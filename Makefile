@@ -1,3 +1,6 @@
+# make help        this list
+# make setup       make .venv and install everything into it
+# make lint        ruff; make types: mypy; make test-fast, make test-slow: only those tests
 # make test        set up .venv, then lint, type-check and test, JOBS (2) files at a time
 # make test-all    the same and what takes long: torch.compile, clusters, four processes, killed
 #                  commands, and five times as many examples of every property
@@ -14,8 +17,12 @@
 # make theory      measure the slack of every theorem and write docs/theory.md
 # make pages       write docs/methods.md and docs/architecture.svg from the registry and the rooms
 # make gallery     draw the paths of all methods on two functions (docs/results/gallery), a minute
+# make front       draw the two pictures of the front page from the tables
+# make docs        build the site into site/, strictly: a warning is an error
+# make examples    run every example in its quick mode
 # make mutants     break the mathematics on purpose and see that a test notices
 # make fuzz        random batches, damaged files and hostile lines, some minutes; SEED=1 for others
+# make clean       remove .venv, the site and caches
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -28,9 +35,12 @@ COMPARED ?= docs/results/compare
 COMPARE ?=
 SEED ?= 0
 
-.PHONY: setup lint types test-fast test test-slow test-all reproduce demo compare bench scaling theory pages gallery mutants fuzz clean
+.PHONY: help setup lint types test-fast test test-slow test-all reproduce demo compare bench scaling theory pages gallery front docs examples mutants fuzz clean
 
 setup: $(SETUP)
+
+help:
+	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile
 
 $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("heavystep needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else None'
@@ -88,6 +98,15 @@ pages: $(SETUP)
 gallery: $(SETUP)
 	$(BIN)/python docs/make_gallery.py
 
+front: $(SETUP)
+	$(BIN)/python docs/make_front.py
+
+docs: $(SETUP)
+	$(BIN)/python -m mkdocs build --strict --quiet
+
+examples: $(SETUP)
+	$(ONE_THREAD) $(BIN)/pytest -n 0 tests/examples
+
 mutants: $(SETUP)
 	$(BIN)/python -m tests.mutants
 
@@ -95,4 +114,4 @@ fuzz: $(SETUP)
 	$(ONE_THREAD) $(BIN)/python -W ignore -m tests.fuzz --seed $(SEED)
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis

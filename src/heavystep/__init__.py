@@ -51,7 +51,7 @@ __all__ = [
     "sweep",
     "theory",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     **dict.fromkeys(

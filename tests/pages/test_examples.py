@@ -61,6 +61,8 @@ ELSEWHERE = {
     "docs/architecture.md": "tests/test_docs.py",
     "docs/linear.md": "tests/linear/test_page.py",
     "docs/sweeps.md": "tests/sweeps/test_page.py",
+    "docs/suggest.md": "tests/suggestions/test_suggest.py",
+    "docs/seeing.md": "tests/pictures/test_steps.py",
     **{name(page): "tests/integrations/test_pages.py" for page in (DOCS / "frameworks").iterdir()},
 }
 
