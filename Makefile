@@ -102,7 +102,7 @@ front: $(SETUP)
 	$(BIN)/python docs/make_front.py
 
 docs: $(SETUP)
-	$(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 examples: $(SETUP)
 	$(ONE_THREAD) $(BIN)/pytest -n 0 tests/examples

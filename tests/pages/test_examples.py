@@ -47,7 +47,21 @@ def simulates(outputs):
     assert re.match(r"F - F\* after 2000 steps: \d\.\de-\d\d$", outputs[0])
 
 
+def follows_recipes(outputs):
+    trained, *_ = filter(None, outputs)
+    loss, step = map(float, re.match(r"loss (\S+), last step (\S+)$", trained).groups())
+    assert loss < 0.5
+    assert 0 < step < 1
+
+
+def answers(outputs):
+    assert outputs[0] == "1.0 True\n"
+
+
 CHECKS = {
+    "docs/recipes.md": follows_recipes,
+    "docs/faq.md": answers,
+    "docs/moving.md": lambda outputs: None,
     "docs/start.md": trains,
     "docs/averaging.md": averages,
     "docs/bounds.md": has_bounds,
