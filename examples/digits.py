@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import mean
-from typing import Any
 
 import torch
 from rich.console import Console
@@ -31,10 +30,15 @@ def fixed_step(lr: float) -> Make:
     return lambda net, _: SHB(net.parameters(), lr=lr)
 
 
-def paper(name: str, **options: Any) -> Make:
+def paper(name: str) -> Make:
     return lambda net, n_b: create(
-        name, net.parameters(), **paper_settings(name, steps_per_epoch=n_b), **options
+        name, net.parameters(), **paper_settings(name, steps_per_epoch=n_b)
     )
+
+
+def paper_search(net: nn.Module, n_b: int) -> RuleOptimizer:
+    settings = paper_settings("SHBArmijo", steps_per_epoch=n_b)
+    return SHBArmijo(net.parameters(), lower_bound=0.0, buffers=net.buffers(), **settings)
 
 
 METHODS: dict[str, Make] = {
@@ -42,7 +46,7 @@ METHODS: dict[str, Make] = {
     "SHBAdam": lambda net, _: SHBAdam(net.parameters()),
     "SHBArmijo": lambda net, _: SHBArmijo(net.parameters(), buffers=net.buffers()),
     "SHBPolyak, paper": paper("SHBPolyak"),
-    "SHBArmijo, paper": paper("SHBArmijo", lower_bound=0.0),
+    "SHBArmijo, paper": paper_search,
     "SPS": lambda net, n_b: SPS(net.parameters(), steps_per_epoch=n_b),
     "SLS": lambda net, n_b: SLS(
         net.parameters(), steps_per_epoch=n_b, lower_bound=0.0, buffers=net.buffers()

@@ -1,0 +1,109 @@
+"""Every example runs in its quick mode and comes to what it shows."""
+
+import json
+import runpy
+import sys
+
+import pytest
+
+from heavystep.methods import METHODS
+from tests.helpers.places import ROOT
+
+EXAMPLES = ROOT / "examples"
+NOTEBOOK = "theory_and_run.ipynb"
+ELSEWHERE = {"digits.py", "train_ddp.py"}  # below, and in tests/distributed
+
+
+def averages_noise(numbers):
+    last, average, known = numbers
+    assert average < last
+    assert known < last
+
+
+def learns_the_text(numbers):
+    first, final = numbers
+    assert final < first / 2
+
+
+def learns_the_colours(numbers):
+    _, accuracy = numbers
+    assert accuracy > 0.9
+
+
+def learns_from_its_teacher(numbers):
+    gap, agreement = numbers
+    assert 0 <= gap < 1
+    assert agreement > 0.9
+
+
+# name: what it must come to
+CHECKS = {
+    "regression.py": averages_noise,
+    "libsvm_logistic.py": lambda accuracy: accuracy > 0.9 or pytest.fail(str(accuracy)),
+    "distillation.py": learns_from_its_teacher,
+    "char_gpt.py": learns_the_text,
+    "cifar_resnet.py": learns_the_colours,
+    "lightning_digits.py": lambda loss: loss < 0.5 or pytest.fail(str(loss)),
+}
+LONG = {"char_gpt.py", "cifar_resnet.py", "lightning_digits.py"}
+
+
+def test_every_example_is_run():
+    written = {path.name for path in EXAMPLES.glob("*.py")}
+    assert written == {*CHECKS, *ELSEWHERE, "own_rule.py"}
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers")
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*is deprecated:FutureWarning")
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[pytest.mark.slow] if each in LONG else []) for each in CHECKS],
+)
+def test_quick_mode(name, tmp_path, monkeypatch):
+    if name.startswith("lightning"):
+        pytest.importorskip("lightning")
+    monkeypatch.chdir(tmp_path)
+    CHECKS[name](runpy.run_path(str(EXAMPLES / name))["main"](["--quick"]))
+    assert not list(tmp_path.iterdir())
+
+
+def test_digits(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["digits.py", "--epochs", "1", "--seeds", "1"])
+    runpy.run_path(str(EXAMPLES / "digits.py"), run_name="__main__")
+    assert "SHBPolyak" in capsys.readouterr().out
+
+
+def test_an_own_rule():
+    """In both drivers, and in 25 lines."""
+    text = (EXAMPLES / "own_rule.py").read_text()
+    rule = text[text.index("def start") : text.index("def main")].strip().splitlines()
+    assert len(rule) <= 25
+    try:
+        error, gap = runpy.run_path(str(EXAMPLES / "own_rule.py"))["main"]()
+    finally:
+        METHODS.pop("GentleExample", None)
+    assert error < 0.1
+    assert gap < 1.0
+
+
+def notebook():
+    return json.loads((EXAMPLES / NOTEBOOK).read_text())
+
+
+def test_the_notebook_is_stored_without_outputs():
+    for cell in notebook()["cells"]:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_the_notebook_draws_the_theorem_above_the_run(tmp_path):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    page = nbformat.read(EXAMPLES / NOTEBOOK, as_version=4)
+    nbclient.NotebookClient(page, timeout=300, resources={"metadata": {"path": tmp_path}}).execute()
+    outputs = [output for cell in page.cells for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert any("promised" in output.get("text", "") for output in outputs)
