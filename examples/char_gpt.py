@@ -70,7 +70,7 @@ def main(words: Sequence[str] | None = None) -> tuple[float, float]:
         loss.backward()
         opt.step(loss=loss)
         first = first or loss.item()
-        if k % 100 == 0:
+        if k % 100 == 0 and opt.info:
             print(f"step {k}: loss {loss.item():.3f}, step size {float(opt.info.step):.2e}")
     with torch.no_grad(), average.in_place():
         x, y = excerpts(valid)

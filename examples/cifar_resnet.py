@@ -33,7 +33,7 @@ def published() -> tuple[Tensor, Tensor, Tensor, Tensor]:
         for name in ("mean", "std")
     )
 
-    def scaled(images: np.ndarray) -> Tensor:  # type: ignore[type-arg]
+    def scaled(images: np.ndarray) -> Tensor:
         return (torch.tensor(images).float() - mean.view(3, 1, 1)) / deviation.view(3, 1, 1)
 
     return (
@@ -76,6 +76,7 @@ def main(words: Sequence[str] | None = None) -> tuple[float, float]:
             loss = cross_entropy(net(augmented(x[rows])), y[rows])
             loss.backward()
             opt.step(loss=loss)
+        assert opt.info is not None
         print(f"epoch {epoch}: loss {loss.item():.3f}, step {float(opt.info.step):.3f}")
     net.eval()
     with torch.no_grad():
