@@ -18,7 +18,8 @@
 # make pages       write docs/methods.md and docs/architecture.svg from the registry and the rooms
 # make gallery     draw the paths of all methods on two functions (docs/results/gallery), a minute
 # make front       draw the two pictures of the front page from the tables
-# make docs        build the site into site/, strictly: a warning is an error
+# make docs        build the site into site/, strictly: a warning is an error; its search works when it
+#                  is served: python -m http.server -d site
 # make examples    run every example in its quick mode
 # make mutants     break the mathematics on purpose and see that a test notices
 # make fuzz        random batches, damaged files and hostile lines, some minutes; SEED=1 for others

@@ -15,6 +15,14 @@ import formulas  # noqa: E402
 import made  # noqa: E402
 
 
+def on_config(config: Any) -> Any:
+    """Name the page of every method in the navigation, after the overview."""
+    (choosing,) = (part["Choosing"] for part in config.nav if "Choosing" in part)
+    pages = [f"methods/{name}.md" for name in made.METHODS]
+    choosing.insert(choosing.index("methods.md") + 1, {"Each method": pages})
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the front page, a page a method and the reference."""
     for name, text in made.pages(ROOT).items():

@@ -111,4 +111,6 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
         loaded += re.findall(r'<link[^>]*rel="stylesheet"[^>]*href="([^"]+)"', text)
         assert loaded
         assert not [each for each in loaded if "//" in each]
+    front = (tmp_path / "choosing.html").read_text()
+    assert all(f'href="methods/{name}.html"' in front for name in METHODS)
     assert ".. math::" not in (tmp_path / "api.html").read_text()
