@@ -109,7 +109,7 @@ MUTANTS = [
            '        complete_loaded(method, state["state"], state["param_groups"])\n', "",
            ("optim/test_foreign_states.py",)),
     Mutant("an interrupt in the middle of a step", "optim/committing.py",
-           "_signal.signal(INTERRUPT, self._wait)", "_signal.signal(INTERRUPT, before)",
+           "signal.signal(INTERRUPT, self._wait)", "signal.signal(INTERRUPT, before)",
            ("optim/test_interrupts.py",)),
     Mutant("ranks are not asked for their options", "optim/agreeing.py",
            "if total == count * self.number(count):", "if True:", ("distributed/test_ranks.py",)),

@@ -8,6 +8,7 @@ names of torch's and ask what the names say. What does not apply is listed below
 import copy
 import io
 import pickle
+from unittest import mock
 
 import pytest
 import torch
@@ -16,7 +17,10 @@ from torch.nn import Parameter
 from tests.helpers.cases import KINDS, ROWS
 from tests.helpers.training import equal_states
 
-tables = pytest.importorskip("torch.testing._internal.common_optimizers")
+# Torch's own suite forbids setting flags of cuDNN from the import on, for the whole process; tests
+# of training that run after this one set them.
+with mock.patch.object(torch.backends, "disable_global_flags"):
+    tables = pytest.importorskip("torch.testing._internal.common_optimizers")
 
 NO_FLAG = "a flag that ours has not: "
 DO_NOT_APPLY = {
