@@ -26,11 +26,12 @@ def test_messages_of_two_ranks(two):
     sgd, shb, polyak, armijo = two.steps
     assert [step.what for step in two.steps] == METHODS
     assert (sgd.messages, sgd.bytes, sgd.trials) == (0.0, 0.0, 0.0)
-    for step in (shb, polyak):  # loss and squared norm in float32, together
-        assert (step.messages, step.bytes, step.trials) == (1.0, 8.0, 0.0)
+    # Loss, squared norm and the digest of the options in float32, together.
+    for step in (shb, polyak):
+        assert (step.messages, step.bytes, step.trials) == (1.0, 12.0, 0.0)
     assert armijo.trials >= 1.0
     assert armijo.messages == 1.0 + armijo.trials
-    assert armijo.bytes == 8.0 + 4.0 * armijo.trials
+    assert armijo.bytes == 12.0 + 4.0 * armijo.trials
     for step in two.steps:
         assert (step.gradient_messages, step.gradient_bytes) == (1.0, GRADIENTS)
         assert step.seconds > 0.0
