@@ -103,3 +103,34 @@ def test_the_front_page_quotes_the_same():
         quoted = re.findall(NUMBER, " ".join(row[1:3]).replace("%, one seed", ""))
         assert len(quoted) == 3
         assert all(map(same, quoted, numbers))
+
+
+def test_the_summary_of_untouched_defaults_is_that_of_the_tables():
+    """From the runs, and l_0 and l* as the sections of the tasks have them."""
+    page, left = (SENSITIVITY / "README.md").read_text(), {}
+    for task in sorted({task for task, _ in VERDICTS}):
+        section = page.partition(f"\n## {task}\n")[2].partition("\n## ")[0]
+        start, least = (
+            float(re.search(rf"{name} = ([-+.\de]+) ", section).group(1))
+            for name in ("l_0", r"l\*")
+        )
+        losses = defaultdict(list)
+        for row in rows_of(f"{task}_grid.csv"):
+            if row["value"] == "default":
+                losses[row["method"]].append(min(start, float(row["loss"])))
+                losses[row["method"] + ", averaged"].append(min(start, float(row["average_loss"])))
+        left[task] = {
+            name: max(100 * (mean(found) - least) / (start - least), 0.0)
+            for name, found in losses.items()
+        }
+    rows = list(rows_of("untouched.csv"))
+    assert len(rows) > 10
+    for row in rows:
+        found = [parts[row["method"]] for parts in left.values()]
+        assert float(row["mean"]) == pytest.approx(mean(found), rel=1e-3)
+        assert float(row["worst"]) == pytest.approx(max(found), rel=1e-3)
+        assert int(row["level"]) == sum(part <= 2.0 for part in found)
+    quoted = table(SENSITIVITY / "README.md", "## Everybody with nothing set")
+    assert [line[0] for line in quoted] == [row["method"] for row in rows]
+    for line, row in zip(quoted, rows, strict=True):
+        assert line[1] == f"{float(row['mean']):.2g}%"

@@ -48,18 +48,19 @@ def test_it_writes_pictures_tables_and_a_page(tmp_path, monkeypatch):
     written = {path.name for path in folder.iterdir()}
     assert written == {
         "runs", "README.md", "verdicts.csv", "scores.png", "tiny.png", "tiny.csv", "tiny.md",
-        "tiny_grid.csv", "tiny.json",
+        "tiny_grid.csv", "tiny.json", "untouched.csv", "untouched.png",
     }  # fmt: skip
     assert len(runs_in(tmp_path)) == 3 + 1  # no step of ours reaches the largest ones on its grid
     assert "3 runs are not made: no step comes near their largest step" in shown.stderr
     page = (folder / "README.md").read_text()
-    for part in ("## tiny", "![tiny](tiny.png)", "![scores](scores.png)", "**SHBPolyak**: metric"):
+    for part in ("## tiny", "![tiny](tiny.png)", "![scores](scores.png)", "**SHBPolyak**: metric",
+                 "![untouched](untouched.png)", "| SHBPolyak | "):  # fmt: skip
         assert part in page
     (verdict,) = csv.DictReader((folder / "verdicts.csv").read_text().splitlines())
     assert verdict["method"] == "SHBPolyak"
     assert verdict["task"] in shown.stdout
     facts = json.loads((folder / "tiny.json").read_text())
-    assert set(facts["scores"]) == {"SHBPolyak", "AdamW"}
+    assert set(facts["scores"]) == set(facts["untouched"]) == {"SHBPolyak", "AdamW"}
 
 
 def test_what_is_there_is_not_made_again(tmp_path, no_pictures):

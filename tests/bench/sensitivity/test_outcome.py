@@ -5,11 +5,12 @@ import pytest
 
 from heavystep.bench.sensitivity.loop import METRICS
 from heavystep.bench.sensitivity.outcome import Outcome, best_of
-from heavystep.bench.sensitivity.overview import overview
+from heavystep.bench.sensitivity.overview import SCORES, UNTOUCHED, overview
 from heavystep.bench.sensitivity.page import facts_of, section, sentence, verdict_table
 from heavystep.bench.sensitivity.picture import picture
 from heavystep.bench.sensitivity.plan import Wanted, plans
 from heavystep.bench.sensitivity.table import grid_rows, rows_of, table_of
+from heavystep.bench.sensitivity.untouched import left_of, markdown, summaries
 from heavystep.bench.sensitivity.verdict import verdicts_of
 from heavystep.bench.tasks import HIGHER, LOWER, Metric
 from heavystep.records import Trajectories
@@ -155,8 +156,35 @@ def test_it_draws(least, seeds):
 
 def test_the_overview_draws_tasks_that_lack_a_method():
     facts = facts_of(outcome_of(), table_of(outcome_of()))
-    other = {**facts, "task": "another", "scores": {"AdamW": 1.0}}
-    canvas = overview([facts, other])
+    other = {**facts, "task": "another", SCORES: {"AdamW": 1.0}}
+    canvas = overview([facts, other], SCORES)
     canvas.draw_without_rendering()
     texts = [text.get_text() for text in canvas.axes[0].texts]
     assert texts == ["0.14", "-", "0.71", "1.00", "0.80", "-"]
+
+
+def test_what_untouched_defaults_leave():
+    """Ours ends at 1.5, AdamW at 3 and SGD where it began; the least of all is 1, the start 8."""
+    assert left_of(outcome_of()) == pytest.approx({"SHBPolyak": 0.5 / 7, "AdamW": 2 / 7, "SGD": 1})
+    worse = {**LOSSES, "SHBPolyak": [*LOSSES["SHBPolyak"][:-1], NAN]}
+    assert left_of(outcome_of(worse))["SHBPolyak"] == 1.0
+    assert facts_of(outcome_of(), table_of(outcome_of()))[UNTOUCHED] == left_of(outcome_of())
+
+
+def test_a_default_below_all_grids_leaves_nothing():
+    best = {**LOSSES, "SHBPolyak": [*LOSSES["SHBPolyak"][:-1], 0.5]}
+    assert left_of(outcome_of(best))["SHBPolyak"] == 0.0
+
+
+def test_summaries_of_untouched_defaults():
+    tasks = {
+        "a": {"x": 0.01, "y": 0.5, "z": 0.0},
+        "b": {"x": 0.05, "y": 0.0},
+        "c": {"x": 0, "y": 0},
+    }
+    first, second = summaries(tasks)  # z was not on all of them
+    assert (first.method, second.method) == ("x", "y")
+    assert tuple(first)[1:] == pytest.approx((2.0, 1.0, 5.0, "b", 2, 3))
+    assert tuple(second)[1:] == pytest.approx((50 / 3, 0.0, 50.0, "a", 2, 3))
+    assert "| y | 17% | 0% | 50% (a) | 2 of 3 |" in markdown([first, second])
+    assert summaries({}) == []

@@ -2,18 +2,20 @@
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from heavystep.bench.sensitivity.contract import HORIZON
 from heavystep.bench.sensitivity.outcome import Outcome
-from heavystep.bench.sensitivity.overview import NAME as OVERVIEW
+from heavystep.bench.sensitivity.overview import SCORES, UNTOUCHED
+from heavystep.bench.sensitivity.untouched import left_of, markdown, summaries
 from heavystep.bench.sensitivity.verdict import Verdict, verdicts_of
 from heavystep.bench.tasks import TASKS
 from heavystep.files import write_atomically
 from heavystep.paper.table import Table, csv_text
 
-PAGE, VERDICTS, ENDING = "README.md", "verdicts.csv", ".json"
+PAGE, VERDICTS, SUMMARY, ENDING = "README.md", "verdicts.csv", "untouched.csv", ".json"
 HEAD = """# Nothing set, and what a grid would give
 
 `heavystep bench sensitivity` wrote this page. Every optimizer trains every task in the same loop
@@ -29,6 +31,12 @@ the start. Metric: how far behind, in its unit; negative is ahead. Average: the 
 run at the averaged iterate, which the words do not count. Level means within 2% of the
 loss, and within 0.5 points, 0.05 nats, 2% of an error or 20% of 1 - R2.
 **Score** is the mean over the grid of min{l_0, l} - l*, as a part of AdamW's.
+"""
+EVERYBODY = """## Everybody with nothing set
+
+How far each untouched default is from the least loss l* that anybody reaches on a task with any
+constant, in % of l_0 - l*: the price of tuning nothing. Mean, median and worst over all tasks;
+level is within 2%.
 """
 
 
@@ -82,7 +90,8 @@ def facts_of(outcome: Outcome, table: Table) -> dict[str, Any]:
     """What page and overview say of a task, for a file."""
     return {
         "task": outcome.plan.task.name,
-        "scores": {name: score / outcome.worst for name, score in outcome.scores.items()},
+        SCORES: {name: score / outcome.worst for name, score in outcome.scores.items()},
+        UNTOUCHED: left_of(outcome),
         "verdicts": [each._asdict() for each in verdicts_of(outcome)],
         "section": section(outcome, table),
     }
@@ -97,12 +106,15 @@ def facts_in(out: Path) -> list[dict[str, Any]]:
 
 
 def write_page(out: Path) -> list[Path]:
-    """Write the page, and all verdicts as a table."""
+    """Write the page, and all verdicts and summaries as tables."""
     facts = facts_in(out)
     verdicts = [Verdict(**each) for task in facts for each in task["verdicts"]]
-    parts = [HEAD, verdict_table(verdicts), f"![scores]({OVERVIEW}.png)\n"]
+    rows = summaries({task["task"]: task[UNTOUCHED] for task in facts if UNTOUCHED in task})
+    everybody = [EVERYBODY, markdown(rows), f"![{UNTOUCHED}]({UNTOUCHED}.png)\n"] if rows else []
+    parts = [HEAD, verdict_table(verdicts), *everybody, f"![scores]({SCORES}.png)\n"]
     text = "\n".join([*parts, *(task["section"] for task in facts)])
-    texts = {PAGE: text, **({VERDICTS: csv_text(verdicts)} if verdicts else {})}
+    tables: dict[str, Sequence[NamedTuple]] = {VERDICTS: verdicts, SUMMARY: rows}
+    texts = {PAGE: text, **{name: csv_text(table) for name, table in tables.items() if table}}
     for name, content in texts.items():
         write_atomically(out / name, lambda part: part.write_text(content))  # noqa: B023
     return [out / name for name in texts]

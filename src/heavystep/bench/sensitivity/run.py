@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from heavystep.bench.sensitivity.outcome import Outcome
-from heavystep.bench.sensitivity.overview import NAME as OVERVIEW
-from heavystep.bench.sensitivity.overview import overview
+from heavystep.bench.sensitivity.overview import TITLES, overview
 from heavystep.bench.sensitivity.page import ENDING, facts_in, facts_of, write_page
 from heavystep.bench.sensitivity.picture import picture
 from heavystep.bench.sensitivity.plan import OneRun, Plan
@@ -68,7 +67,9 @@ def measure(
     for outcome in outcomes:
         paths += _written(outcome, folder, endings)
     with styled():
-        paths += save(overview(facts_in(folder)), folder / OVERVIEW, DPI, endings)
+        for what in TITLES:
+            facts = [task for task in facts_in(folder) if what in task]
+            paths += save(overview(facts, what), folder / what, DPI, endings) if facts else []
     paths += write_page(folder)
     verdicts = [each for outcome in outcomes for each in verdicts_of(outcome)]
     return Made(verdicts, paths, done != list(plans))
