@@ -77,6 +77,10 @@ def steppers(shapes: list[tuple[int, ...]], device: str) -> dict[str, Stepper]:
         params = parameters(shapes, device)
         return Stepper(params, torch.optim.SGD(params, lr=1e-3, momentum=0.9, **options).step)
 
+    def adamw() -> Stepper:
+        params = parameters(shapes, device)
+        return Stepper(params, torch.optim.AdamW(params, lr=1e-3, foreach=True).step)
+
     def shb() -> Stepper:
         params = parameters(shapes, device)
         return Stepper(params, heavystep.SHB(params, lr=1e-3).step)
@@ -103,6 +107,7 @@ def steppers(shapes: list[tuple[int, ...]], device: str) -> dict[str, Stepper]:
     return {
         "SGD(foreach=True)": sgd(foreach=True),
         "SGD(fused=True)": sgd(fused=True),
+        "AdamW(foreach=True)": adamw(),
         "SHB": shb(),
         "SHBPolyak, paper": given_the_loss("SHBPolyak", scaling="practical"),
         "SHBPolyak": given_the_loss("SHBPolyak"),
@@ -160,7 +165,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--save", type=Path, help="write the tables to this JSON file too")
     arguments = parser.parse_args()
-    with saving(arguments.save, "python benchmarks/step_cost.py"):
+    command = f"python benchmarks/step_cost.py --device {arguments.device} --rounds {arguments.rounds}"
+    with saving(arguments.save, command):
         measure(arguments)
 
 

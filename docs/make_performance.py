@@ -23,6 +23,10 @@ parameters, besides parameters and gradients. "Paper" is `scaling="practical"`; 
 nothing set but a `max_step`. A line search makes one trial here, and its closure costs nothing.
 In a training loop all of this stands beside the forward and the backward of your network, which
 usually take far longer.
+
+**`SHBAdam` has the most expensive step**: several times that of torch's AdamW, and more memory at its
+peak. It pays where the network itself is large beside its parameters, as a transformer on long
+batches is, and is felt on small networks on a CPU. On a GPU it has not been timed.
 """
 GPU = """## A training step on a GPU
 
