@@ -165,7 +165,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--save", type=Path, help="write the tables to this JSON file too")
     arguments = parser.parse_args()
-    command = f"python benchmarks/step_cost.py --device {arguments.device} --rounds {arguments.rounds}"
+    command = (
+        f"python benchmarks/step_cost.py --device {arguments.device} --rounds {arguments.rounds}"
+    )
     with saving(arguments.save, command):
         measure(arguments)
 

@@ -13,7 +13,8 @@ HEAD = """# What it costs
 
 This page is generated (`make performance`). Tables under "Measured on" are what a benchmark saved
 on that day and machine (`docs/measured`); compare ratios within a table, not milliseconds between
-machines.
+machines. A load average far above 0 says that the machine had other work, and its milliseconds
+are too long.
 """
 OPTIMIZERS = """## One step of the optimizer
 
@@ -24,9 +25,9 @@ nothing set but a `max_step`. A line search makes one trial here, and its closur
 In a training loop all of this stands beside the forward and the backward of your network, which
 usually take far longer.
 
-**`SHBAdam` has the most expensive step**: several times that of torch's AdamW, and more memory at its
-peak. It pays where the network itself is large beside its parameters, as a transformer on long
-batches is, and is felt on small networks on a CPU. On a GPU it has not been timed.
+**`SHBAdam` has the most expensive step**: three to four times that of torch's AdamW, and more
+memory at its peak. Beside the forward and backward of a transformer on long batches this is
+little; on a small network on a CPU it is felt. On a GPU it has not been timed.
 """
 GPU = """## A training step on a GPU
 
