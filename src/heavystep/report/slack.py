@@ -91,7 +91,8 @@ def _problem(run: Run) -> FiniteSum | None:
 def _built(name: str, setting: Any) -> FiniteSum:
     """Once for all runs on it: its constants take longer than everything else of a page."""
     build: Any = PROBLEMS[name]
-    return build(setting)
+    problem: FiniteSum = build(setting)
+    return problem
 
 
 def _rule(run: Run) -> str:
