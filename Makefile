@@ -14,6 +14,7 @@
 #                  logistic regression against scikit-learn's solvers, training against SGD, on
 #                  one process and on two
 # make scaling     measure steps on 1, 2 and 4 processes and write docs/scaling.md
+# make performance measure the cost of a step and write docs/performance.md; wants an idle machine
 # make theory      measure the slack of every theorem and write docs/theory.md
 # make pages       write docs/methods.md and docs/architecture.svg from the registry and the rooms
 # make gallery     draw the paths of all methods on two functions (docs/results/gallery), a minute
@@ -36,7 +37,7 @@ COMPARED ?= docs/results/compare
 COMPARE ?=
 SEED ?= 0
 
-.PHONY: help setup lint types test-fast test test-slow test-all reproduce demo compare bench scaling theory pages gallery front docs examples mutants fuzz clean
+.PHONY: help setup lint types test-fast test test-slow test-all reproduce demo compare bench performance scaling theory pages gallery front docs examples mutants fuzz clean
 
 setup: $(SETUP)
 
@@ -87,6 +88,10 @@ bench: $(SETUP)
 scaling: $(SETUP)
 	$(BIN)/heavystep bench distributed --ranks 1 --ranks 2 --ranks 4 --save docs/scaling.json
 	$(BIN)/python docs/make_scaling.py
+
+performance: $(SETUP)
+	$(BIN)/python benchmarks/step_cost.py --save docs/measured/step_cost.json
+	$(BIN)/python docs/make_performance.py
 
 theory: $(SETUP)
 	$(BIN)/python benchmarks/slack.py

@@ -1,7 +1,8 @@
 """Step cost and memory of the optimizers against torch.optim.SGD, as ratios in one run.
 
-Run with ``make bench`` or ``python benchmarks/step_cost.py [--device cuda]``. Gradients are
-fixed and closures return a given loss, so that only the optimizers' own work is timed;
+Run with ``make bench`` or ``python benchmarks/step_cost.py``; ``--device cuda`` is for a GPU,
+``--save FILE`` keeps the tables for ``make performance``. Gradients are fixed and closures return a
+given loss, so that only the optimizers' own work is timed;
 SHBArmijo makes one trial a step. Each round times every optimizer and gives one ratio to
 SGD(foreach=True); the table shows medians over rounds, which a change of the machine's speed
 between rounds hardly moves. Memory is in units of the parameters' size, besides parameters
@@ -13,17 +14,19 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import heavystep
+from heavystep.cli.output import show
+from heavystep.cli.saving import saving
 
 TARGETS = {"SHBPolyak": 1.6, "SHBArmijo": 2.5}
 """The largest ratios that we allow ourselves on the CPU."""
@@ -74,13 +77,17 @@ def steppers(shapes: list[tuple[int, ...]], device: str) -> dict[str, Stepper]:
         params = parameters(shapes, device)
         return Stepper(params, torch.optim.SGD(params, lr=1e-3, momentum=0.9, **options).step)
 
+    def adamw() -> Stepper:
+        params = parameters(shapes, device)
+        return Stepper(params, torch.optim.AdamW(params, lr=1e-3, foreach=True).step)
+
     def shb() -> Stepper:
         params = parameters(shapes, device)
         return Stepper(params, heavystep.SHB(params, lr=1e-3).step)
 
-    def polyak() -> Stepper:
+    def given_the_loss(method: str, **options: Any) -> Stepper:
         params = parameters(shapes, device)
-        opt = heavystep.SHBPolyak(params, max_step=1e-3)
+        opt = heavystep.create(method, params, max_step=1e-3, **options)
         return Stepper(params, lambda: opt.step(loss=loss))
 
     def armijo() -> Stepper:
@@ -100,8 +107,11 @@ def steppers(shapes: list[tuple[int, ...]], device: str) -> dict[str, Stepper]:
     return {
         "SGD(foreach=True)": sgd(foreach=True),
         "SGD(fused=True)": sgd(fused=True),
+        "AdamW(foreach=True)": adamw(),
         "SHB": shb(),
-        "SHBPolyak": polyak(),
+        "SHBPolyak, paper": given_the_loss("SHBPolyak", scaling="practical"),
+        "SHBPolyak": given_the_loss("SHBPolyak"),
+        "SHBAdam": given_the_loss("SHBAdam"),
         "SHBArmijo": armijo(),
     }
 
@@ -153,8 +163,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Step cost against torch.optim.SGD.")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--save", type=Path, help="write the tables to this JSON file too")
     arguments = parser.parse_args()
-    console = Console()
+    command = (
+        f"python benchmarks/step_cost.py --device {arguments.device} --rounds {arguments.rounds}"
+    )
+    with saving(arguments.save, command):
+        measure(arguments)
+
+
+def measure(arguments: argparse.Namespace) -> None:
     for workload, shapes in WORKLOADS.items():
         usage = {name: memory(s) for name, s in steppers(shapes, arguments.device).items()}
         calls = steppers(shapes, arguments.device)
@@ -177,7 +195,7 @@ def main() -> None:
                 f"<= {target}" if target else "",
                 *(f"{x:.2f}" for x in usage[name]),
             )
-        console.print(table)
+        show(table)
 
 
 if __name__ == "__main__":

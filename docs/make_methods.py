@@ -90,7 +90,7 @@ def section(method: Method) -> str:
         "",
         method.summary,
         "",
-        *(line for formula in method.formulas for line in (f"$${formula}$$", "")),
+        *formula_lines(method),
         *(line for text in method.explained for line in (text, "")),
         *((f"Differs from its publication: {method.differs}.", "") if method.differs else ()),
         "| option | symbol | default | range | meaning |",
@@ -113,6 +113,16 @@ def section(method: Method) -> str:
             "",
         ]
     )
+
+
+def formula_lines(method: Method) -> list[str]:
+    """The formulas, those that ``scaling`` chooses with a word before."""
+    lines = []
+    for formula in method.formulas:
+        if formula in method.other_formulas:
+            lines += [method.other_formulas[formula], ""]
+        lines += [f"$${formula}$$", ""]
+    return lines
 
 
 def row(option: Option) -> str:

@@ -35,6 +35,14 @@ def test_methods_page_is_generated_from_the_registry():
     assert len(tables) == 1 + len(METHODS)
 
 
+def test_performance_page_is_generated_from_what_was_measured():
+    page = runpy.run_path(str(ROOT / "docs" / "make_performance.py"))["render"]()
+    assert (ROOT / "docs" / "performance.md").read_text() == page, "run make performance"
+    for path in (ROOT / "docs" / "measured").glob("*.json"):
+        saved = json.loads(path.read_text())
+        assert f"Measured on {saved['date']} by `{saved['command']}`: {saved['machine']}" in page
+
+
 def test_the_rule_of_the_architecture_page_works():
     text = (ROOT / "docs" / "architecture.md").read_text()
     block = text.split("```python\n")[1].split("```")[0]

@@ -35,6 +35,14 @@ def test_the_citation_names_the_paper():
     assert [author["family-names"] for author in paper["authors"]] == ["Zhang", "Shi", "Gu"]
 
 
+def test_addresses_are_addresses():
+    """The project has no public place yet, but a reader of the package finds the paper."""
+    assert "Paper" in PROJECT["urls"]
+    for name, address in PROJECT["urls"].items():
+        assert len(name) <= 32  # what indexes show
+        assert re.fullmatch(r"https://[^\s]+", address), name
+
+
 def test_every_target_is_explained():
     makefile = (ROOT / "Makefile").read_text()
     targets = re.search(r"^\.PHONY: (.*)$", makefile, flags=re.MULTILINE).group(1).split()

@@ -62,6 +62,7 @@ def measured(root: Path, problem: str) -> list[dict[str, str]]:
 def method_page(method: Method, section: str, tables: dict[str, list[dict[str, str]]]) -> str:
     """One method: what the registry says, and how it did in the comparison."""
     body = re.sub(r"^## ", "# ", section, count=1)
+    body = body.replace("docs/notation.md", "[notation](../notation.md)")
     return "\n".join(
         [
             body,

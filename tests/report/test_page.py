@@ -15,7 +15,7 @@ from heavystep.paper.reproduce import plan
 from heavystep.report import page as pages
 from heavystep.report.commands import commands
 from heavystep.report.numbers import BINS, as_json, summarised, thinned
-from heavystep.report.page import SUMMARISED, THINNED, render, write_report
+from heavystep.report.page import NO_CURVES, SUMMARISED, THINNED, render, write_report
 from heavystep.report.reading import read_part, read_results
 from tests.helpers.places import ROOT
 from tests.helpers.results_folder import HOSTILE, comparison, falling, specification, write_run
@@ -45,6 +45,7 @@ class Tags(HTMLParser):
 def test_the_page_needs_nothing_else(tmp_path):
     text = page_of(comparison(tmp_path))
     assert "default-src 'none'" in text
+    assert NO_CURVES not in text
     assert not re.findall(r"(?:src|href)=[\"'](?!#)", text)
     assert "@import" not in text
     assert "url(" not in text.replace("url(#${clip})", "")
@@ -108,7 +109,9 @@ def test_a_page_of_claims_opens_what_fails(tmp_path):
     text = page_of(tmp_path)
     assert "Claims: 2 of 3 hold" in text
     assert "<details open>" in text
-    assert "<td>NO</td>" in text
+    assert text.count('<td class="broken">NO</td>') == 1
+    assert text.count("<td>yes</td>") == 2
+    assert NO_CURVES in text
 
 
 def test_thinning_keeps_every_extreme():

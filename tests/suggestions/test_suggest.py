@@ -12,8 +12,17 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 import heavystep
 from heavystep.methods import METHODS
-from heavystep.suggestions.suggest import MAIN
-from heavystep.suggestions.suggestion import Tail, equal_cost, suggestion_of, tail_of, within
+from heavystep.optim import optimizer_class
+from heavystep.rules import REQUIRED
+from heavystep.suggestions.suggestion import (
+    MAIN,
+    Suggestion,
+    Tail,
+    equal_cost,
+    suggestion_of,
+    tail_of,
+    within,
+)
 from heavystep.suggestions.trial import BACKWARD, Trial, moved
 from tests.helpers.places import ROOT
 
@@ -376,3 +385,14 @@ def test_the_page_runs(capsys):
     for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
         exec(compile(block, "suggest.md", "exec"), namespace)
     assert "Use " in capsys.readouterr().out
+
+
+FREE = [m.name for m in METHODS.values() if all(o.default is not REQUIRED for o in m.options)]
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_the_line_to_write_makes_the_optimizer(name):
+    """Also of methods that are no classes of ``heavystep`` itself."""
+    namespace = {"heavystep": heavystep, "model": nn.Linear(2, 1)}
+    exec(Suggestion((), name, "").code, namespace)
+    assert isinstance(namespace["opt"], optimizer_class(name))

@@ -1,15 +1,18 @@
 """Measures wall times on a machine that may be busy."""
 
 import os
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from threadpoolctl import threadpool_limits
 
 Job = Callable[[], object]
 REPEATS = 3
+CPU_FILE = Path("/proc/cpuinfo")
 RUNS_A_TURN = 2
 """Each job is run this often in a turn: the first run pays for caches that others have filled."""
 
@@ -17,6 +20,15 @@ RUNS_A_TURN = 2
 def load_average() -> float:
     """The mean number of running processes in the last minute; 0 where it is not known."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
+def machine() -> str:
+    """The processor, and the GPU if torch sees one."""
+    lines = CPU_FILE.read_text().splitlines() if CPU_FILE.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = next(iter(models), "") or platform.processor() or platform.machine()
+    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    return processor + gpu
 
 
 def seconds_of(job: Job) -> float:

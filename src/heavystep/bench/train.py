@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from heavystep.bench.timing import interleaved
-from heavystep.optim import searches
+from heavystep.optim import SHBAdam, SHBPolyak, searches
 from heavystep.paper.appendix_e import FIXED
 from heavystep.paper.figure3.definition import methods
 from heavystep.training.history import EpochRow
@@ -64,9 +64,9 @@ class Cost:
 
 
 def optimizers(device: torch.device) -> dict[str, Make]:
-    """What makes each optimizer, by name: torch's SGD, and methods of Figure 3."""
+    """What makes each optimizer, by name: torch's SGD, methods of Figure 3, and our defaults."""
     known = methods()
-    chosen = {"SHB": FIXED[2], "SHBPolyak": "SHB-PS", "SHBArmijo": "SHB-ALS"}
+    chosen = {"SHB": FIXED[2], "SHBPolyak, paper": "SHB-PS", "SHBArmijo, paper": "SHB-ALS"}
     return {
         BASELINE: lambda net, _: SGD(net.parameters(), lr=0.01, momentum=0.9, fused=True),
         **{
@@ -75,6 +75,8 @@ def optimizers(device: torch.device) -> dict[str, Make]:
             )
             for name in chosen
         },
+        "SHBPolyak": lambda net, _: SHBPolyak(net.parameters()),
+        "SHBAdam": lambda net, _: SHBAdam(net.parameters()),
     }
 
 

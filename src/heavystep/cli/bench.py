@@ -11,6 +11,7 @@ from heavystep.cli.completing import devices
 from heavystep.cli.errors import told
 from heavystep.cli.groups import group_of_commands
 from heavystep.cli.output import show
+from heavystep.cli.saving import saved
 from heavystep.cli.sensitivity import sensitivity
 from heavystep.data.catalogue import CATALOGUE
 from heavystep.data.locate import missing_text
@@ -28,6 +29,7 @@ bench.command()(sensitivity)
 @bench.command()
 @bench.command("engine", hidden=True)  # what it was called before
 @told
+@saved("heavystep bench simulation")
 def simulation() -> None:
     """Time an iteration of one seed, in nanoseconds: our kernels, loops in numba, numpy and torch.
 
@@ -53,6 +55,7 @@ def simulation() -> None:
 
 @bench.command()
 @told
+@saved("heavystep bench linear")
 def linear(
     quick: Annotated[
         bool, typer.Option("--quick", help="Only a9a and the twin, with fewer repetitions.")
@@ -84,6 +87,7 @@ def linear(
 
 @bench.command()
 @told
+@saved("heavystep bench train")
 def train(
     device: Annotated[
         str | None,
@@ -97,7 +101,7 @@ def train(
         bool, typer.Option("--full", help="ResNet-18 and batches of 256 on a CPU too.")
     ] = False,
 ) -> None:
-    """Time a training step of SGD(fused), SHB, SHBPolyak and SHBArmijo in the same loop.
+    """Time a training step of SGD(fused), of the paper's methods and of our defaults in one loop.
 
     On a GPU it trains ResNet-18 in bfloat16 with batches of 256, on a CPU a small network. The
     images are made up.

@@ -100,8 +100,11 @@ def _show_method(name: str) -> None:
     from heavystep.methods import METHODS, OURS
 
     method = METHODS[name]
-    formulas = map(plain_formula, method.formulas)
-    show(method.summary, *(f"    {formula}" for formula in formulas))
+    show(method.summary)
+    for formula in method.formulas:
+        if formula in method.other_formulas:
+            show(method.other_formulas[formula])
+        show(f"    {plain_formula(formula)}")
     if method.explained:
         show(*method.explained)
     called = "Its short name" if method.evidence == OURS else "Its name in the paper"

@@ -162,10 +162,18 @@ class Method:
 
     @property
     def formulas(self) -> tuple[str, ...]:
-        """Rule, momentum form and diagonal in LaTeX, a line each."""
+        """Rule, momentum form and diagonal in LaTeX, a line each; then :attr:`other_formulas`."""
         parts = (self.rule, self.form, self.diagonal)
-        others = tuple(dict.fromkeys(rule.formula for rule in self.by_scaling.values()))
-        return tuple(part.formula for part in parts if part is not None) + others
+        own = tuple(part.formula for part in parts if part is not None)
+        return own + tuple(self.other_formulas)
+
+    @property
+    def other_formulas(self) -> dict[str, str]:
+        """In LaTeX, the rules that ``scaling`` chooses: each with the words that choose it."""
+        chosen: dict[str, list[str]] = {}
+        for scaling, rule in self.by_scaling.items():
+            chosen.setdefault(rule.formula, []).append(f'"{scaling}"')
+        return {formula: f"With scaling {', '.join(words)}:" for formula, words in chosen.items()}
 
     @property
     def needs(self) -> str:

@@ -22,6 +22,8 @@ THINNED = (
     "keeps the least and the largest value of every seed, so that no peak is lost; medians are "
     "those of the kept values."
 )
+BROKEN = "NO"
+NO_CURVES = "There are no runs in this folder, and so no curves."
 SUMMARISED = "There are too many runs for one page: seeds are their median, least and largest."
 
 
@@ -90,7 +92,7 @@ def _title(part: Part, results: Path) -> str:
 
 
 def _part(part: Part, drawn: list[Panel], first: int) -> Iterator[str]:
-    for note in part.notes:
+    for note in part.notes if part.runs or part.notes else [NO_CURVES]:
         yield f'<p class="note">{escape(note)}</p>'
     if again := commands(part):
         yield "<h3>Run it again</h3>"
@@ -163,7 +165,7 @@ def _ends(panel: Panel) -> Iterator[str]:
 
 
 def _verdict(holds: bool) -> str:
-    return "yes" if holds else "NO"
+    return "yes" if holds else BROKEN
 
 
 def _number(value: Any) -> str:
@@ -179,13 +181,16 @@ def _number(value: Any) -> str:
 
 def _table(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in heading)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
+    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     return (
         '<div class="wide" tabindex="0" role="group" aria-label="table"><table>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _cell(text: str) -> str:
+    mark = ' class="broken"' if text == BROKEN else ""
+    return f"<td{mark}>{escape(text)}</td>"
 
 
 def _details(title: str, content: str, *, opened: bool = False) -> str:

@@ -58,7 +58,10 @@ def read_results(folder: Path) -> list[Part]:
         ValueError: there is no such folder, or it holds no results.
     """
     if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}")
+        raise ValueError(
+            f"there is no folder {folder}: name one that another command wrote, such as "
+            "heavystep reproduce figure1 --quick --out results"
+        )
     inner = sorted(path for path in folder.iterdir() if path.is_dir() and path.name != RUNS)
     deeper = sorted(path for each in inner for path in each.iterdir() if path.is_dir())
     parts = [read_part(path) for path in (folder, *inner, *deeper) if path.name != RUNS]

@@ -1,6 +1,7 @@
 """Stored curves against what the theorems promise: a certificate for each, with its slack."""
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -83,8 +84,15 @@ def _steps(number: int, run: Run) -> Iterator[Certificate]:
 def _problem(run: Run) -> FiniteSum | None:
     """The problem of Section 5 that the runs were on."""
     spec = run.about.content.get("problem", {})
-    build: Any = PROBLEMS.get(spec.get("name"))
-    return None if build is None else build(spec["setting"])
+    return None if spec.get("name") not in PROBLEMS else _built(spec["name"], spec["setting"])
+
+
+@cache
+def _built(name: str, setting: Any) -> FiniteSum:
+    """Once for all runs on it: its constants take longer than everything else of a page."""
+    build: Any = PROBLEMS[name]
+    problem: FiniteSum = build(setting)
+    return problem
 
 
 def _rule(run: Run) -> str:

@@ -10,11 +10,8 @@ from torch.nn.parameter import is_lazy
 from heavystep import validation
 from heavystep.methods import method_of
 from heavystep.suggestions.keeping import Kept
-from heavystep.suggestions.suggestion import Suggestion, suggestion_of
+from heavystep.suggestions.suggestion import MAIN, Suggestion, suggestion_of
 from heavystep.suggestions.trial import device_of, run_trial
-
-MAIN = ("SHBPolyak", "SHBAdam", "SHBArmijo")
-"""What is tried unless the user names others."""
 
 
 def suggest(

@@ -8,6 +8,8 @@ from statistics import fmean, stdev
 from heavystep.methods import METHODS
 from heavystep.suggestions.trial import Trial
 
+MAIN = ("SHBPolyak", "SHBAdam", "SHBArmijo")
+"""What is tried unless the user names others. These are classes of ``heavystep`` itself."""
 TAIL = 5
 """Losses are means over the last 1 / TAIL of the steps."""
 SURE = 2.0
@@ -54,8 +56,9 @@ class Suggestion:
         """The line that makes the optimizer; empty if there is none to use."""
         if self.best is None:
             return ""
+        made = f"{self.best}(" if self.best in MAIN else f'create("{self.best}", '
         buffers = ", buffers=model.buffers()" if METHODS[self.best].rule.searches else ""
-        return f"opt = heavystep.{self.best}(model.parameters(){buffers})"
+        return f"opt = heavystep.{made}model.parameters(){buffers})"
 
     def __str__(self) -> str:
         budget = equal_cost(self.trials)

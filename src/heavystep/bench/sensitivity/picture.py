@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator
 
 from heavystep.arrays import Array
+from heavystep.bench.sensitivity.contract import HORIZON
 from heavystep.bench.sensitivity.outcome import ContenderOutcome, Outcome
 from heavystep.compare.grid import DECADES
 from heavystep.compare.looks import OTHER_COLOURS, PAPER_COLOURS
@@ -37,16 +38,23 @@ class Look(NamedTuple):
 
 
 def looks_of(outcome: Outcome) -> dict[str, Look]:
-    """Ours are thick and drawn last; colours, dashes and markers all differ, for print in grey."""
+    """Ours are thick and drawn last, a method told the horizon as the same one with dashes.
+
+    Colours or dashes, and markers, differ from one to the next, for print in grey.
+    """
     ours = [each.name for each in outcome.contenders if each.ours]
+    methods = list(dict.fromkeys(name.removesuffix(HORIZON) for name in ours))
     others = [each.name for each in outcome.contenders if not each.ours]
     looks: dict[str, Look] = {}
     for names, colours, width, zorder in (
         (ours, OURS, 2.2, 5.0), (others, OTHERS, 1.0, 3.0),
     ):  # fmt: skip
         for place, name in enumerate(names):
-            again, colour = divmod(place, len(colours))
-            dashes = DASHES[(again + (0 if names is ours else place)) % len(DASHES)]
+            if names is ours:
+                again, colour = divmod(methods.index(name.removesuffix(HORIZON)), len(colours))
+                dashes = DASHES[(2 * again + name.endswith(HORIZON)) % len(DASHES)]
+            else:
+                colour, dashes = place % len(colours), DASHES[place % len(DASHES)]
             marker = MARKERS[len(looks) % len(MARKERS)]
             looks[name] = Look(colours[colour], dashes, marker, width, zorder)
     return looks
@@ -70,7 +78,8 @@ def picture(outcome: Outcome) -> Canvas:
     legend_below(canvas, named_lines(panels), COLUMNS)
     seeds = f"{outcome.plan.seeds} seeds, means and ranges" if outcome.plan.seeds > 1 else "1 seed"
     steps = f"{outcome.plan.size.steps:,} steps"
-    entitle(canvas, outcome.plan.task.title, steps, f"{seeds}; large marks: the untouched default")
+    # In two lines: a long title would be wider than the picture.
+    entitle(canvas, f"{outcome.plan.task.title}\n{steps}", seeds, "large marks: nothing set")
     return canvas
 
 
