@@ -134,3 +134,20 @@ def test_the_summary_of_untouched_defaults_is_that_of_the_tables():
     assert [line[0] for line in quoted] == [row["method"] for row in rows]
     for line, row in zip(quoted, rows, strict=True):
         assert line[1] == f"{float(row['mean']):.2g}%"
+
+
+@pytest.mark.parametrize("page", ["docs/choosing.md", "README.md"])
+def test_pages_quote_the_summary(page):
+    means = {row["method"]: f"{float(row['mean']):.2g}%" for row in rows_of("untouched.csv")}
+    text = " ".join((DOCS.parent / page).read_text().split())
+    for method in ("SHBAdam", "SHBPolyak"):
+        averaged, told = means[f"{method}, averaged"], means[f"{method}+horizon"]
+        quoted = re.search(
+            rf"`{method}` (?:is on average )?{means[method]}.{{0,200}}", text
+        ).group()
+        assert averaged in quoted
+        assert told in quoted
+    for name, method in (("Schedule-Free", "ScheduleFree"), ("Prodigy", "Prodigy")):
+        assert f"{name} {means[method]}" in text
+    assert f"AdamW {means['AdamW']}" in text
+    assert f"SGD {means['SGD']}" in text
