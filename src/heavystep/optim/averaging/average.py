@@ -17,6 +17,7 @@ from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.ranks import forget_gathered, local
 from heavystep.optim.vectors import state_dtype
 
+
 class Average:
     r"""The average of what an optimizer made of its parameters, step by step.
 
