@@ -166,6 +166,19 @@ def test_the_state_of_other_batches_is_refused(name):
         PersistentBatches(**options).load_state_dict(state)
 
 
+@pytest.mark.parametrize("state", [{}, None, {"epoch": 0, "position": 0}])
+def test_the_state_of_something_else_is_refused(state):
+    with pytest.raises(
+        ValueError, match=r"state must be that of such batches, with batch_size, ep"
+    ):
+        PersistentBatches(12, 4).load_state_dict(state)
+
+
+def test_overlap_is_yes_or_no():
+    with pytest.raises(ValueError, match=r"overlap must be one of False, True, got 'no'"):
+        PersistentBatches(12, 4, overlap="no")
+
+
 def test_a_position_after_the_end_is_refused():
     batches = PersistentBatches(24, 4)
     with pytest.raises(ValueError, match="position must be at most the 6 steps of an epoch, got 7"):

@@ -27,8 +27,8 @@ def test_a_refused_batch_leaves_the_sign_of_zero(case, options):
 
 
 @every_row
-@pytest.mark.parametrize("rate", [torch.nan, torch.inf, -torch.inf])
-def test_a_learning_rate_that_is_no_number_moves_nothing(case, rate):
+@pytest.mark.parametrize("rate", [torch.nan, torch.inf, -torch.inf, -0.1])
+def test_a_learning_rate_out_of_range_moves_nothing(case, rate):
     """On a device nobody reads it, so that a batch is refused instead of an argument."""
     net, batches = make_net(), make_batches(3)
     lr = torch.tensor(0.1)

@@ -48,6 +48,14 @@ def mostly_nan(net, batch, k):
     return loss_of(net, batch) * (math.nan if k % 4 else 1.0)
 
 
+def tiny(net, batch, k):
+    return 1e-30 * loss_of(net, batch)
+
+
+def huge(net, batch, k):
+    return 1e25 * loss_of(net, batch)
+
+
 def growing(net, batch, k):
     """Along it a step of 0.3 makes every parameter 1.4 times as large."""
     return 4.0 * sum((p**2).sum() for p in net.parameters())
@@ -77,6 +85,15 @@ TROUBLES = {
     ),
     "refused": Trouble(SHBPolyak, r"of 25 recent batches had .* NaN or infinite", loss=mostly_nan),
     "refused in a search": Trouble(SHBArmijo, r"batches had .* NaN or infinite", loss=mostly_nan),
+    "squares overflow": Trouble(
+        SHBPolyak, r"25 of 25 .* finite loss and .* squared norm is beyond .* small", loss=huge
+    ),
+    "squares vanish": Trouble(
+        SHBPolyak, r"is 0 at every batch .* \(.*e-3.\) is not 0: .* by a large number", loss=tiny
+    ),
+    "squares vanish in a search": Trouble(
+        SHBArmijo, r"squared norm of the gradient is 0 at every batch", loss=tiny
+    ),
     "at max_step": Trouble(
         lambda p: SHBPolyak(p, scaling="plain", max_step=1e-3),
         r"25 of 25 recent steps are max_step \(0.001\).* learning rate in disguise: raise",
@@ -220,6 +237,13 @@ def test_a_captured_step_speaks_too(name, device):
             step()
     (only,) = said
     assert re.search(trouble.words, str(only.message))
+
+
+def test_no_word_on_squares_that_no_rule_reads():
+    net, steps = make_net(), TROUBLES["squares vanish"]
+    before = flat(net).clone()
+    assert told(steps, net, SHB(net.parameters(), lr=1e28)) == []
+    assert not torch.equal(flat(net), before)
 
 
 @pytest.mark.parametrize("kind", ["buffers", "eval", "another"])

@@ -1,14 +1,17 @@
 """What the report reads: every kind of results folder, and what is damaged in it."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 
+from heavystep import parquet
 from heavystep.certificates.promised import promise
 from heavystep.paper.figure1.bounds import bound
 from heavystep.report.commands import commands
 from heavystep.report.described import described, labels
+from heavystep.report.page import render, write_report
 from heavystep.report.panels import panels
 from heavystep.report.reading import _read, read_part, read_results
 from heavystep.report.slack import certificates
@@ -72,6 +75,52 @@ def test_what_is_damaged_is_named_and_left_out(tmp_path):
 def test_a_file_that_does_not_say_what_it_is(text):
     with pytest.raises(ValueError, match="does not say which method ran on which problem"):
         described(text)
+
+
+COLUMNS = {"seed": np.repeat([0, 1], 5), "k": np.tile(np.arange(5), 2), "loss": np.arange(10.0)}
+STRANGE = {
+    "no steps": (specification(), {"seed": np.zeros(3), "loss": np.zeros(3)}, {}),
+    "times that are none": (specification(), COLUMNS, {"seconds": "null"}),
+    "times in times": (specification(), COLUMNS, {"seconds": "[[1]]"}),
+    "stretches that are none": (specification(), COLUMNS, {"stretches": "5"}),
+    "versions that are none": ({**specification(), "versions": 5}, COLUMNS, {}),
+    "no end": ({**specification(), "iterations": np.inf}, COLUMNS, {}),
+    "a seed beyond all": ({**specification(), "seed": np.inf}, COLUMNS, {}),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_strange_file_is_left_out_and_the_others_are_shown(tmp_path, kind):
+    comparison(tmp_path)
+    spec, columns, notes = STRANGE[kind]
+    parquet.write(tmp_path / "runs" / "strange.parquet", json.dumps(spec), columns, notes)
+    part = read_part(tmp_path)
+    assert len(part.runs) == 3
+    (note,) = part.notes
+    assert note.startswith("strange.parquet")
+    assert note.endswith("it is left out")
+    assert note.split("strange.parquet")[1] in render([part], tmp_path)
+
+
+def test_json_within_json_without_end_is_left_out(tmp_path):
+    comparison(tmp_path)
+    deep = "[" * 100_000
+    parquet.write(tmp_path / "runs" / "strange.parquet", deep, COLUMNS)
+    (tmp_path / "claims.json").write_text(deep)
+    part = read_part(tmp_path)
+    assert len(part.runs) == 3
+    assert len(part.notes) == 2
+
+
+def test_names_that_are_no_text_and_numbers_that_are_no_floats_are_shown(tmp_path):
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    claim = {"id": "a", "text": "b", "holds": True, "measured": {"large": 10**400}}
+    (folder / "claims.json").write_text(json.dumps([claim]))
+    write_report(tmp_path, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert r"<h2>\udcff</h2>" in text
+    assert "1" + "0" * 400 in text
 
 
 def test_a_folder_without_results_is_refused(tmp_path):

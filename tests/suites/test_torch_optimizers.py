@@ -25,7 +25,6 @@ with mock.patch.object(torch.backends, "disable_global_flags"):
 NO_FLAG = "a flag that ours has not: "
 DO_NOT_APPLY = {
     "test_capturable": NO_FLAG + "capturable; CapturedStep does that, tests/optim/test_captured.py",
-    "test_can_load_older_state_dict": NO_FLAG + "those that torch's had not at first",
     "test_complex": "complex parameters are refused, tests/optim/test_parameters.py",
     "test_complex_2d": "complex parameters are refused",
     "test_cpu_load_state_dict": "needs a GPU; tests/optim/test_parameters.py moves models",
@@ -195,6 +194,22 @@ def test_param_groups_lr(row, place):
 
 
 @every_info
+def test_param_groups_weight_decay(row):
+    """The decay of a group is that of its own parameters: they are multiplied, the others are not."""
+    ends = []
+    for decay in (0.0, 0.5):
+        (weight, bias), loss = problem(dtype=torch.float64)
+        start = bias.detach().clone()
+        opt = made(row, 0, [{"params": [weight]}, {"params": [bias], "weight_decay": decay}])
+        step(opt, loss)
+        ends.append((weight.detach(), bias.detach()))
+    assert torch.equal(ends[1][0], ends[0][0])
+    lost = 0.5 * float(opt.info.step) * start
+    assert lost.abs().min() > 0
+    torch.testing.assert_close(ends[0][1] - ends[1][1], lost, rtol=1e-6, atol=0)
+
+
+@every_info
 def test_step_is_noop_when_params_have_no_grad(row):
     params, _ = problem()
     before = copy.deepcopy(params)
@@ -232,6 +247,21 @@ def test_state_dict_deterministic(row, place):
         again = other.state_dict()
         assert equal_states(again, saved)
         assert [set(g) for g in again["param_groups"]] == [set(g) for g in saved["param_groups"]]
+
+
+@every_info
+def test_can_load_older_state_dict(row):
+    """A flag that came later has its default; torch's others are not flags of ours."""
+    params, loss = problem()
+    opt = made(row, 0, params)
+    run(opt, loss, 2)
+    old = copy.deepcopy(opt.state_dict())
+    for group in old["param_groups"]:
+        del group["foreach"]
+    fresh = made(row, 0, copy.deepcopy(params), foreach=False)
+    fresh.load_state_dict(old)
+    assert [group["foreach"] for group in fresh.param_groups] == [None]
+    assert equal_states(fresh.state_dict(), opt.state_dict())
 
 
 @every_info

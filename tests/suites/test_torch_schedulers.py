@@ -1,7 +1,6 @@
 """Torch's schedulers do to every method what they do to torch's own optimizers.
 
-What torch's tests of schedulers check beyond this, closed forms against chained ones and the like,
-is about schedulers and goes through ``param_groups`` alone: the same numbers here mean the same there.
+Torch's own tests of schedulers do not come with torch. What they check beyond this is listed below.
 """
 
 import warnings
@@ -13,6 +12,30 @@ from tests.helpers.cases import KINDS, over
 from tests.optim.test_schedulers import SCHEDULERS
 
 STEPS = 8
+OF_SCHEDULERS = "numbers that a scheduler writes into param_groups: those here are those for SGD"
+ABOUT_ITSELF = "about a scheduler, whatever its optimizer is"
+DO_NOT_APPLY = {
+    "test_step_lr": OF_SCHEDULERS,
+    "test_multi_step_lr": OF_SCHEDULERS,
+    "test_constantlr": OF_SCHEDULERS,
+    "test_linearlr": OF_SCHEDULERS,
+    "test_exp_lr": OF_SCHEDULERS,
+    "test_poly_lr": OF_SCHEDULERS,
+    "test_cos_anneal_lr": OF_SCHEDULERS,
+    "test_reduce_lr_on_plateau": OF_SCHEDULERS,
+    "test_cycle_lr": OF_SCHEDULERS,
+    "test_onecycle_lr": OF_SCHEDULERS,
+    "test_lambda_lr": OF_SCHEDULERS,
+    "test_multiplicative_lr": OF_SCHEDULERS,
+    "test_compound": OF_SCHEDULERS + "; several of them write one after another",
+    "test_chained_lr": OF_SCHEDULERS + "; several of them write one after another",
+    "test_sequentiallr": OF_SCHEDULERS + "; several of them write one after another",
+    "test_closed_form": ABOUT_ITSELF + ": its closed form against its chained one",
+    "test_get_last_lr": ABOUT_ITSELF + ": what it says that it wrote",
+    "test_linearlr_start_factor_limits": ABOUT_ITSELF + ": its arguments",
+    "test_raise_error_when_last_epoch_is_greater_than_0": ABOUT_ITSELF + ": its arguments",
+}
+"""What is not taken over of torch's tests of schedulers, by name or by how names begin, and why."""
 
 
 def sequence(opt, make):
@@ -42,6 +65,23 @@ def test_a_scheduler_gives_the_numbers_that_it_gives_to_sgd(case, name, lr):
     for (rate, beta), (rate_of_sgd, beta_of_sgd) in zip(found[0], expected[0], strict=True):
         assert rate == pytest.approx(rate_of_sgd, rel=rounding)
         assert beta == beta_of_sgd
+
+
+@over(KINDS)
+def test_old_pattern_warning_and_new_pattern_no_warning(case):
+    for begins_with_scheduler in (True, False):
+        param = torch.nn.Parameter(torch.ones(2))
+        opt = case.make([param])
+        scheduler = torch.optim.lr_scheduler.StepLR(opt, step_size=3)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            if begins_with_scheduler:
+                scheduler.step()
+            opt.step(lambda param=param: param.square().sum())
+            scheduler.step()
+        told = [str(each.message) for each in said]
+        assert len(told) == begins_with_scheduler, told
+        assert all("how-to-adjust-learning-rate" in text for text in told)
 
 
 @over([case for case in KINDS if "momentum" in case.method.fixed])

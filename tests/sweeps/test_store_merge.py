@@ -215,3 +215,19 @@ def test_an_empty_list_says_so(tmp_path):
     result = CliRunner().invoke(app, ["store", "list", "--out", str(tmp_path)])
     assert result.exit_code == 0
     assert "no training runs" in result.stdout
+
+
+@pytest.mark.parametrize("epochs_done", [0, 5])
+def test_a_link_in_the_place_of_a_checkpoint_is_not_followed(folders, tmp_path, epochs_done):
+    source, out = folders
+    run = spec()
+    (tmp_path / "key").write_text("secret")
+    if epochs_done:
+        save(source, run, rows(epochs_done, loss=0.25), "cuda")
+    link = store_of(source).checkpoint(run)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(tmp_path / "key")
+    count, (note,) = merged(source, out)
+    assert count == (bool(epochs_done), 0, 1)
+    assert note.endswith(f"{link.name} is a link; it is left out")
+    assert not store_of(out).checkpoint(run).exists()

@@ -55,6 +55,7 @@ class PersistentBatches:
         sizes = {"n": n, "batch_size": batch_size, "kept": kept, "world_size": world_size}
         for name, value in sizes.items():
             validation.integer(name, value, least=1)
+        validation.choice("overlap", overlap, (False, True))
         validation.integer("seed", seed, least=0)
         validation.integer("rank", rank, least=0)
         if rank >= world_size:
@@ -108,6 +109,11 @@ class PersistentBatches:
         Raises:
             ValueError: it is that of other batches.
         """
+        wanted = {*self._made_with, "epoch", "position"}
+        if not isinstance(state, Mapping) or not state.keys() >= wanted:
+            got = sorted(map(str, state)) if isinstance(state, Mapping) else state
+            needs = ", ".join(sorted(wanted))
+            raise ValueError(f"state must be that of such batches, with {needs}, got {got!r}")
         for name, value in self._made_with.items():
             if state[name] != value:
                 raise ValueError(f"{name} must be {state[name]!r} as in the state, got {value!r}")

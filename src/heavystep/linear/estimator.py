@@ -40,7 +40,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     Args:
         alpha: penalty, >= 0; the intercept is not penalised.
         C: the penalty as scikit-learn's ``LogisticRegression(C=C)`` has it, > 0: alpha is then
-            :math:`1 / (C \sum_i s_i)`; None: ``alpha`` counts.
+            :math:`1 / (C \sum_i s_i)`, and 0 for infinity; None: ``alpha`` counts.
         fit_intercept: whether there is a b.
         batch_size: rows of a minibatch, >= 1.
         momentum: beta, in [0, 1).
@@ -208,7 +208,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _check_arguments(self) -> None:
         validation.real("alpha", self.alpha, validation.NON_NEGATIVE)
-        if self.C is not None:
+        if self.C is not None and np.inf != self.C:
             validation.real("C", self.C, validation.POSITIVE)
         validation.integer("batch_size", self.batch_size, least=1)
         validation.real("momentum", self.momentum, validation.UNIT)

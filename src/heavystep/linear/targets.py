@@ -68,8 +68,10 @@ def row_weights(
         counted = {} if isinstance(class_weight, dict) else {"sample_weight": weights}
         of_class = compute_class_weight(class_weight, classes=classes, y=y, **counted)
         weights = weights * of_class[np.searchsorted(classes, y)]
-    if weights.min() < 0.0:
-        raise ValueError(f"class_weight must be >= 0, got {class_weight!r}")
+    if not 0.0 <= weights.min() <= weights.max() < np.inf:
+        raise ValueError(f"class_weight must be >= 0 and finite, got {class_weight!r}")
     if not weights.any():
         raise ValueError("sample_weight must not be 0 for all rows")
+    if weights.sum() == np.inf:
+        raise ValueError("sample_weight must have a finite sum: divide it by a large number")
     return weights

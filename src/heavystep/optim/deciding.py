@@ -97,7 +97,7 @@ def decide_on_device(
         **sample.products,
     )
     memory = device_memory(rule, group, measure)
-    place, usable = memory, sample.rates_are_finite()
+    place, usable = memory, sample.rates_are_in_range()
     if reads_for_free(measure.device):
         # Dozens of operations on tensors of one number take ten times as long as on numbers.
         memory, seen, usable = _on_host(memory), _on_host(seen), bool(usable)
@@ -202,7 +202,7 @@ class HostRule:
     def conclude(self, seen: Seen, search: Search) -> Decision:
         """The decision; the rule remembers the step unless the batch is refused."""
         finite = is_finite(search.step) and is_finite(seen.grad_sqnorm)
-        finite = finite and bool(self._sample.rates_are_finite())
+        finite = finite and bool(self._sample.rates_are_in_range())
         found = search.accepted
         search = search._replace(accepted=found and finite)
         if search.accepted:

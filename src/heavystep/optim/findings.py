@@ -66,6 +66,12 @@ def refused(story: Story) -> str | None:
     bad = len(story.recent) - len(story.usable)
     if bad <= MOST * len(story.recent):
         return None
+    if all(isfinite(row.loss) and row.grad_sqnorm == inf for row in story.recent if not row.finite):
+        return (
+            f"{bad} of {len(story.recent)} recent batches had a finite loss and a gradient whose "
+            "squared norm is beyond its number format: they were refused and changed nothing. "
+            "Multiply the loss by a small number, or see what makes the gradient infinite"
+        )
     return (
         f"{bad} of {len(story.recent)} recent batches had a loss or gradient that is NaN or "
         "infinite: they were refused and changed nothing. Look for the operation that makes it "
@@ -114,6 +120,21 @@ def standing(story: Story) -> str | None:
         "all recent steps are 0 and nothing is trained, though the gradient is not 0: the loss "
         f"({rows[-1].loss:g}) stands at its lower bound, or is too small for its number format. "
         "Give a lower bound that it does not reach, or lower_bound=None if none is known"
+    )
+
+
+def vanished(story: Story) -> str | None:
+    """There has never been a gradient to go along."""
+    rows = [*story.first, *story.usable]
+    if any(max(row.grad_sqnorm, row.base_step) > 0.0 for row in rows):
+        return None
+    if any(row.loss == 0.0 or row.gap <= 0.0 for row in rows):
+        return None
+    return (
+        "the squared norm of the gradient is 0 at every batch so far and nothing is trained, but "
+        f"the loss ({rows[-1].loss:g}) is not 0: squares of so small a gradient may be 0 in its "
+        "number format. Multiply the loss by a large number, or see why it does not depend on the "
+        "parameters"
     )
 
 
@@ -172,6 +193,7 @@ FINDINGS: dict[str, Callable[[Story], str | None]] = {
     "refused": refused,
     "below_bound": below_bound,
     "standing": standing,
+    "vanished": vanished,
     "at_max_step": at_max_step,
     "exploded": exploded,
     "clipped": clipped,

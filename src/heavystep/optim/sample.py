@@ -115,11 +115,11 @@ class Sample(NamedTuple):
         """Their gradients, in the same order."""
         return [slope for active in self.groups for slope in active.slopes]
 
-    def rates_are_finite(self) -> Any:
+    def rates_are_in_range(self) -> Any:
         """Whether learning rates on a device are, of which no check has read the value."""
         rates = [active.group["lr"] for active in self.groups]
-        finite = [rate.isfinite().all() for rate in rates if isinstance(rate, Tensor)]
-        return torch.stack(finite).all().to(self.grad_sqnorm.device) if finite else True
+        right = [((r >= 0.0) & (r < inf)).all() for r in rates if isinstance(r, Tensor)]
+        return torch.stack(right).all().to(self.grad_sqnorm.device) if right else True
 
     def coarsest_eps(self) -> float:
         """Machine epsilon of the coarsest format that the loss is known to pass through."""

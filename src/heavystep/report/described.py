@@ -25,6 +25,8 @@ class Description:
     batch_size: int
     seed: int | None
     """If each seed has a file of its own."""
+    versions: dict[str, Any]
+    """Of what decides the numbers."""
     content: dict[str, Any]
     """The whole of it, without the seed."""
 
@@ -46,7 +48,7 @@ def described(text: str) -> Description:
         content = json.loads(text)
         run = content.get("run", content)
         method = run["method"]
-        options = dict(method["options"])
+        options, versions = dict(method["options"]), dict(content.get("versions") or {})
         trained = "protocol" in content
         seed = run.pop("seed", None)
         scale = run.get("scale", run)
@@ -58,9 +60,10 @@ def described(text: str) -> Description:
             length=int(run.get("iterations", 0)),
             batch_size=int(scale.get("batch_size", 1)),
             seed=None if seed is None else int(seed),
+            versions=versions,
             content=content,
         )
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
         raise ValueError("it does not say which method ran on which problem") from None
 
 

@@ -24,7 +24,7 @@ def environment(parts: list[Part]) -> dict[str, str]:
             f"{name} {number}"
             for part in parts
             for run in part.runs
-            for name, number in dict(run.about.content.get("versions") or {}).items()
+            for name, number in run.about.versions.items()
         }
     )
     if versions:

@@ -1,5 +1,6 @@
 """The page: everything is within it, and everything that comes from files is escaped."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from html import escape
 from math import isfinite
@@ -24,6 +25,7 @@ THINNED = (
 )
 BROKEN = "NO"
 NO_CURVES = "There are no runs in this folder, and so no curves."
+LARGEST = sys.float_info.max
 SUMMARISED = "There are too many runs for one page: seeds are their median, least and largest."
 
 
@@ -38,7 +40,9 @@ def write_report(results: Path, page: Path) -> None:
         ValueError: there are no results in the folder.
     """
     text = render(read_results(results), results)
-    write_atomically(page, lambda part: part.write_text(text, encoding="utf-8"))
+    # Names of folders may be bytes that are no text.
+    content = text.encode(errors="backslashreplace")
+    write_atomically(page, lambda part: part.write_bytes(content))
 
 
 def render(parts: list[Part], results: Path) -> str:
@@ -174,8 +178,10 @@ def _number(value: Any) -> str:
     >>> _number(0.000123456), _number(float("nan")), _number("inf")
     ('0.0001235', 'not finite', 'inf')
     """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return f"{value:.4g}" if isfinite(value) else "not finite"
+    if isinstance(value, float) and not isfinite(value):
+        return "not finite"
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST:
+        return f"{value:.4g}"
     return str(value)
 
 

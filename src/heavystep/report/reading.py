@@ -83,6 +83,8 @@ def read_part(folder: Path) -> Part:
             reason = str(error)
             reason = reason if path.name in reason else f"{path.name}: {reason}"
             part.notes.append(f"{reason}; it is left out")
+        except (ArithmeticError, LookupError, RecursionError, TypeError):
+            part.notes.append(f"{path.name} holds no run of this package; it is left out")
     part.runs.extend(_merged(read))
     if (folder / CLAIMS).is_file():
         _add_claims(part)
@@ -160,7 +162,7 @@ def _add_claims(part: Part) -> None:
             }
             for claim in found
         )
-    except (OSError, UnicodeDecodeError, AttributeError, KeyError, TypeError, ValueError):
+    except (OSError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
         part.notes.append(f"{path.name} is not a list of claims; it is left out")
 
 

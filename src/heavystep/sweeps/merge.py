@@ -65,6 +65,10 @@ def _merge(source: Path, out: Path, note: Callable[[str], None]) -> Merged:
         merged.copied += copied
         merged.left_alone += not copied
     for path in sorted(source.glob("*/checkpoints/*.pt")):
+        if path.is_symlink():  # to whatever: what it holds would be published with the results
+            note(f"{source}: {path.name} is a link; it is left out")
+            merged.damaged += 1
+            continue
         merged.copied += _first_epoch(path, out / path.relative_to(source))
     return merged
 
@@ -140,7 +144,7 @@ def _training(path: Path, target: Path, note: Callable[[str], None]) -> bool:
 def _checkpoint(run: TrainingSpec, source: TrainingStore, store: TrainingStore) -> None:
     """Copy the checkpoint of the run. If there is none, an older one stays, with its history."""
     path, target = source.checkpoint(run), store.checkpoint(run)
-    if path.exists():
+    if path.exists() and not path.is_symlink():
         _copy(path, target)
 
 

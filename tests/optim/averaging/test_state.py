@@ -1,6 +1,8 @@
 """An average that is saved and loaded goes on as if nothing had happened, to the bit."""
 
 import copy
+import math
+import pickle
 
 import pytest
 import torch
@@ -106,3 +108,54 @@ def test_a_model_of_another_shape_is_refused():
     with pytest.raises(ValueError, match=r"got average 4 of 4 parameters"):
         average.load_state_dict(state)
     assert equal_states(average.state_dict(), before)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"power": -1.0}, "power must be >= 0 and finite, got -1.0"),
+        ({"power": math.nan}, "power must be >= 0 and finite, got nan"),
+        ({"power": "8"}, "power must be a real number"),
+        ({"count": torch.tensor(-5)}, "count must be >= 0, got -5"),
+        ({"count": torch.tensor(2.7)}, "count must be an int >= 0, got 2.7"),
+        ({"count": torch.tensor([1, 2])}, "count must be an int >= 0"),
+        ({"count": None}, "count must be an int >= 0, got None"),
+        ({"averages": [torch.ones(3)]}, "averages must be tensors by places of parameters"),
+        ({"averages": {-1: torch.full((3,), 7.0)}}, "place of an average must be >= 0, got -1"),
+        ({"averages": {"0": torch.ones(16, 6)}}, "place of an average must be an int"),
+        ({"averages": {0: None}}, "average 0 must be a tensor as its parameter is, got None"),
+        ({"averages": {0: torch.ones(16, 6) * 1j}}, "average 0 must be a tensor as its parameter"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_and_nothing_is_changed(change, message):
+    net, opt, average = make()
+    train(net, opt, make_batches(2))
+    before = copy.deepcopy(average.state_dict())
+    with pytest.raises((TypeError, ValueError), match=message):
+        average.load_state_dict({**copy.deepcopy(before), **change})
+    assert equal_states(average.state_dict(), before)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda all_: pickle.loads(pickle.dumps(all_))])
+def test_a_copy_follows_the_copy_of_its_optimizer(copied):
+    batches = make_batches(6)
+    net, opt, average = make()
+    train(net, opt, batches[:3])
+    other, its, follower = copied((net, opt, average))
+    train(net, opt, batches[3:])
+    assert int(follower.count) == 3
+    train(other, its, batches[3:])
+    assert torch.equal(lent(follower, other), lent(average, net))
+    assert equal_states(follower.state_dict(), average.state_dict())
+    with average.in_place(), pytest.raises(ValueError, match="cannot be copied within in_place"):
+        copied(average)
+
+
+def test_a_copy_that_is_updated_by_hand_stays_so():
+    net = make_net()
+    opt = heavystep.SHBPolyak(net.parameters())
+    other, its, follower = copy.deepcopy((net, opt, Average(opt, automatic=False)))
+    train(other, its, make_batches(2))
+    assert int(follower.count) == 0
+    follower.update()
+    assert int(follower.count) == 1

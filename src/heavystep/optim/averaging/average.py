@@ -1,6 +1,6 @@
 """The average of an optimizer's iterates, and a model at it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,15 +9,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from heavystep import validation
+from heavystep.optim.averaging.loading import check_state
 from heavystep.optim.averaging.polynomial import DEFAULT_POWER, share_of_next, take_in
 from heavystep.optim.averaging.statistics import KeptBuffers, estimate
 from heavystep.optim.closures.replay import put_back
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.ranks import forget_gathered, local
 from heavystep.optim.vectors import state_dtype
-
-STATE = {"power", "count", "averages"}
-"""What a state holds."""
 
 
 class Average:
@@ -81,11 +79,25 @@ class Average:
         self._count = torch.zeros((), dtype=torch.int64, device=first.device)
         self._handles: list[Any] = []
         if automatic:
-            before, after = map(torch.compiler.disable, (self._before_step, self._after_step))
-            self._handles = [
-                optimizer.register_step_pre_hook(before),
-                optimizer.register_step_post_hook(after),
-            ]
+            self._follow()
+
+    def _follow(self) -> None:
+        before, after = map(torch.compiler.disable, (self._before_step, self._after_step))
+        self._handles = [
+            self._optimizer.register_step_pre_hook(before),
+            self._optimizer.register_step_post_hook(after),
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._lent is not None:
+            raise ValueError("an Average cannot be copied within in_place(): copy it afterwards")
+        return {**vars(self), "_handles": bool(self._handles)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _handles=[])
+        # A copy of an optimizer has no hooks: without these it would be followed no longer.
+        if state["_handles"]:
+            self._follow()
 
     @property
     def count(self) -> Tensor:
@@ -182,13 +194,9 @@ class Average:
         """Load what :meth:`state_dict` returned; averaging then goes on as if uninterrupted."""
         if self._lent is not None:
             raise ValueError("load_state_dict() within in_place(): the model has the old average")
-        if not isinstance(state_dict, Mapping) or not state_dict.keys() >= STATE:
-            got = sorted(map(str, state_dict)) if isinstance(state_dict, Mapping) else state_dict
-            wanted = ", ".join(sorted(STATE))
-            raise ValueError(f"state_dict must be that of an Average, with {wanted}, got {got!r}")
-        params, loaded = list(self._params()), state_dict["averages"]
-        for place, value in loaded.items():
-            _check_fits(place, value, params)
+        params = list(self._params())
+        check_state(state_dict, params)
+        loaded = state_dict["averages"]
         self._power = float(state_dict["power"])
         self._count.copy_(state_dict["count"])
         self._make()
@@ -273,17 +281,3 @@ def _fill(params: list[Tensor], places: list[Tensor], values: list[Tensor]) -> N
     put_back(places, values)
     forget_gathered(params)
     torch.clear_autocast_cache()
-
-
-def _check_fits(place: int, value: Tensor, params: list[Tensor]) -> None:
-    if place >= len(params):
-        raise ValueError(
-            f"there must be a parameter for each average, got average {place} of {len(params)} "
-            "parameters"
-        )
-    param = params[place]
-    if local(value).shape != local(param).shape:
-        raise ValueError(
-            f"average {place} must have the shape of its parameter, {tuple(local(param).shape)}, "
-            f"got {tuple(local(value).shape)}"
-        )
