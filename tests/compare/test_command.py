@@ -151,8 +151,8 @@ def test_methods_whose_batches_are_shared_do_not_train(tmp_path):
 
 def test_runs_that_fail_cost_their_method_only(tmp_path, no_pictures, monkeypatch):
     class Failing(type(plan("cosine", ["NGN"]).entries[0].runs[0])):
-        def job(self, seed):
-            return replace(super().job(seed), work=fail)
+        def job(self, seeds):
+            return replace(super().job(seeds), work=fail)
 
     def broken(problem, names, **size):
         made = plan(problem, names, **size)

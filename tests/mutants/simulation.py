@@ -20,6 +20,7 @@ ENGINE = (
 )
 
 FAMILY = ("conformance/test_family.py",)
+FOURS = ("simulation/test_fours.py",)
 
 MUTANTS = [
     Mutant("batch momentum with the other sign", "simulation/batch.py",
@@ -29,11 +30,17 @@ MUTANTS = [
     Mutant("batch memory forgotten", "simulation/batch.py",
            "memory = rule.Memory(*rule.remember(constants, memory, seen, search))\n",
            "rule.remember(constants, memory, seen, search)\n", BATCH),
-    Mutant("compiled momentum with the other sign", "simulation/trajectory.py",
-           "buffer[j], g[j], own, momentum)", "buffer[j], g[j], own, -momentum)", ENGINE),
-    Mutant("the buffer is not kept", "simulation/trajectory.py",
+    Mutant("compiled momentum with the other sign", "simulation/moving.py",
+           "four_at(g, j), gamma, momentum)", "four_at(g, j), gamma, -momentum)", ENGINE),
+    Mutant("the last parameters go another way", "simulation/moving.py",
+           "buffer[j], g[j], own, momentum)", "buffer[j], g[j], own, -momentum)", FOURS),
+    Mutant("the buffer is not kept", "simulation/moving.py",
+           "flushed_four(kept)", "flushed_four(motion)", FORMS),
+    Mutant("the buffer of the last parameters is not kept", "simulation/moving.py",
            "buffer[j] = number(kept) if abs(kept) > tiny else zero",
-           "buffer[j] = number(motion) if abs(motion) > tiny else zero", FORMS),
+           "buffer[j] = number(motion) if abs(motion) > tiny else zero", FOURS),
+    Mutant("the last parameters are no part of the mean", "simulation/watch.py",
+           "    for j in range(whole, size):\n", "    for j in range(size, size):\n", FOURS),
     Mutant("products are not looked at", "simulation/products.py",
            'product if name in rule.reads else "0.0"', '"0.0"', FORMS),
     Mutant("a product of one vector with itself", "simulation/products.py",
@@ -69,8 +76,8 @@ MUTANTS = [
            "for degree in range(17, -1, -1)", "for degree in [0] * 6 + list(range(11, -1, -1))", KERNELS),
     Mutant("the smooth reset forgotten", "simulation/trajectory.py",
            "    keep(rule, numbers, remember(rule, constants, memory, seen, search))\n", "", KERNELS),
-    Mutant("gradients pile up", "simulation/trajectory.py",
-           "            g[j] = zero\n", "            pass\n", KERNELS),
+    Mutant("gradients pile up", "simulation/moving.py",
+           "        g[:] = 0.0\n", "        pass\n", KERNELS),
     Mutant("a step at the cap is not counted", "simulation/watch.py",
            "search.step < NEARLY * watch.most[row]", "search.step <= watch.most[row]", KERNELS),
     Mutant("shares since the start", "simulation/watch.py",
@@ -104,8 +111,8 @@ MUTANTS = [
            "low -= dot(shift, shift) / terms.curvature", REDUCED),
     Mutant("the anchor looked at after theta", "simulation/reduced.py",
            "    evaluate(terms.inside, terms.anchor, batch, shift, work.inside)\n"
-           "    loss, low, _, full = evaluate(terms.inside, theta, batch, g, work.inside)\n",
-           "    loss, low, _, full = evaluate(terms.inside, theta, batch, g, work.inside)\n"
+           "    loss, low, full = evaluate(terms.inside, theta, batch, g, work.inside)\n",
+           "    loss, low, full = evaluate(terms.inside, theta, batch, g, work.inside)\n"
            "    evaluate(terms.inside, terms.anchor, batch, shift, work.inside)\n", REDUCED),
     Mutant("trials without the shift", "simulation/reduced.py", "loss - t * along", "loss", REDUCED),
     Mutant("trials without the curvature", "simulation/reduced.py",
@@ -121,7 +128,7 @@ MUTANTS = [
            "random_unit(second_key(key), k)", "random_unit(key, k)", REDUCED),
     Mutant("an anchor after the step", "simulation/trajectory.py",
            "    depart(own, theta, scene.keys[lane], k, batch.shape[0], work)\n",
-           "    _move(own, kinds, theta, buffer, g, divisors, gamma, beta)\n"
+           "    move_all(own, kinds, theta, buffer, g, divisors, gamma, beta)\n"
            "    depart(own, theta, scene.keys[lane], k, batch.shape[0], work)\n"
            "    room.chosen[lane, STEP], room.chosen[lane, MOMENTUM] = 0.0, 0.0\n", REDUCED),
     Mutant("a refused step moves the anchor", "simulation/trajectory.py",

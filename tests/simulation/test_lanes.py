@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from heavystep.problems import VarianceReduced
+from heavystep.problems import Cosine, VarianceReduced
 from heavystep.simulation import run as runs
 from heavystep.simulation.fleet import Fleet, Run
 from heavystep.simulation.lanes import CACHE_LINE, aligned
@@ -20,9 +20,17 @@ SEEDS = [7, 1, 30, 4, 9]
 @pytest.mark.parametrize("lanes", [2, 3, 5])
 def test_the_number_of_lanes_changes_no_bit(kind, lanes, monkeypatch):
     options = {"iterations": 70, "batch_size": 2, "threads": 1}
-    monkeypatch.setattr(runs, "MOST_LANES", lanes)
+    sizes, made = [], runs.Fleet
+
+    def noted(members):
+        sizes.append(len(members))
+        return made(members)
+
+    monkeypatch.setattr(runs, "Fleet", noted)
+    monkeypatch.setattr(runs, "lanes_for", lambda problem: lanes)
     together = simulate(KINDS[kind], CASES[METHODS[kind]], seeds=SEEDS, **options)
-    assert lanes_for(KINDS[kind]) == lanes
+    assert max(sizes) == lanes
+    assert sum(sizes) == len(SEEDS)
     for place, seed in enumerate(SEEDS):
         alone = simulate(KINDS[kind], CASES[METHODS[kind]], seeds=[seed], **options)
         for name, values in alone.metrics.items():
@@ -45,10 +53,14 @@ def test_a_seed_that_stops_stops_no_other():
 
 
 def test_a_large_problem_has_the_cache_for_itself():
-    class Large:
-        dim = 10**6
+    wide = Cosine(np.ones(2), np.zeros((2, 10**5)))
+    assert lanes_for(wide) == 1
+    assert lanes_for(KINDS["Cosine"]) > 1
 
-    assert lanes_for(Large()) == 1
+
+def test_sparse_rows_are_work_enough_for_one_seed():
+    assert lanes_for(KINDS["SparseLogistic"]) == 1
+    assert lanes_for(VarianceReduced(KINDS["SparseLogistic"])) == 1
 
 
 def test_arrays_begin_with_a_cache_line():

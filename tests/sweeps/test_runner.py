@@ -1,12 +1,15 @@
 """What is missing is run, in any order, and what is there is not run again."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from heavystep.paper.figure1.definition import figure1
 from heavystep.records import Trajectories
 from heavystep.simulation.configuration import configure
+from heavystep.sweeps import runner
 from heavystep.sweeps.engines import LocalEngine
 from heavystep.sweeps.runner import FailedRunsError, complete, joined
 from heavystep.sweeps.store import Store
@@ -51,14 +54,39 @@ def test_a_run_that_fails_is_reported_and_the_others_are_made(small_figure1, tmp
 def test_seeds_are_joined_in_their_order(small_figure1):
     figure, _, results = small_figure1
     whole = results[next(iter(figure.runs()))]
-    single = {
-        seed: Trajectories(whole.k, (seed,), {n: v[[seed]] for n, v in whole.metrics.items()})
+    single = [
+        Trajectories(whole.k, (seed,), {n: v[[seed]] for n, v in whole.metrics.items()})
         for seed in (1, 0)
-    }
+    ]
     again = joined(single)
     assert again.seeds == whole.seeds == (0, 1)
     for name, values in whole.metrics.items():
         np.testing.assert_array_equal(again.metrics[name], values)
+
+
+class Noting(LocalEngine):
+    """Remembers which seeds were run together."""
+
+    def outcomes(self, jobs, progress):
+        self.__dict__["groups"] = [job.arguments[1] for job in jobs]
+        assert sum(job.amount for job in jobs) == progress.started[2]
+        return super().outcomes(jobs, progress)
+
+
+@pytest.mark.parametrize(("cores", "groups"), [(1, [(0, 1, 2), (3, 4, 5), (6, 7), (8, 9)]),
+                                               (2, [(seed,) for seed in range(10)])])  # fmt: skip
+def test_seeds_that_share_a_job_have_the_same_bytes(cores, groups, tmp_path, monkeypatch):
+    run = replace(next(iter(figure1(iterations=500).runs().values())), seeds=10)
+    monkeypatch.setattr(runner, "JOBS_A_CORE", 3)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    engine = Noting(1)
+    complete({"": run}, Store(tmp_path / "some"), Told(), engine=engine)
+    assert engine.groups == groups
+    monkeypatch.setattr(type(run), "together", 1)
+    complete({"": run}, Store(tmp_path / "single"), Told(), engine=engine)
+    assert len(engine.groups) == 10
+    stored = [Store(tmp_path / name).path(run).read_bytes() for name in ("some", "single")]
+    assert stored[0] == stored[1]
 
 
 class Impatient(Told):

@@ -123,6 +123,6 @@ def targets(data: str, costs: Mapping[str, float]) -> list[Target]:
         Target("SHB-PS, us", False, MICROSECONDS[data], ours),
         Target("scipy.sparse / SHB-PS", True, 5.0, costs[SCIPY] / ours),
         Target("torch / SHB-PS", True, 12.0, costs[TORCH] / ours),
-        Target("SHB-ALS / SHB-PS", False, 1.5, costs[ARMIJO] / ours),
-        Target("SHB-ALS, max_step 100 / SHB-PS", False, 1.5, costs[STEEP] / ours),
+        Target("SHB-ALS / SHB-PS", False, 1.4, costs[ARMIJO] / ours),
+        Target("SHB-ALS, max_step 100 / SHB-PS", False, 1.4, costs[STEEP] / ours),
     ]

@@ -99,8 +99,14 @@ class Compared(ABC):
 class TimedRunSpec(RunSpec):
     """Simulated runs that are timed, and may stop."""
 
-    def job(self, seed: int) -> Job:
+    @property
+    def together(self) -> int:
+        """One seed has the core to itself while it is timed."""
+        return 1
+
+    def job(self, seeds: tuple[int, ...]) -> Job:
         """The run of one seed."""
+        (seed,) = seeds
         arguments = (self.method, seed, self.iterations, self.grid(), self.batch_size)
         return Job(self.label, timed_seed, arguments, self.iterations, self.problem)
 

@@ -112,8 +112,9 @@ class TrainedRuns(Runs):
         """What is recorded."""
         return METRICS
 
-    def job(self, seed: int) -> Job:
+    def job(self, seeds: tuple[int, ...]) -> Job:
         """The run of one seed."""
+        (seed,) = seeds
         size = (self.task.widths, self.iterations, self.batch_size)
         arguments = (self.method, dict(self.options), seed, *size)
         return Job(self.label, train, arguments, self.iterations, self.task)

@@ -110,7 +110,7 @@ def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
             loss -= shared(row_dot(terms.xi, i, theta), size)
             for j in range(dim):
                 g[j] -= shared(terms.xi[i, j], size)
-    return loss, shared(low, size), dot(g, g), terms.mean_s * terms.mean_s * square
+    return loss, shared(low, size), terms.mean_s * terms.mean_s * square
 
 
 def _trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -> Any:

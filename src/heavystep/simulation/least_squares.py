@@ -7,12 +7,12 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import LeastSquares
-from heavystep.simulation.kernel_cache import inner_reduction
+from heavystep.simulation.fours import WIDTH, four_of_row, put_four
+from heavystep.simulation.kernel_cache import inner_kernel, inner_reduction
 from heavystep.simulation.lanes import aligned, has_lanes
 from heavystep.simulation.terms import (
     adds_up,
     depart,
-    dot,
     evaluate,
     from_scratch,
     full_sqnorm,
@@ -67,6 +67,16 @@ def row_dot_moved(A: Any, i: Any, theta: Any, g: Any, t: Any) -> Any:
     return total
 
 
+@inner_kernel
+def write_row(share: Any, A: Any, i: Any, g: Any) -> None:
+    """Write ``share`` times row i."""
+    whole = g.shape[0] // WIDTH * WIDTH
+    for j in range(0, whole, WIDTH):
+        put_four(g, j, share * four_of_row(A, i, j))
+    for j in range(whole, g.shape[0]):
+        g[j] = share * A[i, j]
+
+
 def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
     size, dim = batch.shape[0], theta.shape[0]
     loss, low = 0.0, 0.0
@@ -77,12 +87,11 @@ def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
         low += terms.f_star[i]
         share = shared(residual, size)
         if b == 0:
-            for j in range(dim):
-                g[j] = share * terms.A[i, j]
+            write_row(share, terms.A, i, g)
         else:
             for j in range(dim):
                 g[j] += share * terms.A[i, j]
-    return shared(loss, size), shared(low, size), dot(g, g), np.nan
+    return shared(loss, size), shared(low, size), np.nan
 
 
 def _trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -> Any:

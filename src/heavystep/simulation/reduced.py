@@ -102,12 +102,12 @@ def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
     shift[:] = 0.0
     # The anchor comes first: trials need what the workspace keeps of theta.
     evaluate(terms.inside, terms.anchor, batch, shift, work.inside)
-    loss, low, _, full = evaluate(terms.inside, theta, batch, g, work.inside)
+    loss, low, full = evaluate(terms.inside, theta, batch, g, work.inside)
     for j in range(g.shape[0]):
         shift[j] = terms.gradient[j] - shift[j]
         g[j] += number(shift[j])
     low -= 0.5 * dot(shift, shift) / terms.curvature
-    return loss, low, dot(g, g), full
+    return loss, low, full
 
 
 def _loss_error(terms: Any, theta: Any, g: Any, loss: Any, eps: Any, work: Any) -> Any:

@@ -31,7 +31,7 @@ def workspace(terms: Any, theta: Any, size: Any) -> Any:
 
 
 def evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
-    """Loss, lower bound and ||g||^2 of the batch, and ||grad F||^2, NaN where it would be costly.
+    """Loss and lower bound of the batch, and ||grad F||^2, NaN where it would be costly.
 
     The gradient of the batch is written into ``g``, or added to it if it :func:`adds_up`.
     """

@@ -17,15 +17,15 @@ from heavystep.simulation.choice import (
     start,
     steered,
 )
-from heavystep.simulation.forms import move
 from heavystep.simulation.kernel_cache import kernel, loop, loop_part
 from heavystep.simulation.lanes import lane_of
+from heavystep.simulation.moving import move_all
 from heavystep.simulation.parts import Room
 from heavystep.simulation.streams import random_index
-from heavystep.simulation.stretching import divided, square_of, stretch
+from heavystep.simulation.stretching import square_of, stretch
 from heavystep.simulation.terms import (
-    adds_up,
     depart,
+    dot,
     evaluate,
     loss_error,
     prepare_search,
@@ -85,14 +85,23 @@ def _iterate(
     out: Any,
     room: Any,
 ) -> None:
-    """The loop of :func:`advance`: seeds take turns at each part of a step."""
+    """The loop of :func:`advance`: seeds take turns at each part of a step.
+
+    Parts are short: while the last sum of one seed is waited for, the processor must see as far as
+    the next seed.
+    """
     lanes, taken = state.theta.shape[0], room.taken
     row = np.searchsorted(scene.grid, steps.first + 1)
     for step in range(steps.length):
         k, going = steps.first + step, 0
         for lane in range(lanes):
+            _sample(room.batch[lane], indices, scene, k, step, lane)
+        for lane in range(lanes):
             if taken[lane] == step:
-                _look(terms, kinds, state, scene, indices, room, k, step, lane)
+                _look(terms, state, room, lane)
+        for lane in range(lanes):
+            if taken[lane] == step:
+                _measure(kinds, state, scene, room, lane)
         for lane in range(lanes):
             if taken[lane] == step and _choose(
                 terms, kinds, watch, parameters, state, scene, room, k, step, lane
@@ -113,26 +122,19 @@ def _iterate(
 
 
 @loop_part
-def _look(
-    terms: Any,
-    kinds: Any,
-    state: Any,
-    scene: Any,
-    indices: Any,
-    room: Any,
-    k: Any,
-    step: Any,
-    lane: Any,
-) -> None:
-    """Draw a batch, and evaluate its loss and gradient."""
-    own, g, batch, seen = lane_of(state, lane), room.gradient[lane], room.batch[lane], room.seen
-    _sample(batch, indices, scene, k, step, lane)
-    work = lane_of(room.work, lane)
-    loss, low, square, full = evaluate(lane_of(terms, lane), own.theta, batch, g, work)
-    divisors = room.divisors[lane]
+def _look(terms: Any, state: Any, room: Any, lane: Any) -> None:
+    """Evaluate loss and gradient of the batch."""
+    own, theta, g, batch = lane_of(terms, lane), state.theta[lane], room.gradient[lane], room.batch
+    loss, low, full = evaluate(own, theta, batch[lane], g, lane_of(room.work, lane))
+    room.seen[lane, LOSS], room.seen[lane, LOW], room.seen[lane, FULL] = loss, low, full
+
+
+@loop_part
+def _measure(kinds: Any, state: Any, scene: Any, room: Any, lane: Any) -> None:
+    """The length of the gradient, in the metric of the diagonal."""
+    own, g, divisors = lane_of(state, lane), room.gradient[lane], room.divisors[lane]
     stretch(kinds.diagonal, g, own.squares, own.weight, scene.diagonal, divisors)
-    seen[lane, LOSS], seen[lane, LOW], seen[lane, FULL] = loss, low, full
-    seen[lane, SQNORM] = square_of(kinds.diagonal, g, square, divisors)
+    room.seen[lane, SQNORM] = square_of(kinds.diagonal, g, dot(g, g), divisors)
 
 
 @loop_part
@@ -188,7 +190,7 @@ def _arrive(
     theta, chosen = state.theta[lane], room.chosen[lane]
     momentum = theta.dtype.type(chosen[MOMENTUM])
     g, divisors = room.gradient[lane], room.divisors[lane]
-    _move(terms, kinds, theta, state.buffer[lane], g, divisors, chosen[STEP], momentum)
+    move_all(terms, kinds, theta, state.buffer[lane], g, divisors, chosen[STEP], momentum)
     watch_arrival(lane_of(watch, lane), _row(parameters, step), theta)
 
 
@@ -211,30 +213,3 @@ def _sample(batch: Any, indices: Any, scene: Any, k: Any, step: Any, lane: Any) 
     batch[0] = random_index(scene.keys[lane], first, scene.n)
     for b in range(1, size):
         batch[b] = random_index(scene.keys[lane], first + b, scene.n)
-
-
-@loop_part
-def _move(
-    terms: Any,
-    kinds: Any,
-    theta: Any,
-    buffer: Any,
-    g: Any,
-    divisors: Any,
-    gamma: Any,
-    momentum: Any,
-) -> None:
-    """Move every parameter; ``g`` is left at 0 where gradients are added to it."""
-    number = theta.dtype.type
-    tiny, zero, step = np.finfo(theta.dtype).tiny, number(0.0), number(gamma)
-    for j in range(theta.shape[0]):
-        own = divided(kinds.diagonal, step, divisors, j)
-        motion, kept = move(kinds.form, buffer[j], g[j], own, momentum)
-        # Momentum alone would go through all subnormal numbers, which are slow.
-        g[j] = number(motion) if abs(motion) > tiny else zero
-        buffer[j] = number(kept) if abs(kept) > tiny else zero
-    # Two short loops, because the compiler uses half a vector for the rest of a short one only.
-    for j in range(theta.shape[0]):
-        theta[j] += g[j]
-        if adds_up(terms):
-            g[j] = zero

@@ -8,6 +8,7 @@ import numpy as np
 from heavystep.arrays import Array
 from heavystep.problems import FiniteSum
 from heavystep.simulation.configuration import EPS, Configuration
+from heavystep.simulation.fours import WIDTH, four_at, put_four
 from heavystep.simulation.kernel_cache import inner_kernel
 from heavystep.simulation.lanes import has_lanes
 from heavystep.simulation.terms import RARE, full_sqnorm, implement, objective, objective_gap
@@ -146,8 +147,12 @@ def _note_step(
 def _include(average: Any, numbers: Any, point: Any, weight: Any, wanted: Any) -> None:
     """One more point in the running average, by its difference from it, if it is ``wanted``."""
     numbers[SUM_OF_WEIGHTS] += weight if wanted else 0.0
-    share = weight / numbers[SUM_OF_WEIGHTS]
-    for j in range(point.shape[0] if wanted else 0):
+    share, size = weight / numbers[SUM_OF_WEIGHTS], point.shape[0] if wanted else 0
+    whole = size // WIDTH * WIDTH
+    for j in range(0, whole, WIDTH):
+        mean = four_at(average, j)
+        put_four(average, j, mean + share * (four_at(point, j) - mean))
+    for j in range(whole, size):
         average[j] += share * (point[j] - average[j])
 
 

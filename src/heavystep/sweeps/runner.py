@@ -1,7 +1,8 @@
 """Makes the runs of a sweep that are missing, and keeps them."""
 
 import logging
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Protocol
 
@@ -17,6 +18,8 @@ from heavystep.sweeps.store import Store
 
 Results = dict[str, Trajectories]
 """Results by the key of their run."""
+JOBS_A_CORE = 4
+"""At least so many, if there are as many seeds: then cores end at about the same time."""
 
 
 class FailedRunsError(ValueError):
@@ -78,8 +81,9 @@ def complete(
 ) -> Results:
     """The results of all runs: those in the store are read, the others are made and kept.
 
-    Each seed of a run is a job of its own, so that no core waits for the last seeds of a run. A
-    sweep can be stopped at any moment: it loses the runs in flight, and a new call goes on there.
+    A job is some seeds of a run, as many as there are numbers to compute while others are waited
+    for, and few enough that no core waits for the last jobs. A sweep can be stopped at any moment:
+    it loses the runs in flight, and a new call goes on there.
 
     Args:
         runs: by key.
@@ -101,20 +105,22 @@ def complete(
     for line in store.outdated(missing.values()):
         progress.note(f"{line}; what is missing is run again")
     check_compiler()  # once, since all jobs would say the same
-    places = [(key, seed) for key, run in missing.items() for seed in range(run.seeds)]
-    jobs = [missing[key].job(seed) for key, seed in places]
-    parts: dict[str, dict[int, Trajectories]] = {key: {} for key in missing}
+    most = sum(run.seeds for run in missing.values()) // (JOBS_A_CORE * (os.cpu_count() or 1))
+    places = [(key, seeds) for key, run in missing.items() for seeds in run.groups(most)]
+    jobs = [missing[key].job(seeds) for key, seeds in places]
+    parts: dict[str, list[Trajectories]] = {key: [] for key in missing}
     failed: dict[str, str] = {}
     with closing((engine or LocalEngine()).outcomes(jobs, progress)) as outcomes:
         for place, value, failure in outcomes:
-            key, seed = places[place]
+            key, seeds = places[place]
             if failure:
                 if key not in failed:  # its other seeds will fail alike
-                    progress.note(f"{missing[key].label}, seed {seed} failed\n{failure}")
+                    names = ", ".join(map(str, seeds))
+                    progress.note(f"{missing[key].label}, seed {names} failed\n{failure}")
                 failed[key] = failure.strip().splitlines()[-1]
                 continue
-            parts[key][seed] = value
-            if len(parts[key]) == missing[key].seeds:
+            parts[key].append(value)
+            if sum(len(part.seeds) for part in parts[key]) == missing[key].seeds:
                 results[key] = joined(parts.pop(key))
                 store.save(missing[key], results[key])
                 progress.finish()
@@ -128,15 +134,15 @@ def complete(
     return results
 
 
-def joined(parts: dict[int, Trajectories]) -> Trajectories:
-    """Join the results of single seeds, in the order of the seeds."""
-    seeds = tuple(sorted(parts))
-    names = parts[seeds[0]].metrics
+def joined(parts: Sequence[Trajectories]) -> Trajectories:
+    """Join the results of some seeds each, in the order of the seeds."""
+    parts = sorted(parts, key=lambda part: part.seeds)
+    seeds = tuple(seed for part in parts for seed in part.seeds)
     metrics = {
-        name: np.concatenate([parts[seed].metrics[name] for seed in seeds]) for name in names
+        name: np.concatenate([part.metrics[name] for part in parts]) for name in parts[0].metrics
     }
-    seconds = tuple(second for seed in seeds for second in parts[seed].seconds)
-    return Trajectories(parts[seeds[0]].k, seeds, metrics, seconds)
+    seconds = tuple(second for part in parts for second in part.seconds)
+    return Trajectories(parts[0].k, seeds, metrics, seconds)
 
 
 def kept(runs: Mapping[str, Runs], store: Store, note: Callable[[str], None]) -> Results:

@@ -3,7 +3,10 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from math import ceil
 from typing import Any
+
+import numpy as np
 
 from heavystep.sweeps.engines import Job
 
@@ -26,9 +29,19 @@ class Runs(ABC):
     def metric_names(self) -> tuple[str, ...]:
         """What is recorded."""
 
+    @property
+    def together(self) -> int:
+        """How many seeds one job can run side by side."""
+        return 1
+
     @abstractmethod
-    def job(self, seed: int) -> Job:
-        """The run of one seed, which returns its ``Trajectories``."""
+    def job(self, seeds: tuple[int, ...]) -> Job:
+        """Runs of some seeds, at most :attr:`together`; it returns their ``Trajectories``."""
+
+    def groups(self, most: int) -> list[tuple[int, ...]]:
+        """The seeds of each job: as few jobs as possible, with at most ``most`` seeds each."""
+        jobs = ceil(self.seeds / max(1, min(most, self.together)))
+        return [tuple(map(int, part)) for part in np.array_split(range(self.seeds), jobs)]
 
     def text(self) -> str:
         """The full specification as JSON."""

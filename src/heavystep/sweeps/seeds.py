@@ -1,4 +1,4 @@
-"""The jobs of an engine: one seed of a simulated run."""
+"""The jobs of an engine: seeds of a simulated run."""
 
 import time
 
@@ -11,22 +11,22 @@ from heavystep.simulation.run import CHUNK, Problem, Run, metric_names, simulate
 from heavystep.sweeps.engines import Advance
 
 
-def one_seed(
+def some_seeds(
     problem: Problem,
     method: Configuration,
-    seed: int,
+    seeds: tuple[int, ...],
     iterations: int,
     grid: Array,
     batch_size: int,
     advance: Advance,
 ) -> Trajectories:
-    """Run a method on a problem from one seed.
+    """Run a method on a problem from some seeds, side by side on one core.
 
     Args:
         problem: what to minimise.
         method: with its options.
-        seed: of the samples.
-        iterations: steps of the run.
+        seeds: of the samples, one for each run.
+        iterations: steps of each run.
         grid: numbers of steps after which metrics are recorded.
         batch_size: terms sampled at each step.
         advance: told how many steps were taken since the last call.
@@ -34,7 +34,7 @@ def one_seed(
     return simulate(
         problem,
         method,
-        seeds=[seed],
+        seeds=seeds,
         iterations=iterations,
         grid=grid,
         batch_size=batch_size,
@@ -52,7 +52,7 @@ def timed_seed(
     batch_size: int,
     advance: Advance,
 ) -> Trajectories:
-    """Do the same, and measure the time; the run may stop, and the rest of it is then NaN.
+    """Run one seed and measure the time; it may stop, and the rest of it is then NaN.
 
     It is timed when it is made once more and recorded at its end only: the first time may have to
     compile, and on large data most of it is spent on the full losses of the records.

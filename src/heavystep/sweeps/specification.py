@@ -22,10 +22,10 @@ from heavystep.problems import (
 )
 from heavystep.problems.variance_reduced import original
 from heavystep.simulation.configuration import Configuration
-from heavystep.simulation.run import Problem, log_grid, metric_names
+from heavystep.simulation.run import Problem, lanes_for, log_grid, metric_names
 from heavystep.sweeps.engines import Job
 from heavystep.sweeps.runs import Runs
-from heavystep.sweeps.seeds import one_seed
+from heavystep.sweeps.seeds import some_seeds
 
 FORMAT = 2
 """The layout of :meth:`RunSpec.content`. Runs of the first were named by a hash of the sources."""
@@ -191,7 +191,13 @@ class RunSpec(Runs):
         """What is recorded."""
         return metric_names(self.problem.build())
 
-    def job(self, seed: int) -> Job:
-        """The run of one seed."""
-        arguments = (self.method, seed, self.iterations, self.grid(), self.batch_size)
-        return Job(self.label, one_seed, arguments, self.iterations, self.problem)
+    @property
+    def together(self) -> int:
+        """How many seeds one job can run side by side."""
+        return lanes_for(self.problem.build())
+
+    def job(self, seeds: tuple[int, ...]) -> Job:
+        """The runs of some seeds."""
+        arguments = (self.method, seeds, self.iterations, self.grid(), self.batch_size)
+        amount = len(seeds) * self.iterations
+        return Job(self.label, some_seeds, arguments, amount, self.problem)

@@ -63,7 +63,7 @@ class OneRun(Runs):
         """What is recorded."""
         return recorded(self.setting)
 
-    def job(self, seed: int) -> Job:
+    def job(self, seeds: tuple[int, ...]) -> Job:
         """The run; its seed is that of the setting."""
         return Job(self.label, train, (self.setting,), self.iterations)
 

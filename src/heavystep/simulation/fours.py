@@ -1,0 +1,137 @@
+"""Four neighbours in an array as one number, in kernels: the vectors of the processor, by name.
+
+The compiler makes vectors of loops by itself, but for the few entries of a point it spends more on
+asking whether arrays overlap, and on entries that are left over, than on the numbers. Here it has
+nothing to ask. Sums, differences, products and quotients of such numbers are those of their
+entries, with the same rounding on every machine, so that formulas run on them as they are written.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import NumbaError
+from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+WIDTH = 4
+TINY = float(np.finfo(np.float64).tiny)
+NUMBERS = ir.VectorType(ir.DoubleType(), WIDTH)
+PLACES = ir.VectorType(ir.IntType(32), WIDTH)
+ALIGNMENT = 8
+"""Bytes: rows of a matrix begin anywhere."""
+
+
+class FourType(types.Type):  # type: ignore[misc]
+    """Four float64."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Four")
+
+
+FOUR = FourType()
+
+
+@register_model(FourType)
+class _FourModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, NUMBERS)
+
+
+def fits(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether a function of numbers, with all that it calls, can be compiled for these types."""
+    try:
+        numba.njit(function).compile(arguments)
+    except NumbaError:
+        return False
+    return True
+
+
+def in_doubles(*arrays: Any) -> bool:
+    """Whether these numba types are contiguous arrays of float64."""
+    return all(array.dtype == types.float64 and array.layout == "C" for array in arrays)
+
+
+def _spread(builder: Any, number: Any) -> Any:
+    """A number four times."""
+    if number.type == NUMBERS:
+        return number
+    nothing = ir.Constant(NUMBERS, ir.Undefined)
+    first = builder.insert_element(nothing, number, ir.IntType(32)(0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(PLACES, [0] * WIDTH))
+
+
+def _implement(operation: Any, instruction: str, *arguments: tuple[Any, ...]) -> None:
+    class Typing(ConcreteTemplate):  # type: ignore[misc]
+        cases = tuple(signature(FOUR, *kinds) for kinds in arguments)
+
+    def lower(context: Any, builder: Any, made: Any, values: Any) -> Any:
+        return getattr(builder, instruction)(*(_spread(builder, value) for value in values))
+
+    infer_global(operation)(Typing)
+    for kinds in arguments:
+        lower_builtin(operation, *kinds)(lower)
+
+
+_PAIRS = ((FOUR, FOUR), (FOUR, types.float64), (types.float64, FOUR))
+_implement(operator.add, "fadd", *_PAIRS)
+_implement(operator.sub, "fsub", *_PAIRS)
+_implement(operator.mul, "fmul", *_PAIRS)
+_implement(operator.truediv, "fdiv", *_PAIRS)
+_implement(operator.neg, "fneg", (FOUR,))
+
+
+def _place(context: Any, builder: Any, kind: Any, array: Any, indices: Any) -> Any:
+    """The address of four entries."""
+    whole = context.make_array(kind)(context, builder, array)
+    item = cgutils.get_item_pointer(context, builder, kind, whole, indices, wraparound=False)
+    return builder.bitcast(item, NUMBERS.as_pointer())
+
+
+def _load(context: Any, builder: Any, made: Any, values: Any) -> Any:
+    place = _place(context, builder, made.args[0], values[0], values[1:])
+    return builder.load(place, align=ALIGNMENT)
+
+
+def _store(context: Any, builder: Any, made: Any, values: Any) -> Any:
+    place = _place(context, builder, made.args[0], values[0], values[1:2])
+    builder.store(values[2], place, align=ALIGNMENT)
+    return context.get_dummy_value()
+
+
+def _flush(context: Any, builder: Any, made: Any, values: Any) -> Any:
+    kind, declare = ir.FunctionType(NUMBERS, [NUMBERS]), cgutils.get_or_insert_function
+    absolute = declare(builder.module, kind, f"llvm.fabs.v{WIDTH}f64")
+    tiny, zero = (ir.Constant(NUMBERS, [value] * WIDTH) for value in (TINY, 0.0))
+    large = builder.fcmp_ordered(">", builder.call(absolute, values), tiny)
+    return builder.select(large, values[0], zero)
+
+
+def _four_at(typing_context: Any, vector: Any, j: Any) -> Any:
+    """Entries j .. j + 3 of a vector."""
+    return FOUR(vector, types.intp), _load
+
+
+def _four_of_row(typing_context: Any, matrix: Any, i: Any, j: Any) -> Any:
+    """Entries j .. j + 3 of row i of a matrix."""
+    return FOUR(matrix, types.intp, types.intp), _load
+
+
+def _put_four(typing_context: Any, vector: Any, j: Any, four: Any) -> Any:
+    """Write entries j .. j + 3 of a vector."""
+    return types.void(vector, types.intp, FOUR), _store
+
+
+def _flushed_four(typing_context: Any, four: Any) -> Any:
+    """The same with 0 in place of subnormal numbers."""
+    return FOUR(FOUR), _flush
+
+
+four_at: Any = intrinsic(_four_at)
+four_of_row: Any = intrinsic(_four_of_row)
+put_four: Any = intrinsic(_put_four)
+flushed_four: Any = intrinsic(_flushed_four)
