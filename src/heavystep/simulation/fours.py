@@ -13,20 +13,25 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
+from numba import extending
 from numba.core import cgutils, types
 from numba.core.errors import NumbaError
-from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.core.typing import templates
+from numba.extending import intrinsic, models, register_model
 
 WIDTH = 4
 TINY = float(np.finfo(np.float64).tiny)
 NUMBERS = ir.VectorType(ir.DoubleType(), WIDTH)
 PLACES = ir.VectorType(ir.IntType(32), WIDTH)
+TEMPLATES: Any = templates
+LOWERING: Any = extending
+BUILDING: Any = cgutils
+"""Parts of numba that have no types."""
 ALIGNMENT = 8
 """Bytes: rows of a matrix begin anywhere."""
 
 
-class FourType(types.Type):  # type: ignore[misc]
+class FourType(types.Type):
     """Four float64."""
 
     def __init__(self) -> None:
@@ -37,9 +42,9 @@ FOUR = FourType()
 
 
 @register_model(FourType)
-class _FourModel(models.PrimitiveModel):  # type: ignore[misc]
+class _FourModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, NUMBERS)
+        super().__init__(manager, kind, NUMBERS)  # type: ignore[no-untyped-call]
 
 
 def fits(function: Callable[..., Any], *arguments: Any) -> bool:
@@ -66,15 +71,15 @@ def _spread(builder: Any, number: Any) -> Any:
 
 
 def _implement(operation: Any, instruction: str, *arguments: tuple[Any, ...]) -> None:
-    class Typing(ConcreteTemplate):  # type: ignore[misc]
-        cases = tuple(signature(FOUR, *kinds) for kinds in arguments)
+    class Typing(TEMPLATES.ConcreteTemplate):  # type: ignore[misc]
+        cases = tuple(TEMPLATES.signature(FOUR, *kinds) for kinds in arguments)
 
     def lower(context: Any, builder: Any, made: Any, values: Any) -> Any:
         return getattr(builder, instruction)(*(_spread(builder, value) for value in values))
 
-    infer_global(operation)(Typing)
+    TEMPLATES.infer_global(operation)(Typing)
     for kinds in arguments:
-        lower_builtin(operation, *kinds)(lower)
+        LOWERING.lower_builtin(operation, *kinds)(lower)
 
 
 _PAIRS = ((FOUR, FOUR), (FOUR, types.float64), (types.float64, FOUR))
@@ -88,7 +93,7 @@ _implement(operator.neg, "fneg", (FOUR,))
 def _place(context: Any, builder: Any, kind: Any, array: Any, indices: Any) -> Any:
     """The address of four entries."""
     whole = context.make_array(kind)(context, builder, array)
-    item = cgutils.get_item_pointer(context, builder, kind, whole, indices, wraparound=False)
+    item = BUILDING.get_item_pointer(context, builder, kind, whole, indices, wraparound=False)
     return builder.bitcast(item, NUMBERS.as_pointer())
 
 
@@ -104,7 +109,7 @@ def _store(context: Any, builder: Any, made: Any, values: Any) -> Any:
 
 
 def _flush(context: Any, builder: Any, made: Any, values: Any) -> Any:
-    kind, declare = ir.FunctionType(NUMBERS, [NUMBERS]), cgutils.get_or_insert_function
+    kind, declare = ir.FunctionType(NUMBERS, [NUMBERS]), BUILDING.get_or_insert_function
     absolute = declare(builder.module, kind, f"llvm.fabs.v{WIDTH}f64")
     tiny, zero = (ir.Constant(NUMBERS, [value] * WIDTH) for value in (TINY, 0.0))
     large = builder.fcmp_ordered(">", builder.call(absolute, values), tiny)

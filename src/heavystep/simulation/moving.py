@@ -11,6 +11,8 @@ from heavystep.simulation.kernel_cache import HIDDEN, INLINE, loop_part
 from heavystep.simulation.stretching import NoDiagonal, divided
 from heavystep.simulation.terms import adds_up
 
+_OPTIONS: Any = {**INLINE, **HIDDEN}
+
 
 @loop_part
 def move_all(
@@ -36,7 +38,7 @@ def _move_fours(kinds: Any, theta: Any, buffer: Any, g: Any, gamma: Any, momentu
     raise NotImplementedError
 
 
-@overload(_move_fours, jit_options={**INLINE, **HIDDEN}, strict=False)
+@overload(_move_fours, jit_options=_OPTIONS, strict=False)
 def _choose(kinds: Any, theta: Any, buffer: Any, g: Any, gamma: Any, momentum: Any) -> Any:
     _, form, diagonal = kinds.types
     plain = diagonal.instance_class is NoDiagonal and in_doubles(theta, buffer, g)
