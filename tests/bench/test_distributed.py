@@ -12,7 +12,7 @@ from heavystep.bench.distributed import QUICK, Tally, noted
 from heavystep.bench.distributed_ranks import backend_for, ranks_cost, save, stored
 from heavystep.cli.app import app
 
-METHODS = ["SGD(fused)", "SHB", "SHBPolyak", "SHBArmijo"]
+METHODS = ["SGD(fused)", "SHB", "SHBPolyak, paper", "SHBArmijo, paper", "SHBPolyak", "SHBAdam"]
 GRADIENTS = 4 * (64 * 256 + 256 + 256 * 256 + 256 + 256 * 10 + 10)
 
 
@@ -23,12 +23,14 @@ def two():
 
 @pytest.mark.slow
 def test_messages_of_two_ranks(two):
-    sgd, shb, polyak, armijo = two.steps
+    sgd, shb, polyak, armijo, steady, adam = two.steps
     assert [step.what for step in two.steps] == METHODS
     assert (sgd.messages, sgd.bytes, sgd.trials) == (0.0, 0.0, 0.0)
     # Loss, squared norm and the digest of the options in float32, together.
-    for step in (shb, polyak):
+    for step in (shb, polyak, steady):
         assert (step.messages, step.bytes, step.trials) == (1.0, 12.0, 0.0)
+    # The squared norm with the diagonal and without, in which an overflow is seen.
+    assert (adam.messages, adam.bytes, adam.trials) == (1.0, 16.0, 0.0)
     assert armijo.trials >= 1.0
     assert armijo.messages == 1.0 + armijo.trials
     assert armijo.bytes == 12.0 + 4.0 * armijo.trials
@@ -51,7 +53,7 @@ def test_the_table_of_one_rank(tmp_path):
     result = CliRunner().invoke(app, [str(each) for each in arguments])
     assert result.exit_code == 0, result.output
     rows = re.findall(
-        r"│ (SGD\(fused\)|SHB\w*) +│ +[\d.]+ +│ +([\d.]+) +│ +([\d.]+)", result.stdout
+        r"│ (SGD\(fused\)|SHB\w*(?:, paper)?) +│ +[\d.]+ +│ +([\d.]+) +│ +([\d.]+)", result.stdout
     )
     assert [name for name, *_ in rows] == METHODS
     assert rows[0][1] == "1.000"

@@ -45,6 +45,7 @@ def test_loops_take_the_iterates_of_the_simulation(loop, max_step):
     assert (share_capped < 1.0) == (max_step > 1.0)  # under the large cap the rule chooses
 
 
+@pytest.mark.slow  # a kernel each
 @pytest.mark.parametrize("name", bench_linear.CONTESTANTS)
 def test_every_contestant_can_start_anew(name):
     problem, batches = real_sim_twin(**SMALL), np.arange(64).reshape(4, 16)

@@ -144,6 +144,7 @@ def test_the_default_curvature_is_a_tenth_of_the_smoothness():
     assert VarianceReduced(SQUARES, curvature=2).L == SQUARES.L + 2.0
 
 
+@pytest.mark.slow  # a kernel each
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_metrics_are_those_of_the_problem_itself(name):
     """Of the iterates, not of the surrogates."""
@@ -163,6 +164,7 @@ def test_metrics_are_those_of_the_problem_itself(name):
         np.testing.assert_allclose(found.metrics["grad_last"][0], squares, rtol=1e-9)
 
 
+@pytest.mark.slow  # a kernel each
 @pytest.mark.parametrize("name", sorted(set(PROBLEMS) - LOSSES))
 def test_no_step_is_shorter_than_the_smoothness_of_the_surrogates_allows(name):
     """So that their lower bounds lie below their infima."""

@@ -25,7 +25,6 @@ OTHERS_ON_TWO += [
     "warned/float64",
     "bounded/float64",
     "messages/float64",
-    *OF_EVERY_ROW,
 ]
 CASES = [(2, job) for job in ON_TWO]
 CASES += [pytest.param(4, job, marks=pytest.mark.slow) for job in ON_FOUR]
@@ -33,14 +32,19 @@ CASES += [pytest.param(4, job, marks=pytest.mark.slow) for job in ON_FOUR]
 
 @pytest.fixture(scope="module")
 def found_on(tmp_path_factory):
-    """What each of so many ranks found in a job; all jobs are done by the same processes."""
-    jobs = {2: ON_TWO + OTHERS_ON_TWO, 4: [*ON_FOUR, "groups of 2/float64"]}
+    """What each of so many ranks found in a job; few processes do many jobs, the long ones apart."""
+    together = {2: (ON_TWO + OTHERS_ON_TWO, OF_EVERY_ROW), 4: ([*ON_FOUR, "groups of 2/float64"],)}
 
     @cache
-    def found(ranks):
-        return found_by(ranks, worker.__file__, *jobs[ranks], tmp_path_factory.mktemp("ranks"))
+    def found(ranks, place):
+        jobs = together[ranks][place]
+        return found_by(ranks, worker.__file__, *jobs, tmp_path_factory.mktemp("ranks"))
 
-    return lambda ranks, job: [rank[job] for rank in found(ranks)]
+    def of(ranks, job):
+        (place,) = (i for i, jobs in enumerate(together[ranks]) if job in jobs)
+        return [rank[job] for rank in found(ranks, place)]
+
+    return of
 
 
 def trained_alone(make, dtype, steps=worker.STEPS):
@@ -65,6 +69,7 @@ def test_ranks_are_one_process_with_the_whole_batch(ranks, job, found_on):
             assert other[name]["taken"] == first["taken"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", OF_EVERY_ROW)
 @every_row
 def test_ranks_take_the_same_steps_with_every_method(case, job, found_on):

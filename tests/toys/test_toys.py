@@ -29,6 +29,10 @@ from tests.toys.cases import TOYS, registered
 
 STEPS, LR, BETA, CLOSE = 120, 0.8, 0.6, {"rtol": 1e-12, "atol": 1e-12}
 every_toy = pytest.mark.parametrize("name", TOYS)
+*SINGLE, ALL = TOYS
+every_toy_at_length = pytest.mark.parametrize(
+    "name", [ALL, *(pytest.param(name, marks=pytest.mark.slow) for name in SINGLE)]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +106,7 @@ def test_torch(name, foreach, near, problem, samples, monkeypatch):
     assert len(set(steps.round(12))) >= 3
 
 
-@every_toy
+@every_toy_at_length  # a kernel each
 def test_numba(name, problem, samples):
     toy = TOYS[name]
     method = configure(toy.method.name, lr=LR, momentum=BETA, **toy.options)

@@ -69,6 +69,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
 
 
+@pytest.mark.slow  # thousands of files
 def test_whatever_byte_is_wrong_the_state_is_right_or_refused(tmp_path):
     """Damage in the pickle makes torch raise AttributeError and AssertionError, too."""
     path = tmp_path / "run.pt"
