@@ -301,6 +301,7 @@ def test_scipy_rows_are_the_same():
     np.testing.assert_allclose(scipy_matrix(rows) @ theta, rows.dot(theta), rtol=1e-12)
 
 
+@pytest.mark.slow  # compiles kernels
 def test_costs_of_all_contestants_and_their_targets():
     costs = bench_linear.iteration_costs(real_sim_twin(**SMALL), steps=3, repeats=1)
     assert list(costs) == list(bench_linear.CONTESTANTS)

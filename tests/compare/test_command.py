@@ -39,6 +39,7 @@ def rows(path):
     return {row["method"]: row for row in lines(path)}
 
 
+@pytest.mark.slow  # compiles kernels
 def test_a_libsvm_file_by_its_path(tmp_path):
     data, out = tmp_path / "my_data.txt", tmp_path / "out"
     data.write_text(tiny_libsvm.text(seed=1)[0])
@@ -60,6 +61,7 @@ def test_a_libsvm_file_by_its_path(tmp_path):
     assert "mean over the grid of min{l_0, l} - l*" in page
 
 
+@pytest.mark.slow  # compiles kernels
 def test_what_is_there_is_not_made_again(tmp_path, no_pictures):
     out, one = tmp_path / "out", ("--problem", "cosine", *TINY)
     assert invoke(*one, "--methods", "SHBPolyak", "--out", out).exit_code == 0
@@ -149,6 +151,7 @@ def test_methods_whose_batches_are_shared_do_not_train(tmp_path):
         plan("digits", ["SLiSeS"])
 
 
+@pytest.mark.slow  # compiles kernels
 def test_runs_that_fail_cost_their_method_only(tmp_path, no_pictures, monkeypatch):
     class Failing(type(plan("cosine", ["NGN"]).entries[0].runs[0])):
         def job(self, seeds):

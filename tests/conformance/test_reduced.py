@@ -176,6 +176,7 @@ def test_no_step_is_shorter_than_the_smoothness_of_the_surrogates_allows(name):
         assert (found.metrics["lowest"][:, -1] < 10.0).all()
 
 
+@pytest.mark.slow  # compiles kernels
 def test_streams_threads_chunks_and_neighbours_change_nothing(monkeypatch):
     reduced, options = VarianceReduced(TILTED), {"iterations": 500, "batch_size": 2}
     base = simulate(reduced, "AdaSPS", seeds=[3, 4, 5], threads=1, **options)
@@ -202,6 +203,7 @@ def test_the_second_stream_is_uniform_and_apart_from_the_first():
     np.testing.assert_array_equal(draws[100:200], unit_stream(11, 100, first=100))
 
 
+@pytest.mark.slow  # compiles kernels
 def test_a_run_is_pickled_with_its_anchor_and_keeps_it_when_the_method_changes():
     reduced = VarianceReduced(LOGISTIC, probability=0.3)
     run = Run(reduced, configure("AdaSPS"), SEED, np.array([STEPS]))

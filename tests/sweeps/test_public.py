@@ -93,6 +93,7 @@ def test_a_data_set_by_its_name(tmp_path):
             sweep("w8a", "SPS", out=tmp_path / "out", **SIZE)
 
 
+@pytest.mark.slow  # compiles kernels
 def test_a_reduced_problem(problem, tmp_path):
     reduced = VarianceReduced(problem, probability=0.2)
     found = sweep(reduced, {"AdaSVRPS": "AdaSPS"}, jobs=2, out=tmp_path, **SIZE)
