@@ -49,19 +49,20 @@ the parameters and two of the buffers (BatchNorm's statistics).
 LINEAR = """## Logistic regression
 
 `heavystep bench linear` (some minutes) times an iteration on sparse rows and compares
-`SHBLogisticRegression` with scikit-learn's solvers, in one run. Measured on 2026-11-15 on two CPU
-cores, rows of unit length, penalty 1/n:
+`SHBLogisticRegression` with scikit-learn's solvers, in one run. Measured on 2026-11-17 on two cores
+of an AMD EPYC, load average before 1.4, rows of unit length, penalty 1/n:
 
 | an iteration of SHB-PS, batch 128 | compiled | SHB-ALS | loop with scipy | torch, autograd |
 |---|---|---|---|---|
-| a9a | 5.8 us | 1.4 times | 15 times | 121 times |
-| twin of real-sim | 28 us | 1.2 times | 4.4 to 5.2 times | 46 times |
+| a9a | 8.8 us | 1.43 times | 25 times | 132 times |
+| twin of real-sim | 45 us | 1.24 times | 5.7 times | 48 times |
 
-To within 1% of the least loss `SHBLogisticRegression` is ahead of SGDClassifier, sag, saga, lbfgs
-and liblinear on 8 or 9 of 10 sets (two runs), to within 0.1% on 9. **A whole fit is not always
-faster than lbfgs**: it is on most sets, at a smaller gap to the minimum, and is slower on small
-or well-conditioned ones. [The estimator](linear.md) has all numbers, those that it loses among
-them.
+With `max_step` = 100, SHB-ALS takes 1.62 and 1.20 times as long. To within 1% of the least loss
+`SHBLogisticRegression` is ahead of SGDClassifier, sag, saga, lbfgs and liblinear on 6 to 9 of 10
+sets (three runs; 6 in the last one, with 1.05 times the best on phishing, 1.13 on svmguide1, 1.14 on
+the twin and 1.54 on mushrooms), to within 0.1% on 9. **A whole fit is not always faster than
+lbfgs**: it is on most sets, at a smaller gap to the minimum, and is slower on small or
+well-conditioned ones. [The estimator](linear.md) has all numbers, those that it loses among them.
 """
 ELSEWHERE = """## Elsewhere
 
