@@ -59,8 +59,8 @@ of an AMD EPYC, load average before 1.4, rows of unit length, penalty 1/n:
 
 With `max_step` = 100, SHB-ALS takes 1.62 and 1.20 times as long. To within 1% of the least loss
 `SHBLogisticRegression` is ahead of SGDClassifier, sag, saga, lbfgs and liblinear on 6 to 9 of 10
-sets (three runs; 6 in the last one, with 1.05 times the best on phishing, 1.13 on svmguide1, 1.14 on
-the twin and 1.54 on mushrooms), to within 0.1% on 9. **A whole fit is not always faster than
+sets (three runs; 6 in the last one, with 1.05 times the best on phishing, 1.13 on svmguide1, 1.14
+on the twin and 1.54 on mushrooms), to within 0.1% on 9. **A whole fit is not always faster than
 lbfgs**: it is on most sets, at a smaller gap to the minimum, and is slower on small or
 well-conditioned ones. [The estimator](linear.md) has all numbers, those that it loses among them.
 """
