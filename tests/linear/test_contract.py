@@ -119,11 +119,11 @@ def test_bad_data():
         SHBLogisticRegression(class_weight={0: 0.0, 1: 0.0}).fit(X, y)
     for weight in (-1.0, np.nan, np.inf):
         words = rf"class_weight must be >= 0 and finite, got \{{0: {weight}"
-        model = SHBLogisticRegression(class_weight={0: weight, 1: 1.0})
+        weighted = SHBLogisticRegression(class_weight={0: weight, 1: 1.0})
         with pytest.raises(ValueError, match=words):
-            model.fit(X, y)
+            weighted.fit(X, y)
         with pytest.raises(ValueError, match=words):
-            model.partial_fit(X, y, classes=[0, 1])
+            weighted.partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match="sample_weight must have a finite sum"):
         SHBLogisticRegression().fit(X, y, np.full(len(y), 1e308))
     with pytest.raises(ValueError, match="C must be None in partial_fit"):

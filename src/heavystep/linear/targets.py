@@ -67,11 +67,14 @@ def row_weights(
         # To balance is to make the total weights of classes equal, sample weights included.
         counted = {} if isinstance(class_weight, dict) else {"sample_weight": weights}
         of_class = compute_class_weight(class_weight, classes=classes, y=y, **counted)
-        weights = weights * of_class[np.searchsorted(classes, y)]
+        with np.errstate(over="ignore"):
+            weights = weights * of_class[np.searchsorted(classes, y)]
     if not 0.0 <= weights.min() <= weights.max() < np.inf:
         raise ValueError(f"class_weight must be >= 0 and finite, got {class_weight!r}")
     if not weights.any():
         raise ValueError("sample_weight must not be 0 for all rows")
-    if weights.sum() == np.inf:
+    with np.errstate(over="ignore"):  # one line says it, not numpy's warning too
+        total = weights.sum()
+    if total == np.inf:
         raise ValueError("sample_weight must have a finite sum: divide it by a large number")
     return weights
