@@ -4,7 +4,7 @@
 # make test        set up .venv, then lint, type-check and test, JOBS (2) files at a time
 # make test-all    the same and what takes long: torch.compile, clusters, four processes, killed
 #                  commands, and five times as many examples of every property
-# make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), two minutes
+# make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), a minute or two
 # make demo        train one network with every method
 # make compare     all methods on four problems, into docs/results/compare; some minutes, and it
 #                  wants the data sets mushrooms, a9a and w8a (heavystep data fetch)

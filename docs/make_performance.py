@@ -25,7 +25,7 @@ nothing set but a `max_step`. A line search makes one trial here, and its closur
 In a training loop all of this stands beside the forward and the backward of your network, which
 usually take far longer.
 
-**`SHBAdam` has the most expensive step**: three to four times that of torch's AdamW, and more
+**`SHBAdam` has the most expensive step**: four times that of torch's AdamW, and more
 memory at its peak. Beside the forward and backward of a transformer on long batches this is
 little; on a small network on a CPU it is felt. On a GPU it has not been timed.
 """
