@@ -7,7 +7,7 @@ import numpy as np
 
 from heavystep.compare.outcome import MethodOutcome, Outcome
 from heavystep.paper.interval import mean_and_half_width
-from heavystep.paper.table import Table, csv_text
+from heavystep.paper.table import Table, csv_text, piped
 
 SCORE = "mean over the grid of min{l_0, l} - l*"
 """What the sensitivity is."""
@@ -130,7 +130,7 @@ def table_of(outcome: Outcome) -> Table:
         f"{size.batch_size}, {size.seeds} seeds"
     )
     ruler = ["---"] * 2 + ["---:"] * (len(HEADING) - 2)
-    markdown = "".join(f"| {' | '.join(line)} |\n" for line in (HEADING, ruler, *lines[1:]))
+    markdown = piped((HEADING, ruler, *lines[1:]))
     return Table(title, csv_text(rows), markdown, lines, note_of(outcome))
 
 

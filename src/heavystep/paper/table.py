@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -50,4 +50,13 @@ def markdown_text(rows: Sequence[NamedTuple], texts: int) -> str:
     titles = [name.replace("_", " ") for name in rows[0]._fields]
     lines = [titles, ["---"] * texts + ["---:"] * (len(titles) - texts)]
     lines += [[*row[:texts], *(f"{number:.4g}" for number in row[texts:])] for row in rows]
+    return piped(lines)
+
+
+def piped(lines: Iterable[Sequence[str]]) -> str:
+    r"""Lines of a table in Markdown, the ruler below the heading among them.
+
+    >>> piped([["a", "b"], ["---", "---:"], ["x", "1"]])
+    '| a | b |\n| --- | ---: |\n| x | 1 |\n'
+    """
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -13,7 +13,7 @@ from heavystep.bench.sensitivity.untouched import left_of, markdown, summaries
 from heavystep.bench.sensitivity.verdict import Verdict, verdicts_of
 from heavystep.bench.tasks import TASKS
 from heavystep.files import write_atomically
-from heavystep.paper.table import Table, csv_text
+from heavystep.paper.table import Table, csv_text, piped
 
 PAGE, VERDICTS, SUMMARY, ENDING = "README.md", "verdicts.csv", "untouched.csv", ".json"
 HEAD = """# Nothing set, and what a grid would give
@@ -136,4 +136,4 @@ def verdict_table(verdicts: list[Verdict]) -> str:
                 f"{each.score_ratio:.2g}", each.words,
             ]
         )  # fmt: skip
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return piped(lines)

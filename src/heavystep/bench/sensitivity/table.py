@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from heavystep.bench.sensitivity.outcome import ContenderOutcome, Numbers, Outcome, best_of
 from heavystep.compare.table import SCORE
-from heavystep.paper.table import Table, csv_text
+from heavystep.paper.table import Table, csv_text, piped
 
 
 class Row(NamedTuple):
@@ -109,7 +109,7 @@ def table_of(outcome: Outcome) -> Table:
     columns += ["same", "warnings", "seconds"]
     lines = [columns, *(_line(row, plan.average) for row in rows)]
     ruler = ["---"] * 2 + ["---:"] * (len(columns) - 2)
-    markdown = "".join(f"| {' | '.join(line)} |\n" for line in (columns, ruler, *lines[1:]))
+    markdown = piped((columns, ruler, *lines[1:]))
     where = "a GPU" if plan.device == "cuda" else "the CPU"
     seeds = f"{plan.seeds} seed" + ("s" if plan.seeds > 1 else "")
     title = f"{task.title}: {plan.size.steps:,} steps on {where}, {seeds}"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from heavystep.bench.sensitivity.outcome import Outcome
 from heavystep.bench.sensitivity.verdict import LOSS_CLOSE
 from heavystep.compare.score import counted
+from heavystep.paper.table import piped
 
 AVERAGED = ", averaged"
 """What the name of a contender ends in if its averaged iterate is meant."""
@@ -78,4 +79,4 @@ def markdown(rows: Sequence[Untouched]) -> str:
                 f"{row.level} of {row.tasks}",
             ]
         )
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return piped(lines)
