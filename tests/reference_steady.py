@@ -62,9 +62,11 @@ class Losses:
         self.deviations.append(abs(used - running(self.used, 8)))
         if level < min(0.0 if bound == -math.inf else bound, self.lowest):
             self.lowest = level
-        fast = running(self.used, 8)
+        fast, before = running(self.used, 8), self.slow
         self.slow += min(2 / len(self.raw), 1.0) * (used - self.slow)
         self.slow = min(self.slow, 2 * fast - level) if fast > level else min(self.slow, fast)
+        if len(self.raw) > 100:
+            self.slow = min(self.slow, before)
 
 
 def steady_polyak(c, beta, outlook, total=math.inf, cap=math.inf, eta=1.0, beta2=None, eps=None):

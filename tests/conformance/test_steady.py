@@ -30,14 +30,19 @@ every_case = pytest.mark.parametrize("name", CASES)
 KINDS = (SHBPolyak, SHBAdam, SHBArmijo)
 
 
-def expected(name, samples):
+PEAK = {k: 9.0 for k in range(105, 115)}
+"""Factors of the loss at some steps, so that its averages have a peak."""
+
+
+def expected(name, samples, factors=PEAK):
     """Iterates of the literal loop."""
     theta, step = np.array(PROBLEM.theta0), CASES[name][1]()
     iterates, searches = [theta], optimizer_class(name).method.rule.searches
-    for i in samples:
-        f, g = float(PROBLEM.losses(theta, i)), PROBLEM.gradients(theta, i)
-        beside = (lambda x, i=i: float(PROBLEM.losses(x, i)),) if searches else ()
-        theta = step(theta, f, g, PROBLEM.f_star[i], *beside)
+    for k, i in enumerate(samples):
+        w = factors.get(k, 1.0)
+        f, g = w * float(PROBLEM.losses(theta, i)), w * PROBLEM.gradients(theta, i)
+        beside = (lambda x, i=i, w=w: w * float(PROBLEM.losses(x, i)),) if searches else ()
+        theta = step(theta, f, g, w * PROBLEM.f_star[i], *beside)
         iterates.append(theta)
     return np.array(iterates)
 
@@ -49,14 +54,15 @@ def test_torch(name, near, monkeypatch):
     theta = torch.tensor(PROBLEM.theta0, requires_grad=True)
     opt = optimizer_class(name)([theta], **CASES[name][0])
     iterates, steps = [theta.detach().numpy().copy()], []
-    for i in SAMPLES[0]:
+    for k, i in enumerate(SAMPLES[0]):
+        w = PEAK.get(k, 1.0)
 
-        def closure(i=i):
+        def closure(i=i, w=w):
             point = theta.detach().numpy()
-            theta.grad = torch.tensor(PROBLEM.gradients(point, i))
-            return float(PROBLEM.losses(point, i))
+            theta.grad = torch.tensor(w * PROBLEM.gradients(point, i))
+            return w * float(PROBLEM.losses(point, i))
 
-        opt.step(closure, lower_bound=float(PROBLEM.f_star[i]))
+        opt.step(closure, lower_bound=w * float(PROBLEM.f_star[i]))
         iterates.append(theta.detach().numpy().copy())
         steps.append(float(opt.info.step))
     close(np.array(iterates), expected(name, SAMPLES[0]))
@@ -68,7 +74,7 @@ def test_torch(name, near, monkeypatch):
 @every_case
 def test_numba(name):
     run = Run(PROBLEM, configure(name, **CASES[name][0]), seed=0, grid=np.array([STEPS]))
-    wanted = expected(name, SAMPLES[0])
+    wanted = expected(name, SAMPLES[0], {})
     for first, last in ((0, 70), (70, STEPS)):  # memory is carried from call to call
         assert run.advance(last - first, SAMPLES[0][first:last, None]) == last - first
         close(run.state.theta, wanted[last])
@@ -78,10 +84,10 @@ def test_numba(name):
 def test_numpy(name):
     record = record_runs(PROBLEM, configure(name, **CASES[name][0]), SAMPLES)
     for run, samples in enumerate(SAMPLES):
-        close(record.iterates[run], expected(name, samples))
+        close(record.iterates[run], expected(name, samples, {}))
 
 
-def noisy_regression(opt_of, unit=1.0, factor=1.0, steps=400, outlier=None):
+def noisy_regression(opt_of, unit=1.0, factor=1.0, steps=400, outlier=None, knock=None):
     """Losses, in the units of ``unit=1``, and steps of a linear fit to noisy targets.
 
     Args:
@@ -90,6 +96,7 @@ def noisy_regression(opt_of, unit=1.0, factor=1.0, steps=400, outlier=None):
         factor: of the loss.
         steps: how many.
         outlier: the step whose gradient, and loss, are 100 times as large.
+        knock: the step before which parameters are moved away.
     """
     rng = np.random.default_rng(3)
     inputs = torch.tensor(rng.normal(size=(steps, 16, 5)))
@@ -99,6 +106,8 @@ def noisy_regression(opt_of, unit=1.0, factor=1.0, steps=400, outlier=None):
     opt, losses, taken = opt_of([theta]), [], []
     for k in range(steps):
         weight = factor * (100.0 if k == outlier else 1.0)
+        if k == knock:
+            theta.data += 3.0 * unit
         loss = opt.step(lambda k=k, w=weight: w * ((inputs[k] @ theta - targets[k]) ** 2).mean())
         losses.append(float(loss) / (factor * unit**2))
         taken.append(float(opt.info.step))
@@ -124,6 +133,15 @@ def test_an_outlier_costs_few_steps(kind):
     assert hit[200] < plain[200] / 20
     assert np.median(hit[211:251] / plain[211:251]) > 0.5
     assert np.median(hit[251:301] / plain[251:301]) > 0.8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_way_back_from_a_peak_is_no_progress(kind):
+    """Otherwise a loss that once exploded would be answered with long steps, and explode again."""
+    losses, steps = noisy_regression(kind, steps=800, knock=400)
+    assert losses[400:420].mean() > 20 * losses[300:400].mean()
+    assert losses[500:].mean() < 1.2 * losses[300:400].mean()
+    assert steps[500:].mean() < 0.7 * steps[300:400].mean()
 
 
 def test_the_papers_rule_is_throttled_by_an_outlier():
@@ -183,11 +201,12 @@ def test_bounds_of_single_batches_are_of_those_alone(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bound_of_the_mean_survives_batches_below_it(kind):
     """The noise floor bounds the mean, and single batches are below it."""
-    losses, _ = noisy_regression(lambda p: kind(p, lower_bound=0.5 * 0.3**2), steps=600)
-    assert (losses[300:] < 0.5 * 0.3**2).any()
-    levels = []
-    noisy_regression(lambda p: levels.append(kind(p, lower_bound=0.5 * 0.3**2)) or levels[0])
-    assert float(levels[0].param_groups[0]["level"]) == math.inf
+    bound, made = 0.5 * 0.3**2, []
+    losses, _ = noisy_regression(
+        lambda params: made.append(kind(params, lower_bound=bound)) or made[0], steps=1200
+    )
+    assert (losses < bound).any()
+    assert float(made[0].param_groups[0]["level"]) == math.inf
 
 
 @pytest.mark.parametrize("kind", KINDS)

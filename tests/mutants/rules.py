@@ -161,6 +161,8 @@ MUTANTS = [
     Mutant("steady: the fall of the first steps is never forgotten", "rules/steady.py",
            "slow = minimum(slow, fast + maximum(fast - level, 0.0))", "slow = slow + 0.0 * level",
            STEADY),
+    Mutant("steady: the way down from a peak is progress", "rules/steady.py",
+           "where(memory.steps < WARM_UP, slow, minimum(slow, memory.slow))", "slow", STEADY),
     Mutant("steady: a lowered level is forgotten", "rules/steady.py",
            "where(level < known_level(memory, seen), level, memory.level)", "memory.level", STEADY),
     Mutant("steady Polyak: no cap", "rules/steady_polyak.py",

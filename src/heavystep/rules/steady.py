@@ -17,13 +17,14 @@ lost lately: the loss to be lost is taken to be lambda times that, and not all o
 the decrease of AdaSPS, in units of the present gap, below which no share falls. K is the length of
 the run, if it is known.
 
-A loss far above the average counts as one a little above it, so that one batch changes little; and
-a is never further above b than the level is below, so that the fall of the first steps is soon
-forgotten.
+A loss far above the average counts as one a little above it, so that one batch changes little; a is
+never further above b than the level is below, so that the fall of the first steps is soon
+forgotten; and once caps had the time to double up to what is usual, about a hundred steps, a never
+rises, so that the way back down from a peak does not count as loss that was lost.
 """
 
 from collections.abc import Mapping
-from math import inf
+from math import inf, log
 from typing import Any
 
 from heavystep import validation
@@ -43,6 +44,8 @@ COOLING = 0.4
 SETTLING = 10.0
 """Steps before the deviation of losses from their average is known."""
 DEVIATIONS = 4.0
+WARM_UP = log(1.0 / BEGIN) / log(DOUBLING)
+"""Steps in which a cap that doubles undoes :data:`BEGIN`: about a hundred."""
 LETTERS = (
     "l is the level that the loss is not expected to fall below: lower_bound, or an estimate; phi, "
     "in [0, 1], is the share of a step that is taken, 1 while the loss falls; kappa = 1/2"
@@ -165,6 +168,7 @@ def follow(memory: Any, seen: Seen) -> tuple[Any, ...]:
     fast = memory.fast + weight * (loss - memory.fast)
     slow = memory.slow + minimum(SLOW / steps, 1.0) * (loss - memory.slow)
     slow = minimum(slow, fast + maximum(fast - level, 0.0))
+    slow = where(memory.steps < WARM_UP, slow, minimum(slow, memory.slow))
     deviation = memory.deviation + weight * (abs(loss - fast) - memory.deviation)
     first_loss = where(first, seen.loss, memory.first_loss)
     lowered = where(level < known_level(memory, seen), level, memory.level)

@@ -110,4 +110,5 @@ STEADY_ARMIJO = Rule(
     searches=True,
     letters=f"{LETTERS}; the next cap is the larger of 2^(1/10) kappa t and the geometric mean of "
     "the last kappa t (heavystep.rules.steady, docs/notation.md).",
+    version=2,
 )  # fmt: skip

@@ -89,4 +89,5 @@ STEADY_POLYAK = Rule(
     clips_last=True,
     letters=f"{LETTERS}; m is the geometric mean of the last ratios (heavystep.rules.steady, "
     "docs/notation.md).",
+    version=2,
 )
