@@ -25,18 +25,27 @@ keeps its default, unless a name says more; nobody else has weight decay, SGD ha
 `+cosine` is a linear warm-up over 5% of the steps and a cosine to 0. `+horizon` is our default that
 is told the number of steps, which a cosine knows too.
 
-**Verdicts** hold the untouched default of our method beside the best that the best of all rivals
-reaches with the best of its constants. Loss: how far behind, in % of what that rival gained from
-the start. Metric: how far behind, in its unit; negative is ahead. Average: the metric of the same
-run at the averaged iterate, which the words do not count. Level means within 2% of the
-loss, and within 0.5 points, 0.05 nats, 2% of an error or 20% of 1 - R2.
-**Score** is the mean over the grid of min{l_0, l} - l*, as a part of AdamW's.
+Below: everybody with nothing set, over all tasks; the scores over the grids; a verdict for each of
+our methods on each task; and each task with its picture.
 """
 EVERYBODY = """## Everybody with nothing set
 
 How far each untouched default is from the least loss l* that anybody reaches on a task with any
 constant, in % of l_0 - l*: the price of tuning nothing. Mean, median and worst over all tasks;
 level is within 2%.
+"""
+SIX_DECADES = """## Scores
+
+The mean over the grid of min{l_0, l} - l*, as a part of the worst possible: how much a badly chosen
+constant costs.
+"""
+JUDGED = """## Verdicts
+
+They hold the untouched default of our method beside the best that the best of all rivals reaches
+with the best of its constants. Loss: how far behind, in % of what that rival gained from the start.
+Metric: how far behind, in its unit; negative is ahead. Average: the metric of the same run at the
+averaged iterate, which the words do not count. Score: as a part of AdamW's. Level means within 2%
+of the loss, and within 0.5 points, 0.05 nats, 2% of an error or 20% of 1 - R2.
 """
 
 
@@ -111,7 +120,8 @@ def write_page(out: Path) -> list[Path]:
     verdicts = [Verdict(**each) for task in facts for each in task["verdicts"]]
     rows = summaries({task["task"]: task[UNTOUCHED] for task in facts if UNTOUCHED in task})
     everybody = [EVERYBODY, markdown(rows), f"![{UNTOUCHED}]({UNTOUCHED}.png)\n"] if rows else []
-    parts = [HEAD, verdict_table(verdicts), *everybody, f"![scores]({SCORES}.png)\n"]
+    scores = [SIX_DECADES, f"![scores]({SCORES}.png)\n"]
+    parts = [HEAD, *everybody, *scores, JUDGED, verdict_table(verdicts)]
     text = "\n".join([*parts, *(task["section"] for task in facts)])
     tables: dict[str, Sequence[NamedTuple]] = {VERDICTS: verdicts, SUMMARY: rows}
     texts = {PAGE: text, **{name: csv_text(table) for name, table in tables.items() if table}}
