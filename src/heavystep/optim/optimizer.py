@@ -149,8 +149,8 @@ class RuleOptimizer(Optimizer):
 
         if search.active:
             ways = ways_of(self.method, sample, self.state, search.momentum)
-            with trials.along(sample.params, ways):
-                search = rule.finished(seen, search, trial_loss)
+            finish = partial(rule.finished, seen, search, trial_loss)
+            search = trials.along(sample.params, ways, finish)
         if not search.accepted:
             trials.forget_batch()
         return returned, sample, partial(rule.conclude, seen, search)
