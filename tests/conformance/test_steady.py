@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from heavystep import SHBAdam, SHBArmijo, SHBPolyak, paper_settings
-from heavystep.optim import deciding, optimizer_class
+from heavystep.optim import optimizer_class, torch_primitives
 from heavystep.simulation.batch import record_runs
 from heavystep.simulation.configuration import configure
 from heavystep.simulation.run import Run
@@ -50,7 +50,7 @@ def expected(name, samples, factors=PEAK):
 @every_case
 @pytest.mark.parametrize("near", [True, False], ids=["host", "device"])
 def test_torch(name, near, monkeypatch):
-    monkeypatch.setattr(deciding, "reads_for_free", lambda device: near)
+    monkeypatch.setattr(torch_primitives, "reads_for_free", lambda device: near)
     theta = torch.tensor(PROBLEM.theta0, requires_grad=True)
     opt = optimizer_class(name)([theta], **CASES[name][0])
     iterates, steps = [theta.detach().numpy().copy()], []

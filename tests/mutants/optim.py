@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 FAMILY = ("conformance/test_family.py",)
+STRETCHING = ("optim/test_stretching.py",)
 SEARCHES = ("conformance/test_searches.py",)
 CAPTURED = ("optim/test_captured.py",)
 GARBAGE = ("optim/test_captured_garbage.py",)
@@ -25,8 +26,8 @@ MUTANTS = [
     Mutant("forget lr", "optim/state.py",
            'step = group["lr"] * decision.base_step', "step = decision.base_step"),
     Mutant("store it so in the fused kernel", "optim/vectors.py",
-           "    _sgd(displacements, grads, [], scale, refused)\n",
-           "    _sgd(displacements, grads, [], -1.0, refused)\n"
+           "    pull(displacements, scale, refused)\n",
+           "    pull(displacements, torch.full_like(scale, -1.0), refused)\n"
            "    if params[0].is_cpu:\n"
            "        _sgd(params, displacements, [], scale, refused)\n        return\n"),
     Mutant("remember the step with its multiplier", "optim/deciding.py",
@@ -92,7 +93,8 @@ MUTANTS = [
            "            device_memory(self.method.rule, self.param_groups[0], self._measure())\n",
            "            pass\n", RANKS),
     Mutant("give the fused kernel a buffer without momentum", "optim/vectors.py",
-           "if displacements and known and beta:", "if displacements and known:"),
+           "if displacements and known and beta and pull is None:",
+           "if displacements and known and pull is None:"),
     Mutant("round a half-precision displacement on load", "optim/state.py",
            "        if param.dtype == dtype:\n", "        if True:\n"),
     Mutant("search from the start after a resume", "optim/optimizer.py",
@@ -228,7 +230,28 @@ MUTANTS = [
            "one, other = vectors.lists[right], vectors.lists[right]",
            ("conformance/test_forms.py",)),
     Mutant("a refused batch in the diagonal", "optim/stretching.py",
-           "torch.where(accepted, value, place)", "value", FAMILY),
+           "torch.where(accepted, self._entry(i)[0], place)", "self._entry(i)[0]", STRETCHING),
+    Mutant("a refused batch in the weights of the diagonal", "optim/stretching.py",
+           "torch.where(accepted, new, old)", "new", STRETCHING),
+    Mutant("a refused batch in passing", "optim/adam_kernel.py",
+           "found_inf=refused", "found_inf=None", STRETCHING),
+    Mutant("a step in passing without the weight", "optim/adam_kernel.py",
+           "lr=scale * root", "lr=scale", STRETCHING),
+    Mutant("a weight in passing that leaves eps alone", "optim/adam_kernel.py",
+           "eps=slopes.eps * root", "eps=slopes.eps", STRETCHING),
+    Mutant("one weight for all in passing", "optim/adam_kernel.py",
+           "setdefault((grad.dtype, weight), [])", "setdefault(grad.dtype, [])", STRETCHING),
+    Mutant("averages that a norm changes", "optim/adam_kernel.py",
+           "news[part].copy_(squares)", "squares", STRETCHING),
+    Mutant("blocks in another order of memory", "optim/adam_kernel.py",
+           "tensor.permute(0, 2, 3, 1)", "tensor.contiguous()", STRETCHING),
+    Mutant("short tensors beyond the first block", "optim/adam_kernel.py",
+           "            yield _together(lists, short)\n            short, size", "            short, size",
+           STRETCHING),
+    Mutant("a square that overflows in passing", "optim/sample.py",
+           "self.scalar(plain + sum(both[1] for both in passing))", "self.scalar(plain)", STRETCHING),
+    Mutant("a displacement that the kernel cannot walk", "optim/stretching.py",
+           "if walkable(self._slopes[i], moving[i])", "", STRETCHING),
     Mutant("trials along the gradient alone", "optim/state.py",
            "    if method.rule.along == DIRECTION:\n", "    if False:\n", SEARCHES),
     Mutant("a momentum that is not steered", "optim/state.py",
@@ -294,8 +317,8 @@ MUTANTS = [
            "            module.training = training\n", "            pass\n", AVERAGING),
     Mutant("BatchNorm without its momentum", "optim/averaging/statistics.py",
            "            norm.momentum = momentum\n", "            pass\n", AVERAGING),
-    Mutant("fused steps without the diagonal", "optim/vectors.py",
-           "grads = list(torch._foreach_div(grads, divisors))", "pass", FAMILY),
+    Mutant("fused steps without the diagonal", "optim/stretching.py",
+           "                found[i] = quotient\n", "                pass\n", STRETCHING),
     Mutant("watch no first steps", "optim/watching.py",
            "steps <= RECENT or steps * PACE", "steps * PACE", WATCHING),
     Mutant("watch nothing but the first steps", "optim/watching.py",

@@ -11,8 +11,15 @@ import torch
 
 from heavystep.optim import state
 from heavystep.optim.committing import held_back
-from tests.helpers.cases import every_kind
-from tests.helpers.training import equal_states, flat, make_batches, make_net, take_step
+from tests.helpers.cases import OPTIMIZERS, every_kind, over
+from tests.helpers.training import (
+    equal_states,
+    flat,
+    loss_of,
+    make_batches,
+    make_net,
+    take_step,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -67,11 +74,33 @@ def test_whatever_line_it_arrives_at_a_step_is_whole(case):
         ), at
 
 
-def traced(call, at_line):
-    """Call it; told before each line of the package that is run."""
+@over([case for case in OPTIMIZERS if case.needs_closure])
+def test_whatever_line_of_a_search_it_arrives_at_the_gradients_are_there(case):
+    """At every line of the files that move the parameters to trial points and back."""
+    net, batch = make_net(), make_batches(1)[0]
+    opt, files = case.make(net.parameters()), ("trials.py", "committing.py")
+
+    def begun():
+        again, its = copy.deepcopy((net, opt))
+        loss_of(again, batch).backward()
+        return again, lambda: take_step(its, again, batch, case)
+
+    whole, step = begun()
+    lines = count_lines(step, files)
+    for at in range(lines):
+        again, step = begun()
+        with pytest.raises(KeyboardInterrupt):
+            interrupted_at(at, step, files)
+        assert any(torch.equal(flat(again), flat(end)) for end in (net, whole)), at
+        assert all(param.grad is not None for param in again.parameters()), at
+
+
+def traced(call, at_line, files=("",)):
+    """Call it; told before each line of the package, or of some files, that is run."""
 
     def trace(frame, event, argument):
-        if "heavystep" not in frame.f_code.co_filename or "tests" in frame.f_code.co_filename:
+        name = frame.f_code.co_filename
+        if "heavystep" not in name or "tests" in name or not name.endswith(files):
             return None
         if event == "line":
             at_line()
@@ -85,13 +114,13 @@ def traced(call, at_line):
         sys.settrace(before)
 
 
-def count_lines(call):
+def count_lines(call, files=("",)):
     lines = []
-    traced(call, lambda: lines.append(None))
+    traced(call, lambda: lines.append(None), files)
     return len(lines)
 
 
-def interrupted_at(place, call):
+def interrupted_at(place, call, files=("",)):
     """An interrupt before the line of that number; if it waits, it comes at the end."""
     seen = []
 
@@ -100,7 +129,7 @@ def interrupted_at(place, call):
         if len(seen) == place + 1:
             interrupt()
 
-    traced(call, at_line)
+    traced(call, at_line, files)
 
 
 def test_other_handlers_and_threads_are_left_alone():

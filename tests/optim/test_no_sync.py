@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from heavystep import SHB, SPS, SHBArmijo, SHBPolyak
-from heavystep.optim import deciding
+from heavystep.optim import torch_primitives
 from tests.helpers import rounding
 from tests.helpers.cases import ROWS
 from tests.helpers.training import (
@@ -41,7 +41,7 @@ class NoHostRead(TorchDispatchMode):
     """
 
     def __enter__(self):
-        self._far = mock.patch.object(deciding, "reads_for_free", return_value=False)
+        self._far = mock.patch.object(torch_primitives, "reads_for_free", return_value=False)
         self._far.start()
         return super().__enter__()
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import heavystep
 from heavystep.cli.app import app
 from heavystep.methods import METHODS, Method
-from heavystep.optim import CapturedStep, deciding, optimizer_class, searches
+from heavystep.optim import CapturedStep, optimizer_class, searches, torch_primitives
 from heavystep.problems import LeastSquares
 from heavystep.rules import POLYAK, Option, Rule, Search
 from heavystep.simulation.batch import record_runs
@@ -97,7 +97,7 @@ def test_the_file_is_small(name):
 @pytest.mark.parametrize("near", [True, False], ids=["host", "device"])
 def test_torch(name, foreach, near, problem, samples, monkeypatch):
     """Decided on numbers of the host, and on tensors as where the host would have to wait."""
-    monkeypatch.setattr(deciding, "reads_for_free", lambda device: near)
+    monkeypatch.setattr(torch_primitives, "reads_for_free", lambda device: near)
     toy, theta = TOYS[name], start(problem)
     iterates, steps = torch_run(optimizer(toy, [theta], foreach=foreach), theta, problem, samples)
     wanted, wanted_steps = expected(toy, problem, samples)

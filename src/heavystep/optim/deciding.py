@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from heavystep import validation
+from heavystep.optim import torch_primitives
 from heavystep.optim.groups import Group
 from heavystep.optim.sample import Measure, Sample
 from heavystep.optim.speaking import warn_caller
@@ -98,7 +99,7 @@ def decide_on_device(
     )
     memory = device_memory(rule, group, measure)
     place, usable = memory, sample.rates_are_in_range()
-    if reads_for_free(measure.device):
+    if torch_primitives.reads_for_free(measure.device):
         # Dozens of operations on tensors of one number take ten times as long as on numbers.
         memory, seen, usable = _on_host(memory), _on_host(seen), bool(usable)
     search = rule.start(constants, memory, seen)
@@ -119,11 +120,6 @@ def decide_on_device(
     return Decision(
         step, accepted, capped, sample.loss, sample.grad_sqnorm, lower_bound=_known(bound)
     )
-
-
-def reads_for_free(device: torch.device) -> bool:
-    """Whether the host can read a tensor there without waiting, or breaking a compiled graph."""
-    return device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _on_host(numbers: Any) -> Any:

@@ -149,8 +149,8 @@ class RuleOptimizer(Optimizer):
 
         if search.active:
             ways = ways_of(self.method, sample, self.state, search.momentum)
-            with trials.along(sample.params, ways):
-                search = rule.finished(seen, search, trial_loss)
+            finish = partial(rule.finished, seen, search, trial_loss)
+            search = trials.along(sample.params, ways, finish)
         if not search.accepted:
             trials.forget_batch()
         return returned, sample, partial(rule.conclude, seen, search)
@@ -236,8 +236,9 @@ class RuleOptimizer(Optimizer):
 
     def _sample(self, loss: Any) -> Sample:
         groups = [self._active(group) for group in self.param_groups]
-        stretches = [stretched(self.method, active, self.state) for active in groups]
-        vectors = vectors_of(self.method, groups, self.state, stretches)
+        method, state, foreach = self.method, self.state, self._foreach
+        stretches = [stretched(method, active, state, foreach) for active in groups]
+        vectors = vectors_of(method, groups, state, stretches)
         sample = self._measure().sample(groups, loss, vectors, stretches)
         if not any(active.grads for active in groups):
             warn_caller(NOTHING_TO_TRAIN)

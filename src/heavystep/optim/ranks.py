@@ -5,7 +5,7 @@ are under data parallelism, and the squared norm a sum over what each process ho
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -39,9 +39,7 @@ class Ranks:
     @property
     def count(self) -> int:
         """The number of processes."""
-        if not (distributed.is_available() and distributed.is_initialized()):
-            return 1
-        return distributed.get_world_size(self._group)
+        return distributed.get_world_size(self._group) if _several() else 1
 
     def total(self, *parts: Tensor) -> list[Tensor]:
         """The sum over processes of each 0-dim tensor: one message, and none if there is one."""
@@ -72,19 +70,35 @@ class Ranks:
         return loss if count == 1 else loss / count
 
     def sqnorm_share(
-        self, tensors: Iterable[Tensor], dtype: torch.dtype, foreach: bool
+        self, tensors: list[Tensor], dtype: torch.dtype, foreach: bool
     ) -> Tensor | float:
         """The part of a process in the squared norm: their sum over processes is the norm.
 
         Elements that several processes hold count once.
         """
-        held: dict[float, list[Tensor]] = {}
+        parts = [local(tensor) for tensor in tensors]
+        return self.total_share(
+            tensors, lambda some: squared_norm([parts[i] for i in some], dtype, foreach)
+        )
+
+    def total_share(
+        self, cut_as: list[Tensor], part_of: Callable[[list[int]], Tensor]
+    ) -> Tensor | float:
+        """The part of a process in a sum over elements, of which those held by several count once.
+
+        Args:
+            cut_as: tensors that are cut as what is summed.
+            part_of: the sum over what this process holds of some of them, by their places.
+        """
+        if not _several():  # nothing is cut
+            return part_of(list(range(len(cut_as)))) if cut_as else 0.0
+        held: dict[float, list[int]] = {}
         count = self.count
-        for tensor in tensors:
-            held.setdefault(count / shards(tensor), []).append(local(tensor))
+        for i, tensor in enumerate(cut_as):
+            held.setdefault(count / shards(tensor), []).append(i)
         total: Tensor | float = 0.0
         for copies, some in held.items():
-            part = squared_norm(some, dtype, foreach)
+            part = part_of(some)
             total = total + (part if copies == 1.0 else part / copies)
         return total
 
@@ -109,6 +123,11 @@ class Ranks:
             part = (local(x).to(dtype) * local(y).to(dtype)).sum()
             total = total + part / (count / shards(whole_tensor))
         return total
+
+
+def _several() -> bool:
+    """Whether there may be other processes."""
+    return distributed.is_available() and distributed.is_initialized()
 
 
 def _checked(group: Any) -> Any:

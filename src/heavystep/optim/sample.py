@@ -82,8 +82,8 @@ class Vectors(NamedTuple):
 
     lists: dict[str, list[Tensor]]
     """By the names of :data:`heavystep.rules.PRODUCTS`."""
-    divisors: list[Tensor]
-    """The diagonal; empty without one."""
+    divisors: list[Tensor | None]
+    """The diagonal, None where it is not kept; empty without one."""
     wanted: list[str]
     """Names of the products."""
 
@@ -174,8 +174,11 @@ class Measure:
         else:
             shares = {name: self._product(vectors, name, grads) for name in vectors.wanted}
             if vectors.divisors:
-                plain = self._ranks.sqnorm_share(grads, self.dtype, self._foreach)
-                shares[PLAIN] = self.scalar(plain)
+                kept = [g for g, d in zip(grads, vectors.divisors, strict=True) if d is not None]
+                plain = self._ranks.sqnorm_share(kept, self.dtype, self._foreach)
+                passing = [s.squares_in_passing(self._ranks, self.dtype) for s in stretches]
+                shares["grad_sqnorm"] = shares["grad_sqnorm"] + sum(both[0] for both in passing)
+                shares[PLAIN] = self.scalar(plain + sum(both[1] for both in passing))
         parts = list(shares.values())
         if loss is not None:
             parts.append(self.objective_share(loss, groups))
@@ -191,11 +194,13 @@ class Measure:
         return Sample(groups, value, products, loss_dtype, stretches)
 
     def _product(self, vectors: Vectors, name: str, grads: list[Tensor]) -> Tensor:
-        """This process's part of an inner product."""
+        """This process's part of an inner product, as far as divisors are kept."""
         left, right, divided = PRODUCTS[name]
         one, other = vectors.lists[left], vectors.lists[right]
         if divided and vectors.divisors:
-            other = [x.to(d.dtype) / d for x, d in zip(other, vectors.divisors, strict=True)]
+            kept = [i for i, divisor in enumerate(vectors.divisors) if divisor is not None]
+            one, grads = [one[i] for i in kept], [grads[i] for i in kept]
+            other = [_divided(other[i], vectors.divisors[i]) for i in kept]
         elif name == "grad_sqnorm":
             return self.scalar(self._ranks.sqnorm_share(grads, self.dtype, self._foreach))
         return self.scalar(self._ranks.inner_share(one, other, grads, self.dtype))
@@ -223,3 +228,7 @@ class Measure:
                 sqnorm = self._ranks.sqnorm_share(params, self.dtype, self._foreach)
                 total = total + 0.5 * group["weight_decay"] * sqnorm
         return total
+
+
+def _divided(vector: Tensor, divisor: Any) -> Tensor:
+    return vector.to(divisor.dtype) / divisor

@@ -11,7 +11,7 @@ from heavystep.optim.deciding import Decision
 from heavystep.optim.groups import Group
 from heavystep.optim.ranks import local
 from heavystep.optim.sample import Active, Sample, Vectors
-from heavystep.optim.stretching import averages, keep
+from heavystep.optim.stretching import averages
 from heavystep.optim.vectors import Update, move, state_dtype
 from heavystep.rules import DIRECTION, PRODUCTS
 
@@ -58,7 +58,7 @@ def vectors_of(
         lists["buffer"] = [b for a in groups for b in momentum_buffers(method, a, state) or ()]
     if "position" in names:
         lists["position"] = [place for active in groups for place in active.places]
-    divisors = [d for stretch in stretches if stretch is not None for d in stretch.divisors]
+    divisors = [d for stretch in stretches if stretch is not None for d in stretch.kept_divisors()]
     return Vectors(lists, divisors, wanted)
 
 
@@ -97,7 +97,7 @@ def ways_of(method: Method, sample: Sample, state: State, momentum: Any) -> list
         ways = directions_of(method, sample.groups, state, steered)
     if method.diagonal is None:
         return ways
-    divisors = [d for stretch in sample.stretches for d in stretch.divisors]
+    divisors = [d for stretch in sample.stretches for d in stretch.divisors()]
     return [way / divisor for way, divisor in zip(ways, divisors, strict=True)]
 
 
@@ -136,9 +136,9 @@ def apply_step(
         momentum = group["momentum"] if decision.momentum is None else decision.momentum
         update = Update(method.form, step, momentum, shrink, accepted)
         buffers = momentum_buffers(method, active, state)
-        divisors = None if stretch is None else stretch.divisors
-        move(active.places, active.slopes, buffers, update, foreach, divisors)
-        keep(stretch, active, state, accepted)
+        move(active.places, active.slopes, buffers, update, foreach, stretch)
+        if stretch is not None:
+            stretch.keep(accepted)
 
 
 def keep_wide(saved: Group, params: list[Tensor], state: State) -> None:

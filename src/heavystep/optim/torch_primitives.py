@@ -38,4 +38,9 @@ def as_scalar(value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.full((), float(value), dtype=dtype, device=device)
 
 
+def reads_for_free(device: torch.device) -> bool:
+    """Whether the host can read a tensor there without waiting, or breaking a compiled graph."""
+    return device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 register(Tensor, Primitives(_where, _minimum, _maximum))

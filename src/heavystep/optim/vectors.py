@@ -6,7 +6,8 @@ device value on the host.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -89,13 +90,33 @@ def _moved(
     return new_param, torch.where(update.accepted, new_buffer, buffer)
 
 
+Pull = Callable[[list[Tensor], Tensor, Tensor], None]
+"""Takes a multiple of what it was made of from tensors, unless the last argument is 1."""
+
+
+class Stretching(Protocol):
+    """The diagonal, by which the step of each parameter is divided."""
+
+    def divisors(self) -> list[Tensor]:
+        """All of it."""
+
+    def in_passing(self, moving: list[Tensor]) -> list[int]:
+        """For which of the tensors that are moved a kernel divides as it goes."""
+
+    def divided(self, grads: list[Tensor]) -> list[Tensor]:
+        """The gradients, those of other tensors divided."""
+
+    def pull(self, some: list[int]) -> Pull:
+        """That kernel, for some of them."""
+
+
 def move(
     params: list[Tensor],
     grads: list[Tensor],
     buffers: list[Tensor] | None,
     update: Update,
     foreach: bool,
-    divisors: list[Tensor] | None = None,
+    stretch: Stretching | None = None,
 ) -> None:
     """Apply ``update`` in place.
 
@@ -105,25 +126,35 @@ def move(
         buffers: of the momentum form; None stands for zeros that need not be kept.
         update: the step.
         foreach: whether multi-tensor kernels may be used.
-        divisors: the diagonal, by which the step of each parameter is divided; None: 1.
+        stretch: the diagonal; None: 1.
     """
     several = _FUSED.get(update.form)
     steered = isinstance(update.momentum, Tensor)
     # A compiler fuses by itself.
     if several is None or not foreach or steered or torch.compiler.is_compiling():
+        divisors = None if stretch is None else stretch.divisors()
         _one_by_one(params, grads, buffers, update, divisors)
         return
-    if divisors is not None:  # the fused forms use the step in the product with the gradient only
-        grads = list(torch._foreach_div(grads, divisors))
+    passing: set[int] = set()
+    if stretch is not None:  # the fused forms use the step in the product with the gradient only
+        passing = set(stretch.in_passing(buffers or params))
+        grads = stretch.divided(grads)
     moving = buffers or grads
     for indices in indices_by_dtype(params):
+        pulled: list[int] = []
         fused: list[int] = []
         others: list[int] = []
-        has_kernel = _has_fused_kernel(params[indices[0]])
+        has_kernel = has_fused_kernel(params[indices[0]])
         for i in indices:
-            walkable = has_kernel and _walkable(params[i], grads[i], moving[i])
-            (fused if walkable else others).append(i)
-        for kernel, some in ((several, fused), (_one_by_one, others)):
+            if i in passing:
+                pulled.append(i)
+                continue
+            can_walk = has_kernel and walkable(params[i], grads[i], moving[i])
+            (fused if can_walk else others).append(i)
+        kernels = [(several, fused), (_one_by_one, others)]
+        if stretch is not None and pulled:
+            kernels.append((partial(several, pull=stretch.pull(pulled)), pulled))
+        for kernel, some in kernels:
             if some:
                 kernel(
                     [params[i] for i in some],
@@ -150,11 +181,16 @@ def _one_by_one(
 
 
 def _fused_heavy_ball(
-    params: list[Tensor], grads: list[Tensor], displacements: list[Tensor] | None, update: Update
+    params: list[Tensor],
+    grads: list[Tensor],
+    displacements: list[Tensor] | None,
+    update: Update,
+    pull: Pull | None = None,
 ) -> None:
     """Heavy ball on torch's fused SGD kernel, which does nothing where ``refused`` is 1.
 
-    A product with a mask would not do: it turns an infinite or NaN gradient into NaN.
+    A product with a mask would not do: it turns an infinite or NaN gradient into NaN. ``pull``
+    takes the place of the kernel where gradients are subtracted.
     """
     dtype, accepted, step = params[0].dtype, update.accepted, update.step
     beta = float(update.momentum)
@@ -163,25 +199,35 @@ def _fused_heavy_ball(
         shrink = as_scalar(update.shrink, dtype, accepted.device)
         torch._foreach_mul_(params, torch.where(accepted, shrink, 1.0))
     known = isinstance(step, float) and step > 1e-8 and dtype == torch.float32
-    if displacements and known and beta:  # which the kernel wants with a buffer
+    if displacements and known and beta and pull is None:  # which the kernel wants with a buffer
         # buffer <- momentum * buffer + (1 - dampening) * gradient, parameter += buffer. In
         # double precision 1 - (1 + step) is the step to more digits than float32 has.
         _sgd(params, grads, displacements, -1.0, refused, beta, 1.0 + float(step))
         return
     scale = as_scalar(step, dtype, accepted.device)
+    pull = pull or partial(_straight, grads)
     if displacements is None:
-        _sgd(params, grads, [], scale, refused)
+        pull(params, scale, refused)
         return
     # Times 1 leaves a refused displacement as it was, to the bit.
     momentum = torch.where(accepted, torch.full_like(scale, beta), 1.0)
     torch._foreach_mul_(displacements, momentum)
-    _sgd(displacements, grads, [], scale, refused)
+    pull(displacements, scale, refused)
     # Not a product with a mask either: it makes 0 of -0.
     _sgd(params, displacements, [], -1.0, refused)
 
 
 _FUSED: dict[Form, Callable[..., None]] = {HEAVY_BALL: _fused_heavy_ball}
 """Momentum forms that have a kernel for many tensors."""
+
+
+def moves_many(form: Form) -> bool:
+    """Whether a momentum form has a kernel for many tensors."""
+    return form in _FUSED
+
+
+def _straight(grads: list[Tensor], places: list[Tensor], scale: Tensor, refused: Tensor) -> None:
+    _sgd(places, grads, [], scale, refused)
 
 
 def _sgd(
@@ -208,21 +254,23 @@ def _sgd(
     )
 
 
-def _has_fused_kernel(param: Tensor) -> bool:
-    """Whether the fused kernel works in the format and on the device of a parameter."""
+def has_fused_kernel(param: Tensor) -> bool:
+    """Whether the fused kernels work in the format and on the device of a parameter."""
     if param.dtype in HALF:
         return False
     # On CUDA the kernel's factor is float32.
     return param.is_cpu or (param.is_cuda and param.dtype != torch.float64)
 
 
-def _walkable(param: Tensor, grad: Tensor, displacement: Tensor) -> bool:
-    """Whether the fused kernel, which walks raw memory, finds the same element everywhere."""
-    if grad.dtype != param.dtype:
-        return False
-    if param.is_contiguous():
-        same_length = grad.numel() == displacement.numel() == param.numel()
-        return same_length and grad.is_contiguous() and displacement.is_contiguous()
+def walkable(param: Tensor, *others: Tensor) -> bool:
+    """Whether a fused kernel, which walks raw memory, finds the same element everywhere."""
+    dtype, size, contiguous = param.dtype, param.numel(), param.is_contiguous()
+    for other in others:
+        if other.dtype != dtype or other.numel() != size:
+            return False
+        contiguous = contiguous and other.is_contiguous()
+    if contiguous:
+        return True
     dense = param.dim() == 4 and param.is_contiguous(memory_format=torch.channels_last)
-    same_shape = grad.shape == displacement.shape == param.shape
-    return dense and same_shape and grad.stride() == displacement.stride() == param.stride()
+    shape, stride = param.shape, param.stride()
+    return dense and all(other.shape == shape and other.stride() == stride for other in others)

@@ -1,8 +1,7 @@
 """The loss at trial points: parameters are moved, the closure is called, all is put back."""
 
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from heavystep.optim.ranks import forget_gathered
 
 Buffers = Iterable[Tensor] | Callable[[], Iterable[Tensor]]
 """Buffers that a forward pass changes, or a function that gives them."""
+Searched = TypeVar("Searched")
 
 
 class ParameterCopies:
@@ -42,7 +42,7 @@ class TrialPoints:
     """The closure's loss along the gradient, theta_k - t g_k, for one batch.
 
     Make it before the first evaluation and call :meth:`first_evaluation_done` right after.
-    Within a ``with`` block :meth:`loss_at` may be called; at its end, whatever happens,
+    A search :meth:`along` a gradient may call :meth:`loss_at`; at its end, whatever happens,
     parameters, gradients, random streams and buffers are as the first evaluation left them.
     """
 
@@ -69,23 +69,32 @@ class TrialPoints:
         self._calls_backward = calls_backward
         self._replay.first_done()
 
-    def along(self, params: list[Tensor], grads: list[Tensor]) -> "TrialPoints":
-        """Set the parameters that move and the gradient along which they do."""
+    def along(
+        self, params: list[Tensor], grads: list[Tensor], search: Callable[[], Searched]
+    ) -> Searched:
+        """What a search returns, at whose trials these parameters move along this gradient."""
         self._params, self._grads = params, grads
-        return self
+        try:
+            try:
+                self._begin()
+                return search()
+            finally:
+                self._put_back()
+        except KeyboardInterrupt:
+            self._put_back()  # it may have arrived before the first line that holds it back
+            raise
 
     def forget_batch(self) -> None:
         """Put the buffers back to before the batch: it was refused."""
         self._replay.forget_buffers()
 
-    def __enter__(self) -> "TrialPoints":
+    def _begin(self) -> None:
         with held_back():
             self._origin = self._copies.of(self._params)
             self._gradients = [param.grad for param in self._owned]
             # A closure that calls backward() must not add to the gradient at theta_k.
             for param in self._owned:
                 param.grad = None
-        return self
 
     def loss_at(self, trial: float, objective: Callable[[Any], Tensor]) -> Tensor:
         """The objective of the closure's loss at theta_k - trial * g_k, taken there."""
@@ -103,16 +112,12 @@ class TrialPoints:
             forget_gathered(self._owned)
         return objective(loss)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _put_back(self) -> None:
         with held_back():
             if self._moved:
                 torch._foreach_copy_(self._params, self._origin)
-            for param, grad in zip(self._owned, self._gradients, strict=True):
+            # An interrupted beginning has taken none of them away.
+            for param, grad in zip(self._owned, self._gradients, strict=False):
                 param.grad = grad
             self._replay.finish()
 
