@@ -30,7 +30,7 @@ every_case = pytest.mark.parametrize("name", CASES)
 KINDS = (SHBPolyak, SHBAdam, SHBArmijo)
 
 
-PEAK = {k: 9.0 for k in range(105, 115)}
+PEAK = dict.fromkeys(range(105, 115), 9.0)
 """Factors of the loss at some steps, so that its averages have a peak."""
 
 

@@ -222,9 +222,11 @@ def test_cuda_graph_replays_the_eager_run(name):
 @pytest.mark.parametrize("decay", ["decoupled", "objective"])
 def test_gpu_and_cpu_agree(dtype, decay):
     batches = make_batches(6, dtype=dtype)
+    paper = {"scaling": "practical", "steps_per_epoch": 5}
     choices = (
-        (SHBPolyak, {"steps_per_epoch": 5}),
-        (SHBArmijo, {"steps_per_epoch": 5}),
+        (SHBPolyak, {}),
+        (SHBPolyak, paper),
+        (SHBArmijo, paper),
         (SHB, {"lr": 0.1}),
     )
     for cls, options in choices:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from heavystep.methods import Method
+from heavystep.optim import torch_primitives
 from heavystep.optim.groups import Group
 from heavystep.optim.ranks import Ranks, local, whole
 from heavystep.optim.shapes import check_shapes
@@ -116,10 +117,15 @@ class Sample(NamedTuple):
         return [slope for active in self.groups for slope in active.slopes]
 
     def rates_are_in_range(self) -> Any:
-        """Whether learning rates on a device are, of which no check has read the value."""
-        rates = [active.group["lr"] for active in self.groups]
-        right = [((r >= 0.0) & (r < inf)).all() for r in rates if isinstance(r, Tensor)]
-        return torch.stack(right).all().to(self.grad_sqnorm.device) if right else True
+        """Whether learning rates in tensors are, of which no check has read the value."""
+        right: Any = True
+        for rate in (active.group["lr"] for active in self.groups):
+            if isinstance(rate, Tensor):
+                fits = ((rate >= 0.0) & (rate < inf)).all()
+                # A copy from the host would wait, and cannot be recorded.
+                near = torch_primitives.reads_for_free(rate.device)
+                right = right & (bool(fits) if near else fits.to(self.grad_sqnorm.device))
+        return right
 
     def coarsest_eps(self) -> float:
         """Machine epsilon of the coarsest format that the loss is known to pass through."""

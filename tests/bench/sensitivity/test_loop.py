@@ -177,6 +177,8 @@ def test_warnings_are_counted_once_each(monkeypatch):
     "name", ["SHBPolyak", "SHBPolyak+cosine", "SHBArmijo", "SGD+cosine", "AdamW+cosine", "momo-opt"]
 )
 def test_on_a_gpu(name):
+    if reason := contender_of(name).left_out():
+        pytest.skip(reason)
     expected, _ = run(name, average=True)
     found, _ = run(name, average=True, device="cuda")
     for metric in METRICS[:4]:
