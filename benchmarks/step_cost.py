@@ -28,7 +28,7 @@ import heavystep
 from heavystep.cli.output import show
 from heavystep.cli.saving import saving
 
-TARGETS = {"SHBPolyak": 1.6, "SHBArmijo": 2.5}
+TARGETS = {"SHBPolyak": 1.6, "SHBAdam": 5.0, "SHBArmijo": 2.5}
 """The largest ratios that we allow ourselves on the CPU."""
 
 

@@ -49,8 +49,11 @@ class Slopes(NamedTuple):
 
     def only(self, some: list[int]) -> "Slopes":
         """A part of them."""
-        lists = ([values[i] for i in some] for values in self[:3])
-        return Slopes(*lists, self.beta2, self.eps)  # type: ignore[arg-type]
+        return self._replace(
+            grads=[self.grads[i] for i in some],
+            squares=[self.squares[i] for i in some],
+            weights=[self.weights[i] for i in some],
+        )
 
 
 def walks(
@@ -162,5 +165,5 @@ def _cut(tensors: list[Tensor]) -> list[Tensor]:
             continue
         # Walkable tensors are contiguous or have channels last.
         dense = tensor if tensor.is_contiguous() else tensor.permute(0, 2, 3, 1)
-        found.extend(dense.view(-1).split(_BLOCK))
+        found.extend(torch.split(dense.view(-1), _BLOCK))
     return found

@@ -204,9 +204,11 @@ class Measure:
         left, right, divided = PRODUCTS[name]
         one, other = vectors.lists[left], vectors.lists[right]
         if divided and vectors.divisors:
-            kept = [i for i, divisor in enumerate(vectors.divisors) if divisor is not None]
-            one, grads = [one[i] for i in kept], [grads[i] for i in kept]
-            other = [_divided(other[i], vectors.divisors[i]) for i in kept]
+            kept = [
+                (i, divisor) for i, divisor in enumerate(vectors.divisors) if divisor is not None
+            ]
+            one, grads = [one[i] for i, _ in kept], [grads[i] for i, _ in kept]
+            other = [other[i].to(divisor.dtype) / divisor for i, divisor in kept]
         elif name == "grad_sqnorm":
             return self.scalar(self._ranks.sqnorm_share(grads, self.dtype, self._foreach))
         return self.scalar(self._ranks.inner_share(one, other, grads, self.dtype))
@@ -234,7 +236,3 @@ class Measure:
                 sqnorm = self._ranks.sqnorm_share(params, self.dtype, self._foreach)
                 total = total + 0.5 * group["weight_decay"] * sqnorm
         return total
-
-
-def _divided(vector: Tensor, divisor: Any) -> Tensor:
-    return vector.to(divisor.dtype) / divisor

@@ -1,7 +1,7 @@
 """The diagonal of a method at work: averages of squared gradients, one tensor a parameter."""
 
 from collections.abc import MutableMapping
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -54,6 +54,7 @@ class Stretch:
         self._alike = indices_by_dtype(self._weights)
         self._old = [torch.stack([self._weights[i] for i in some]) for some in self._alike]
         self._new = [self._diagonal.weigh(old, self._beta2) for old in self._old]
+        self._new_weights: list[Tensor] = []
         self._made: dict[int, tuple[Tensor, Tensor]] = {}
         self._passing: dict[int, float] = {}
         """Weights of those that the kernel takes."""
@@ -73,16 +74,17 @@ class Stretch:
         found = dict(pair for some in pairs for pair in some)
         return [found[i] for i in range(len(found))]
 
-    @cached_property
-    def _new_weights(self) -> list[Tensor]:
-        return self._in_order([new.unbind() for new in self._new])
+    def _new_weight(self, i: int) -> Tensor:
+        if not self._new_weights:
+            self._new_weights = self._in_order([new.unbind() for new in self._new])
+        return self._new_weights[i]
 
     def _entry(self, i: int) -> tuple[Tensor, Tensor]:
         """The average with this batch in it, and D_k."""
         if i not in self._made:
             diagonal, before = self._diagonal, self._squares[i]
             new = diagonal.average(before, self._slopes[i].to(before.dtype), self._beta2)
-            self._made[i] = new, diagonal.divisor(new, self._new_weights[i], self._eps)
+            self._made[i] = new, diagonal.divisor(new, self._new_weight(i), self._eps)
         return self._made[i]
 
     def _walk(self, some: list[int]) -> adam_kernel.Slopes:
