@@ -30,7 +30,8 @@ def method_of(name: str) -> Method:
     Traceback (most recent call last):
     ValueError: no method is named 'SHBPolyack'; nearest: SHBPolyak...; heavystep methods lists all
     """
-    check_name(name)
+    if name not in METHODS:
+        check_name(name)  # refuses it
     return METHODS[name]
 
 
