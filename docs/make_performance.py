@@ -27,9 +27,10 @@ usually take far longer.
 
 `SHBAdam` has the longest step without a search. It keeps averages as AdamW does, and goes through
 them twice, for the norm and for the step, each time in one pass of torch's fused Adam kernel; in
-processor time of one thread it takes less than AdamW(foreach=True). Its row below is older than
-that: `make performance` measures it anew. Other methods with a diagonal that read more of it
-(`MoMoAdam`), half precision and GPUs go without the kernel, and have not been timed.
+processor time of one thread it takes less than AdamW(foreach=True) on the ResNet-18, and about as
+much on small tensors. Its row below is older than that: `make performance` measures it anew.
+Other methods with a diagonal that read more of it (`MoMoAdam`), half precision and GPUs go
+without the kernel, and have not been timed.
 """
 GPU = """## A training step on a GPU
 
