@@ -26,9 +26,8 @@ In a training loop all of this stands beside the forward and the backward of you
 usually take far longer.
 
 `SHBAdam` has the longest step without a search. It keeps averages as AdamW does, and goes through
-them twice, for the norm and for the step, each time in one pass of torch's fused Adam kernel; in
-processor time of one thread it takes less than AdamW(foreach=True) on the ResNet-18, and about as
-much on small tensors. Its row below is older than that: `make performance` measures it anew.
+them twice, for the norm and for the step, each time in one pass of torch's fused Adam kernel: about
+the cost of AdamW(foreach=True), and less memory at the peak.
 Other methods with a diagonal that read more of it (`MoMoAdam`), half precision and GPUs go
 without the kernel, and have not been timed.
 """
