@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from math import ceil
 from typing import Any
 
-import numpy as np
-
 from heavystep.sweeps.engines import Job
+
+AT_ONCE = 4
+"""Seeds that a kernel can take together, in the lanes of a vector."""
 
 
 class Runs(ABC):
@@ -39,9 +40,15 @@ class Runs(ABC):
         """Runs of some seeds, at most :attr:`together`; it returns their ``Trajectories``."""
 
     def groups(self, most: int) -> list[tuple[int, ...]]:
-        """The seeds of each job: as few jobs as possible, with at most ``most`` seeds each."""
-        jobs = ceil(self.seeds / max(1, min(most, self.together)))
-        return [tuple(map(int, part)) for part in np.array_split(range(self.seeds), jobs)]
+        """The seeds of each job: as few jobs as possible, with at most ``most`` seeds each.
+
+        Jobs of several seeds have whole fours of them, if there are as many, and the last the rest.
+        """
+        unit = AT_ONCE if min(most, self.together) >= AT_ONCE else 1
+        units, allowed = ceil(self.seeds / unit), max(1, min(most, self.together) // unit)
+        size = unit * ceil(units / ceil(units / allowed))
+        firsts = range(0, self.seeds, size)
+        return [tuple(range(first, min(first + size, self.seeds))) for first in firsts]
 
     def text(self) -> str:
         """The full specification as JSON."""
