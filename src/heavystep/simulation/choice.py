@@ -23,6 +23,8 @@ from heavystep.simulation.stretching import divided, stretches
 from heavystep.simulation.terms import Function, function_of, implement
 from heavystep.simulation.widths import Four, column, put_column
 
+TYPE_OF: Any = typeof
+"""Which has no types itself."""
 _RULES: dict[type, Rule] = {}
 PLAIN = frozenset({"loss", "lower_bound", "grad_sqnorm", "loss_eps"})
 
@@ -137,7 +139,7 @@ def decides_for_four(kind: type) -> bool:
     """
     rule, table = _RULES[kind], types.float64[:, ::1]
     plain = rule.along != DIRECTION and not rule.steers and not rule.reads - PLAIN
-    return plain and fits(_probe, typeof(kind()), table, table, FOUR)
+    return plain and fits(_probe, TYPE_OF(kind()), table, table, FOUR)
 
 
 def _steered(rule: Any, search: Any, momentum: Any) -> Any:

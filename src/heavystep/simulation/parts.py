@@ -32,7 +32,7 @@ class State(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Arrays that one call works with; the first axis is that of the seeds, but for the last."""
+    """Arrays that one call works with; first axes are seeds, but for ``wide``."""
 
     gradient: Array
     way: Array
@@ -50,6 +50,8 @@ class Room(NamedTuple):
     """(seeds,) steps taken so far."""
     wide: Array
     """(5, seeds) the same numbers, and the step, of seeds that go in fours."""
+    drawn: Array
+    """(seeds, steps) samples of some steps ahead."""
 
 
 class Steps(NamedTuple):

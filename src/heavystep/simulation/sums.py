@@ -12,14 +12,16 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from heavystep.simulation.addresses import hidden, row_of, start_of
-from heavystep.simulation.fours import FOUR, NUMBERS, PLACES, WIDTH, spread
-from heavystep.simulation.kernel_cache import loop_part
+from heavystep.simulation.fours import FOUR, NUMBERS, PLACES, WIDTH, in_doubles, spread
+from heavystep.simulation.kernel_cache import HIDDEN, INLINE, loop_part
+from heavystep.simulation.terms import dot
 from heavystep.simulation.widths import Four, One, entry, four_of, parts
 
 BLOCK = 4 * WIDTH
+_OPTIONS: Any = {**INLINE, **HIDDEN}
 CONTRACT = ("contract",)
 """A product and a sum may be rounded once, where the processor does so."""
 
@@ -213,7 +215,16 @@ def squares(matrix: Any, lane: Any) -> Any:
     return all_summed(product, (a, a), (b, b), (c, c), (d, d), matrix.shape[1])
 
 
-@loop_part
-def dot_product(x: Any, y: Any) -> Any:
-    """The inner product of two vectors."""
-    return summed(product, (start_of(x), start_of(y)), x.shape[0])
+def square(x: Any) -> Any:
+    """The squared length of a vector."""
+    raise NotImplementedError
+
+
+@overload(square, jit_options=_OPTIONS, strict=False)
+def _square(x: Any) -> Any:
+    return _square_of_doubles if in_doubles(x) else lambda x: dot(x, x)
+
+
+def _square_of_doubles(x: Any) -> Any:
+    start = start_of(x)
+    return summed(product, (start, start), x.shape[0])

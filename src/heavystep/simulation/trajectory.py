@@ -25,9 +25,9 @@ from heavystep.simulation.parts import Room
 from heavystep.simulation.quartet import steps_in_fours
 from heavystep.simulation.streams import random_index
 from heavystep.simulation.stretching import square_of, stretch
+from heavystep.simulation.sums import square
 from heavystep.simulation.terms import (
     depart,
-    dot,
     evaluate,
     loss_error,
     prepare_search,
@@ -39,6 +39,8 @@ from heavystep.simulation.widths import One
 
 LOSS, LOW, SQNORM, FULL = range(4)
 STEP, MOMENTUM = range(2)
+DRAWN = 16
+"""Steps whose samples are drawn at once, where each has one."""
 
 
 @kernel
@@ -71,6 +73,7 @@ def advance(
         np.empty((lanes, 2)),
         np.zeros(lanes, dtype=np.int64),
         np.empty((5, lanes)),
+        np.empty((lanes, DRAWN), dtype=np.int64),
     )
     _iterate(terms, kinds, watch, parameters, state, scene, steps, indices, out, room)
     return room.taken
@@ -97,7 +100,7 @@ def _iterate(
     row, together = np.searchsorted(scene.grid, steps.first + 1), True
     for step in range(steps.length):
         k, first = steps.first + step, 0
-        _sample(room.batch, indices, scene, k, step)
+        _sample(room, indices, scene, k, step)
         if together:
             first = steps_in_fours(
                 terms, kinds, watch, parameters, state, scene, room, k, _row(parameters, step)
@@ -168,7 +171,7 @@ def _measure(kinds: Any, state: Any, scene: Any, room: Any, lane: Any) -> None:
     """The length of the gradient, in the metric of the diagonal."""
     own, g, divisors = lane_of(state, lane), room.gradient[lane], room.divisors[lane]
     stretch(kinds.diagonal, g, own.squares, own.weight, scene.diagonal, divisors)
-    room.seen[lane, SQNORM] = square_of(kinds.diagonal, g, dot(g, g), divisors)
+    room.seen[lane, SQNORM] = square_of(kinds.diagonal, g, square(g), divisors)
 
 
 @loop_part
@@ -236,8 +239,18 @@ def _row(parameters: Any, step: Any) -> Any:
 
 
 @loop_part
-def _sample(batch: Any, indices: Any, scene: Any, k: Any, step: Any) -> None:
+def _draw_ahead(drawn: Any, scene: Any, first: Any, place: Any) -> None:
+    """Draw the samples of some steps at once, so that no step waits for its own."""
+    if place == 0:
+        for lane in range(drawn.shape[0]):
+            for b in range(DRAWN):
+                drawn[lane, b] = random_index(scene.keys[lane], first + b, scene.n)
+
+
+@loop_part
+def _sample(room: Any, indices: Any, scene: Any, k: Any, step: Any) -> None:
     """The terms of step k: from ``indices`` if there are any, else from the streams."""
+    batch = room.batch
     lanes, size, kept = batch.shape[0], hidden(batch.shape[1]), hidden(scene.kept)
     stride = size - size // 2 if scene.overlap else size
     first = (k if kept == 1 else k // kept) * stride  # a division takes long
@@ -245,9 +258,10 @@ def _sample(batch: Any, indices: Any, scene: Any, k: Any, step: Any) -> None:
         for lane in range(lanes):
             for b in range(size):
                 batch[lane, b] = indices[lane, step, b]
-    elif size == 1:
+    elif size == 1 and kept == 1:
+        _draw_ahead(room.drawn, scene, first, step % DRAWN)
         for lane in range(lanes):
-            batch[lane, 0] = random_index(scene.keys[lane], first, scene.n)
+            batch[lane, 0] = room.drawn[lane, step % DRAWN]
     else:
         for lane in range(lanes):
             for b in range(size):

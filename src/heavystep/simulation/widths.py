@@ -11,6 +11,8 @@ from heavystep.simulation.fours import FOUR, NUMBERS, WIDTH
 from heavystep.simulation.terms import implement
 
 PLACE = ir.IntType(32)
+TUPLE: Any = types.UniTuple
+"""Numba has no types for it."""
 
 
 class One(NamedTuple):
@@ -55,7 +57,7 @@ def _parts(typing_context: Any, four: Any) -> Any:
         numbers = [builder.extract_element(values[0], PLACE(place)) for place in range(WIDTH)]
         return context.make_tuple(builder, made.return_type, numbers)
 
-    return types.UniTuple(types.float64, WIDTH)(FOUR), lower
+    return TUPLE(types.float64, WIDTH)(FOUR), lower
 
 
 four_of: Any = intrinsic(_four)
