@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from math import ceil
 from typing import Any
 
+import numpy as np
+
 from heavystep.sweeps.engines import Job
 
 AT_ONCE = 4
@@ -44,11 +46,12 @@ class Runs(ABC):
 
         Jobs of several seeds have whole fours of them, if there are as many, and the last the rest.
         """
-        unit = AT_ONCE if min(most, self.together) >= AT_ONCE else 1
-        units, allowed = ceil(self.seeds / unit), max(1, min(most, self.together) // unit)
-        size = unit * ceil(units / ceil(units / allowed))
-        firsts = range(0, self.seeds, size)
-        return [tuple(range(first, min(first + size, self.seeds))) for first in firsts]
+        most = min(most, self.together)
+        unit = AT_ONCE if most >= AT_ONCE else 1
+        units = range(0, self.seeds, unit)
+        jobs = ceil(len(units) / max(1, most // unit))
+        parts = np.array_split(units, jobs)
+        return [tuple(range(part[0], min(part[-1] + unit, self.seeds))) for part in parts]
 
     def text(self) -> str:
         """The full specification as JSON."""
