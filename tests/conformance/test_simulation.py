@@ -17,7 +17,7 @@ from heavystep.simulation.configuration import configure
 from heavystep.simulation.layout import terms_of
 from heavystep.simulation.run import Run, log_grid, simulate
 from heavystep.simulation.streams import index_stream
-from heavystep.simulation.watch import THEORY_METRICS as METRICS
+from heavystep.simulation.theory_watch import THEORY_METRICS as METRICS
 from heavystep.theory import nonconvex_step_limit
 from tests import reference
 from tests.helpers.paper_symbols import METHODS, configured

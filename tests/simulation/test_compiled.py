@@ -6,7 +6,7 @@ import pytest
 
 from heavystep.problems import VarianceReduced
 from heavystep.simulation import fleet, kernel_cache, trajectory
-from heavystep.simulation.fleet import Run
+from heavystep.simulation.fleet import Fleet, Run
 from heavystep.simulation.watch import MeanWatch
 from tests.helpers.pinned_runs import CASES, others, problems
 
@@ -25,12 +25,13 @@ EVERY = [
 ]
 
 
-def compiled(monkeypatch, run):
+def compiled(monkeypatch, *runs):
     """The loop, and the kernel that makes its arrays and calls it, in LLVM's language."""
     # Not from the disk, where there is only machine code.
     around = numba.njit(trajectory.advance.py_func, **kernel_cache.COMMON)
     monkeypatch.setattr(fleet, "advance", around)
-    assert run.advance(2, np.empty((0, 2), dtype=np.int64)) == 2
+    seeds = len(runs)
+    assert Fleet(runs).advance(2, np.empty((seeds, 0, 2), dtype=np.int64)) == [2] * seeds
     (signature,) = around.signatures
     inside = trajectory._iterate
     return inside.inspect_llvm(inside.signatures[-1]), around.inspect_llvm(signature)
@@ -42,6 +43,16 @@ def test_no_step_counts_references(kind, name, monkeypatch):
     assert "_iterate" in loop
     assert COUNTING not in loop
     assert COUNTING in around, "the arrays are made there: numba's functions have another name"
+
+
+@pytest.mark.parametrize("kind", ["LeastSquares", "Cosine"])
+@pytest.mark.parametrize("name", ["Polyak, theory", "Armijo, diminishing"])
+def test_no_step_of_four_seeds_counts_references(kind, name, monkeypatch):
+    four = [Run(KINDS[kind], METHODS[name], seed, np.array([1, 2])) for seed in range(4)]
+    loop, around = compiled(monkeypatch, *four)
+    assert "x double>" in loop
+    assert COUNTING not in loop
+    assert COUNTING in around
 
 
 def test_means_count_no_references(monkeypatch):

@@ -9,11 +9,12 @@ from numba.core import types
 from heavystep.methods import METHODS
 from heavystep.momentum import HEAVY_BALL
 from heavystep.problems import LeastSquares
+from heavystep.rules import is_finite, maximum, minimum, some, where
 from heavystep.simulation import fours
 from heavystep.simulation.configuration import configure
 from heavystep.simulation.fleet import Run
 from heavystep.simulation.forms import goes_by_fours, kernel_form
-from heavystep.simulation.fours import FOUR, WIDTH, fits
+from heavystep.simulation.fours import FOUR, WIDTH, fits, four_at, put_four
 from heavystep.simulation.kernel_cache import kernel, loop
 from heavystep.simulation.least_squares import LeastSquaresTerms
 from heavystep.simulation.moving import move_all
@@ -74,6 +75,40 @@ def test_a_form_that_is_not_plain_arithmetic_moves_one_by_one(monkeypatch):
     theta, buffer, g = np.zeros(5), np.array([1.0, -1.0, 1.0, -1.0, 1.0]), np.ones(5)
     moved(NOTHING, kinds, theta, buffer, g, 0.5, 0.5)
     assert theta.tolist() == [0.0, -0.5, 0.0, -0.5, 0.0]
+
+
+@loop
+def _compare(x, y, out):
+    a, b = four_at(x, 0), four_at(y, 0)
+    put_four(out[0], 0, minimum(a, b))
+    put_four(out[1], 0, maximum(a, b))
+    put_four(out[2], 0, where((a <= b) & (a != 0.0) | (b > 1.0), a, -1.0))
+    put_four(out[3], 0, where(some(a == b), abs(a), b))
+    put_four(out[4], 0, where(is_finite(a), 1, 0))
+
+
+@kernel
+def compared(x, y, out):
+    _compare(x, y, out)
+
+
+def test_fours_are_compared_as_numbers_are():
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        x, y = draw.choice([*ODD, 1.0, -2.0, 3.0], (2, WIDTH))
+        out = np.empty((5, WIDTH))
+        compared(x, y, out)
+        pairs = [(float(a), float(b)) for a, b in zip(x, y, strict=True)]
+        equal = any(a == b for a, b in pairs)
+        wanted = [
+            [minimum(a, b) for a, b in pairs],
+            [maximum(a, b) for a, b in pairs],
+            [a if (a <= b and a != 0.0) or b > 1.0 else -1.0 for a, b in pairs],
+            [abs(a) if equal else b for a, b in pairs],
+            [float(np.isfinite(a)) for a, _ in pairs],
+        ]
+        np.testing.assert_array_equal(out, wanted)
+        np.testing.assert_array_equal(np.signbit(out[:2]), np.signbit(wanted[:2]))
 
 
 @pytest.mark.parametrize("dim", [1, 3, 4, 7])

@@ -1,13 +1,19 @@
 """Seeds side by side: each has the numbers that it has alone, to the bit."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from heavystep.problems import Cosine, VarianceReduced
+from heavystep.problems import Cosine, LeastSquares, VarianceReduced
+from heavystep.rules import FIXED, Search
 from heavystep.simulation import run as runs
+from heavystep.simulation.choice import decides_for_four, kernel_rule
 from heavystep.simulation.fleet import Fleet, Run
 from heavystep.simulation.lanes import CACHE_LINE, aligned
+from heavystep.simulation.layout import terms_of
 from heavystep.simulation.run import lanes_for, simulate
+from heavystep.simulation.terms import evaluate_all, implements
 from tests.helpers.pinned_runs import CASES, problems
 
 KINDS = problems() | {"reduced": VarianceReduced(problems()["LeastSquares"])}
@@ -37,14 +43,59 @@ def test_the_number_of_lanes_changes_no_bit(kind, lanes, monkeypatch):
             np.testing.assert_array_equal(together.metrics[name][place], values[0])
 
 
-def test_a_seed_that_stops_stops_no_other():
+IN_FOURS = ["Polyak, theory", "Polyak, diminishing", "Armijo, theory", "Armijo, diminishing"]
+
+
+@pytest.mark.parametrize("kind", ["LeastSquares", "Cosine"])
+@pytest.mark.parametrize("name", IN_FOURS)
+def test_four_seeds_at_once_change_no_bit(kind, name, monkeypatch):
+    method, problem = CASES[name], KINDS[kind]
+    assert decides_for_four(type(kernel_rule(method.rule)))
+    assert implements(type(terms_of(problem)), evaluate_all)
+    options = {"iterations": 60, "threads": 1}
+    alone = [simulate(problem, method, seeds=[seed], **options) for seed in range(20)]
+    monkeypatch.setattr(runs, "lanes_for", lambda problem: 20)
+    for count in (3, 4, 5, 20):
+        together = simulate(problem, method, seeds=count, **options)
+        for seed in range(count):
+            for metric, values in together.metrics.items():
+                np.testing.assert_array_equal(values[seed], alone[seed].metrics[metric][0])
+
+
+@pytest.mark.parametrize("dim", [1, 5, 16, 23])
+def test_four_seeds_at_once_have_every_parameter(dim):
+    draw = np.random.default_rng(dim)
+    problem = LeastSquares(draw.standard_normal((30, dim)), draw.standard_normal(30))
+    grid, none = np.array([9]), np.empty((4, 0, 3), dtype=np.int64)
+    together = [Run(problem, CASES["Polyak, theory"], seed, grid) for seed in range(4)]
+    assert Fleet(together).advance(9, none) == [9] * 4
+    for seed, run in enumerate(together):
+        alone = Run(problem, CASES["Polyak, theory"], seed, grid)
+        alone.advance(9, none[0])
+        np.testing.assert_array_equal(run.state.theta, alone.state.theta)
+        np.testing.assert_array_equal(run.watch.average, alone.watch.average)
+
+
+def deciding_by_cases(constants, memory, seen):
+    return Search(0.1 if seen.loss > 1.0 else 0.2, True, False)
+
+
+def test_a_rule_with_cases_decides_one_by_one():
+    rule = dataclasses.replace(FIXED, name="cases", start=deciding_by_cases)
+    assert not decides_for_four(type(kernel_rule(rule)))
+    assert decides_for_four(type(kernel_rule(FIXED)))
+
+
+@pytest.mark.parametrize("count", [3, 6])
+def test_a_seed_that_stops_stops_no_other(count):
     problem, method = KINDS["LeastSquares"], CASES["Polyak, theory"]
-    grid, none = np.array([5]), np.empty((3, 0, 1), dtype=np.int64)
-    seeds = [Run(problem, method, seed, grid) for seed in range(3)]
+    grid, none = np.array([5]), np.empty((count, 0, 1), dtype=np.int64)
+    seeds = [Run(problem, method, seed, grid) for seed in range(count)]
     seeds[1].state.theta[0] = np.nan
-    assert Fleet(seeds).advance(5, none) == [5, 0, 5]
-    assert [run.steps for run in seeds] == [5, 0, 5]
-    for seed in (0, 2):
+    done = [5, 0, *[5] * (count - 2)]
+    assert Fleet(seeds).advance(5, none) == done
+    assert [run.steps for run in seeds] == done
+    for seed in (0, *range(2, count)):
         alone = Run(problem, method, seed, grid)
         alone.advance(5, none[0])
         np.testing.assert_array_equal(seeds[seed].state.theta, alone.state.theta)

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from heavystep.simulation.watch import THEORY_METRICS, TRAINING_METRICS
+from heavystep.simulation.theory_watch import THEORY_METRICS
+from heavystep.simulation.watch import TRAINING_METRICS
 from heavystep.sweeps.public import SECTION_5
 from tests.helpers.places import ROOT
 

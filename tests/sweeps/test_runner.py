@@ -73,11 +73,17 @@ class Noting(LocalEngine):
         return super().outcomes(jobs, progress)
 
 
-@pytest.mark.parametrize(("cores", "groups"), [(1, [(0, 1, 2), (3, 4, 5), (6, 7), (8, 9)]),
-                                               (2, [(seed,) for seed in range(10)])])  # fmt: skip
-def test_seeds_that_share_a_job_have_the_same_bytes(cores, groups, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("cores", "jobs", "groups"),
+    [
+        (1, 1, [tuple(range(8)), (8, 9)]),
+        (1, 3, [(0, 1, 2), (3, 4, 5), (6, 7), (8, 9)]),
+        (2, 3, [(seed,) for seed in range(10)]),
+    ],
+)
+def test_seeds_that_share_a_job_have_the_same_bytes(cores, jobs, groups, tmp_path, monkeypatch):
     run = replace(next(iter(figure1(iterations=500).runs().values())), seeds=10)
-    monkeypatch.setattr(runner, "JOBS_A_CORE", 3)
+    monkeypatch.setattr(runner, "JOBS_A_CORE", jobs)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     engine = Noting(1)
     complete({"": run}, Store(tmp_path / "some"), Told(), engine=engine)

@@ -120,15 +120,15 @@ def simulation_costs() -> list[Cost]:
 
 def compared(case: Case, limits: Limits, turns: int = TURNS) -> list[Cost]:
     """The literal loop, the simulation of one seed and of many, in turns; and the bound."""
-    few = max(1, case.steps // 10)
+    # As many steps of each seed as alone: a call and the first steps of a run cost more.
     makers: dict[str, Callable[[], Job]] = {
         "literal numba loop": lambda: case.literal,
         "simulation, one core": lambda: case.prepared(1, case.steps),
-        MANY: lambda: case.prepared(SEEDS, few),
+        MANY: lambda: case.prepared(SEEDS, case.steps),
     }
     for make in makers.values():
         make()()  # compiles, or loads what was compiled
-    steps = dict.fromkeys(makers, case.steps) | {MANY: few * SEEDS}
+    steps = dict.fromkeys(makers, case.steps) | {MANY: case.steps * SEEDS}
     costs = {name: time / steps[name] * 1e9 for name, time in interleaved(makers, turns).items()}
     work = work_of(case.problem, case.trials(), case.batch)
     costs["bound by operations and cache"] = limits.bound(work)

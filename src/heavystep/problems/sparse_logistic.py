@@ -45,6 +45,8 @@ class SparseLogistic:
     convex = True
     version: ClassVar[int] = 1
     """Raised when the same arguments would give other numbers; part of the key of stored runs."""
+    side_by_side: ClassVar[bool] = False
+    """A batch of rows is work enough by itself: several runs would only share a cache."""
 
     def __init__(
         self,

@@ -38,6 +38,7 @@ from heavystep.rules.primitives import (
     maximum,
     minimum,
     register,
+    some,
     where,
 )
 from heavystep.rules.salsa import SALSA
@@ -101,6 +102,7 @@ __all__ = [
     "polyak_step",
     "register",
     "remember_step",
+    "some",
     "step_cap",
     "where",
 ]

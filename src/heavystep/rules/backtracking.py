@@ -10,7 +10,7 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.rules.contract import Option, Search, Seen, Whole
-from heavystep.rules.primitives import batch_is_finite, is_finite, where
+from heavystep.rules.primitives import batch_is_finite, is_finite, some, where
 
 DECREASE_FACTOR = Option(
     "decrease_factor", 0.9, validation.OPEN_UNIT, "factor omega between trial steps, in (0, 1)."
@@ -96,20 +96,26 @@ def skip_below(
         these trials one by one, without evaluating their losses: thresholds only rise as trials
         shrink, so that after the first trial that may succeed none needs to be skipped.
         """
-        trial, possible, low = search.trial, True, bound(memory, seen)
-        beta = search.momentum
-        while search.active and possible and sufficient(constants, memory, seen, trial, beta) < low:
+        trial, low, beta = search.trial, bound(memory, seen), search.momentum
+        hopeless = search.active & (sufficient(constants, memory, seen, trial, beta) < low)
+        kept = trial
+        # Of several searches at once, each keeps what it had when it was over. Trials shrink for
+        # all of them, so that none waits for the comparison.
+        while some(hopeless):
             smaller = trial * constants.decrease_factor
             # The smallest positive number times omega may round to itself.
             possible = (smaller > 0.0) & (smaller < trial)
-            trial = smaller if possible else 0.0
+            kept = where(hopeless, where(possible, smaller, 0.0), kept)
+            below = sufficient(constants, memory, seen, smaller, beta) < low
+            hopeless, trial = hopeless & possible & below, smaller
+        found = (kept != 0.0) | (kept == search.trial)
         return Search(
             step=search.step,
-            accepted=search.accepted & possible,
-            capped=search.capped & (trial == search.trial),
-            trial=trial,
+            accepted=where(search.active, search.accepted & found, search.accepted),
+            capped=search.capped & (kept == search.trial),
+            trial=kept,
             trials=search.trials,
-            active=search.active & possible,
+            active=search.active & found,
             momentum=search.momentum,
         )
 

@@ -1,17 +1,21 @@
-"""The three array-library operations that the step-size rules need.
+"""The array-library operations that the step-size rules need.
 
 A rule is an ordinary function of numbers written with arithmetic, comparisons and
-the three functions below. Python numbers are handled here; a back end adds its own
+the functions below. Python numbers are handled here; a back end adds its own
 scalars once, with :func:`register` (torch, JAX) or with ``numba.extending.overload``
 (see ``heavystep.simulation.numba_rules``), and every rule then runs on them unchanged: the formula
 exists once.
 
-All three propagate NaN, so that a non-finite loss or gradient shows up in the step
-instead of being hidden by a comparison.
+Minimum, maximum and ``where`` propagate NaN, so that a non-finite loss or gradient shows up in the
+step instead of being hidden by a comparison.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+
+def _some(condition: Any) -> Any:
+    return condition
 
 
 class Primitives(NamedTuple):
@@ -20,6 +24,7 @@ class Primitives(NamedTuple):
     where: Callable[[Any, Any, Any], Any]
     minimum: Callable[[Any, Any], Any]
     maximum: Callable[[Any, Any], Any]
+    some: Callable[[Any], Any] = _some
 
 
 def _where(condition: Any, if_true: Any, if_false: Any) -> Any:
@@ -69,6 +74,11 @@ def minimum(a: Any, b: Any) -> Any:
 def maximum(a: Any, b: Any) -> Any:
     """The larger of two numbers, NaN if either is NaN."""
     return _back_end(a, b).maximum(a, b)
+
+
+def some(condition: Any) -> Any:
+    """Whether a condition holds: of several numbers at once, for one of them at least."""
+    return _back_end(condition).some(condition)
 
 
 def is_finite(value: Any) -> Any:

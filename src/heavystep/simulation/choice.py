@@ -10,13 +10,23 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from heavystep.rules import DIRECTION, Rule
+from numba import typeof
+from numba.core import types
+
+from heavystep.rules import DIRECTION, Rule, Seen
 from heavystep.simulation.forms import direction
+from heavystep.simulation.fours import FOUR, fits
 from heavystep.simulation.kernel_types import kernel_type
-from heavystep.simulation.numba_rules import rule_functions
+from heavystep.simulation.numba_rules import rule_functions, widened
 from heavystep.simulation.products import products_of
 from heavystep.simulation.stretching import divided, stretches
 from heavystep.simulation.terms import Function, function_of, implement
+from heavystep.simulation.widths import Four, column, put_column
+
+TYPE_OF: Any = typeof
+"""Which has no types itself."""
+_RULES: dict[type, Rule] = {}
+PLAIN = frozenset({"loss", "lower_bound", "grad_sqnorm", "loss_eps"})
 
 
 def constants_at(rule: Any, table: Any, step: Any) -> Any:
@@ -24,12 +34,15 @@ def constants_at(rule: Any, table: Any, step: Any) -> Any:
     raise NotImplementedError
 
 
-def recall(rule: Any, numbers: Any) -> Any:
-    """The memory of the rule, from the array that holds it between steps."""
+def recall(rule: Any, width: Any, numbers: Any, lane: Any) -> Any:
+    """The memory of the rule, from the array that holds it between steps; a row is a seed's.
+
+    That of the seed ``lane``, or of the four seeds from there on if that is the ``width``.
+    """
     raise NotImplementedError
 
 
-def keep(rule: Any, numbers: Any, memory: Any) -> Any:
+def keep(rule: Any, width: Any, numbers: Any, lane: Any, memory: Any) -> Any:
     """Write what the rule remembers into that array."""
     raise NotImplementedError
 
@@ -104,7 +117,29 @@ def kernel_rule(rule: Rule) -> Any:
             remember: _remember,
         },
     )
+    _RULES[kind] = rule
     return kind()
+
+
+def _probe(rule: Any, table: Any, numbers: Any, loss: Any) -> Any:
+    """All that a rule is asked for, of four seeds at once."""
+    constants, memory = constants_at(rule, table, 0), recall(rule, Four(), numbers, 0)
+    seen = Seen(loss, loss, loss, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    search = widened(start(rule, constants, memory, seen))
+    search = widened(advance(rule, constants, memory, seen, search, loss))
+    return keep(rule, Four(), numbers, 0, remember(rule, constants, memory, seen, search))
+
+
+@cache
+def decides_for_four(kind: type) -> bool:
+    """Whether the rule of this type can choose the steps of four seeds at once.
+
+    If its formulas ask nothing that has one answer for one number, as ``if`` does; if trials go
+    along the gradient, and if it reads no more of a batch than its loss and its squared norm.
+    """
+    rule, table = _RULES[kind], types.float64[:, ::1]
+    plain = rule.along != DIRECTION and not rule.steers and not rule.reads - PLAIN
+    return plain and fits(_probe, TYPE_OF(kind()), table, table, FOUR)
 
 
 def _steered(rule: Any, search: Any, momentum: Any) -> Any:
@@ -142,11 +177,13 @@ def _row_reader(kind: Any, names: Sequence[str]) -> Function:
 
 
 def _reader(kind: Any, names: Sequence[str]) -> Function:
-    values = ", ".join(f"numbers[{place}]" for place in range(len(names)))
-    return function_of(f"def read(rule, numbers): return kind({values})", "read", kind=kind)
+    values = ", ".join(f"column(width, numbers, lane, {place})" for place in range(len(names)))
+    source = f"def read(rule, width, numbers, lane): return kind({values})"
+    return function_of(source, "read", kind=kind, column=column)
 
 
 def _writer(names: Sequence[str]) -> Function:
-    lines = [f" numbers[{place}] = memory[{place}]" for place in range(len(names))]
-    source = "\n".join(["def write(rule, numbers, memory):", *lines, " return 0"])
-    return function_of(source, "write")
+    put = " put_column(width, numbers, lane, {0}, memory[{0}])"
+    lines = [put.format(place) for place in range(len(names))]
+    source = "\n".join(["def write(rule, width, numbers, lane, memory):", *lines, " return 0"])
+    return function_of(source, "write", put_column=put_column)

@@ -6,15 +6,26 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import Cosine
-from heavystep.simulation.kernel_cache import inner_kernel, inner_reduction
-from heavystep.simulation.lanes import aligned, has_lanes
-from heavystep.simulation.least_squares import row_dot, row_dot_moved
+from heavystep.simulation.addresses import hidden, put, row_of, start_of
+from heavystep.simulation.fours import WIDTH
+from heavystep.simulation.kernel_cache import inner_kernel, loop_part
+from heavystep.simulation.lanes import aligned, has_lanes, lane_of
+from heavystep.simulation.least_squares import (
+    picked,
+    row_dot,
+    row_dot_moved,
+    row_dots,
+    row_dots_moved,
+    rows_of,
+)
 from heavystep.simulation.sine import write_sines_and_cosines
+from heavystep.simulation.sums import added, all_summed, four_rows, squares, summed
 from heavystep.simulation.terms import (
     adds_up,
     depart,
     dot,
     evaluate,
+    evaluate_all,
     from_scratch,
     full_sqnorm,
     implement,
@@ -26,15 +37,18 @@ from heavystep.simulation.terms import (
     prepare_search,
     shared,
     trial_loss,
+    trial_losses,
     workspace,
 )
+from heavystep.simulation.truths import as_four
+from heavystep.simulation.widths import entry
 
 VANISHED = 1e-153
 """Smaller coordinates have subnormal squares, which are slow to compute with; they count as 0, as
 their squares would in the end."""
 
 
-WIDTH = 8
+PADDING = 8
 """Numbers of the widest vector registers."""
 
 
@@ -57,7 +71,7 @@ def cosine_terms(problem: Cosine) -> CosineTerms:
 class CosineWork(NamedTuple):
     """Numbers of one point, one for each coordinate x.
 
-    They are padded with zeros to a multiple of :data:`WIDTH`, of which bowl and slope are 0.
+    They are padded with zeros to a multiple of :data:`PADDING`, of which bowl and slope are 0.
     """
 
     halves: Array
@@ -66,21 +80,35 @@ class CosineWork(NamedTuple):
     """sin(x / 2)."""
     cosines: Array
     slopes: Array
+    scales: Array
+    """One number of each seed, which all seeds see."""
 
 
 def _workspace(terms: Any, theta: Any, size: Any) -> Any:
     lanes, dim = theta.shape
-    padded = (lanes, (dim + WIDTH - 1) // WIDTH * WIDTH)
-    return CosineWork(np.zeros(padded), np.empty(padded), np.empty(padded), np.empty(padded))
+    padded = (lanes, (dim + PADDING - 1) // PADDING * PADDING)
+    return CosineWork(
+        np.zeros(padded), np.empty(padded), np.empty(padded), np.empty(padded), np.empty((1, lanes))
+    )
 
 
-@inner_reduction
+@loop_part
+def _bowl(width: Any, data: Any, j: Any, total: Any) -> Any:
+    half, sine = entry(width, data[0], j), entry(width, data[1], j)
+    return added(sine * sine, 2.0, added(half, half, total))
+
+
+@loop_part
 def _bowls(halves: Any, sines: Any) -> Any:
     """Sum of x^2 / 2 + 2 (1 - cos x); 1 - cos x = 2 sin^2(x/2) loses nothing near 0."""
-    total = 0.0
-    for j in range(halves.shape[0]):
-        total += halves[j] * halves[j] + 2.0 * sines[j] * sines[j]
-    return 2.0 * total
+    return 2.0 * summed(_bowl, (start_of(halves), start_of(sines)), halves.shape[0])
+
+
+@loop_part
+def _all_bowls(work: Any, lane: Any) -> Any:
+    """The same of four seeds."""
+    (a, b, c, d), (p, q, r, s) = four_rows(work.halves, lane), four_rows(work.sines, lane)
+    return 2.0 * all_summed(_bowl, (a, p), (b, q), (c, r), (d, s), work.halves.shape[1])
 
 
 @inner_kernel
@@ -91,40 +119,99 @@ def _write_slopes(work: Any) -> None:
         slopes[j] = 2.0 * (halves[j] + 2.0 * sines[j] * cosines[j])
 
 
+@inner_kernel
+def _halve(theta: Any, work: Any) -> None:
+    """Write what the loss at theta is made of."""
+    for j in range(theta.shape[0]):
+        work.halves[j] = 0.5 * theta[j] if abs(theta[j]) > VANISHED else 0.0
+    write_sines_and_cosines(work.halves, work.sines, work.cosines)
+    _write_slopes(work)
+
+
+@inner_kernel
+def _write_gradient(scale: Any, slopes: Any, g: Any) -> None:
+    for j in range(g.shape[0]):
+        g[j] = scale * slopes[j]
+
+
+@inner_kernel
+def _tilt(terms: Any, i: Any, g: Any, size: Any) -> None:
+    for j in range(g.shape[0]):
+        g[j] -= shared(terms.xi[i, j], size)
+
+
 def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
-    size, dim = batch.shape[0], theta.shape[0]
+    size = batch.shape[0]
     scale, low = 0.0, 0.0
     for i in batch:
         scale += terms.s[i]
         low += terms.f_star[i]
     scale = shared(scale, size)
-    for j in range(dim):
-        work.halves[j] = 0.5 * theta[j] if abs(theta[j]) > VANISHED else 0.0
-    write_sines_and_cosines(work.halves, work.sines, work.cosines)
-    _write_slopes(work)
+    _halve(theta, work)
     loss, square = scale * _bowls(work.halves, work.sines), dot(work.slopes, work.slopes)
-    for j in range(dim):
-        g[j] = scale * work.slopes[j]
+    _write_gradient(scale, work.slopes, g)
     if terms.tilted:
         for i in batch:
             loss -= shared(row_dot(terms.xi, i, theta), size)
-            for j in range(dim):
-                g[j] -= shared(terms.xi[i, j], size)
+            _tilt(terms, i, g, size)
+    return loss, shared(low, size), terms.mean_s * terms.mean_s * square
+
+
+def _evaluate_all(terms: Any, theta: Any, batch: Any, g: Any, work: Any, lane: Any) -> Any:
+    size = hidden(batch.shape[1])
+    scale, low = as_four(0.0), as_four(0.0)
+    for b in range(size):
+        rows = rows_of(batch, lane, b)
+        scale += picked(terms.s, rows)
+        low += picked(terms.f_star, rows)
+    scale = shared(scale, size)
+    for seed in range(lane, lane + WIDTH):
+        _halve(theta[seed], lane_of(work, seed))
+    loss, square = scale * _all_bowls(work, lane), squares(work.slopes, lane)
+    put(row_of(work.scales, 0), lane, scale)
+    for seed in range(lane, lane + WIDTH):
+        _write_gradient(work.scales[0, seed], work.slopes[seed], g[seed])
+    if terms.tilted:
+        for b in range(size):
+            rows = rows_of(batch, lane, b)
+            loss -= shared(row_dots(terms.xi, rows, theta, lane), size)
+            for seed in range(lane, lane + WIDTH):
+                _tilt(terms, batch[seed, b], g[seed], size)
     return loss, shared(low, size), terms.mean_s * terms.mean_s * square
 
 
 def _trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -> Any:
-    size, dim = batch.shape[0], theta.shape[0]
+    size = batch.shape[0]
     scale, tilt = 0.0, 0.0
     for i in batch:
         scale += terms.s[i]
-    for j in range(dim):
-        work.halves[j] = 0.5 * (theta[j] - t * g[j])
     if terms.tilted:
         for i in batch:
             tilt += row_dot_moved(terms.xi, i, theta, g, t)
-    write_sines_and_cosines(work.halves, work.sines, work.cosines)
+    _halve_moved(theta, g, t, work)
     return shared(scale * _bowls(work.halves, work.sines) - tilt, size)
+
+
+@inner_kernel
+def _halve_moved(theta: Any, g: Any, t: Any, work: Any) -> None:
+    """Write what the loss at theta - t g is made of."""
+    for j in range(theta.shape[0]):
+        work.halves[j] = 0.5 * (theta[j] - t * g[j])
+    write_sines_and_cosines(work.halves, work.sines, work.cosines)
+
+
+def _trial_losses(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any, lane: Any) -> Any:
+    size = hidden(batch.shape[1])
+    scale, tilt = as_four(0.0), as_four(0.0)
+    for b in range(size):
+        rows = rows_of(batch, lane, b)
+        scale += picked(terms.s, rows)
+        if terms.tilted:
+            tilt += row_dots_moved(terms.xi, rows, theta, g, t, lane)
+    put(row_of(work.scales, 0), lane, t)
+    for seed in range(lane, lane + WIDTH):
+        _halve_moved(theta[seed], g[seed], work.scales[0, seed], lane_of(work, seed))
+    return shared(scale * _all_bowls(work, lane) - tilt, size)
 
 
 def _gap(terms: Any, point: Any, work: Any) -> Any:
@@ -149,10 +236,12 @@ implement(
         loss_error: plain_error,
         prepare_search: no_preparation,
         trial_loss: _trial_loss,
+        evaluate_all: _evaluate_all,
+        trial_losses: _trial_losses,
         depart: no_departure,
         objective_gap: _gap,
         full_sqnorm: _full_sqnorm,
     },
 )
 has_lanes(CosineTerms)
-has_lanes(CosineWork, *CosineWork._fields)
+has_lanes(CosineWork, "halves", "sines", "cosines", "slopes")

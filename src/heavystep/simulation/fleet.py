@@ -12,6 +12,7 @@ from heavystep.problems.variance_reduced import original
 from heavystep.simulation.choice import kernel_rule
 from heavystep.simulation.configuration import Configuration
 from heavystep.simulation.forms import kernel_form
+from heavystep.simulation.fours import WIDTH
 from heavystep.simulation.kernel_cache import inner_kernel, kernel
 from heavystep.simulation.lanes import aligned, lane_of, one_of, side_by_side
 from heavystep.simulation.layout import terms_of
@@ -19,14 +20,10 @@ from heavystep.simulation.parts import Kinds, Scene, State, Steps
 from heavystep.simulation.streams import stream_key
 from heavystep.simulation.stretching import kernel_diagonal
 from heavystep.simulation.terms import objective, workspace
+from heavystep.simulation.theory_watch import THEORY_METRICS, TheoryWatch
 from heavystep.simulation.trajectory import advance
-from heavystep.simulation.watch import (
-    THEORY_METRICS,
-    TRAINING_METRICS,
-    MeanWatch,
-    TheoryWatch,
-    TrainingWatch,
-)
+from heavystep.simulation.watch import TRAINING_METRICS, MeanWatch, TrainingWatch
+from heavystep.simulation.widths import Four, One
 
 Problem = FiniteSum | SparseLogistic | VarianceReduced
 
@@ -141,6 +138,7 @@ class Fleet:
                 kernel_rule(configuration.rule),
                 kernel_form(configuration.form),
                 kernel_diagonal(configuration.diagonal),
+                Four() if len(self.runs) >= WIDTH else One(),
             ),
             self.watch.prepare(configuration, first, rows),
             configuration.parameters(first, rows),

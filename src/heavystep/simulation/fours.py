@@ -61,11 +61,11 @@ def in_doubles(*arrays: Any) -> bool:
     return all(array.dtype == types.float64 and array.layout == "C" for array in arrays)
 
 
-def _spread(builder: Any, number: Any) -> Any:
-    """A number four times."""
-    if number.type == NUMBERS:
+def spread(builder: Any, number: Any, kind: Any = NUMBERS) -> Any:
+    """A number four times; ``kind`` is what LLVM calls four of them."""
+    if number.type == kind:
         return number
-    nothing = ir.Constant(NUMBERS, ir.Undefined)
+    nothing = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(nothing, number, ir.IntType(32)(0))
     return builder.shuffle_vector(first, nothing, ir.Constant(PLACES, [0] * WIDTH))
 
@@ -75,18 +75,20 @@ def _implement(operation: Any, instruction: str, *arguments: tuple[Any, ...]) ->
         cases = tuple(TEMPLATES.signature(FOUR, *kinds) for kinds in arguments)
 
     def lower(context: Any, builder: Any, made: Any, values: Any) -> Any:
-        return getattr(builder, instruction)(*(_spread(builder, value) for value in values))
+        return getattr(builder, instruction)(*(spread(builder, value) for value in values))
 
     TEMPLATES.infer_global(operation)(Typing)
     for kinds in arguments:
         LOWERING.lower_builtin(operation, *kinds)(lower)
 
 
-_PAIRS = ((FOUR, FOUR), (FOUR, types.float64), (types.float64, FOUR))
-_implement(operator.add, "fadd", *_PAIRS)
-_implement(operator.sub, "fsub", *_PAIRS)
-_implement(operator.mul, "fmul", *_PAIRS)
-_implement(operator.truediv, "fdiv", *_PAIRS)
+PAIRS = ((FOUR, FOUR), (FOUR, types.float64), (types.float64, FOUR))
+_implement(operator.add, "fadd", *PAIRS)
+_implement(operator.iadd, "fadd", *PAIRS)
+_implement(operator.sub, "fsub", *PAIRS)
+_implement(operator.isub, "fsub", *PAIRS)
+_implement(operator.mul, "fmul", *PAIRS)
+_implement(operator.truediv, "fdiv", *PAIRS)
 _implement(operator.neg, "fneg", (FOUR,))
 
 
@@ -108,11 +110,15 @@ def _store(context: Any, builder: Any, made: Any, values: Any) -> Any:
     return context.get_dummy_value()
 
 
-def _flush(context: Any, builder: Any, made: Any, values: Any) -> Any:
+def call_on_fours(builder: Any, name: str, values: Any) -> Any:
+    """What a function of LLVM makes of fours."""
     kind, declare = ir.FunctionType(NUMBERS, [NUMBERS]), BUILDING.get_or_insert_function
-    absolute = declare(builder.module, kind, f"llvm.fabs.v{WIDTH}f64")
+    return builder.call(declare(builder.module, kind, f"llvm.{name}.v{WIDTH}f64"), values)
+
+
+def _flush(context: Any, builder: Any, made: Any, values: Any) -> Any:
     tiny, zero = (ir.Constant(NUMBERS, [value] * WIDTH) for value in (TINY, 0.0))
-    large = builder.fcmp_ordered(">", builder.call(absolute, values), tiny)
+    large = builder.fcmp_ordered(">", call_on_fours(builder, "fabs", values), tiny)
     return builder.select(large, values[0], zero)
 
 

@@ -7,13 +7,23 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import LeastSquares
-from heavystep.simulation.fours import WIDTH, four_of_row, put_four
-from heavystep.simulation.kernel_cache import inner_kernel, inner_reduction
+from heavystep.simulation.addresses import (
+    four_from,
+    hidden,
+    number_from,
+    put,
+    row_of,
+    start_of,
+)
+from heavystep.simulation.fours import WIDTH
+from heavystep.simulation.kernel_cache import loop_part
 from heavystep.simulation.lanes import aligned, has_lanes
+from heavystep.simulation.sums import all_summed, four_rows, product, product_moved, summed
 from heavystep.simulation.terms import (
     adds_up,
     depart,
     evaluate,
+    evaluate_all,
     from_scratch,
     full_sqnorm,
     implement,
@@ -26,8 +36,11 @@ from heavystep.simulation.terms import (
     prepare_search,
     shared,
     trial_loss,
+    trial_losses,
     workspace,
 )
+from heavystep.simulation.truths import as_four
+from heavystep.simulation.widths import four_of, parts
 
 
 class LeastSquaresTerms(NamedTuple):
@@ -49,48 +62,123 @@ def least_squares_terms(problem: LeastSquares) -> LeastSquaresTerms:
     return LeastSquaresTerms(*map(aligned, arrays))
 
 
-@inner_reduction
+@loop_part
 def row_dot(A: Any, i: Any, theta: Any) -> Any:
-    """Inner product of row i with theta. A view of the row would be reference-counted."""
-    total = 0.0
-    for j in range(theta.shape[0]):
-        total += A[i, j] * theta[j]
-    return total
+    """Inner product of row i with theta."""
+    return summed(product, (row_of(A, i), start_of(theta)), theta.shape[0])
 
 
-@inner_reduction
+@loop_part
 def row_dot_moved(A: Any, i: Any, theta: Any, g: Any, t: Any) -> Any:
     """Inner product of row i with theta - t g."""
-    total = 0.0
-    for j in range(theta.shape[0]):
-        total += A[i, j] * (theta[j] - t * g[j])
-    return total
+    data = row_of(A, i), start_of(theta), start_of(g), t
+    return summed(product_moved, data, theta.shape[0])
 
 
-@inner_kernel
-def write_row(share: Any, A: Any, i: Any, g: Any) -> None:
-    """Write ``share`` times row i."""
-    whole = g.shape[0] // WIDTH * WIDTH
-    for j in range(0, whole, WIDTH):
-        put_four(g, j, share * four_of_row(A, i, j))
-    for j in range(whole, g.shape[0]):
-        g[j] = share * A[i, j]
+@loop_part
+def row_dots(A: Any, rows: Any, theta: Any, lane: Any) -> Any:
+    """Inner products of a row for each of four seeds with its theta."""
+    h, i, j, k = rows
+    return all_summed(
+        product,
+        (row_of(A, h), row_of(theta, lane)),
+        (row_of(A, i), row_of(theta, lane + 1)),
+        (row_of(A, j), row_of(theta, lane + 2)),
+        (row_of(A, k), row_of(theta, lane + 3)),
+        theta.shape[1],
+    )
+
+
+@loop_part
+def row_dots_moved(A: Any, rows: Any, theta: Any, g: Any, t: Any, lane: Any) -> Any:
+    """The same with theta - t g."""
+    (h, i, j, k), (p, q, r, s) = rows, parts(t)
+    return all_summed(
+        product_moved,
+        (row_of(A, h), row_of(theta, lane), row_of(g, lane), p),
+        (row_of(A, i), row_of(theta, lane + 1), row_of(g, lane + 1), q),
+        (row_of(A, j), row_of(theta, lane + 2), row_of(g, lane + 2), r),
+        (row_of(A, k), row_of(theta, lane + 3), row_of(g, lane + 3), s),
+        theta.shape[1],
+    )
+
+
+@loop_part
+def rows_of(batch: Any, lane: Any, b: Any) -> Any:
+    """Entry b of the batches of four seeds."""
+    return batch[lane, b], batch[lane + 1, b], batch[lane + 2, b], batch[lane + 3, b]
+
+
+@loop_part
+def picked(numbers: Any, rows: Any) -> Any:
+    """The numbers of four terms."""
+    h, i, j, k = rows
+    return four_of(numbers[h], numbers[i], numbers[j], numbers[k])
+
+
+@loop_part
+def add_row(share: Any, row: Any, g: Any, dim: Any, b: Any) -> None:
+    """Add ``share`` times row b of a batch to the gradient, or write it there if b is 0."""
+    dim = hidden(dim)
+    whole = dim // WIDTH * WIDTH
+    if hidden(b) == 0:
+        j = 0
+        while j < whole:
+            put(g, j, share * four_from(row, j))
+            j = hidden(j + WIDTH)
+        j = whole
+        while j < dim:
+            put(g, j, share * number_from(row, j))
+            j = hidden(j + 1)
+    else:
+        j = 0
+        while j < dim:
+            put(g, j, number_from(g, j) + share * number_from(row, j))
+            j = hidden(j + 1)
+
+
+@loop_part
+def add_rows(shares: Any, rows: Any, g: Any, dim: Any, b: Any) -> None:
+    """The same for four seeds."""
+    dim, (p, q, r, s), (h, i, k, l), (t, u, v, w) = hidden(dim), parts(shares), rows, g  # noqa: E741
+    if hidden(b) > 0 or dim % WIDTH > 0:
+        add_row(p, h, t, dim, b)
+        add_row(q, i, u, dim, b)
+        add_row(r, k, v, dim, b)
+        add_row(s, l, w, dim, b)
+        return
+    j = 0
+    while j < dim:
+        put(t, j, p * four_from(h, j))
+        put(u, j, q * four_from(i, j))
+        put(v, j, r * four_from(k, j))
+        put(w, j, s * four_from(l, j))
+        j = hidden(j + WIDTH)
 
 
 def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
-    size, dim = batch.shape[0], theta.shape[0]
+    size, dim = hidden(batch.shape[0]), theta.shape[0]
     loss, low = 0.0, 0.0
     for b in range(size):
         i = batch[b]
         residual = row_dot(terms.A, i, theta) - terms.b[i]
         loss += 0.5 * residual * residual
         low += terms.f_star[i]
-        share = shared(residual, size)
-        if b == 0:
-            write_row(share, terms.A, i, g)
-        else:
-            for j in range(dim):
-                g[j] += share * terms.A[i, j]
+        add_row(shared(residual, size), row_of(terms.A, i), start_of(g), dim, b)
+    return shared(loss, size), shared(low, size), np.nan
+
+
+def _evaluate_all(terms: Any, theta: Any, batch: Any, g: Any, work: Any, lane: Any) -> Any:
+    size, dim = hidden(batch.shape[1]), theta.shape[1]
+    loss, low = as_four(0.0), as_four(0.0)
+    for b in range(size):
+        rows = rows_of(batch, lane, b)
+        residual = row_dots(terms.A, rows, theta, lane) - picked(terms.b, rows)
+        loss += 0.5 * residual * residual
+        low += picked(terms.f_star, rows)
+        h, i, j, k = rows
+        chosen = row_of(terms.A, h), row_of(terms.A, i), row_of(terms.A, j), row_of(terms.A, k)
+        add_rows(shared(residual, size), chosen, four_rows(g, lane), dim, b)
     return shared(loss, size), shared(low, size), np.nan
 
 
@@ -100,6 +188,16 @@ def _trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -
         residual = row_dot_moved(terms.A, i, theta, g, t) - terms.b[i]
         loss += 0.5 * residual * residual
     return shared(loss, batch.shape[0])
+
+
+def _trial_losses(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any, lane: Any) -> Any:
+    size = hidden(batch.shape[1])
+    loss = as_four(0.0)
+    for b in range(size):
+        rows = rows_of(batch, lane, b)
+        residual = row_dots_moved(terms.A, rows, theta, g, t, lane) - picked(terms.b, rows)
+        loss += 0.5 * residual * residual
+    return shared(loss, size)
 
 
 def _gap(terms: Any, point: Any, work: Any) -> Any:
@@ -125,6 +223,8 @@ implement(
         loss_error: plain_error,
         prepare_search: no_preparation,
         trial_loss: _trial_loss,
+        evaluate_all: _evaluate_all,
+        trial_losses: _trial_losses,
         depart: no_departure,
         objective_gap: _gap,
         full_sqnorm: _full_sqnorm,

@@ -32,7 +32,8 @@ from heavystep.simulation.terms import (
 from heavystep.sparse import SparseRows
 
 AHEAD = 8
-"""How many rows before its use the processor begins to load a row."""
+"""How many rows before its use the processor begins to load a row; it must know by then where that
+is, for which it has as long again."""
 VALUES_LINE, INDICES_LINE = 8, 16
 """Entries in one cache line, of float64 and of uint32; smaller types have more."""
 BLOCK = 256
@@ -144,10 +145,22 @@ def row_product(terms: Any, i: Any, vector: Any) -> Any:
 @inner_kernel
 def _announce(terms: Any, i: Any) -> None:
     """Begin to load row i."""
-    for p in range(terms.indptr[i], terms.indptr[i + 1], VALUES_LINE):
+    first, last = terms.indptr[i], terms.indptr[i + 1]
+    for p in range(first, last, VALUES_LINE):
         prefetch(terms.values, p)
-    for p in range(terms.indptr[i], terms.indptr[i + 1], INDICES_LINE):
+    for p in range(first, last, INDICES_LINE):
         prefetch(terms.indices, p)
+    # A row seldom begins with a line, and so may end in one more.
+    prefetch(terms.values, last - 1)
+    prefetch(terms.indices, last - 1)
+
+
+@inner_kernel
+def _announce_place(terms: Any, i: Any) -> None:
+    """Begin to load what says where row i is, and its other numbers."""
+    prefetch(terms.indptr, i)
+    prefetch(terms.weights, i)
+    prefetch(terms.f_star, i)
 
 
 def _workspace(terms: Any, theta: Any, size: Any) -> Any:
@@ -171,10 +184,14 @@ def _adds_up(terms: Any) -> Any:
 
 def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
     size = batch.shape[0]
+    for b in range(min(2 * AHEAD, size)):
+        _announce_place(terms, batch[b])
     for b in range(min(AHEAD, size)):
         _announce(terms, batch[b])
     low = 0.0
     for b in range(size):
+        if b + 2 * AHEAD < size:
+            _announce_place(terms, batch[b + 2 * AHEAD])
         if b + AHEAD < size:
             _announce(terms, batch[b + AHEAD])
         work.margins[b] = row_product(terms, batch[b], theta)

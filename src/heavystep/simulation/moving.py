@@ -5,11 +5,14 @@ from typing import Any
 import numpy as np
 from numba.extending import overload
 
+from heavystep.simulation.addresses import hidden, put, start_of
 from heavystep.simulation.forms import goes_by_fours, move
-from heavystep.simulation.fours import WIDTH, flushed_four, four_at, in_doubles, put_four
+from heavystep.simulation.fours import TINY, WIDTH, flushed_four, in_doubles
 from heavystep.simulation.kernel_cache import HIDDEN, INLINE, loop_part
 from heavystep.simulation.stretching import NoDiagonal, divided
-from heavystep.simulation.terms import adds_up
+from heavystep.simulation.sums import four_rows
+from heavystep.simulation.terms import adds_up, implement
+from heavystep.simulation.widths import Four, One, entry, parts
 
 _OPTIONS: Any = {**INLINE, **HIDDEN}
 
@@ -40,7 +43,7 @@ def _move_fours(kinds: Any, theta: Any, buffer: Any, g: Any, gamma: Any, momentu
 
 @overload(_move_fours, jit_options=_OPTIONS, strict=False)
 def _choose(kinds: Any, theta: Any, buffer: Any, g: Any, gamma: Any, momentum: Any) -> Any:
-    _, form, diagonal = kinds.types
+    _, form, diagonal, _ = kinds.types
     plain = diagonal.instance_class is NoDiagonal and in_doubles(theta, buffer, g)
     return _by_fours if plain and goes_by_fours(form.instance_class) else _none
 
@@ -50,12 +53,64 @@ def _none(kinds: Any, theta: Any, buffer: Any, g: Any, gamma: Any, momentum: Any
 
 
 def _by_fours(kinds: Any, theta: Any, buffer: Any, g: Any, gamma: Any, momentum: Any) -> Any:
-    whole = theta.shape[0] // WIDTH * WIDTH
-    for j in range(0, whole, WIDTH):
-        motion, kept = move(kinds.form, four_at(buffer, j), four_at(g, j), gamma, momentum)
-        put_four(buffer, j, flushed_four(kept))
-        put_four(theta, j, four_at(theta, j) + flushed_four(motion))
+    whole = hidden(theta.shape[0]) // WIDTH * WIDTH
+    point, state, slope = start_of(theta), start_of(buffer), start_of(g)
+    j = 0
+    while j < whole:
+        _move(Four(), kinds, point, state, slope, gamma, momentum, j)
+        j = hidden(j + WIDTH)
     return whole
+
+
+@loop_part
+def _move(
+    width: Any, kinds: Any, point: Any, state: Any, slope: Any, gamma: Any, momentum: Any, j: Any
+) -> None:
+    motion, kept = move(kinds.form, entry(width, state, j), entry(width, slope, j), gamma, momentum)
+    put(state, j, flushed(width, kept))
+    put(point, j, entry(width, point, j) + flushed(width, motion))
+
+
+@loop_part
+def move_four(
+    kinds: Any, theta: Any, buffer: Any, g: Any, gamma: Any, momentum: Any, lane: Any
+) -> None:
+    """Move the parameters of four seeds; arrays have a row for each seed, of float64."""
+    size, (p, q, r, s) = hidden(theta.shape[1]), parts(gamma)
+    (a, b, c, d), (e, f, h, i) = four_rows(theta, lane), four_rows(buffer, lane)
+    w, x, y, z = four_rows(g, lane)
+    whole = size // WIDTH * WIDTH
+    j = 0
+    while j < whole:
+        _move(Four(), kinds, a, e, w, p, momentum, j)
+        _move(Four(), kinds, b, f, x, q, momentum, j)
+        _move(Four(), kinds, c, h, y, r, momentum, j)
+        _move(Four(), kinds, d, i, z, s, momentum, j)
+        j = hidden(j + WIDTH)
+    j = whole
+    while j < size:
+        _move(One(), kinds, a, e, w, p, momentum, j)
+        _move(One(), kinds, b, f, x, q, momentum, j)
+        _move(One(), kinds, c, h, y, r, momentum, j)
+        _move(One(), kinds, d, i, z, s, momentum, j)
+        j = hidden(j + 1)
+
+
+def flushed(width: Any, value: Any) -> Any:
+    """0 in place of a subnormal number: momentum alone would go through all of them, slowly."""
+    raise NotImplementedError
+
+
+def _flushed_one(width: Any, value: Any) -> Any:
+    return value if abs(value) > TINY else 0.0
+
+
+def _flushed_four(width: Any, value: Any) -> Any:
+    return flushed_four(value)
+
+
+implement(One, {flushed: _flushed_one})
+implement(Four, {flushed: _flushed_four})
 
 
 @loop_part

@@ -15,17 +15,12 @@ from heavystep import rules
 from heavystep.methods import METHODS
 from heavystep.momentum import Diagonal, Form
 from heavystep.rules import Rule, Search
-from heavystep.rules.primitives import PYTHON
+from heavystep.simulation.truths import as_four, as_truths, is_wide
 
-# Not strict: numba compares annotations as well as names.
-overload(rules.where, strict=False)(lambda condition, if_true, if_false: PYTHON.where)
-overload(rules.minimum, strict=False)(lambda a, b: PYTHON.minimum)
-overload(rules.maximum, strict=False)(lambda a, b: PYTHON.maximum)
-_PRIMITIVES: set[Any] = {rules.where, rules.minimum, rules.maximum}
+_PRIMITIVES: set[Any] = {rules.where, rules.minimum, rules.maximum, rules.some}
 _TAUGHT: set[FunctionType] = set()
 
 
-@register_jitable
 def complete_search(
     step: Any,
     accepted: Any,
@@ -39,10 +34,50 @@ def complete_search(
     """What :class:`Search` makes of its arguments, with one type for each field.
 
     Numba knows no defaults of named tuples, and a variable must keep its type from trial to trial.
+    Of four seeds each field has four numbers or answers, if one has.
     """
+    raise NotImplementedError
+
+
+@overload(complete_search, strict=False)
+def _complete(
+    step: Any,
+    accepted: Any,
+    capped: Any,
+    trial: Any = 0.0,
+    trials: Any = 0,
+    active: Any = False,
+    trial_loss: Any = 0.0,
+    momentum: Any = 0.0,
+) -> Any:
+    wide = is_wide(step, accepted, capped, trial, trials, active, trial_loss, momentum)
+    real, whole, truth = (as_four, as_four, as_truths) if wide else (float, int, bool)
+
+    def complete(
+        step: Any,
+        accepted: Any,
+        capped: Any,
+        trial: Any = 0.0,
+        trials: Any = 0,
+        active: Any = False,
+        trial_loss: Any = 0.0,
+        momentum: Any = 0.0,
+    ) -> Any:
+        return Search(
+            real(step), truth(accepted), truth(capped), real(trial), whole(trials), truth(active),
+            real(trial_loss), real(momentum),
+        )  # fmt: skip
+
+    return complete
+
+
+@register_jitable
+def widened(search: Any) -> Search:
+    """A search of four seeds, also of a rule that decides the same for all of them."""
     return Search(
-        float(step), bool(accepted), bool(capped), float(trial), int(trials), bool(active),
-        float(trial_loss), float(momentum),
+        as_four(search.step), as_truths(search.accepted), as_truths(search.capped),
+        as_four(search.trial), as_four(search.trials), as_truths(search.active),
+        as_four(search.trial_loss), as_four(search.momentum),
     )  # fmt: skip
 
 

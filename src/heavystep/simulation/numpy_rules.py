@@ -4,4 +4,4 @@ import numpy as np
 
 from heavystep.rules import Primitives, register
 
-register(np.ndarray, Primitives(np.where, np.minimum, np.maximum))
+register(np.ndarray, Primitives(np.where, np.minimum, np.maximum, np.any))

@@ -4,14 +4,17 @@ from typing import Any, NamedTuple
 
 from heavystep.arrays import Array
 from heavystep.simulation.lanes import has_lanes
+from heavystep.simulation.widths import One
 
 
 class Kinds(NamedTuple):
-    """The rule, the momentum form and the diagonal, as types."""
+    """The rule, the momentum form, the diagonal and how many seeds go at once, as types."""
 
     rule: Any
     form: Any
     diagonal: Any
+    width: Any = One()
+    """A kernel for few seeds is compiled without what only four need."""
 
 
 class State(NamedTuple):
@@ -29,7 +32,7 @@ class State(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Arrays that one call works with; the first axis of each is that of the seeds."""
+    """Arrays that one call works with; first axes are seeds, but for ``wide``."""
 
     gradient: Array
     way: Array
@@ -45,6 +48,10 @@ class Room(NamedTuple):
     """(seeds, 2) step and momentum."""
     taken: Array
     """(seeds,) steps taken so far."""
+    wide: Array
+    """(5, seeds) the same numbers, and the step, of seeds that go in fours."""
+    drawn: Array
+    """(seeds, steps) samples of some steps ahead."""
 
 
 class Steps(NamedTuple):

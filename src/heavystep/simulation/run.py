@@ -10,7 +10,6 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.problems import SparseLogistic
 from heavystep.problems.variance_reduced import original
 from heavystep.records import Trajectories
 from heavystep.simulation.checks import checked_samples
@@ -124,13 +123,13 @@ def simulate(
 def lanes_for(problem: Problem) -> int:
     """How many seeds one core runs side by side; it changes no number.
 
-    A batch of sparse rows is work enough by itself: there, several seeds would only share a cache.
+    One, if the problem says so, or if the points of more would not be in the nearest cache.
 
     >>> from heavystep.problems import paper_least_squares
     >>> lanes_for(paper_least_squares())
     8
     """
-    if isinstance(original(problem), SparseLogistic):
+    if not original(problem).side_by_side:
         return 1
     return max(1, min(MOST_LANES, LANE_BYTES // (ARRAYS * 8 * problem.dim)))
 

@@ -61,6 +61,20 @@ def trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) ->
     raise NotImplementedError
 
 
+def evaluate_all(terms: Any, theta: Any, batch: Any, g: Any, work: Any, lane: Any) -> Any:
+    """What :func:`evaluate` does, of four seeds at once, ``lane`` and those after it.
+
+    Arrays have a row for each seed; ``work`` is the workspace of all of them. The problem may not
+    be able to do so (:func:`implements`).
+    """
+    raise NotImplementedError
+
+
+def trial_losses(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any, lane: Any) -> Any:
+    """What :func:`trial_loss` is, of four seeds at once."""
+    raise NotImplementedError
+
+
 def depart(terms: Any, theta: Any, key: Any, k: Any, size: Any, work: Any) -> Any:
     """Step k from theta is accepted and about to be taken: what a run carries along may change.
 
@@ -103,6 +117,11 @@ def implement(kind: type, functions: dict[Function, Function]) -> None:
             _FUNCTIONS[stub] = {}
             overload(stub, jit_options=_options(stub), strict=False)(_chooser(stub))
         _FUNCTIONS[stub][kind] = function
+
+
+def implements(kind: type, stub: Function) -> bool:
+    """Whether a kernel has something to call in place of a stub whose first argument is a kind."""
+    return kind in _FUNCTIONS.get(stub, ())
 
 
 def _options(stub: Function) -> Any:
@@ -157,7 +176,7 @@ def no_departure(terms: Any, theta: Any, key: Any, k: Any, size: Any, work: Any)
 @inner_kernel
 def shared(total: Any, size: Any) -> Any:
     """What each term of a batch has of a total; a division takes long, and one term has it all."""
-    return total if size == 1 else total / size
+    return total if size == 1 else total / float(size)
 
 
 @inner_reduction

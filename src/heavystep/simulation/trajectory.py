@@ -7,6 +7,7 @@ import numpy as np
 from heavystep.arrays import Array
 from heavystep.rules import Seen, batch_is_finite, is_finite
 from heavystep.simulation import choice
+from heavystep.simulation.addresses import hidden
 from heavystep.simulation.choice import (
     aim,
     constants_at,
@@ -21,11 +22,12 @@ from heavystep.simulation.kernel_cache import kernel, loop, loop_part
 from heavystep.simulation.lanes import lane_of
 from heavystep.simulation.moving import move_all
 from heavystep.simulation.parts import Room
+from heavystep.simulation.quartet import steps_in_fours
 from heavystep.simulation.streams import random_index
 from heavystep.simulation.stretching import square_of, stretch
+from heavystep.simulation.sums import square
 from heavystep.simulation.terms import (
     depart,
-    dot,
     evaluate,
     loss_error,
     prepare_search,
@@ -33,9 +35,12 @@ from heavystep.simulation.terms import (
     workspace,
 )
 from heavystep.simulation.watch import watch_arrival, watch_point, watch_record, watch_step
+from heavystep.simulation.widths import One
 
 LOSS, LOW, SQNORM, FULL = range(4)
 STEP, MOMENTUM = range(2)
+DRAWN = 16
+"""Steps whose samples are drawn at once, where each has one."""
 
 
 @kernel
@@ -67,6 +72,8 @@ def advance(
         np.empty((lanes, 4)),
         np.empty((lanes, 2)),
         np.zeros(lanes, dtype=np.int64),
+        np.empty((5, lanes)),
+        np.empty((lanes, DRAWN), dtype=np.int64),
     )
     _iterate(terms, kinds, watch, parameters, state, scene, steps, indices, out, room)
     return room.taken
@@ -85,32 +92,25 @@ def _iterate(
     out: Any,
     room: Any,
 ) -> None:
-    """The loop of :func:`advance`: seeds take turns at each part of a step.
+    """The loop of :func:`advance`: a step of four seeds at once, as long as there are four.
 
-    Parts are short: while the last sum of one seed is waited for, the processor must see as far as
-    the next seed.
+    Those that are left take turns, and so do all of them once one has stopped.
     """
     lanes, taken = state.theta.shape[0], room.taken
-    row = np.searchsorted(scene.grid, steps.first + 1)
+    row, together = np.searchsorted(scene.grid, steps.first + 1), True
     for step in range(steps.length):
-        k, going = steps.first + step, 0
-        for lane in range(lanes):
-            _sample(room.batch[lane], indices, scene, k, step, lane)
-        for lane in range(lanes):
-            if taken[lane] == step:
-                _look(terms, state, room, lane)
-        for lane in range(lanes):
-            if taken[lane] == step:
-                _measure(kinds, state, scene, room, lane)
-        for lane in range(lanes):
-            if taken[lane] == step and _choose(
-                terms, kinds, watch, parameters, state, scene, room, k, step, lane
-            ):
-                taken[lane] += 1
-                going += 1
-        for lane in range(lanes):
-            if taken[lane] > step:
-                _arrive(terms, kinds, watch, parameters, state, room, step, lane)
+        k, first = steps.first + step, 0
+        _sample(room, indices, scene, k, step)
+        if together:
+            first = steps_in_fours(
+                terms, kinds, watch, parameters, state, scene, room, k, _row(parameters, step)
+            )
+        for lane in range(first):
+            taken[lane] += 1
+        going = first + _take_turns(
+            terms, kinds, watch, parameters, state, scene, room, k, step, first
+        )
+        together = going == lanes
         if row < scene.grid.shape[0] and scene.grid[row] == k + 1:
             for lane in range(lanes):
                 if taken[lane] > step:
@@ -119,6 +119,43 @@ def _iterate(
             row += 1
         if going == 0:
             return
+
+
+@loop_part
+def _take_turns(
+    terms: Any,
+    kinds: Any,
+    watch: Any,
+    parameters: Any,
+    state: Any,
+    scene: Any,
+    room: Any,
+    k: Any,
+    step: Any,
+    first: Any,
+) -> int:
+    """Take a step of the seeds from ``first`` on; returns how many took it.
+
+    Seeds take turns at each part of a step. Parts are short: while the last sum of one seed is
+    waited for, the processor must see as far as the next seed.
+    """
+    lanes, taken, going = state.theta.shape[0], room.taken, 0
+    for lane in range(first, lanes):
+        if taken[lane] == step:
+            _look(terms, state, room, lane)
+    for lane in range(first, lanes):
+        if taken[lane] == step:
+            _measure(kinds, state, scene, room, lane)
+    for lane in range(first, lanes):
+        if taken[lane] == step and _choose(
+            terms, kinds, watch, parameters, state, scene, room, k, step, lane
+        ):
+            taken[lane] += 1
+            going += 1
+    for lane in range(first, lanes):
+        if taken[lane] > step:
+            _arrive(terms, kinds, watch, parameters, state, room, step, lane)
+    return going
 
 
 @loop_part
@@ -134,7 +171,7 @@ def _measure(kinds: Any, state: Any, scene: Any, room: Any, lane: Any) -> None:
     """The length of the gradient, in the metric of the diagonal."""
     own, g, divisors = lane_of(state, lane), room.gradient[lane], room.divisors[lane]
     stretch(kinds.diagonal, g, own.squares, own.weight, scene.diagonal, divisors)
-    room.seen[lane, SQNORM] = square_of(kinds.diagonal, g, dot(g, g), divisors)
+    room.seen[lane, SQNORM] = square_of(kinds.diagonal, g, square(g), divisors)
 
 
 @loop_part
@@ -154,13 +191,14 @@ def _choose(
     loss, sqnorm = room.seen[lane, LOSS], room.seen[lane, SQNORM]
     if not batch_is_finite(loss, sqnorm):
         return False
-    theta, buffer, numbers = state.theta[lane], state.buffer[lane], state.memory[lane]
+    theta, buffer = state.theta[lane], state.buffer[lane]
     g, way, divisors = room.gradient[lane], room.way[lane], room.divisors[lane]
     own, work, batch = lane_of(terms, lane), lane_of(room.work, lane), room.batch[lane]
-    rule, row, noted = kinds.rule, _row(parameters, step), lane_of(watch, lane)
-    watch_point(noted, k, theta, room.seen[lane, FULL])
+    rule, row = kinds.rule, _row(parameters, step)
+    watch_point(watch, One(), lane, k, state.theta, room.seen[lane, FULL])
     beta = theta.dtype.type(parameters.momentum[row])
-    constants, memory = constants_at(rule, parameters.constants, row), recall(rule, numbers)
+    constants = constants_at(rule, parameters.constants, row)
+    memory = recall(rule, One(), state.memory, lane)
     eps = loss_error(own, theta, g, loss, scene.loss_eps, work)
     products = look(rule, kinds, theta, buffer, g, divisors, beta)
     seen = Seen(loss, room.seen[lane, LOW], sqnorm, eps, *products)
@@ -174,10 +212,10 @@ def _choose(
             search = choice.advance(rule, constants, memory, seen, search, value)
     if not (search.accepted and is_finite(search.step)):
         return False
-    keep(rule, numbers, remember(rule, constants, memory, seen, search))
+    keep(rule, One(), state.memory, lane, remember(rule, constants, memory, seen, search))
     gamma = parameters.lr[row] * search.step
     room.chosen[lane, STEP], room.chosen[lane, MOMENTUM] = gamma, beta
-    watch_step(noted, row, search, gamma, seen)
+    watch_step(watch, One(), lane, row, search, gamma, seen)
     depart(own, theta, scene.keys[lane], k, batch.shape[0], work)
     return True
 
@@ -187,29 +225,44 @@ def _arrive(
     terms: Any, kinds: Any, watch: Any, parameters: Any, state: Any, room: Any, step: Any, lane: Any
 ) -> None:
     """Take the step."""
-    theta, chosen = state.theta[lane], room.chosen[lane]
+    theta, buffer, chosen = state.theta[lane], state.buffer[lane], room.chosen[lane]
     momentum = theta.dtype.type(chosen[MOMENTUM])
     g, divisors = room.gradient[lane], room.divisors[lane]
-    move_all(terms, kinds, theta, state.buffer[lane], g, divisors, chosen[STEP], momentum)
-    watch_arrival(lane_of(watch, lane), _row(parameters, step), theta)
+    move_all(terms, kinds, theta, buffer, g, divisors, chosen[STEP], momentum)
+    watch_arrival(watch, One(), lane, _row(parameters, step), state.theta)
 
 
 @loop_part
 def _row(parameters: Any, step: Any) -> Any:
     """The row of tables that belongs to a step."""
-    return step if parameters.lr.shape[0] > 1 else 0
+    return step if hidden(parameters.lr.shape[0]) > 1 else 0
 
 
 @loop_part
-def _sample(batch: Any, indices: Any, scene: Any, k: Any, step: Any, lane: Any) -> None:
-    """The terms of step k: from ``indices`` if there are any, else from the stream."""
-    size = batch.shape[0]
+def _draw_ahead(drawn: Any, scene: Any, first: Any, place: Any) -> None:
+    """Draw the samples of some steps at once, so that no step waits for its own."""
+    if place == 0:
+        for lane in range(drawn.shape[0]):
+            for b in range(DRAWN):
+                drawn[lane, b] = random_index(scene.keys[lane], first + b, scene.n)
+
+
+@loop_part
+def _sample(room: Any, indices: Any, scene: Any, k: Any, step: Any) -> None:
+    """The terms of step k: from ``indices`` if there are any, else from the streams."""
+    batch = room.batch
+    lanes, size, kept = batch.shape[0], hidden(batch.shape[1]), hidden(scene.kept)
     stride = size - size // 2 if scene.overlap else size
-    first = (k if scene.kept == 1 else k // scene.kept) * stride  # a division takes long
-    if indices.shape[1] > 0:
-        for b in range(size):
-            batch[b] = indices[lane, step, b]
-        return
-    batch[0] = random_index(scene.keys[lane], first, scene.n)
-    for b in range(1, size):
-        batch[b] = random_index(scene.keys[lane], first + b, scene.n)
+    first = (k if kept == 1 else k // kept) * stride  # a division takes long
+    if hidden(indices.shape[1]) > 0:
+        for lane in range(lanes):
+            for b in range(size):
+                batch[lane, b] = indices[lane, step, b]
+    elif size == 1 and kept == 1:
+        _draw_ahead(room.drawn, scene, first, step % DRAWN)
+        for lane in range(lanes):
+            batch[lane, 0] = room.drawn[lane, step % DRAWN]
+    else:
+        for lane in range(lanes):
+            for b in range(size):
+                batch[lane, b] = random_index(scene.keys[lane], first + b, scene.n)

@@ -10,6 +10,9 @@ import numpy as np
 
 from heavystep.sweeps.engines import Job
 
+AT_ONCE = 4
+"""Seeds that a kernel can take together, in the lanes of a vector."""
+
 
 class Runs(ABC):
     """Runs that are stored in one file; what decides their numbers is in :meth:`content`."""
@@ -39,9 +42,16 @@ class Runs(ABC):
         """Runs of some seeds, at most :attr:`together`; it returns their ``Trajectories``."""
 
     def groups(self, most: int) -> list[tuple[int, ...]]:
-        """The seeds of each job: as few jobs as possible, with at most ``most`` seeds each."""
-        jobs = ceil(self.seeds / max(1, min(most, self.together)))
-        return [tuple(map(int, part)) for part in np.array_split(range(self.seeds), jobs)]
+        """The seeds of each job: as few jobs as possible, with at most ``most`` seeds each.
+
+        Jobs of several seeds have whole fours of them, if there are as many, and the last the rest.
+        """
+        most = min(most, self.together)
+        unit = AT_ONCE if most >= AT_ONCE else 1
+        units = range(0, self.seeds, unit)
+        jobs = ceil(len(units) / max(1, most // unit))
+        parts = np.array_split(units, jobs)
+        return [tuple(range(part[0], min(part[-1] + unit, self.seeds))) for part in parts]
 
     def text(self) -> str:
         """The full specification as JSON."""
