@@ -12,7 +12,7 @@ from heavystep.bench.train import made_up_images
 from heavystep.cli.app import app
 from heavystep.data.cifar import Images, TrainTest
 from heavystep.paper.figure3.definition import methods
-from heavystep.sweeps.engines import Job, LocalEngine, Outcome
+from heavystep.sweeps.engines import Job, LocalEngine, Order, Outcome
 from heavystep.sweeps.output_folder import claim_folder, runs_folder
 from heavystep.sweeps.training import train_on
 from heavystep.training import setup as training_setup
@@ -136,3 +136,20 @@ def test_mistakes_get_one_line(arguments, line, tmp_path):
     result = CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(tmp_path)])
     assert result.exit_code == 2, result.output
     assert line in result.output.replace("\n", " "), result.output
+
+
+def test_jobs_without_kinds_keep_their_order():
+    order = Order([None] * 4)
+    assert [order.take() for _ in range(4)] == [0, 1, 2, 3]
+
+
+def test_threads_do_not_wait_for_each_other_to_compile():
+    """While the first job of a kind is at work, the other thread takes what is compiled."""
+    order = Order(["a"] * 4 + ["b"] * 2 + ["c"])
+    assert order.take() == 0
+    order.end(0)
+    assert order.take() == 4  # "b" is compiled
+    assert [order.take(), order.take()] == [1, 2]
+    order.end(4)
+    assert order.take() == 6  # and now "c"
+    assert [order.take(), order.take()] == [3, 5]

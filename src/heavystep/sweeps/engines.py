@@ -8,7 +8,7 @@ not depend on the engine, so results are the same to the byte. The other engine 
 import os
 import threading
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -54,6 +54,8 @@ class Job:
     """How much work it is, for the progress."""
     data: Data | None = None
     """Passed to ``work`` after it was built; None if the job needs no data."""
+    kind: Hashable = None
+    """Jobs of one kind need the same compiled code, which the first of them makes; None: none."""
 
 
 class Outcome(NamedTuple):
@@ -90,20 +92,62 @@ class LocalEngine:
     def outcomes(self, jobs: Sequence[Job], progress: Progress) -> Outcomes:
         """See :class:`Engine`."""
         pool, stopped = ThreadPoolExecutor(self.jobs or os.cpu_count()), threading.Event()
+        order = Order([job.kind for job in jobs])
+
+        def next_done() -> Outcome:
+            place = order.take()
+            try:
+                return Outcome(place, _done(jobs[place], progress, stopped))
+            except Exception:
+                return Outcome(place, failure=traceback.format_exc())
+            finally:
+                order.end(place)
+
         try:
-            futures = {
-                pool.submit(_done, job, progress, stopped): place for place, job in enumerate(jobs)
-            }
-            for future in as_completed(futures):
-                place = futures[future]
-                try:
-                    outcome = Outcome(place, future.result())
-                except Exception:
-                    outcome = Outcome(place, failure=traceback.format_exc())
-                yield outcome
+            for future in as_completed([pool.submit(next_done) for _ in jobs]):
+                yield future.result()
         finally:  # the generator may have been closed: nobody waits for the other jobs
             stopped.set()
             pool.shutdown(cancel_futures=True)
+
+
+class Order:
+    """Which job comes next: threads should not wait for each other to compile.
+
+    While the first job of a kind is at work, jobs of kinds that are known come before others; and
+    while none is, the first job of the next kind.
+
+    Args:
+        kinds: of all jobs.
+
+    >>> order = Order(["a", "a", "a", "b", "b"])
+    >>> order.take(), order.take()  # nothing is compiled yet
+    (0, 1)
+    >>> order.end(0)
+    >>> order.take(), order.take()
+    (3, 2)
+    """
+
+    def __init__(self, kinds: Sequence[Hashable]) -> None:
+        self._kinds, self._waiting = kinds, list(range(len(kinds)))
+        self._begun: set[Hashable] = set()
+        self._known: set[Hashable] = {None}
+        self._lock = threading.Lock()
+
+    def take(self) -> int:
+        """The place of the next job."""
+        with self._lock:
+            compiling = bool(self._begun - self._known)
+            suited = (p for p in self._waiting if (self._kinds[p] in self._known) is compiling)
+            place = next(suited, self._waiting[0])
+            self._waiting.remove(place)
+            self._begun.add(self._kinds[place])
+            return place
+
+    def end(self, place: int) -> None:
+        """A job is done, or has failed."""
+        with self._lock:
+            self._known.add(self._kinds[place])
 
 
 class _StoppedError(Exception):

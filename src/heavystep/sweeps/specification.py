@@ -77,6 +77,11 @@ class ProblemSpec:
     name: str
     setting: float | str
 
+    @property
+    def kind(self) -> str:
+        """Problems of one kind have the same kernels."""
+        return self.name
+
     def build(self) -> Problem:
         """The problem itself."""
         return PROBLEMS[self.name].build(self.setting)
@@ -100,6 +105,11 @@ class GivenProblem:
     """A problem that somebody has made; its numbers tell it from others."""
 
     problem: Problem
+
+    @property
+    def kind(self) -> str:
+        """See :class:`ProblemSpec`."""
+        return type(original(self.problem)).__name__
 
     def build(self) -> Problem:
         """The problem itself."""
@@ -200,4 +210,5 @@ class RunSpec(Runs):
         """The runs of some seeds."""
         arguments = (self.method, seeds, self.iterations, self.grid(), self.batch_size)
         amount = len(seeds) * self.iterations
-        return Job(self.label, some_seeds, arguments, amount, self.problem)
+        kind = self.problem.kind, self.method.rule.name, self.method.form.name
+        return Job(self.label, some_seeds, arguments, amount, self.problem, kind)
