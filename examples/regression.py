@@ -13,7 +13,7 @@ from torch.nn.functional import mse_loss
 
 from heavystep import Average, SHBPolyak
 
-BATCH = 32
+BATCH = 16
 
 
 def data() -> tuple[Tensor, Tensor, Tensor]:

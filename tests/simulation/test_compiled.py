@@ -45,7 +45,9 @@ def test_no_step_counts_references(kind, name, monkeypatch):
     assert COUNTING in around, "the arrays are made there: numba's functions have another name"
 
 
-@pytest.mark.parametrize("kind", ["LeastSquares", "Cosine"])
+@pytest.mark.parametrize(
+    "kind", ["LeastSquares", pytest.param("Cosine", marks=pytest.mark.slow)]  # a kernel each
+)
 @pytest.mark.parametrize("name", ["Polyak, theory", "Armijo, diminishing"])
 def test_no_step_of_four_seeds_counts_references(kind, name, monkeypatch):
     four = [Run(KINDS[kind], METHODS[name], seed, np.array([1, 2])) for seed in range(4)]

@@ -46,7 +46,9 @@ def test_the_number_of_lanes_changes_no_bit(kind, lanes, monkeypatch):
 IN_FOURS = ["Polyak, theory", "Polyak, diminishing", "Armijo, theory", "Armijo, diminishing"]
 
 
-@pytest.mark.parametrize("kind", ["LeastSquares", "Cosine"])
+@pytest.mark.parametrize(
+    "kind", ["LeastSquares", pytest.param("Cosine", marks=pytest.mark.slow)]  # a kernel each
+)
 @pytest.mark.parametrize("name", IN_FOURS)
 def test_four_seeds_at_once_change_no_bit(kind, name, monkeypatch):
     method, problem = CASES[name], KINDS[kind]
