@@ -46,7 +46,8 @@ def test_no_step_counts_references(kind, name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "kind", ["LeastSquares", pytest.param("Cosine", marks=pytest.mark.slow)]  # a kernel each
+    "kind",
+    ["LeastSquares", pytest.param("Cosine", marks=pytest.mark.slow)],  # a kernel each
 )
 @pytest.mark.parametrize("name", ["Polyak, theory", "Armijo, diminishing"])
 def test_no_step_of_four_seeds_counts_references(kind, name, monkeypatch):

@@ -47,7 +47,8 @@ IN_FOURS = ["Polyak, theory", "Polyak, diminishing", "Armijo, theory", "Armijo, 
 
 
 @pytest.mark.parametrize(
-    "kind", ["LeastSquares", pytest.param("Cosine", marks=pytest.mark.slow)]  # a kernel each
+    "kind",
+    ["LeastSquares", pytest.param("Cosine", marks=pytest.mark.slow)],  # a kernel each
 )
 @pytest.mark.parametrize("name", IN_FOURS)
 def test_four_seeds_at_once_change_no_bit(kind, name, monkeypatch):
