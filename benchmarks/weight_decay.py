@@ -22,6 +22,7 @@ from heavystep.sweeps.output_folder import claim_folder, runs_folder
 from heavystep.sweeps.process_engine import isolated
 from heavystep.sweeps.runner import complete
 from heavystep.sweeps.store import Store
+from heavystep.training.setup import the_device
 
 FOLDER, TASK = "weight_decay", "cifar10"
 DECAY = "weight_decay=0.0005"
@@ -63,6 +64,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results"))
     given = parser.parse_args()
     task = task_of(TASK)
+    try:
+        the_device(given.device)
+    except ValueError as error:
+        parser.error(str(error))
+    if reason := task.missing():
+        parser.error(reason)
     an_epoch = task.usual.steps // EPOCHS
     size = task.usual._replace(steps=given.epochs * an_epoch)
     runs = {}

@@ -11,10 +11,11 @@ from heavystep.momentum import HEAVY_BALL
 from heavystep.problems import LeastSquares
 from heavystep.rules import is_finite, maximum, minimum, some, where
 from heavystep.simulation import fours
+from heavystep.simulation.addresses import four_from, put, row_of, start_of
 from heavystep.simulation.configuration import configure
 from heavystep.simulation.fleet import Run
 from heavystep.simulation.forms import goes_by_fours, kernel_form
-from heavystep.simulation.fours import FOUR, WIDTH, fits, four_at, put_four
+from heavystep.simulation.fours import FOUR, WIDTH, fits
 from heavystep.simulation.kernel_cache import kernel, loop
 from heavystep.simulation.least_squares import LeastSquaresTerms
 from heavystep.simulation.moving import move_all
@@ -79,12 +80,12 @@ def test_a_form_that_is_not_plain_arithmetic_moves_one_by_one(monkeypatch):
 
 @loop
 def _compare(x, y, out):
-    a, b = four_at(x, 0), four_at(y, 0)
-    put_four(out[0], 0, minimum(a, b))
-    put_four(out[1], 0, maximum(a, b))
-    put_four(out[2], 0, where((a <= b) & (a != 0.0) | (b > 1.0), a, -1.0))
-    put_four(out[3], 0, where(some(a == b), abs(a), b))
-    put_four(out[4], 0, where(is_finite(a), 1, 0))
+    a, b = four_from(start_of(x), 0), four_from(start_of(y), 0)
+    put(row_of(out, 0), 0, minimum(a, b))
+    put(row_of(out, 1), 0, maximum(a, b))
+    put(row_of(out, 2), 0, where((a <= b) & (a != 0.0) | (b > 1.0), a, -1.0))
+    put(row_of(out, 3), 0, where(some(a == b), abs(a), b))
+    put(row_of(out, 4), 0, where(is_finite(a), 1, 0))
 
 
 @kernel

@@ -92,24 +92,6 @@ _implement(operator.truediv, "fdiv", *PAIRS)
 _implement(operator.neg, "fneg", (FOUR,))
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, indices: Any) -> Any:
-    """The address of four entries."""
-    whole = context.make_array(kind)(context, builder, array)
-    item = BUILDING.get_item_pointer(context, builder, kind, whole, indices, wraparound=False)
-    return builder.bitcast(item, NUMBERS.as_pointer())
-
-
-def _load(context: Any, builder: Any, made: Any, values: Any) -> Any:
-    place = _place(context, builder, made.args[0], values[0], values[1:])
-    return builder.load(place, align=ALIGNMENT)
-
-
-def _store(context: Any, builder: Any, made: Any, values: Any) -> Any:
-    place = _place(context, builder, made.args[0], values[0], values[1:2])
-    builder.store(values[2], place, align=ALIGNMENT)
-    return context.get_dummy_value()
-
-
 def call_on_fours(builder: Any, name: str, values: Any) -> Any:
     """What a function of LLVM makes of fours."""
     kind, declare = ir.FunctionType(NUMBERS, [NUMBERS]), BUILDING.get_or_insert_function
@@ -122,27 +104,9 @@ def _flush(context: Any, builder: Any, made: Any, values: Any) -> Any:
     return builder.select(large, values[0], zero)
 
 
-def _four_at(typing_context: Any, vector: Any, j: Any) -> Any:
-    """Entries j .. j + 3 of a vector."""
-    return FOUR(vector, types.intp), _load
-
-
-def _four_of_row(typing_context: Any, matrix: Any, i: Any, j: Any) -> Any:
-    """Entries j .. j + 3 of row i of a matrix."""
-    return FOUR(matrix, types.intp, types.intp), _load
-
-
-def _put_four(typing_context: Any, vector: Any, j: Any, four: Any) -> Any:
-    """Write entries j .. j + 3 of a vector."""
-    return types.void(vector, types.intp, FOUR), _store
-
-
 def _flushed_four(typing_context: Any, four: Any) -> Any:
     """The same with 0 in place of subnormal numbers."""
     return FOUR(FOUR), _flush
 
 
-four_at: Any = intrinsic(_four_at)
-four_of_row: Any = intrinsic(_four_of_row)
-put_four: Any = intrinsic(_put_four)
 flushed_four: Any = intrinsic(_flushed_four)
