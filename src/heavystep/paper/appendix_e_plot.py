@@ -36,8 +36,12 @@ STEP_LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
+SEEDS_OF_A_BAND = 3
+"""The interval of two reaches six times their distance to both sides: it would hide all lines."""
+
+
 def mean_with_band(ax: Any, k: Array, values: Array, name: str, look: dict[str, Any]) -> None:
-    """Draw the mean over seeds with its 95% confidence band, which one seed alone does not have.
+    """Draw the mean over seeds with its 95% confidence band, if there are enough of them.
 
     Args:
         ax: where to draw.
@@ -48,7 +52,7 @@ def mean_with_band(ax: Any, k: Array, values: Array, name: str, look: dict[str, 
     """
     mean, half_width = mean_and_half_width(values)
     ax.plot(k, visible(mean), label=name, **look)
-    if len(values) > 1:
+    if len(values) >= SEEDS_OF_A_BAND:
         ax.fill_between(
             k,
             np.maximum(mean - half_width, FLOOR),  # a logarithmic axis has no zero

@@ -92,15 +92,17 @@ def test_the_picture_shows_means_and_intervals(made):
             assert at.max() == pytest.approx(values.mean(axis=0)[-1] + half[-1])
 
 
-def test_one_seed_has_no_band_and_a_missing_set_says_so(tmp_path):
-    fill(tmp_path, ("cifar10",), seeds=1)
+@pytest.mark.parametrize(("seeds", "said"), [(1, "1 run"), (2, "2 runs")])
+def test_few_seeds_have_no_band_and_a_missing_set_says_so(tmp_path, seeds, said):
+    fill(tmp_path, ("cifar10",), seeds=seeds)
     figure, results = drawn(tmp_path)
     pictures = figure3_pictures(figure, results)
     axes = pictures["figure3"].axes
     assert [len(ax.get_lines()) for ax in axes] == [6, 6, 6, 6, 0, 0, 0, 0]
     assert not any(ax.collections for ax in axes)
     assert [text.get_text() for text in axes[4].texts] == ["no runs on\nCIFAR-100"]
-    assert "1 run of 20 epochs" in pictures["figure3"].get_suptitle()
+    assert f"{said} of 20 epochs" in pictures["figure3"].get_suptitle()
+    assert ("means" in pictures["figure3"].get_suptitle()) == (seeds > 1)
     assert "bands" not in pictures["figure3"].get_suptitle()
     with styled():
         for canvas in pictures.values():

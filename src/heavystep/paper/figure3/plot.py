@@ -8,7 +8,13 @@ from matplotlib.ticker import MaxNLocator
 
 from heavystep.data.cifar import CIFAR
 from heavystep.paper.appendix_e import ADAPTIVE, FAMILIES
-from heavystep.paper.appendix_e_plot import LOOKS, STEP_LOOKS, SWEEP_NAMES, mean_with_band
+from heavystep.paper.appendix_e_plot import (
+    LOOKS,
+    SEEDS_OF_A_BAND,
+    STEP_LOOKS,
+    SWEEP_NAMES,
+    mean_with_band,
+)
 from heavystep.paper.figure import Figure, Panel, by_data_set
 from heavystep.paper.figure3.definition import METRICS
 from heavystep.paper.plot import (
@@ -55,9 +61,10 @@ def curves_picture(figure: Figure[TrainingRuns], results: TrainedResults) -> Can
             _panel(ax, panel, results)
         else:
             say_missing(ax, panel.missing)
-    bands = any(len(result.seeds) > 1 for result in results.values())
-    shown = ["means with 95% confidence bands"] if bands else []
-    entitle(canvas, f"{figure.title}: {sizes_text(results)}", *shown)
+    bands = any(len(result.seeds) >= SEEDS_OF_A_BAND for result in results.values())
+    several = any(len(result.seeds) > 1 for result in results.values())
+    shown = "means with 95% confidence bands" if bands else "means"
+    entitle(canvas, f"{figure.title}: {sizes_text(results)}", *([shown] if several else []))
     legend_below(canvas, named_lines(list(axes.flat)), columns=3)
     return canvas
 
