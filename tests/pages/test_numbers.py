@@ -151,3 +151,15 @@ def test_pages_quote_the_summary(page):
         assert f"{name} {means[method]}" in text
     assert f"AdamW {means['AdamW']}" in text
     assert f"SGD {means['SGD']}" in text
+
+
+def test_the_page_of_weight_decay_quotes_its_table():
+    folder = DOCS / "results" / "weight_decay"
+    rows = list(csv.DictReader((folder / "table.csv").read_text().splitlines()))
+    quoted = table(folder / "README.md", "weight_decay.py")
+    for (method, loss, accuracy, average), row in zip(quoted, rows, strict=True):
+        assert method == row["method"]
+        assert loss == f"{float(row['loss']):.2g}"
+        assert accuracy == f"{float(row['accuracy']):.2f}%"
+        assert average in (f"{float(row['average_accuracy']):.2f}%", "-")
+        assert (average == "-") == method.startswith("SGD")
