@@ -82,9 +82,7 @@ def test_names_and_objects_without_labels(problem, tmp_path):
 
 def test_a_data_set_by_its_name(tmp_path):
     with tiny_libsvm.folder(tmp_path / "data", ["a9a"]):
-        found = sweep(
-            "a9a", "SPS", batch_size=16, every=20, jobs=1, out=tmp_path / "out", **SIZE
-        )
+        found = sweep("a9a", "SPS", batch_size=16, every=20, jobs=1, out=tmp_path / "out", **SIZE)
         (result,) = found.values()
         assert result.k.tolist() == [20, 40, 60]
         assert set(result.metrics) == {"loss", "step", "capped", "limited", "trials"}
