@@ -1,11 +1,46 @@
 """What tests of several rooms share and takes long to make."""
 
+import gc
+
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
+
+# Imports make a million objects that stay: looking for garbage among them takes seconds.
+gc.disable()
 
 # A busy machine must not make a property fail.
 settings.register_profile("heavystep", deadline=None)
 settings.load_profile("heavystep")
+
+
+COMPILING = (
+    "bench/test_linear", "bench/test_simulation", "compare/", "conformance/test_linear",
+    "conformance/test_outside", "conformance/test_r", "conformance/test_simulation", "linear/",
+    "paper/figure1/", "paper/figure2/", "simulation/", "sweeps/", "test_docs", "theory/test_theory_runs",
+    "toys/",
+)  # fmt: skip
+"""Where most of the time goes into kernels, many of them the same."""
+
+
+class OneCompiles(LoadFileScheduling):
+    """A file at a time, but all that compile in one process: two would compile the same kernels."""
+
+    def _split_scope(self, nodeid):
+        compiles = nodeid.startswith(tuple(f"tests/{place}" for place in COMPILING))
+        return "kernels" if compiles else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Slow tests have many more kernels, enough for every process."""
+    both = config.getvalue("dist") == "loadfile" and config.getvalue("markexpr") == "not slow"
+    return OneCompiles(config, log) if both else None
+
+
+def pytest_collection_finish():
+    """Whoever looks at all objects, as an optimizer that looks for modules, sees those of tests."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -80,13 +80,13 @@ def test_what_is_there_is_not_made_again(tmp_path, no_pictures):
 
 
 def test_numbers_are_those_of_simulate(tmp_path, no_pictures):
-    shown = invoke("--problem", "cosine", "--methods", "SHBArmijo", *TINY, "--out", tmp_path)
+    shown = invoke("--problem", "cosine", "--methods", "SLS", *TINY, "--out", tmp_path)
     assert shown.exit_code == 0, shown.output
     expected = simulate(
-        paper_cosine("strong_growth"), "SHBArmijo", seeds=2, iterations=40, grid=np.array([40]),
-        max_step=1.0, max_trials=10_000,
+        paper_cosine("strong_growth"), "SLS", seeds=2, iterations=40, grid=np.array([40]),
+        max_step=1.0, steps_per_epoch=512, max_trials=10_000,
     )  # fmt: skip
-    row = rows(tmp_path / "cosine.csv")["SHBArmijo"]
+    row = rows(tmp_path / "cosine.csv")["SLS"]
     assert float(row["final_loss"]) == pytest.approx(expected.metrics["gap_last"].mean(), rel=1e-9)
     assert float(row["forwards"]) == 40 + expected.metrics["trials"].mean()
 
@@ -137,7 +137,7 @@ def demanding(monkeypatch):
 
 
 def test_a_method_that_cannot_run_is_left_out(demanding, tmp_path, no_pictures):
-    shown = invoke("--problem", "cosine", "--methods", "NGN,Demanding", *TINY, "--out", tmp_path)
+    shown = invoke("--problem", "cosine", "--methods", "SPS,Demanding", *TINY, "--out", tmp_path)
     assert shown.exit_code == 0, shown.output
     assert f"cosine: Demanding is left out: Demanding needs {demanding}" in shown.stderr
     assert "Left out: Demanding" in (tmp_path / "README.md").read_text()

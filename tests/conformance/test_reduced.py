@@ -220,7 +220,7 @@ def test_a_run_is_pickled_with_its_anchor_and_keeps_it_when_the_method_changes()
 
 
 def test_a_refused_step_moves_no_anchor():
-    reduced, method = VarianceReduced(SQUARES, probability=1.0), configure("AdaSPS")
+    reduced, method = VarianceReduced(SQUARES, probability=1.0), configure("SPS", max_step=0.4)
     run = Run(reduced, method, SEED, np.array([STEPS]))
     run.advance(10, NONE)
     theta, anchor = run.state.theta.copy(), run.terms.anchor.copy()
@@ -267,12 +267,36 @@ def test_other_rules_run(method):
     assert np.isfinite(found.metrics["gap_last"]).all()
 
 
+ROWS = SparseRows.from_dense(A)
+SINGLE = SparseLogistic(
+    SparseRows(ROWS.indptr, ROWS.indices, ROWS.values.astype(np.float32), ROWS.dim),
+    Y, l2=L2, weights=WEIGHTS,
+)  # fmt: skip
+
+
+@pytest.mark.slow  # a kernel that takes long
+def test_float32_follows_the_literal_loop():
+    case, batches = RULES["AdaSVRPS"], index_stream(SEED, N, STEPS * 3).reshape(STEPS, 3)
+    follows = unit_stream(SEED, STEPS) < 0.2
+    points, anchor = literal.iterates(
+        LogisticTerms(), SINGLE.theta0, batches, follows, 0.8, case.stepper()
+    )
+    reduced = VarianceReduced(SINGLE, probability=0.2, curvature=0.8)
+    run = Run(reduced, configure(case.method, **case.options), SEED, np.array([STEPS]))
+    assert run.advance(STEPS, batches[:0]) == STEPS
+    assert run.state.theta.dtype == np.float32
+    close = {"rtol": 0.0, "atol": 2e-4 * abs(points).max()}  # as of float32 without reduction
+    np.testing.assert_allclose(run.state.theta, points[-1], **close)
+    np.testing.assert_allclose(run.terms.anchor, anchor, **close)
+    assert np.linalg.norm(points[-1] - points[0]) > 0.5
+
+
+@pytest.mark.slow  # a kernel more
 def test_float32_follows_float64():
-    single = SparseLogistic(SparseRows.from_dense(A.astype(np.float32)), Y, l2=L2, weights=WEIGHTS)
     options = {"seeds": [SEED], "iterations": 200, "batch_size": 3}
     one, other = (
         simulate(VarianceReduced(problem, curvature=1.0), "AdaSPS", **options).metrics["loss"]
-        for problem in (single, LOGISTIC)
+        for problem in (SINGLE, LOGISTIC)
     )
     np.testing.assert_allclose(one, other, rtol=1e-4)
 

@@ -1,6 +1,5 @@
 """What the compiler made of the loop over steps: it counts no references and allocates nothing."""
 
-import numba
 import numpy as np
 import pytest
 
@@ -27,14 +26,16 @@ EVERY = [
 
 def compiled(monkeypatch, *runs):
     """The loop, and the kernel that makes its arrays and calls it, in LLVM's language."""
-    # Not from the disk, where there is only machine code.
-    around = numba.njit(trajectory.advance.py_func, **kernel_cache.COMMON)
+    inside = kernel_cache.loop(trajectory._iterate.py_func)
+    monkeypatch.setattr(trajectory, "_iterate", inside)
+    around = kernel_cache.kernel(trajectory.advance.py_func)
+    # Not from the disk, where there is only machine code; what is compiled is put there for others.
+    monkeypatch.setattr(around._cache, "load_overload", lambda *_: None)
     monkeypatch.setattr(fleet, "advance", around)
     seeds = len(runs)
     assert Fleet(runs).advance(2, np.empty((seeds, 0, 2), dtype=np.int64)) == [2] * seeds
-    (signature,) = around.signatures
-    inside = trajectory._iterate
-    return inside.inspect_llvm(inside.signatures[-1]), around.inspect_llvm(signature)
+    (signature,), (its_own,) = around.signatures, inside.signatures
+    return inside.inspect_llvm(its_own), around.inspect_llvm(signature)
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)

@@ -22,8 +22,15 @@ METHODS = {"LeastSquares": "Polyak, theory", "Cosine": "Armijo, diminishing",
 SEEDS = [7, 1, 30, 4, 9]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("lanes", [2, 3, 5])
+LANES = [(kind, lanes) for kind in KINDS for lanes in (2, 3, 5)]
+LONG = {("Cosine", 5), ("SparseLogistic", 5)}
+"""Kernels for four seeds and more, beside those of two problems that have them too."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "lanes"),
+    [pytest.param(*each, marks=pytest.mark.slow if each in LONG else ()) for each in LANES],
+)
 def test_the_number_of_lanes_changes_no_bit(kind, lanes, monkeypatch):
     options = {"iterations": 70, "batch_size": 2, "threads": 1}
     sizes, made = [], runs.Fleet

@@ -19,7 +19,10 @@ from tests.helpers.pinned_runs import (
 AGAIN = "pin the numbers anew: python -m tests.helpers.pinned_runs"
 
 
-@pytest.mark.parametrize("which", ["paper", pytest.param("relatives", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "which",
+    ["paper", *(pytest.param(each, marks=pytest.mark.slow) for each in ("elsewhere", "relatives"))],
+)
 def test_numbers_change_only_with_a_version(which):
     pinned, now = json.loads(FILE.read_text()), measured(which)
     raised = [name for name in now if pinned[name]["versions"] != now[name]["versions"]]
@@ -38,7 +41,9 @@ def test_numbers_change_only_with_a_version(which):
 
 def test_every_method_is_pinned():
     assert {method.method for method in (CASES | others()).values()} == set(METHODS)
-    assert list(json.loads(FILE.read_text())) == [*runs("paper"), *runs("relatives")], AGAIN
+    assert list(json.loads(FILE.read_text())) == [
+        *runs("paper"), *runs("elsewhere"), *runs("relatives"),
+    ], AGAIN  # fmt: skip
 
 
 FORMS = {"a": "light", "b": "heavy", "c": "heavy"}

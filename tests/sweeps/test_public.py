@@ -20,7 +20,7 @@ from tests.helpers import tiny_libsvm
 
 SIZE = {"iterations": 60, "seeds": 2}
 DENSE = LogisticRegression(np.eye(2), [1.0, -1.0])
-METHODS = {"SHB-PS": "SHBPolyak", "capped": ("SHBPolyak", {"max_step": 0.01})}
+METHODS = {"free": "SPS", "capped": ("SPS", {"max_step": 0.01})}
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ def files(out):
 def test_results_are_those_of_simulate(problem, tmp_path):
     found = sweep({"mine": problem, "cosine": "cosine"}, METHODS, out=tmp_path, **SIZE)
     assert list(found) == [
-        ("mine", "SHB-PS"), ("mine", "capped"), ("cosine", "SHB-PS"), ("cosine", "capped"),
+        ("mine", "free"), ("mine", "capped"), ("cosine", "free"), ("cosine", "capped"),
     ]  # fmt: skip
     objects = {"mine": problem, "cosine": paper_cosine("strong_growth")}
     for (label, method), result in found.items():
         options = {"max_step": 0.01} if method == "capped" else {}
         expected = simulate(
-            objects[label], "SHBPolyak", seeds=[0, 1], iterations=60, threads=1, **options
+            objects[label], "SPS", seeds=[0, 1], iterations=60, threads=1, **options
         )
         assert result.seeds == (0, 1)
         np.testing.assert_array_equal(result.k, expected.k)
@@ -82,9 +82,7 @@ def test_names_and_objects_without_labels(problem, tmp_path):
 
 def test_a_data_set_by_its_name(tmp_path):
     with tiny_libsvm.folder(tmp_path / "data", ["a9a"]):
-        found = sweep(
-            "a9a", "SHBPolyak", batch_size=16, every=20, jobs=1, out=tmp_path / "out", **SIZE
-        )
+        found = sweep("a9a", "SPS", batch_size=16, every=20, jobs=1, out=tmp_path / "out", **SIZE)
         (result,) = found.values()
         assert result.k.tolist() == [20, 40, 60]
         assert set(result.metrics) == {"loss", "step", "capped", "limited", "trials"}
