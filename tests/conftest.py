@@ -4,7 +4,6 @@ import gc
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadFileScheduling
 
 # Imports make a million objects that stay: looking for garbage among them takes seconds.
 gc.disable()
@@ -23,16 +22,19 @@ COMPILING = (
 """Where most of the time goes into kernels, many of them the same."""
 
 
-class OneCompiles(LoadFileScheduling):
-    """A file at a time, but all that compile in one process: two would compile the same kernels."""
-
-    def _split_scope(self, nodeid):
-        compiles = nodeid.startswith(tuple(f"tests/{place}" for place in COMPILING))
-        return "kernels" if compiles else super()._split_scope(nodeid)
-
-
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Slow tests have many more kernels, enough for every process."""
+    """A file at a time, but all that compile in one process: two would compile the same kernels.
+
+    Slow tests have many more kernels, enough for every process.
+    """
+    from xdist.scheduler import LoadFileScheduling  # where pytest-xdist is not, nobody asks
+
+    class OneCompiles(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            compiles = nodeid.startswith(tuple(f"tests/{place}" for place in COMPILING))
+            return "kernels" if compiles else super()._split_scope(nodeid)
+
     both = config.getvalue("dist") == "loadfile" and config.getvalue("markexpr") == "not slow"
     return OneCompiles(config, log) if both else None
 
