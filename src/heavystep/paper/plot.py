@@ -106,7 +106,7 @@ def save(
 ) -> list[Path]:
     """Write a picture with some endings; the same picture gives the same bytes."""
     canvas.draw_without_rendering()
-    canvas.set_layout_engine("none")  # laid out once, not for every format
+    canvas.set_layout_engine(None)  # laid out once, not for every format; "none" would draw twice
     paths = []
     for kind in endings:
         paths.append(path.with_name(f"{path.name}.{kind}"))

@@ -45,8 +45,9 @@ class SparseLogistic:
     convex = True
     version: ClassVar[int] = 1
     """Raised when the same arguments would give other numbers; part of the key of stored runs."""
-    side_by_side: ClassVar[bool] = False
-    """A batch of rows is work enough by itself: several runs would only share a cache."""
+    lane_bytes: ClassVar[int] = 1 << 18
+    """Points of runs that one core takes together may be in the second cache: what they share is
+    the way through all rows, for the full loss, and a batch of rows fills the nearest."""
 
     def __init__(
         self,
