@@ -71,6 +71,19 @@ class SparseLogistic:
         weight = weight if weights is None else frozen(weight / weight.mean())
         self.__dict__.update(rows=rows, y=labels, l2=penalties, weights=weight)
 
+    @classmethod
+    def unchecked(cls, rows: SparseRows, y: Array, l2: Array, weights: Array) -> "SparseLogistic":
+        """The same of float64 arrays that are known to be right, without looking at them again.
+
+        They must be as ``__init__`` makes them, but for the mean of the weights, and nobody may
+        change them.
+        """
+        problem = object.__new__(cls)
+        problem.__dict__.update(
+            rows=rows, y=frozen(y), l2=frozen(l2), weights=frozen(weights / weights.mean())
+        )
+        return problem
+
     @property
     def n(self) -> int:
         """Number of rows."""
