@@ -31,6 +31,7 @@ BLOCK = 256
 """Rows of which the loss is computed at once."""
 EIGHT = 2 * WIDTH
 """Seeds whose margins are computed at once."""
+_OPTIONS: Any = {**UNCOUNTED, **HIDDEN}
 
 
 class BlockWork(NamedTuple):
@@ -115,7 +116,7 @@ def _write_objectives(terms: Any, theta: Any, work: Any, out: Any) -> Any:
     raise NotImplementedError
 
 
-@overload(_write_objectives, jit_options={**UNCOUNTED, **HIDDEN}, strict=False)
+@overload(_write_objectives, jit_options=_OPTIONS, strict=False)
 def _choose(terms: Any, theta: Any, work: Any, out: Any) -> Any:
     values = terms.types[terms.fields.index("values")]
     return _together if in_doubles(theta, values) else _in_turns
