@@ -52,17 +52,17 @@ LINEAR = """## Logistic regression
 
 `heavystep bench linear` (some minutes) times an iteration on sparse rows and compares
 `SHBLogisticRegression` with scikit-learn's solvers, in one run. Measured on 2026-11-17 on two cores
-of an AMD EPYC, load average before 1.4, rows of unit length, penalty 1/n:
+of an AMD EPYC, load average before 2.7, rows of unit length, penalty 1/n:
 
 | an iteration of SHB-PS, batch 128 | compiled | SHB-ALS | loop with scipy | torch, autograd |
 |---|---|---|---|---|
-| a9a | 8.8 us | 1.43 times | 25 times | 132 times |
-| twin of real-sim | 45 us | 1.24 times | 5.7 times | 48 times |
+| a9a | 6.2 us | 1.38 times | 30 times | 170 times |
+| twin of real-sim | 35 us | 1.15 times | 7.2 times | 51 times |
 
-With `max_step` = 100, SHB-ALS takes 1.62 and 1.20 times as long. To within 1% of the least loss
-`SHBLogisticRegression` is ahead of SGDClassifier, sag, saga, lbfgs and liblinear on 6 to 9 of 10
-sets (three runs; 6 in the last one, with 1.05 times the best on phishing, 1.13 on svmguide1, 1.14
-on the twin and 1.54 on mushrooms), to within 0.1% on 9. **A whole fit is not always faster than
+With `max_step` = 100, SHB-ALS takes 1.36 and 1.16 times as long. To within 1% of the least loss
+`SHBLogisticRegression` is ahead of SGDClassifier, sag, saga, lbfgs and liblinear on 8 of 10
+sets (1.15 times the best on the twin and 1.18 on mushrooms; before its last speed-up on 6 to 9),
+to within 0.1% on 9 (1.12 times the best on svmguide1). **A whole fit is not always faster than
 lbfgs**: it is on most sets, at a smaller gap to the minimum, and is slower on small or
 well-conditioned ones. [The estimator](linear.md) has all numbers, those that it loses among them.
 """

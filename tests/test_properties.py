@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from heavystep import SHBArmijo, SHBPolyak, rules
+from heavystep.rules.backtracking import skip_below
 from tests.helpers.cases import OPTIMIZERS, over
 from tests.helpers.examples import examples
 from tests.helpers.problems import PROBLEMS, index_sequence
@@ -190,3 +191,12 @@ def test_skipping_ends_where_trials_underflow():
     case = armijo_case(1e-300, 1e300, 0.0, 0.75, 0.7, 1.0, 2.2e-16)
     end = rules.ARMIJO.skip(*case, rules.ARMIJO.start(*case))
     assert (end.trial, end.active, end.accepted) == (0.0, False, False)
+
+
+@pytest.mark.parametrize("first", [0.0, 5e-324])
+def test_a_search_without_a_smaller_trial_is_over(first):
+    """Nothing is evaluated for a first trial that cannot succeed, if there is none below it."""
+    constants, memory, seen = armijo_case(1.0, 1.0, 0.0, 0.5, 0.7, 1.0, 0.0)
+    search = rules.Search(0.0, True, True, trial=first, trials=0, active=True)
+    end = skip_below(lambda *_: -1.0)(constants, memory, seen, search)
+    assert (end.trial, end.active, end.accepted, end.capped) == (0.0, False, False, False)

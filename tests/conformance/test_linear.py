@@ -266,3 +266,14 @@ def test_terms_carry_the_labels():
     terms = terms_of(SparseLogistic(rows_of(matrix), y))
     signed = sp.csr_matrix((terms.values, terms.indices, terms.indptr), matrix.shape)
     np.testing.assert_array_equal(signed.toarray(), matrix.toarray() * y[:, None])
+
+
+def test_what_is_not_looked_at_is_the_same():
+    matrix, y = random_data()
+    weights, penalties = RNG.random(N) + 0.1, RNG.random(DIM)
+    checked = SparseLogistic(rows_of(matrix), y, penalties, weights)
+    plain = SparseLogistic.unchecked(checked.rows, y.astype(float), penalties, weights)
+    for name in ("y", "l2", "weights"):
+        np.testing.assert_array_equal(getattr(plain, name), getattr(checked, name))
+        assert not getattr(plain, name).flags.writeable
+    assert plain.objective(np.ones(DIM)) == checked.objective(np.ones(DIM))

@@ -5,15 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from heavystep.problems import Cosine, LeastSquares, VarianceReduced
+from heavystep.problems import Cosine, LeastSquares, SparseLogistic, VarianceReduced
 from heavystep.rules import FIXED, Search
 from heavystep.simulation import run as runs
 from heavystep.simulation.choice import decides_for_four, kernel_rule
-from heavystep.simulation.fleet import Fleet, Run
+from heavystep.simulation.fleet import Fleet, Run, full_loss
 from heavystep.simulation.lanes import CACHE_LINE, aligned
 from heavystep.simulation.layout import terms_of
 from heavystep.simulation.run import lanes_for, simulate
 from heavystep.simulation.terms import evaluate_all, implements
+from heavystep.sparse import SparseRows
 from tests.helpers.pinned_runs import CASES, problems
 
 KINDS = problems() | {"reduced": VarianceReduced(problems()["LeastSquares"])}
@@ -119,9 +120,32 @@ def test_a_large_problem_has_the_cache_for_itself():
     assert lanes_for(KINDS["Cosine"]) > 1
 
 
-def test_sparse_rows_are_work_enough_for_one_seed():
-    assert lanes_for(KINDS["SparseLogistic"]) == 1
-    assert lanes_for(VarianceReduced(KINDS["SparseLogistic"])) == 1
+def sparse_problem(rows, dim, kind=np.float64, **more):
+    draw = np.random.default_rng(rows)
+    dense = draw.standard_normal((rows, dim)) * (draw.random((rows, dim)) < 0.4)
+    labels = np.where(draw.random(rows) < 0.5, -1.0, 1.0)
+    made = SparseRows.from_dense(dense)
+    made = SparseRows(made.indptr, made.indices, made.values.astype(kind), dim)
+    return SparseLogistic(made, labels, **more)
+
+
+def test_sparse_rows_are_gone_through_once_for_several_seeds():
+    assert lanes_for(sparse_problem(4, 300)) > 1
+    assert lanes_for(VarianceReduced(sparse_problem(4, 300))) > 1
+    assert lanes_for(SparseLogistic(SparseRows.from_dense(np.ones((1, 10**5))), [1.0])) == 1
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 8, 9])
+@pytest.mark.parametrize(("rows", "kind"), [(3, "f8"), (256, "f8"), (600, "f8"), (3, "f4")])
+def test_full_losses_of_seeds_side_by_side_are_those_of_each_alone(seeds, rows, kind):
+    weights = np.random.default_rng(0).random(rows)
+    problem = sparse_problem(rows, 7, np.dtype(kind), l2=0.3, weights=weights)
+    fleet = [Run(problem, CASES["Polyak, practical"], seed, np.array([3])) for seed in range(seeds)]
+    Fleet(fleet).advance(3, np.empty((seeds, 0, 2), dtype=np.int64))
+    for run in fleet:
+        assert run.out[0, 0] == full_loss(run, run.state.theta)
+        exact = problem.objective(run.state.theta)
+        np.testing.assert_allclose(run.out[0, 0], exact, rtol=1e2 * np.finfo(kind).eps)
 
 
 def test_arrays_begin_with_a_cache_line():

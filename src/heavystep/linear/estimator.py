@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from heavystep import validation
@@ -14,6 +13,7 @@ from heavystep.arrays import Array
 from heavystep.linear import solver
 from heavystep.linear.columns import Columns
 from heavystep.linear.probabilities import log_probabilities, probabilities
+from heavystep.linear.randomness import generator_of
 from heavystep.linear.rows import sparse_rows
 from heavystep.linear.tables import table_of
 from heavystep.linear.targets import announced_classes, classes_of, row_weights
@@ -119,7 +119,12 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         alpha = self.alpha if self.C is None else 1.0 / (self.C * weights.sum())
         settings, table = self._settings(), table_of(X)
         scene = solver.scene(
-            table, weights, alpha, settings, fit_intercept=self.fit_intercept, rng=self._generator()
+            table,
+            weights,
+            alpha,
+            settings,
+            fit_intercept=self.fit_intercept,
+            rng=generator_of(self.random_state),
         )
         self._columns, runs = scene.columns, []
         for index, signs in enumerate(self._signs(y)):
@@ -166,7 +171,7 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if self.C is not None:
             raise ValueError("C must be None in partial_fit: other rows may follow; give alpha")
         problems = self._problems(X, y, sample_weight, None if first else self._columns)
-        rng = self._generator()
+        rng = generator_of(self.random_state)
         kept, losses = [], []
         for index, problem in enumerate(problems):
             steps = solver.start(problem, self._settings())
@@ -242,11 +247,6 @@ class SHBLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self._columns = columns
         inner, penalties = columns.transform(rows), columns.penalties(self.alpha)
         return [SparseLogistic(inner, signs, penalties, weights) for signs in self._signs(y)]
-
-    def _generator(self) -> np.random.Generator:
-        if isinstance(self.random_state, np.random.Generator):
-            return self.random_state
-        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _warn(self, gap: float) -> None:
         """Say that convergence is not proven, and what to do."""

@@ -122,7 +122,7 @@ def fit(scene: Scene, signs: Array, settings: Settings, known: Array | None) -> 
     """
     sample = scene.sample
     objective = Objective(scene.table, signs, scene.shares, scene.columns, scene.alpha)
-    problem = SparseLogistic(
+    problem = SparseLogistic.unchecked(
         sample.rows, signs[sample.places], objective.penalties, scene.shares[sample.places]
     )
     stochastic = start(problem, settings)

@@ -105,8 +105,9 @@ def save(
     canvas: Canvas, path: Path, dpi: int = 300, endings: Sequence[str] = ("png", "pdf")
 ) -> list[Path]:
     """Write a picture with some endings; the same picture gives the same bytes."""
-    canvas.draw_without_rendering()
-    canvas.set_layout_engine("none")  # laid out once, not for every format
+    if (layout := canvas.get_layout_engine()) is not None:
+        layout.execute(canvas)
+    canvas.set_layout_engine(None)  # laid out once, not for every format; "none" would draw twice
     paths = []
     for kind in endings:
         paths.append(path.with_name(f"{path.name}.{kind}"))

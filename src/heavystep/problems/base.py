@@ -19,9 +19,9 @@ class FiniteSum(ABC):
 
     version: ClassVar[int]
     """Raised when the same arguments would give other numbers; part of the key of stored runs."""
-    side_by_side: ClassVar[bool] = True
-    """Whether one core takes steps of several runs faster together than one after another: a step
-    alone is too short, and waits for its own sums."""
+    lane_bytes: ClassVar[int] = 1 << 14
+    """One core takes steps of several runs together, because a step alone is too short and waits
+    for its own sums; those must find their points in so many bytes, the nearest cache."""
     convex: bool
     """Whether every term is convex."""
     theta0: Array

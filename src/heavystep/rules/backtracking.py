@@ -97,8 +97,8 @@ def skip_below(
         shrink, so that after the first trial that may succeed none needs to be skipped.
         """
         trial, low, beta = search.trial, bound(memory, seen), search.momentum
-        hopeless = search.active & (sufficient(constants, memory, seen, trial, beta) < low)
-        kept = trial
+        first = search.active & (sufficient(constants, memory, seen, trial, beta) < low)
+        hopeless, kept = first, trial
         # Of several searches at once, each keeps what it had when it was over. Trials shrink for
         # all of them, so that none waits for the comparison.
         while some(hopeless):
@@ -108,11 +108,12 @@ def skip_below(
             kept = where(hopeless, where(possible, smaller, 0.0), kept)
             below = sufficient(constants, memory, seen, smaller, beta) < low
             hopeless, trial = hopeless & possible & below, smaller
-        found = (kept != 0.0) | (kept == search.trial)
+        # Not by comparing trials: one that begins at 0 ends there without being found.
+        found = where(first, kept != 0.0, search.active)
         return Search(
             step=search.step,
             accepted=where(search.active, search.accepted & found, search.accepted),
-            capped=search.capped & (kept == search.trial),
+            capped=where(first, False, search.capped),
             trial=kept,
             trials=search.trials,
             active=search.active & found,

@@ -19,7 +19,7 @@ from heavystep.simulation.layout import terms_of
 from heavystep.simulation.parts import Kinds, Scene, State, Steps
 from heavystep.simulation.streams import stream_key
 from heavystep.simulation.stretching import kernel_diagonal
-from heavystep.simulation.terms import objective, workspace
+from heavystep.simulation.terms import evaluate_all, implements, objective, workspace
 from heavystep.simulation.theory_watch import THEORY_METRICS, TheoryWatch
 from heavystep.simulation.trajectory import advance
 from heavystep.simulation.watch import TRAINING_METRICS, MeanWatch, TrainingWatch
@@ -138,7 +138,7 @@ class Fleet:
                 kernel_rule(configuration.rule),
                 kernel_form(configuration.form),
                 kernel_diagonal(configuration.diagonal),
-                Four() if len(self.runs) >= WIDTH else One(),
+                Four() if self._in_fours() else One(),
             ),
             self.watch.prepare(configuration, first, rows),
             configuration.parameters(first, rows),
@@ -152,6 +152,10 @@ class Fleet:
         for run, steps in zip(self.runs, done, strict=True):
             run.steps += steps
         return done
+
+    def _in_fours(self) -> bool:
+        """Whether there are four, of a problem that can be asked for four at once."""
+        return len(self.runs) >= WIDTH and implements(type(self.terms), evaluate_all)
 
 
 def _memory(configuration: Configuration, known: dict[str, Any]) -> Array:

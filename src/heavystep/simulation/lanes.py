@@ -5,6 +5,7 @@ step of several seeds in turns has always something to do. Every seed goes throu
 functions as it would alone, so that its numbers are the same to the bit.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,11 +64,18 @@ def aligned(array: Array) -> Array:
     >>> aligned(np.arange(3.0)).ctypes.data % CACHE_LINE
     0
     """
-    raw = np.empty(array.nbytes + CACHE_LINE, dtype=np.uint8)
-    first = -raw.ctypes.data % CACHE_LINE
-    copy: Array = raw[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = aligned_empty(array.shape, array.dtype)
     copy[...] = array
     return copy
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array that begins with a cache line, with any numbers."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    raw = np.empty(size + CACHE_LINE, dtype=np.uint8)
+    first = -raw.ctypes.data % CACHE_LINE
+    array: Array = raw[first : first + size].view(dtype).reshape(shape)
+    return array
 
 
 has_lanes(NoWork)

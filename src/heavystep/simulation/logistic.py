@@ -11,8 +11,16 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.problems import SparseLogistic
+from heavystep.simulation.full_logistic import (
+    BlockWork,
+    block_workspace,
+    objective_of_one,
+    objectives_of_all,
+    product_between,
+    weighted_dot,
+)
 from heavystep.simulation.kernel_cache import inner_kernel, inner_reduction, kernel
-from heavystep.simulation.lanes import has_lanes
+from heavystep.simulation.lanes import aligned_empty, has_lanes
 from heavystep.simulation.prefetch import prefetch
 from heavystep.simulation.softplus import softplus_and_slope, softplus_minus
 from heavystep.simulation.terms import (
@@ -24,6 +32,7 @@ from heavystep.simulation.terms import (
     loss_error,
     no_departure,
     objective,
+    objectives,
     plain_error,
     prepare_search,
     trial_loss,
@@ -31,13 +40,13 @@ from heavystep.simulation.terms import (
 )
 from heavystep.sparse import SparseRows
 
+HEAD = 4
+BEGIN, END, WEIGHT, F_STAR = range(HEAD)
 AHEAD = 8
 """How many rows before its use the processor begins to load a row; it must know by then where that
 is, for which it has as long again."""
 VALUES_LINE, INDICES_LINE = 8, 16
 """Entries in one cache line, of float64 and of uint32; smaller types have more."""
-BLOCK = 256
-"""Rows of which the full loss is computed at once."""
 
 
 class LogisticTerms(NamedTuple):
@@ -51,11 +60,17 @@ class LogisticTerms(NamedTuple):
     f_star: Array
     penalties: Array
     """(d,) penalties of the parameters; empty if there are none."""
+    heads: Array
+    """(n, 4) where each row begins and ends, and the bits of its weight and of its f_star: a row
+    that is sampled finds all of them in one line of the cache."""
 
 
 class LogisticWork(NamedTuple):
     """One batch's numbers."""
 
+    begin: Array
+    """Where its rows begin, and where they end."""
+    end: Array
     weights: Array
     """Weights of the rows, divided by the size of the batch."""
     margins: Array
@@ -68,9 +83,8 @@ class LogisticWork(NamedTuple):
     """Margins at the trial."""
     products: Array
     """theta . theta and theta . g and g . g, weighted with the penalties."""
-    block_margins: Array
-    """The margins of a block of rows, for the full loss."""
-    block_losses: Array
+    blocks: BlockWork
+    """For the full loss."""
 
 
 def logistic_terms(problem: SparseLogistic) -> LogisticTerms:
@@ -78,13 +92,17 @@ def logistic_terms(problem: SparseLogistic) -> LogisticTerms:
     rows = problem.rows
     indptr, signed = rows.indptr.view(np.uint64), np.empty_like(rows.values)
     _sign_rows(indptr, rows.values, problem.y, signed)
+    weights, f_star = np.array(problem.weights), np.array(problem.f_star)
+    heads = aligned_empty((rows.n, HEAD), np.uint64)
+    _write_heads(indptr, weights.view(np.uint64), f_star.view(np.uint64), heads)
     return LogisticTerms(
         indptr,
         _narrow(rows),
         signed,
-        np.array(problem.weights),
-        np.array(problem.f_star),
+        weights,
+        f_star,
         np.array(problem.l2) if problem.largest_penalty > 0.0 else np.empty(0),
+        heads,
     )
 
 
@@ -124,28 +142,17 @@ def _sign_rows(indptr: Any, values: Any, y: Any, out: Any) -> None:
             out[p] = sign * values[p]
 
 
-@inner_reduction
-def weighted_dot(weights: Any, x: Any, y: Any) -> Any:
-    """Inner product of two vectors with weights."""
-    total = 0.0
-    for j in range(x.shape[0]):
-        total += weights[j] * x[j] * y[j]
-    return total
-
-
-@inner_kernel
-def row_product(terms: Any, i: Any, vector: Any) -> Any:
-    """y_i a_i . vector."""
-    total = 0.0
-    for p in range(terms.indptr[i], terms.indptr[i + 1]):
-        total += terms.values[p] * vector[terms.indices[p]]
-    return total
+@kernel
+def _write_heads(indptr: Any, weights: Any, f_star: Any, out: Any) -> None:
+    for i in range(out.shape[0]):
+        out[i, BEGIN], out[i, END] = indptr[i], indptr[i + 1]
+        out[i, WEIGHT], out[i, F_STAR] = weights[i], f_star[i]
 
 
 @inner_kernel
 def _announce(terms: Any, i: Any) -> None:
     """Begin to load row i."""
-    first, last = terms.indptr[i], terms.indptr[i + 1]
+    first, last = terms.heads[i, BEGIN], terms.heads[i, END]
     for p in range(first, last, VALUES_LINE):
         prefetch(terms.values, p)
     for p in range(first, last, INDICES_LINE):
@@ -158,14 +165,20 @@ def _announce(terms: Any, i: Any) -> None:
 @inner_kernel
 def _announce_place(terms: Any, i: Any) -> None:
     """Begin to load what says where row i is, and its other numbers."""
-    prefetch(terms.indptr, i)
-    prefetch(terms.weights, i)
-    prefetch(terms.f_star, i)
+    prefetch(terms.heads, HEAD * i)
+
+
+@inner_kernel
+def _number(head: Any) -> Any:
+    """A number from its bits."""
+    return np.uint64(head).view(np.float64)
 
 
 def _workspace(terms: Any, theta: Any, size: Any) -> Any:
     lanes = theta.shape[0]
     return LogisticWork(
+        np.empty((lanes, size), dtype=np.uint64),
+        np.empty((lanes, size), dtype=np.uint64),
         np.empty((lanes, size)),
         np.empty((lanes, size)),
         np.empty((lanes, size)),
@@ -173,8 +186,7 @@ def _workspace(terms: Any, theta: Any, size: Any) -> Any:
         np.empty((lanes, size)),
         np.empty((lanes, size)),
         np.empty((lanes, 3)),
-        np.empty((lanes, BLOCK)),
-        np.empty((lanes, BLOCK)),
+        block_workspace(theta),
     )
 
 
@@ -194,14 +206,15 @@ def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
             _announce_place(terms, batch[b + 2 * AHEAD])
         if b + AHEAD < size:
             _announce(terms, batch[b + AHEAD])
-        work.margins[b] = row_product(terms, batch[b], theta)
-        work.weights[b] = terms.weights[batch[b]] / size
-        low += work.weights[b] * terms.f_star[batch[b]]
+        head = terms.heads[batch[b]]
+        work.begin[b], work.end[b] = head[BEGIN], head[END]
+        work.margins[b] = product_between(terms, head[BEGIN], head[END], theta)
+        work.weights[b] = _number(head[WEIGHT]) / size
+        low += work.weights[b] * _number(head[F_STAR])
     softplus_and_slope(work.margins, work.losses, work.slopes)
     for b in range(size):
-        i = batch[b]
         share = g.dtype.type(work.weights[b] * work.slopes[b])
-        for p in range(terms.indptr[i], terms.indptr[i + 1]):
+        for p in range(work.begin[b], work.end[b]):
             g[terms.indices[p]] += share * terms.values[p]
     loss = dot(work.weights, work.losses)
     if terms.penalties.shape[0] > 0:
@@ -214,7 +227,7 @@ def _evaluate(terms: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
 
 def _prepare_search(terms: Any, theta: Any, g: Any, batch: Any, work: Any) -> Any:
     for b in range(batch.shape[0]):
-        work.along[b] = row_product(terms, batch[b], g)
+        work.along[b] = product_between(terms, work.begin[b], work.end[b], g)
     if terms.penalties.shape[0] > 0:
         work.products[1] = weighted_dot(terms.penalties, theta, g)
         work.products[2] = weighted_dot(terms.penalties, g, g)
@@ -232,21 +245,6 @@ def _trial_loss(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any) -
     return loss
 
 
-def _objective(terms: Any, point: Any, work: Any) -> Any:
-    total, n = 0.0, terms.weights.shape[0]
-    margins, losses = work.block_margins, work.block_losses
-    for first in range(0, n, BLOCK):
-        size = min(BLOCK, n - first)
-        for b in range(size):
-            margins[b] = row_product(terms, first + b, point)
-        softplus_minus(margins[:size], losses)
-        total += dot(terms.weights[first : first + size], losses)
-    penalty = 0.0
-    if terms.penalties.shape[0] > 0:
-        penalty = 0.5 * weighted_dot(terms.penalties, point, point)
-    return total / n + penalty
-
-
 implement(
     LogisticTerms,
     {
@@ -257,8 +255,9 @@ implement(
         prepare_search: _prepare_search,
         trial_loss: _trial_loss,
         depart: no_departure,
-        objective: _objective,
+        objective: objective_of_one,
+        objectives: objectives_of_all,
     },
 )
 has_lanes(LogisticTerms)
-has_lanes(LogisticWork, *LogisticWork._fields)
+has_lanes(LogisticWork, *LogisticWork._fields[:-1], nested=("blocks",))

@@ -24,6 +24,7 @@ from heavystep.simulation.terms import (
     loss_error,
     objective,
     objective_gap,
+    objectives,
     prepare_search,
     trial_loss,
     workspace,
@@ -151,6 +152,10 @@ def _objective(terms: Any, point: Any, work: Any) -> Any:
     return objective(terms.inside, point, work.inside)
 
 
+def _objectives(terms: Any, theta: Any, work: Any, out: Any) -> Any:
+    return objectives(terms.inside, theta, work.inside, out)
+
+
 def _gap(terms: Any, point: Any, work: Any) -> Any:
     return objective_gap(terms.inside, point, work.inside)
 
@@ -170,6 +175,7 @@ implement(
         trial_loss: _trial_loss,
         depart: _depart,
         objective: _objective,
+        objectives: _objectives,
         objective_gap: _gap,
         full_sqnorm: _full_sqnorm,
     },

@@ -22,8 +22,6 @@ CHUNK = 1 << 16
 """Steps between two reports of progress."""
 MOST_LANES = 8
 """Seeds that one core runs side by side: with more, there is nothing left to wait for."""
-LANE_BYTES = 1 << 14
-"""Those must find their points in the nearest cache."""
 ARRAYS = 4
 """Of the size of a point, which a step of one seed goes through: point, buffer, gradient, mean."""
 
@@ -123,15 +121,14 @@ def simulate(
 def lanes_for(problem: Problem) -> int:
     """How many seeds one core runs side by side; it changes no number.
 
-    One, if the problem says so, or if the points of more would not be in the nearest cache.
+    One, if the points of more would not be in the cache that the problem asks for.
 
     >>> from heavystep.problems import paper_least_squares
     >>> lanes_for(paper_least_squares())
     8
     """
-    if not original(problem).side_by_side:
-        return 1
-    return max(1, min(MOST_LANES, LANE_BYTES // (ARRAYS * 8 * problem.dim)))
+    most = original(problem).lane_bytes // (ARRAYS * 8 * problem.dim)
+    return max(1, min(MOST_LANES, most))
 
 
 def _check_done(seeds: Sequence[int], done: Sequence[int], first: int, count: int) -> None:

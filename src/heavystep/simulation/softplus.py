@@ -60,19 +60,26 @@ def _log1p_of_fraction(e: Any) -> Any:
     return 2.0 * s * series
 
 
+# A loop for each function: of a chain of operations as long as both together, the processor would
+# have too few margins in sight to be always at work.
+
+
 @subroutine
 def softplus_minus(margins: Any, losses: Any) -> None:
     """Write log(1 + e^-m) for each margin m."""
     for b in range(margins.shape[0]):
-        m = margins[b]
-        losses[b] = max(-m, 0.0) + _log1p_of_fraction(_exp_of_negative(-abs(m)))
+        losses[b] = _exp_of_negative(-abs(margins[b]))
+    for b in range(margins.shape[0]):
+        losses[b] = max(-margins[b], 0.0) + _log1p_of_fraction(losses[b])
 
 
 @subroutine
 def softplus_and_slope(margins: Any, losses: Any, slopes: Any) -> None:
     """Write log(1 + e^-m) and its derivative -1 / (1 + e^m) for each margin m."""
     for b in range(margins.shape[0]):
-        m = margins[b]
-        e = _exp_of_negative(-abs(m))
-        losses[b] = max(-m, 0.0) + _log1p_of_fraction(e)
-        slopes[b] = -(e if m >= 0.0 else 1.0) / (1.0 + e)
+        losses[b] = _exp_of_negative(-abs(margins[b]))
+    for b in range(margins.shape[0]):
+        e = losses[b]
+        slopes[b] = -(e if margins[b] >= 0.0 else 1.0) / (1.0 + e)
+    for b in range(margins.shape[0]):
+        losses[b] = max(-margins[b], 0.0) + _log1p_of_fraction(losses[b])

@@ -88,6 +88,11 @@ def objective(terms: Any, point: Any, work: Any) -> Any:
     raise NotImplementedError
 
 
+def objectives(terms: Any, theta: Any, work: Any, out: Any) -> Any:
+    """Write F at the point of each seed, with the workspace of all of them."""
+    raise NotImplementedError
+
+
 def objective_gap(terms: Any, point: Any, work: Any) -> Any:
     """F(point) - F*."""
     raise NotImplementedError
@@ -100,7 +105,7 @@ def full_sqnorm(terms: Any, point: Any, work: Any) -> Any:
 
 ALLOCATING: set[Function] = {workspace}
 """What makes arrays, once in a call; all others belong to the steps."""
-RARE: set[Function] = {depart, objective, objective_gap, full_sqnorm}
+RARE: set[Function] = {depart, objective, objectives, objective_gap, full_sqnorm}
 """What few steps need: it is called, and not made a part of the loop."""
 _FUNCTIONS: dict[Function, dict[type, Function]] = {}
 

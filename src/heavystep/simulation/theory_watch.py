@@ -18,7 +18,14 @@ from heavystep.simulation.kernel_cache import loop_part
 from heavystep.simulation.lanes import has_lanes
 from heavystep.simulation.sums import four_rows
 from heavystep.simulation.terms import full_sqnorm, implement, objective_gap
-from heavystep.simulation.watch import watch_arrival, watch_point, watch_record, watch_step
+from heavystep.simulation.watch import (
+    nothing_together,
+    watch_arrival,
+    watch_point,
+    watch_record,
+    watch_step,
+    watch_together,
+)
 from heavystep.simulation.widths import Four, One, column, entry, parts, put_column
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -201,6 +208,7 @@ implement(
         watch_point: _theory_point,
         watch_step: _theory_step,
         watch_arrival: _theory_arrival,
+        watch_together: nothing_together,
         watch_record: _theory_record,
     },
 )

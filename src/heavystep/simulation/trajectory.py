@@ -34,7 +34,13 @@ from heavystep.simulation.terms import (
     trial_loss,
     workspace,
 )
-from heavystep.simulation.watch import watch_arrival, watch_point, watch_record, watch_step
+from heavystep.simulation.watch import (
+    watch_arrival,
+    watch_point,
+    watch_record,
+    watch_step,
+    watch_together,
+)
 from heavystep.simulation.widths import One
 
 LOSS, LOW, SQNORM, FULL = range(4)
@@ -112,6 +118,7 @@ def _iterate(
         )
         together = going == lanes
         if row < scene.grid.shape[0] and scene.grid[row] == k + 1:
+            watch_together(watch, terms, state.theta, room.work)
             for lane in range(lanes):
                 if taken[lane] > step:
                     own, work = lane_of(watch, lane), lane_of(room.work, lane)

@@ -10,7 +10,7 @@ import numpy as np
 from heavystep.arrays import Array
 from heavystep.simulation.configuration import EPS, Configuration
 from heavystep.simulation.lanes import has_lanes
-from heavystep.simulation.terms import RARE, implement, objective
+from heavystep.simulation.terms import RARE, implement, objectives
 
 NEARLY = 1.0 - 4.0 * EPS
 """A line search makes its largest step by a division and a product: it may miss it by rounding."""
@@ -45,6 +45,11 @@ def watch_arrival(watch: Any, width: Any, lane: Any, row: Any, theta: Any) -> An
     raise NotImplementedError
 
 
+def watch_together(watch: Any, terms: Any, theta: Any, work: Any) -> Any:
+    """Before metrics are recorded: measure what is cheaper for all seeds at once."""
+    raise NotImplementedError
+
+
 def watch_record(watch: Any, out: Any, terms: Any, theta: Any, work: Any) -> Any:
     """Write the metrics of one seed, to whom all arrays belong."""
     raise NotImplementedError
@@ -55,7 +60,7 @@ class TrainingWatch(NamedTuple):
 
     numbers: Array
     """Sums since the last record, in the order of :data:`TRAINING_METRICS`; the trials since the
-    start."""
+    start, and the loss at the last record."""
     taken: Array
     """(1,) steps since the last record."""
     most: Array
@@ -93,8 +98,17 @@ def _training_arrival(watch: Any, width: Any, lane: Any, row: Any, theta: Any) -
     return 0
 
 
+def _training_together(watch: Any, terms: Any, theta: Any, work: Any) -> Any:
+    return objectives(terms, theta, work, watch.numbers[:, LOSS])
+
+
+def nothing_together(watch: Any, terms: Any, theta: Any, work: Any) -> Any:
+    """For what is measured of each seed by itself."""
+    return 0
+
+
 def _training_record(watch: Any, out: Any, terms: Any, theta: Any, work: Any) -> Any:
-    out[LOSS] = objective(terms, theta, work)
+    out[LOSS] = watch.numbers[LOSS]
     for column in (STEP, CAPPED, LIMITED):
         out[column] = watch.numbers[column] / watch.taken[0]
         watch.numbers[column] = 0.0
@@ -152,13 +166,14 @@ def _mean_record(watch: Any, out: Any, terms: Any, theta: Any, work: Any) -> Any
     return 0
 
 
-RARE.add(watch_record)
+RARE.update((watch_together, watch_record))
 implement(
     TrainingWatch,
     {
         watch_point: _training_point,
         watch_step: _training_step,
         watch_arrival: _training_arrival,
+        watch_together: _training_together,
         watch_record: _training_record,
     },
 )
@@ -168,6 +183,7 @@ implement(
         watch_point: _training_point,
         watch_step: _mean_step,
         watch_arrival: _mean_arrival,
+        watch_together: nothing_together,
         watch_record: _mean_record,
     },
 )
