@@ -37,10 +37,10 @@ def fill(out, data_sets=BOTH, seeds=3, scale=TINY, **other):
                 save(out, spec(data_set, method, seed, scale), rows(**values))
 
 
-def drawn(out, **options):
+def drawn(out, note=pytest.fail, **options):
     """The figure with what is there of it."""
     figure = figure3(**({"epochs": EPOCHS, "scale": TINY} | options))
-    results = curves(figure.runs(), store_of(out), pytest.fail)
+    results = curves(figure.runs(), store_of(out), note)
     return figure.only(results), results
 
 

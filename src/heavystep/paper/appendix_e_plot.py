@@ -1,5 +1,6 @@
 """Colours and lines of the methods of Appendix E, in Figures 2 and 3."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,18 @@ STEP_LOOKS: dict[str, dict[str, Any]] = {
 
 SEEDS_OF_A_BAND = 3
 """The interval of two reaches six times their distance to both sides: it would hide all lines."""
+
+
+def bands_said(seeds: Iterable[int]) -> list[str]:
+    """What a title says about the lines of curves with so many seeds each.
+
+    >>> bands_said([1, 1]), bands_said([1, 2]), bands_said([1, 3])
+    ([], ['means'], ['means with 95% confidence bands'])
+    """
+    most = max(seeds, default=0)
+    if most <= 1:
+        return []
+    return ["means with 95% confidence bands" if most >= SEEDS_OF_A_BAND else "means"]
 
 
 def mean_with_band(ax: Any, k: Array, values: Array, name: str, look: dict[str, Any]) -> None:

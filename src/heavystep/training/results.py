@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from heavystep import parquet
+from heavystep.arrays import Array
 from heavystep.parquet import DamagedError
 from heavystep.records import Trajectories
 from heavystep.training.history import EpochRow
@@ -22,6 +24,16 @@ class TrainedCurve(Trajectories):
     """The epochs of each seed that is there, and where they were made."""
 
     stretches: tuple[Stretch, ...] = ()
+    unfinished: tuple["Unfinished", ...] = ()
+    """Runs that end before the others: no part of the means, but to be seen."""
+
+
+class Unfinished(NamedTuple):
+    """The epochs of a run that was stopped."""
+
+    seed: int
+    metrics: dict[str, Array]
+    """Its epochs, from the first on."""
 
 
 TrainedResults = dict[str, TrainedCurve]
@@ -34,7 +46,7 @@ def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note) -> T
     Args:
         runs: by key.
         store: where they are kept.
-        note: told which files are damaged; they are left out.
+        note: told which files are damaged and left out, and which runs end early.
     """
     found = {key: _curve(wanted, store, note) for key, wanted in runs.items()}
     return {key: curve for key, curve in found.items() if curve is not None}
@@ -42,24 +54,36 @@ def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note) -> T
 
 def _curve(wanted: TrainingRuns, store: TrainingStore, note: Note) -> TrainedCurve | None:
     parts: dict[int, Stored] = {}
+    unfinished = []
     for run in wanted.each():
         stored = whole(run, store, note)
         if stored is not None and stored.epochs >= wanted.epochs:
             parts[run.seed] = stored
+        elif stored is not None and stored.epochs:
+            note(
+                f"{run.describe()} has {stored.epochs} of {wanted.epochs} epochs and does not count"
+            )
+            unfinished.append(Unfinished(run.seed, _metrics([stored], stored.epochs)))
     if not parts:
         return None
-    rows = np.array([part.history[: wanted.epochs] for part in parts.values()], dtype=np.float64)
     return TrainedCurve(
         np.arange(1, wanted.epochs + 1),
         tuple(parts),
-        {name: rows[:, :, EpochRow._fields.index(name)] for name in METRICS},
+        _metrics(parts.values(), wanted.epochs),
         stretches=tuple(
             stretch
             for part in parts.values()
             for stretch in part.stretches
             if stretch.first <= wanted.epochs
         ),
+        unfinished=tuple(unfinished),
     )
+
+
+def _metrics(parts: Iterable[Stored], epochs: int) -> dict[str, Array]:
+    """(seeds, epochs) numbers by name."""
+    rows = np.array([part.history[:epochs] for part in parts], dtype=np.float64)
+    return {name: rows[:, :, EpochRow._fields.index(name)] for name in METRICS}
 
 
 def whole(run: TrainingSpec, store: TrainingStore, note: Note) -> Stored | None:

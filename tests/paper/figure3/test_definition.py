@@ -73,7 +73,7 @@ def test_runs_are_the_same_to_any_epoch():
 
 
 def test_a_curve_has_the_seeds_that_reach_its_last_epoch(tmp_path):
-    """Longer ones are cut, shorter ones left out, and so is what is damaged."""
+    """Longer ones are cut, shorter ones kept apart, and what is damaged is left out."""
     for seed, epochs in enumerate((30, 5, 20, 20)):
         save(tmp_path, spec(seed=seed), rows(epochs, loss=seed + np.arange(epochs) / 100))
     path = store_of(tmp_path).path(spec(seed=3))
@@ -85,8 +85,12 @@ def test_a_curve_has_the_seeds_that_reach_its_last_epoch(tmp_path):
     np.testing.assert_array_equal(curve.k, K)
     np.testing.assert_allclose(curve.metrics["loss"], [[0], [2]] + np.arange(20) / 100)
     assert set(curve.metrics) == set(EpochRow._fields) - {"epoch"}
-    assert len(notes) == 1
-    assert path.name in notes[0]
+    assert notes[0] == "cifar10 SHB-PS seed 1 has 5 of 20 epochs and does not count"
+    assert len(notes) == 2
+    assert path.name in notes[1]
+    (begun,) = curve.unfinished
+    assert begun.seed == 1
+    np.testing.assert_allclose(begun.metrics["loss"], [1 + np.arange(5) / 100])
     alike = {run.method.name: run for run in runs.values()}[spec().method.name]
     assert missing([alike], store_of(tmp_path)) == (2, 15 + 20)
 

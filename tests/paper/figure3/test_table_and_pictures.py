@@ -109,6 +109,25 @@ def test_few_seeds_have_no_band_and_a_missing_set_says_so(tmp_path, seeds, said)
             canvas.draw_without_rendering()
 
 
+def test_an_unfinished_run_is_a_thin_line_and_no_part_of_the_mean(tmp_path):
+    fill(tmp_path, ("cifar10",), seeds=1)
+    before = figure3_pictures(*drawn(tmp_path))["figure3"].axes
+    save(tmp_path, spec(seed=1), rows(7, loss=np.arange(7.0, 0.0, -1.0), test_accuracy=0.25))
+    canvas = figure3_pictures(*drawn(tmp_path, note=[].append))["figure3"]
+    assert canvas.get_suptitle().endswith("thin: unfinished runs")
+    for place, ends in ((0, [7.0, 1.0]), (1, [25.0, 25.0])):
+        plain, shown = before[place], canvas.axes[place]
+        thin = [line for line in shown.get_lines() if line.get_label().startswith("_")]
+        (line,) = thin
+        np.testing.assert_array_equal(line.get_xdata(), K[:7])
+        assert line.get_ydata()[[0, -1]].tolist() == ends
+        rest = [each for each in shown.get_lines() if each is not line]
+        for one, other in zip(plain.get_lines(), rest, strict=True):
+            np.testing.assert_array_equal(one.get_ydata(), other.get_ydata())
+            assert line.get_linewidth() < one.get_linewidth()
+        assert plain.get_ylim() == shown.get_ylim()
+
+
 def test_the_second_picture_shows_steps_and_trials(tmp_path):
     values = {name: {"step": 0.25, "capped": 0.5, "trials": 3.0} for name in METHODS}
     fill(tmp_path, ("cifar100",), seeds=2, **values)

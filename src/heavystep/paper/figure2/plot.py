@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 
 from heavystep.paper.appendix_e import FAMILIES
-from heavystep.paper.appendix_e_plot import LOOKS, SWEEP_NAMES, mean_with_band
+from heavystep.paper.appendix_e_plot import LOOKS, SWEEP_NAMES, bands_said, mean_with_band
 from heavystep.paper.figure2.definition import COLUMNS
 from heavystep.paper.figure2.steps_plot import steps_picture
 from heavystep.paper.plot import (
@@ -46,7 +46,8 @@ def losses_picture(figure: Figure, results: Results) -> Canvas:
         _panel(ax, panel, results, xlabel="" if upper else "iterations")
         ax.set_title(panel.title if upper else "")
         ax.set_ylabel(panel.ylabel if column == 0 else "")
-    entitle(canvas, figure.headline(), "means with 95% confidence bands")
+    said = bands_said(len(result.seeds) for result in results.values())
+    entitle(canvas, figure.headline(), *said)
     legend_below(canvas, named_lines(list(axes.flat)), columns=3)
     return canvas
 

@@ -10,9 +10,9 @@ from heavystep.data.cifar import CIFAR
 from heavystep.paper.appendix_e import ADAPTIVE, FAMILIES
 from heavystep.paper.appendix_e_plot import (
     LOOKS,
-    SEEDS_OF_A_BAND,
     STEP_LOOKS,
     SWEEP_NAMES,
+    bands_said,
     mean_with_band,
 )
 from heavystep.paper.figure import Figure, Panel, by_data_set
@@ -28,6 +28,10 @@ from heavystep.paper.plot import (
 from heavystep.training.results import TrainedCurve, TrainedResults, sizes_text
 from heavystep.training.specification import TrainingRuns
 
+UNFINISHED: dict[str, Any] = {
+    "color": "black", "linewidth": 0.4, "linestyle": "-", "zorder": 5,
+    "marker": "o", "markersize": 1.8, "markevery": [-1],
+}  # fmt: skip
 COLUMNS = len(FAMILIES) * len(METRICS)
 NAMES = {
     **dict.fromkeys(("SHB-PS", "SHB-ALS"), "SHB-PS (left), SHB-ALS (right)"),
@@ -61,10 +65,10 @@ def curves_picture(figure: Figure[TrainingRuns], results: TrainedResults) -> Can
             _panel(ax, panel, results)
         else:
             say_missing(ax, panel.missing)
-    bands = any(len(result.seeds) >= SEEDS_OF_A_BAND for result in results.values())
-    several = any(len(result.seeds) > 1 for result in results.values())
-    shown = "means with 95% confidence bands" if bands else "means"
-    entitle(canvas, f"{figure.title}: {sizes_text(results)}", *([shown] if several else []))
+    said = bands_said(len(result.seeds) for result in results.values())
+    if any(result.unfinished for result in results.values()):
+        said.append("thin: unfinished runs")
+    entitle(canvas, f"{figure.title}: {sizes_text(results)}", *said)
     legend_below(canvas, named_lines(list(axes.flat)), columns=3)
     return canvas
 
@@ -74,9 +78,13 @@ def _panel(ax: Any, panel: Panel[TrainingRuns], results: TrainedResults) -> None
     ax.set_yscale("linear" if share else "log")
     for curve in panel.curves:
         result = results[curve.run.key()]
-        values = result.metrics[curve.metric] * (100.0 if share else 1.0)
-        mean_with_band(ax, result.k, values, NAMES[curve.label], LOOKS[curve.label])
-    lines = [line.get_ydata() for line in ax.get_lines()]
+        factor = 100.0 if share else 1.0
+        values, look = factor * result.metrics[curve.metric], LOOKS[curve.label]
+        mean_with_band(ax, result.k, values, NAMES[curve.label], look)
+        for run in result.unfinished:
+            (begun,) = factor * run.metrics[curve.metric]
+            ax.plot(result.k[: len(begun)], begun, **look | UNFINISHED)
+    lines = [line.get_ydata() for line in ax.get_legend_handles_labels()[0]]
     if share:
         _accuracy_limits(ax, lines)
     else:
