@@ -124,6 +124,12 @@ def test_no_parameters(case):
 
 
 @every_optimizer
+def test_a_model_is_not_its_parameters(case):
+    with pytest.raises(TypeError, match=r"got a Sequential: give model\.parameters\(\)"):
+        case.make(make_net())
+
+
+@every_optimizer
 def test_typos_are_refused(case):
     with pytest.raises(TypeError, match="momentun"):
         case.make(make_net().parameters(), momentun=0.9)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from heavystep import validation
 from heavystep.methods import Method
@@ -148,7 +148,13 @@ def with_lr_of_groups(params: Any, options: Group) -> tuple[Any, Group]:
     Args:
         params: as an optimizer is given them.
         options: those given, None for a learning rate that was not.
+
+    Raises:
+        TypeError: a model was given, not its parameters.
     """
+    if isinstance(params, nn.Module):
+        name = type(params).__name__
+        raise TypeError(f"params must be parameters, got a {name}: give model.parameters()")
     if "lr" not in options or options["lr"] is not None:
         return params, options
     left = {name: value for name, value in options.items() if name != "lr"}
