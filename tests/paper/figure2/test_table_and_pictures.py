@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,6 +99,21 @@ def test_the_picture_shows_means_and_intervals(eight):
         for k, low, high in zip(K, mean - half, mean + half, strict=True):
             at = corners[corners[:, 0] == k, 1]
             assert (at.min(), at.max()) == pytest.approx((low, high), rel=1e-12)
+
+
+def test_two_seeds_have_no_band_and_the_title_promises_none(eight):
+    figure = figure2()
+    two = {
+        key: replace(
+            result,
+            seeds=result.seeds[:2],
+            metrics={name: values[:2] for name, values in result.metrics.items()},
+        )
+        for key, result in ideal(figure).items()
+    }
+    canvas = figure2_pictures(figure, two)["figure2"]
+    assert "bands" not in canvas.get_suptitle()
+    assert not any(ax.collections for ax in canvas.axes)
 
 
 def test_a_band_ends_above_zero(eight):

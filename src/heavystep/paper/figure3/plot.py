@@ -79,11 +79,11 @@ def _panel(ax: Any, panel: Panel[TrainingRuns], results: TrainedResults) -> None
     for curve in panel.curves:
         result = results[curve.run.key()]
         factor = 100.0 if share else 1.0
-        values, look = factor * result.metrics[curve.metric], LOOKS[curve.label]
-        mean_with_band(ax, result.k, values, NAMES[curve.label], look)
+        values = factor * result.metrics[curve.metric]
+        mean_with_band(ax, result.k, values, NAMES[curve.label], LOOKS[curve.label])
         for run in result.unfinished:
             (begun,) = factor * run.metrics[curve.metric]
-            ax.plot(result.k[: len(begun)], begun, **look | UNFINISHED)
+            ax.plot(result.k[: len(begun)], begun, **UNFINISHED)
     lines = [line.get_ydata() for line in ax.get_legend_handles_labels()[0]]
     if share:
         _accuracy_limits(ax, lines)
