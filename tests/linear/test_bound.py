@@ -108,6 +108,30 @@ def test_columns_that_repeat_each_other(alpha):
         assert model.loss_curve_[-1] == pytest.approx(plain.loss_curve_[-1], rel=1e-6)
 
 
+@pytest.mark.parametrize("length", [1e1, 1e2, 3e2, 3.5e2, 7e2, 1e3, 1e5])
+def test_far_out_on_separable_data(length):
+    """The loss falls to zero at infinity: a bound is at least the loss, and nothing overflows."""
+    X, y = np.array([[1.0, 0.1], [-1.0, 0.2], [1.2, -0.1], [-1.3, 0.0]]), np.array([1, 0, 1, 0])
+    columns = Columns.of(sparse_rows(X), np.ones(4), 0.0, fit_intercept=False, stored=np.ones_like)
+    whole = Objective(table_of(X), 2.0 * y - 1.0, np.full(4, 0.25), columns, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        point = whole.at(np.array([length, 0.0]))
+        assert newton_bound(whole, point) >= point.value
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_separable_data_without_a_penalty_in_any_units(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 20)) * 10.0 ** rng.uniform(-6, 6, size=20 if seed % 2 else 1)
+    y = (X / np.abs(X).max(axis=0) @ rng.normal(size=20) > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SHBLogisticRegression(C=np.inf, max_iter=3000, tol=1e-12, random_state=0).fit(X, y)
+    assert model.score(X, y) == 1.0
+
+
 def test_what_is_said_of_a_fit_is_true():
     X, y = problem(n=2000)
     for alpha, tol, budget in [(1e-4, 1e-4, 1000), (1e-4, 1e-12, 3), (0.0, 1e-7, 1000)]:

@@ -31,6 +31,9 @@ from heavystep.sparse import SparseRows
 CHUNK = 4096
 """Rows of which a copy is made at once."""
 EPS = float(np.finfo(np.float64).eps)
+FLAT = float(np.sqrt(np.finfo(np.float64).tiny))
+"""Second derivatives below are those of a loss that falls to zero at infinity: squared lengths in
+their inverse would overflow, and the smallest losses have lost their digits."""
 NOTHING = 1e-6
 """Part of a vector that may lie where the Hessian vanishes, as rounding."""
 
@@ -72,7 +75,8 @@ def penalty_bound(objective: Objective, point: Point) -> float:
 def newton_bound(objective: Objective, point: Point) -> float:
     """The bound that the Hessian of all rows gives; infinite if it gives none.
 
-    It costs about as much as a Newton step, and is for at most ``LIMIT`` parameters.
+    It gives none where the loss is all but flat, far out on separable data. It costs about as much
+    as a Newton step, and is for at most ``LIMIT`` parameters.
     """
     p = len(point.theta)
     if p > LIMIT:
@@ -81,7 +85,10 @@ def newton_bound(objective: Objective, point: Point) -> float:
     for chosen in _chunks(objective.table.n):
         rows = _rows(objective, chosen)
         matrix += hessian(rows, np.arange(rows.n), curvatures[chosen])
-    root = np.sqrt(np.where(np.diag(matrix) > 0.0, np.diag(matrix), 1.0))
+    diagonal = np.diag(matrix)
+    if ((diagonal > 0.0) & (diagonal < FLAT)).any():
+        return inf
+    root = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     levels, basis = np.linalg.eigh(matrix / (root[:, None] * root))
     kept = levels > p * EPS * max(float(levels[-1]), 0.0)
     basis /= root[:, None]
