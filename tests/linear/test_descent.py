@@ -151,9 +151,10 @@ def test_it_converges_where_gradients_would_not(monkeypatch, limit):
     y = (X.sum(axis=1) / 4 + 50 * (X[:, 0] - X[:, 1]) + rng.logistic(size=3000) > 0).astype(int)
     model = SHBLogisticRegression(1e-6, tol=1e-8, random_state=0).fit(X, y)
     found = objective(model.coef_[0], model.intercept_[0], X, y, 1e-6)
-    exact = SHBLogisticRegression(1e-6, tol=1e-13, random_state=1).fit(X, y)
+    # What can be proven ends near 1e-16 times the condition.
+    exact = SHBLogisticRegression(1e-6, tol=1e-10, random_state=1).fit(X, y)
     best = objective(exact.coef_[0], exact.intercept_[0], X, y, 1e-6)
-    assert 0.0 <= found - best + 1e-13 <= 1e-8 * found
+    assert -1e-10 * found <= found - best <= 1e-8 * found
     assert (np.diff(model.loss_curve_) <= 1e-15).all()
 
 

@@ -70,7 +70,7 @@ MAKERS = {
     "SHBPolyak": lambda net, **options: SHBPolyak(net.parameters(), **options),
     "SHBAdam": lambda net, **options: SHBAdam(net.parameters(), **options),
     "SHBArmijo": lambda net, **options: SHBArmijo(net.parameters(), buffers=net.buffers, **options),
-    "SHB": lambda net, **_: SHB(net.parameters(), lr=0.005),
+    "SHB": lambda net, **_: SHB(net.parameters(), lr=0.001),
 }
 
 

@@ -19,7 +19,7 @@ LIST = {"method": 13, "what it is": 30, "needs": 18, "guarantee": 15, "formula f
 """The columns of the list, with their widths. A guarantee is said to where it holds."""
 AFTER_LIST = (
     "heavystep.create(NAME, params) makes an optimizer. heavystep methods NAME: formulas, what is",
-    "proved, and the arguments with their defaults.",
+    "proved, and the arguments with their defaults. Those after the gap are no optimizers.",
 )
 FIELDS = ("title", "summary", "needs", "guarantee", "evidence", "differs", "reference", "main")
 """What ``--json`` says of a method, beside its formulas and arguments."""
@@ -90,6 +90,7 @@ def _listed() -> Table:
         needs = re.sub(r" \([^)]*\)", "", each.needs)
         where = each.guarantee.partition(":")[0] or "none"
         table.add_row(each.name, each.summary, needs, where, each.evidence)
+    table.add_section()
     for other, row in beside().items():
         table.add_row(other, row.summary)
     return table
