@@ -48,6 +48,7 @@ def test_figures_come_back_from_their_file(two, tmp_path):
     assert stored(tmp_path / "figures.json") == [two]
 
 
+@pytest.mark.slow
 def test_the_table_of_one_rank(tmp_path):
     arguments = ["bench", "distributed", "--ranks", "1", "--quick", "--save", tmp_path / "f.json"]
     result = CliRunner().invoke(app, [str(each) for each in arguments])

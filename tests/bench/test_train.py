@@ -23,6 +23,7 @@ TINY = Size("small", 8, 3, 20, rounds=1)
 NAMES = [BASELINE, "SHB", "SHBPolyak, paper", "SHBArmijo, paper", "SHBPolyak", "SHBAdam"]
 
 
+@pytest.mark.slow
 def test_costs_of_all_optimizers_on_a_cpu():
     costs = training_costs(TINY, torch.device("cpu"))
     assert [cost.what for cost in costs] == NAMES

@@ -29,6 +29,8 @@ CASES = {
 }
 every_case = pytest.mark.parametrize("name", CASES)
 KINDS = (SHBPolyak, SHBAdam, SHBArmijo)
+FIRST = (SHBPolyak, *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:]))
+"""Where runs are long: the other two share its memory, and all but the norm or the search."""
 
 
 PEAK = dict.fromkeys(range(105, 115), 9.0)
@@ -142,7 +144,7 @@ def test_an_outlier_costs_few_steps(kind):
     assert np.median(hit[251:301] / plain[251:301]) > 0.8
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FIRST)
 def test_the_way_back_from_a_peak_is_no_progress(kind):
     """Otherwise a loss that once exploded would be answered with long steps, and explode again."""
     losses, steps = noisy_regression(kind, steps=800, knock=400)
@@ -159,7 +161,7 @@ def test_the_papers_rule_is_throttled_by_an_outlier():
     assert np.median(hit[250:300] / plain[250:300]) < 0.2
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FIRST)
 def test_noise_that_stays_shortens_the_steps(kind):
     losses, steps = noisy_regression(kind, steps=2000)
     assert steps[1900:].mean() < 0.6 * steps[100:200].mean()
@@ -205,7 +207,7 @@ def test_bounds_of_single_batches_are_of_those_alone(kind):
     assert float(opt.param_groups[0]["level"]) == math.inf
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FIRST)
 def test_a_bound_of_the_mean_survives_batches_below_it(kind):
     """The noise floor bounds the mean, and single batches are below it."""
     bound, made = 0.5 * 0.3**2, []

@@ -45,7 +45,7 @@ CHECKS = {
     "cifar_resnet.py": learns_the_colours,
     "lightning_digits.py": lambda loss: loss < 0.5 or pytest.fail(str(loss)),
 }
-LONG = {"char_gpt.py", "cifar_resnet.py", "lightning_digits.py"}
+LONG = {*CHECKS} - {"libsvm_logistic.py"}
 
 
 def test_every_example_is_run():
@@ -73,6 +73,7 @@ def test_digits(monkeypatch, capsys):
     assert "SHBPolyak" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_own_rule():
     """In both drivers, and in 25 lines."""
     text = (EXAMPLES / "own_rule.py").read_text()

@@ -221,7 +221,7 @@ def least_found(case, seed):
     """The least value that a search over all predictions finds."""
     logits = torch.ones(case.logits_shape(), dtype=FLOAT64, requires_grad=True)
     opt = torch.optim.LBFGS(
-        [logits], max_iter=2000, tolerance_grad=1e-12, tolerance_change=1e-16,
+        [logits], max_iter=300, tolerance_grad=1e-9, tolerance_change=1e-13,
         line_search_fn="strong_wolfe",
     )  # fmt: skip
 

@@ -167,6 +167,7 @@ def train_in_bfloat16(where, steps=500, **options):
     return float(loss)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* recent steps are max_step")
 def test_the_search_does_not_stall_on_the_rounding_of_bfloat16():
     """A float32 loss of bfloat16 work is only as good as bfloat16: a tolerance of float32 ulps

@@ -103,6 +103,7 @@ SHELL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", SHELL, ids=range(len(SHELL)))
 def test_shell_lines_run(command):
     assert len(SHELL) == 2

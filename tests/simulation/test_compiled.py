@@ -13,12 +13,11 @@ COUNTING = "NRT_"
 """All functions of numba's runtime begin with it: those that allocate arrays, and those that count
 references to them."""
 KINDS = problems() | {"reduced": VarianceReduced(problems()["LeastSquares"])}
-FIRST = {"LeastSquares": "Polyak, theory", "Cosine": "Armijo, diminishing",
-         "SparseLogistic": "Armijo, practical", "reduced": "Polyak, theory"}  # fmt: skip
-"""A method for each problem, so that both rules, both averages and every watch are there."""
+FIRST = {"LeastSquares": "Polyak, theory", "SparseLogistic": "Armijo, practical"}
+"""Both rules, dense and sparse rows; the others take long, a kernel each."""
 METHODS = CASES | others()
 EVERY = [
-    pytest.param(kind, name, marks=() if FIRST[kind] == name else pytest.mark.slow)
+    pytest.param(kind, name, marks=() if FIRST.get(kind) == name else pytest.mark.slow)
     for kind in KINDS
     for name in METHODS
 ]

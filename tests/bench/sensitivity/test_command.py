@@ -53,9 +53,12 @@ def test_it_writes_pictures_tables_and_a_page(tmp_path, monkeypatch):
     assert len(runs_in(tmp_path)) == 3 + 1  # no step of ours reaches the largest ones on its grid
     assert "3 runs are not made: no step comes near their largest step" in shown.stderr
     page = (folder / "README.md").read_text()
-    for part in ("## tiny", "![tiny](tiny.png)", "![scores](scores.png)", "**SHBPolyak**: metric",
-                 "![untouched](untouched.png)", "| SHBPolyak | "):  # fmt: skip
+    for part in ("| [tiny](tiny.md) | SHBPolyak | ", "![scores](scores.png)",
+                 "![untouched](untouched.png)"):  # fmt: skip
         assert part in page
+    of_task = (folder / "tiny.md").read_text()
+    for part in ("# tiny\n", "![tiny](tiny.png)", "**SHBPolyak**: metric", "| SHBPolyak | "):
+        assert part in of_task
     (verdict,) = csv.DictReader((folder / "verdicts.csv").read_text().splitlines())
     assert verdict["method"] == "SHBPolyak"
     assert verdict["task"] in shown.stdout
@@ -79,11 +82,13 @@ def test_what_is_there_is_not_made_again(tmp_path, no_pictures):
     assert "7 of 14 runs are there already" in seeds.stderr
     finer = invoke(*one, "--methods", "AdamW", "--per-decade", 2)
     assert "7 of 13 runs are there already" in finer.stderr
+    folder = tmp_path / "sensitivity"
+    (folder / "notes.md").write_text("## What I think\n\nIt is tiny.\n")
     again = invoke("--tasks", "tiny normed", *SMALL, "--methods", "AdamW", "--out", tmp_path)
     assert again.exit_code == 0, again.output
-    page = (tmp_path / "sensitivity" / "README.md").read_text()
-    assert "## tiny\n" in page
-    assert "## tiny normed\n" in page
+    page = (folder / "README.md").read_text()
+    assert "[tiny](tiny.md), [tiny normed](<tiny normed.md>)." in page
+    assert page.index("## Scores") < page.index("\n## What I think\n") < page.index("## Verdicts")
 
 
 @pytest.mark.slow
@@ -126,7 +131,7 @@ def test_a_missing_package_costs_its_method_only(tmp_path, no_pictures, monkeypa
     assert shown.exit_code == 0, shown.output
     line = "Prodigy is left out: it needs prodigyopt: pip install 'heavystep[bench]'"
     assert shown.stderr.count(line) == 1
-    page = (tmp_path / "sensitivity" / "README.md").read_text()
+    page = (tmp_path / "sensitivity" / "tiny.md").read_text()
     assert "Left out: Prodigy (it needs prodigyopt" in page
 
 

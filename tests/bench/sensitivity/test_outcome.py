@@ -6,7 +6,7 @@ import pytest
 from heavystep.bench.sensitivity.loop import METRICS
 from heavystep.bench.sensitivity.outcome import Outcome, best_of
 from heavystep.bench.sensitivity.overview import SCORES, UNTOUCHED, overview
-from heavystep.bench.sensitivity.page import facts_of, section, sentence, verdict_table
+from heavystep.bench.sensitivity.page import facts_of, sentence, task_page, verdict_table
 from heavystep.bench.sensitivity.picture import picture
 from heavystep.bench.sensitivity.plan import Wanted, plans
 from heavystep.bench.sensitivity.table import grid_rows, rows_of, table_of
@@ -73,13 +73,16 @@ def test_the_verdict_by_hand():
     assert verdict.rival_metric == "0.5 (AdamW, lr = 0.01)"
     assert verdict.metric_behind == pytest.approx(50.0)  # percent
     assert verdict.score_ratio == pytest.approx(6.7 / 35)
-    assert verdict.words == "metric behind, loss behind, score 0.19 of AdamW's"
+    assert verdict.words == "metric behind, loss behind"
     heads, ruler, line = verdict_table([verdict]).splitlines()
     assert heads.count("|") == ruler.count("|") == line.count("|")
-    assert line.startswith("| tiny | SHBPolyak | 0.75 | 0.6 | 0.5 (AdamW, lr = 0.01) | 50 % |")
+    assert line.startswith(
+        "| [tiny](tiny.md) | SHBPolyak | 0.75 | 0.6 | 0.5 (AdamW, lr = 0.01) | 50 % |"
+    )
     text = sentence(verdict)
     assert "test error 0.75 (0.6 at the average), best rival 0.5" in text
     assert "50% behind" in text
+    assert "loss behind, score 0.19 of AdamW's. With nothing set" in text
 
 
 def test_a_method_that_is_told_the_length_is_ours():
@@ -89,7 +92,7 @@ def test_a_method_that_is_told_the_length_is_ours():
     first, second = verdicts_of(outcome)
     assert (first.method, second.method) == ("SHBPolyak", told)
     assert first.rival_loss == second.rival_loss == "1 (AdamW, lr = 0.01)"
-    assert second.words.startswith("metric level, loss level")
+    assert second.words == "metric level, loss level"
     assert "With nothing set but the number of steps test error 1" in sentence(second)
     assert [row.method for row in rows_of(outcome)][:2] == [told, "SHBPolyak"]
 
@@ -131,7 +134,7 @@ def test_tables_have_every_contender_constant_and_seed():
     table = table_of(outcome)
     assert len(table.markdown.splitlines()) == 2 + 3
     assert "l* = 1 the least loss" in table.note
-    text = section(outcome, table)
+    text = task_page(outcome, table)
     assert "![tiny](tiny.png)" in text
     assert "**SHBPolyak**: metric behind" in text
 
@@ -155,7 +158,7 @@ def test_it_draws(least, seeds):
 
 
 def test_the_overview_draws_tasks_that_lack_a_method():
-    facts = facts_of(outcome_of(), table_of(outcome_of()))
+    facts = facts_of(outcome_of())
     other = {**facts, "task": "another", SCORES: {"AdamW": 1.0}}
     canvas = overview([facts, other], SCORES)
     canvas.draw_without_rendering()
@@ -168,7 +171,7 @@ def test_what_untouched_defaults_leave():
     assert left_of(outcome_of()) == pytest.approx({"SHBPolyak": 0.5 / 7, "AdamW": 2 / 7, "SGD": 1})
     worse = {**LOSSES, "SHBPolyak": [*LOSSES["SHBPolyak"][:-1], NAN]}
     assert left_of(outcome_of(worse))["SHBPolyak"] == 1.0
-    assert facts_of(outcome_of(), table_of(outcome_of()))[UNTOUCHED] == left_of(outcome_of())
+    assert facts_of(outcome_of())[UNTOUCHED] == left_of(outcome_of())
 
 
 def test_a_default_below_all_grids_leaves_nothing():

@@ -26,6 +26,7 @@ def invoke(*arguments):
     return CliRunner().invoke(app, list(arguments))
 
 
+@pytest.mark.slow
 def test_reproduce_writes_everything_and_claims_reads_it(tmp_path):
     out = tmp_path / "results"
     result = invoke("reproduce", "figure1", *ARGUMENTS, "--out", str(out), "--jobs", "2")

@@ -1,4 +1,4 @@
-"""The page of all tasks in a folder: verdicts, scores, and a section for each task."""
+"""The page of all tasks in a folder: everybody, scores and verdicts; and a page for each task."""
 
 import json
 import math
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from heavystep.bench.sensitivity.contract import HORIZON
+from heavystep.bench.sensitivity.others import REFERENCE
 from heavystep.bench.sensitivity.outcome import Outcome
 from heavystep.bench.sensitivity.overview import SCORES, UNTOUCHED
 from heavystep.bench.sensitivity.untouched import left_of, markdown, summaries
@@ -16,6 +17,8 @@ from heavystep.files import write_atomically
 from heavystep.paper.table import Table, csv_text, piped
 
 PAGE, VERDICTS, SUMMARY, ENDING = "README.md", "verdicts.csv", "untouched.csv", ".json"
+NOTES = "notes.md"
+"""What somebody wrote of the tables, if there is such a file: it becomes a part of the page."""
 HEAD = """# Nothing set, and what a grid would give
 
 `heavystep bench sensitivity` wrote this page. Every optimizer trains every task in the same loop
@@ -25,8 +28,8 @@ keeps its default, unless a name says more; nobody else has weight decay, SGD ha
 `+cosine` is a linear warm-up over 5% of the steps and a cosine to 0. `+horizon` is our default that
 is told the number of steps, which a cosine knows too.
 
-Below: everybody with nothing set, over all tasks; the scores over the grids; a verdict for each of
-our methods on each task; and each task with its picture.
+Below: everybody with nothing set, over all tasks; the scores over the grids; and a verdict for each
+of our methods on each task, with the page of the task, which has its picture and all numbers.
 """
 EVERYBODY = """## Everybody with nothing set
 
@@ -49,10 +52,10 @@ of the loss, and within 0.5 points, 0.05 nats, 2% of an error or 20% of 1 - R2.
 """
 
 
-def section(outcome: Outcome, table: Table) -> str:
-    """The section of a task."""
+def task_page(outcome: Outcome, table: Table) -> str:
+    """The page of a task."""
     task = outcome.plan.task
-    lines = [f"## {task.name}", "", f"{table.title}.", ""]
+    lines = [f"# {task.name}", "", f"{table.title}. [All tasks]({PAGE}).", ""]
     lines += [f"**{each.method}**: {sentence(each)}" for each in verdicts_of(outcome)]
     lines += ["", f"![{task.name}]({task.name}.png)", "", table.markdown, table.note]
     if outcome.plan.left_out:
@@ -65,8 +68,10 @@ def sentence(verdict: Verdict) -> str:
     """A verdict in words and numbers."""
     average = verdict.average_metric
     averaged = f" ({average:.4g} at the average)" if math.isfinite(average) else ""
+    ratio = verdict.score_ratio
+    score = f", score {ratio:.2g} of {REFERENCE}'s" if math.isfinite(ratio) else ""
     return (
-        f"{verdict.words}. {_setting(verdict.method)} {verdict.metric_name} "
+        f"{verdict.words}{score}. {_setting(verdict.method)} {verdict.metric_name} "
         f"{verdict.metric:.4g}{averaged}, "
         f"best rival {verdict.rival_metric}: {_behind(verdict.metric_behind, verdict.unit)}. "
         f"Loss {verdict.loss:.4g}, best rival {verdict.rival_loss}: "
@@ -95,14 +100,13 @@ def _behind(difference: float, unit: str) -> str:
     return f"{abs(difference):.3g}{gap}{unit} {'behind' if difference > 0.0 else 'ahead'}"
 
 
-def facts_of(outcome: Outcome, table: Table) -> dict[str, Any]:
+def facts_of(outcome: Outcome) -> dict[str, Any]:
     """What page and overview say of a task, for a file."""
     return {
         "task": outcome.plan.task.name,
         SCORES: {name: score / outcome.worst for name, score in outcome.scores.items()},
         UNTOUCHED: left_of(outcome),
         "verdicts": [each._asdict() for each in verdicts_of(outcome)],
-        "section": section(outcome, table),
     }
 
 
@@ -121,13 +125,18 @@ def write_page(out: Path) -> list[Path]:
     rows = summaries({task["task"]: task[UNTOUCHED] for task in facts if UNTOUCHED in task})
     everybody = [EVERYBODY, markdown(rows), f"![{UNTOUCHED}]({UNTOUCHED}.png)\n"] if rows else []
     scores = [SIX_DECADES, f"![scores]({SCORES}.png)\n"]
-    parts = [HEAD, *everybody, *scores, JUDGED, verdict_table(verdicts)]
-    text = "\n".join([*parts, *(task["section"] for task in facts)])
+    notes = [(out / NOTES).read_text()] if (out / NOTES).exists() else []
+    pages = "Pages: " + ", ".join(_linked(task["task"]) for task in facts) + ".\n"
+    text = "\n".join([HEAD, *everybody, *scores, *notes, JUDGED, verdict_table(verdicts), pages])
     tables: dict[str, Sequence[NamedTuple]] = {VERDICTS: verdicts, SUMMARY: rows}
     texts = {PAGE: text, **{name: csv_text(table) for name, table in tables.items() if table}}
     for name, content in texts.items():
         write_atomically(out / name, lambda part: part.write_text(content))  # noqa: B023
     return [out / name for name in texts]
+
+
+def _linked(task: str) -> str:
+    return f"[{task}](<{task}.md>)" if " " in task else f"[{task}]({task}.md)"
 
 
 def verdict_table(verdicts: list[Verdict]) -> str:
@@ -141,7 +150,7 @@ def verdict_table(verdicts: list[Verdict]) -> str:
         average = f"{each.average_metric:.4g}" if math.isfinite(each.average_metric) else "-"
         lines.append(
             [
-                each.task, each.method, f"{each.metric:.4g}", average, each.rival_metric,
+                _linked(each.task), each.method, f"{each.metric:.4g}", average, each.rival_metric,
                 f"{each.metric_behind:.3g} {each.unit}", f"{each.loss_behind:.3g} %",
                 f"{each.score_ratio:.2g}", each.words,
             ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from heavystep.bench.sensitivity.outcome import Outcome
 from heavystep.bench.sensitivity.overview import TITLES, overview
-from heavystep.bench.sensitivity.page import ENDING, facts_in, facts_of, write_page
+from heavystep.bench.sensitivity.page import ENDING, facts_in, facts_of, task_page, write_page
 from heavystep.bench.sensitivity.picture import picture
 from heavystep.bench.sensitivity.plan import OneRun, Plan
 from heavystep.bench.sensitivity.table import grid_rows, table_of
@@ -115,9 +115,9 @@ def _written(outcome: Outcome, folder: Path, endings: Sequence[str]) -> list[Pat
         paths = save(picture(outcome), folder / name, DPI, endings)
     texts = {
         f"{name}.csv": table.csv,
-        f"{name}.md": f"{table.title}\n\n{table.markdown}\n{table.note}\n",
+        f"{name}.md": task_page(outcome, table),
         f"{name}_grid.csv": csv_text(grid_rows(outcome)),
-        f"{name}{ENDING}": json.dumps(facts_of(outcome, table), indent=1),
+        f"{name}{ENDING}": json.dumps(facts_of(outcome), indent=1),
     }
     for file, text in texts.items():
         paths.append(folder / file)

@@ -1,9 +1,7 @@
 """How far an untouched default is from the best that the best rival reaches with its grid."""
 
-from math import isfinite
 from typing import NamedTuple
 
-from heavystep.bench.sensitivity.others import REFERENCE
 from heavystep.bench.sensitivity.outcome import Best, ContenderOutcome, Outcome, best_of
 from heavystep.bench.tasks import LOWER
 
@@ -52,13 +50,11 @@ def _verdict(outcome: Outcome, each: ContenderOutcome, rivals: list[ContenderOut
     gained = start - by_loss.result
     loss_behind = 100.0 * (loss - by_loss.result) / gained if gained > 0.0 else 0.0
     metric_behind = metric.behind(reached, by_metric.result)
-    ratio = outcome.ratio(each.name)
     words = f"metric {word(metric_behind, metric.close)}, loss {word(loss_behind, LOSS_CLOSE)}"
-    if isfinite(ratio):
-        words += f", score {ratio:.2g} of {REFERENCE}'s"
     return Verdict(
         outcome.plan.task.name, each.name, loss, str(by_loss), loss_behind, metric.name, reached,
-        average, str(by_metric), metric_behind, metric.unit, ratio, words,
+        average, str(by_metric), metric_behind, metric.unit,
+        outcome.ratio(each.name), words,
     )  # fmt: skip
 
 
