@@ -17,7 +17,13 @@ STEPS = 200
 LIMITS = Limits(operations=10.0, bytes=100.0)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if each else ())  # two kernels each
+        for each, name in enumerate(CASES)
+    ],
+)
 def test_the_literal_loop_takes_the_same_steps(name):
     case = CASES[name]
     run = Run(case.problem, case.method, 3, np.array([STEPS]))
@@ -29,6 +35,7 @@ def test_the_literal_loop_takes_the_same_steps(name):
     assert not np.array_equal(literal, case.problem.theta0)
 
 
+@pytest.mark.slow
 def test_a_table_has_the_loop_both_simulations_and_the_bound():
     case = next(iter(CASES.values()))._replace(steps=40)
     rows = compared(case, LIMITS, turns=1)

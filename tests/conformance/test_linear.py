@@ -95,7 +95,7 @@ def test_iterates_and_metrics_are_those_of_the_literal_loop(name, setting):
     assert not steep or at_cap.sum() < count  # the rule chooses
 
 
-@pytest.mark.parametrize("dim", [300, 70_000])
+@pytest.mark.parametrize("dim", [300, pytest.param(70_000, marks=pytest.mark.slow)])
 def test_columns_of_every_width_of_index(dim):
     """Indices take two bytes up to 65,536 columns, four beyond."""
     rng = np.random.default_rng(2)

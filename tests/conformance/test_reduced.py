@@ -219,6 +219,7 @@ def test_a_run_is_pickled_with_its_anchor_and_keeps_it_when_the_method_changes()
     assert pickle.loads(pickle.dumps(reduced)).curvature == reduced.curvature
 
 
+@pytest.mark.slow  # a kernel of its own
 def test_a_refused_step_moves_no_anchor():
     reduced, method = VarianceReduced(SQUARES, probability=1.0), configure("SPS", max_step=0.4)
     run = Run(reduced, method, SEED, np.array([STEPS]))

@@ -88,8 +88,16 @@ def losses_of(net, opt, loss_at, count):
     return losses
 
 
-@pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [
+        pytest.param(
+            task, name, marks=() if "digits" in task or "Polyak" in name else pytest.mark.slow
+        )
+        for task in TASKS
+        for name in MAKERS
+    ],
+)
 def test_a_healthy_run_is_silent(task, name):
     make, options = TASKS[task]
     net, loss_at, count = make()

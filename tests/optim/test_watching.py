@@ -159,6 +159,7 @@ def test_trouble_is_told_once_and_at_the_users_line(name):
     assert re.search(trouble.words, str(said[0].message))
 
 
+@pytest.mark.slow
 @every_trouble
 def test_watching_changes_nothing(name, monkeypatch):
     trouble, runs = TROUBLES[name], []

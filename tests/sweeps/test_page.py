@@ -27,6 +27,7 @@ def block(tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_the_first_block_runs(block, capsys):
     assert len(block(FIRST)) == 6
     lines = capsys.readouterr().out.splitlines()
