@@ -21,6 +21,8 @@ from heavystep.simulation.terms import dot
 from heavystep.simulation.widths import Four, One, entry, four_of, parts
 
 BLOCK = 4 * WIDTH
+BYTES = 8
+"""Of a number."""
 _OPTIONS: Any = {**INLINE, **HIDDEN}
 CONTRACT = ("contract",)
 """A product and a sum may be rounded once, where the processor does so."""
@@ -201,11 +203,11 @@ def product_moved(width: Any, data: Any, j: Any, total: Any) -> Any:
 
 @loop_part
 def four_rows(matrix: Any, lane: Any) -> Any:
-    """The addresses of four rows."""
-    return (
-        row_of(matrix, lane), row_of(matrix, lane + 1), row_of(matrix, lane + 2),
-        row_of(matrix, lane + 3),
-    )  # fmt: skip
+    """The addresses of four rows, one after the other."""
+    first, length = row_of(matrix, lane), BYTES * matrix.shape[1]
+    second = hidden(first + length)
+    third = hidden(second + length)
+    return first, second, third, hidden(third + length)
 
 
 @loop_part

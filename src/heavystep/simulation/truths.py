@@ -5,6 +5,7 @@ An answer is a number with all of its bits set, or none: what processors choose 
 
 import math
 import operator
+import platform
 from typing import Any
 
 from llvmlite import ir
@@ -25,6 +26,7 @@ from heavystep.simulation.fours import (
 
 ANSWERS = ir.VectorType(ir.IntType(64), WIDTH)
 BITS = ir.VectorType(ir.IntType(1), WIDTH)
+X86 = ("x86_64", "amd64")
 
 
 class TruthsType(types.Type):
@@ -55,6 +57,11 @@ def _bits(builder: Any, answers: Any) -> Any:
     return spread(builder, builder.trunc(answers, ir.IntType(1)), BITS)
 
 
+def _wide(builder: Any, answers: Any) -> Any:
+    """Four answers as they are, or one four times."""
+    return answers if answers.type == ANSWERS else _answers(builder, _bits(builder, answers))
+
+
 def _define(operation: Any, result: Any, lower: Any, *arguments: tuple[Any, ...]) -> None:
     class Typing(TEMPLATES.ConcreteTemplate):  # type: ignore[misc]
         cases = tuple(TEMPLATES.signature(result, *kinds) for kinds in arguments)
@@ -67,21 +74,32 @@ def _define(operation: Any, result: Any, lower: Any, *arguments: tuple[Any, ...]
         LOWERING.lower_builtin(operation, *kinds)(implementation)
 
 
+def _settled(builder: Any, answers: Any) -> Any:
+    """The same answers, of which the compiler does not know where they come from.
+
+    Of answers that are kept from one turn of a loop to the next it would make single bits, and
+    vectors again of those, which takes longer than the numbers.
+    """
+    if platform.machine().lower() not in X86:
+        return answers
+    return builder.asm(ir.FunctionType(ANSWERS, [ANSWERS]), "", "=x,0", [answers], False)
+
+
 def _comparison(sign: str) -> Any:
     # Of a NaN all are false, but for "!=".
     compare = "fcmp_unordered" if sign == "!=" else "fcmp_ordered"
 
     def lower(builder: Any, values: Any) -> Any:
         left, right = (spread(builder, value) for value in values)
-        return _answers(builder, getattr(builder, compare)(sign, left, right))
+        return _settled(builder, _answers(builder, getattr(builder, compare)(sign, left, right)))
 
     return lower
 
 
 def _logic(instruction: str) -> Any:
     def lower(builder: Any, values: Any) -> Any:
-        left, right = (_bits(builder, value) for value in values)
-        return _answers(builder, getattr(builder, instruction)(left, right))
+        left, right = (_wide(builder, value) for value in values)
+        return getattr(builder, instruction)(left, right)
 
     return lower
 
@@ -105,7 +123,7 @@ def _select(typing_context: Any, condition: Any, if_true: Any, if_false: Any) ->
     def lower(context: Any, builder: Any, made: Any, values: Any) -> Any:
         bits, kinds = _bits(builder, values[0]), made.args[1:]
         if truths:
-            left, right = (_answers(builder, _bits(builder, value)) for value in values[1:])
+            left, right = (_wide(builder, value) for value in values[1:])
         else:
             pairs = zip(values[1:], kinds, strict=True)
             left, right = (spread(builder, _real(context, builder, *pair)) for pair in pairs)
@@ -141,7 +159,7 @@ def _as_truths(typing_context: Any, answer: Any) -> Any:
     """An answer four times, or four answers as they are."""
 
     def lower(context: Any, builder: Any, made: Any, values: Any) -> Any:
-        return _answers(builder, _bits(builder, values[0]))
+        return _wide(builder, values[0])
 
     return TRUTHS(answer), lower
 
