@@ -1,4 +1,4 @@
-"""A second process for pictures: drawing holds the interpreter's lock, and takes seconds a figure."""
+"""A second process for pictures: to draw takes seconds, and one core of a process."""
 
 import multiprocessing
 import os

@@ -78,7 +78,8 @@ def _settled(builder: Any, answers: Any) -> Any:
     """The same answers, of which the compiler does not know where they come from.
 
     Of answers that are kept from one turn of a loop to the next it would make single bits, and
-    vectors again of those, which takes longer than the numbers.
+    vectors again of those, which takes longer than the numbers. What is kept is that one answer
+    and another hold; a comparison that is used at once needs nothing.
     """
     if platform.machine().lower() not in X86:
         return answers
@@ -91,15 +92,19 @@ def _comparison(sign: str) -> Any:
 
     def lower(builder: Any, values: Any) -> Any:
         left, right = (spread(builder, value) for value in values)
-        return _settled(builder, _answers(builder, getattr(builder, compare)(sign, left, right)))
+        return _answers(builder, getattr(builder, compare)(sign, left, right))
 
     return lower
 
 
-def _logic(instruction: str) -> Any:
+def _as_it_is(builder: Any, answers: Any) -> Any:
+    return answers
+
+
+def _logic(instruction: str, end: Any) -> Any:
     def lower(builder: Any, values: Any) -> Any:
         left, right = (_wide(builder, value) for value in values)
-        return getattr(builder, instruction)(left, right)
+        return end(builder, getattr(builder, instruction)(left, right))
 
     return lower
 
@@ -110,8 +115,8 @@ for _sign, _operation in {
 }.items():  # fmt: skip
     _define(_operation, TRUTHS, _comparison(_sign), *PAIRS)
 _TWO = ((TRUTHS, TRUTHS), (TRUTHS, types.boolean), (types.boolean, TRUTHS))
-_define(operator.and_, TRUTHS, _logic("and_"), *_TWO)
-_define(operator.or_, TRUTHS, _logic("or_"), *_TWO)
+_define(operator.and_, TRUTHS, _logic("and_", _settled), *_TWO)
+_define(operator.or_, TRUTHS, _logic("or_", _as_it_is), *_TWO)
 _define(abs, FOUR, lambda builder, values: call_on_fours(builder, "fabs", values), (FOUR,))
 _define(math.sqrt, FOUR, lambda builder, values: call_on_fours(builder, "sqrt", values), (FOUR,))
 
