@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from heavystep import validation
 from heavystep.files import write_atomically
 from heavystep.paper.claim import Claim
+from heavystep.paper.drawing import second_process
 from heavystep.paper.figure import Chosen, Figure, Reproducible
 from heavystep.paper.plot import save, styled
 from heavystep.paper.table import Table
@@ -66,6 +68,8 @@ FIGURES: dict[str, Callable[[], Reproducible]] = {
     "figure3": cache(_figure3),
 }
 """How each figure is reproduced, by its name."""
+MANY = 200_000
+"""Steps of all runs, which take longer than the start of a process."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +133,14 @@ def reproduce(wanted: Plan, out: Path, progress: Any) -> Reproduction:
     name, reproducible = wanted.name, FIGURES[wanted.name]()
     if wanted.figures[0].note:
         progress.note(wanted.figures[0].note)
-    results = reproducible.complete(wanted.runs, runs_folder(out, name), progress, wanted.chosen)
+    folder, long = runs_folder(out, name), len(wanted.figures) > 1 and _steps(wanted) > MANY
+    with second_process(_prepare, name, wanted=long) as helper:
+        results = reproducible.complete(wanted.runs, folder, progress, wanted.chosen)
+        figures = [each.only(results) for each in wanted.figures]
+        paths = _pictures(helper, name, figures, results, out)
     claims: list[Claim] = []
     tables: list[Table] = []
-    paths: list[Path] = []
-    for figure in (each.only(results) for each in wanted.figures):
-        paths += _pictures(reproducible, figure, results, out)
+    for figure in figures:
         if reproducible.table is not None:
             tables.append(reproducible.table(figure, results))
             paths += tables[-1].save(out / name / f"table{figure.name.removeprefix(name)}")
@@ -146,14 +152,39 @@ def reproduce(wanted: Plan, out: Path, progress: Any) -> Reproduction:
     return Reproduction(claims, tables, paths)
 
 
+def _steps(wanted: Plan) -> int:
+    return sum(run.seeds * run.iterations for run in wanted.runs.values())
+
+
+def _prepare(name: str) -> None:
+    FIGURES[name]()
+
+
 def _pictures(
-    reproducible: Reproducible, figure: Figure[Any], results: dict[str, Any], out: Path
+    helper: Executor | None,
+    name: str,
+    figures: list[Figure[Any]],
+    results: dict[str, Any],
+    out: Path,
 ) -> list[Path]:
+    """Draw all figures; a helper draws the companions while the first is drawn here."""
+    paper, *companions = figures
+    if helper is None:
+        return [path for figure in figures for path in _drawn(name, figure, results, out)]
+    others = [
+        helper.submit(_drawn, name, figure, {key: results[key] for key in figure.runs()}, out)
+        for figure in companions
+    ]
+    paths = _drawn(name, paper, results, out)
+    return paths + [path for other in others for path in other.result()]
+
+
+def _drawn(name: str, figure: Figure[Any], results: dict[str, Any], out: Path) -> list[Path]:
     with styled():
         return [
             path
-            for name, canvas in reproducible.pictures(figure, results).items()
-            for path in save(canvas, out / name)
+            for picture, canvas in FIGURES[name]().pictures(figure, results).items()
+            for path in save(canvas, out / picture)
         ]
 
 

@@ -103,8 +103,8 @@ def skip_below(
         # all of them, so that none waits for the comparison.
         while some(hopeless):
             smaller = trial * constants.decrease_factor
-            # The smallest positive number times omega may round to itself.
-            possible = (smaller > 0.0) & (smaller < trial)
+            # The smallest positive number times omega may round to itself, and 0 always does.
+            possible = smaller < trial
             kept = where(hopeless, where(possible, smaller, 0.0), kept)
             below = sufficient(constants, memory, seen, smaller, beta) < low
             hopeless, trial = hopeless & possible & below, smaller

@@ -3,7 +3,7 @@
 Of indices into many arrays, in loops over seeds, the compiler makes as many pointers that it moves
 along at every turn: more of them than there are registers, and more work than the numbers. It does
 not look behind an address from here, so that a row is one pointer, which is forgotten after use.
-Rows are those of contiguous arrays of float64; nobody checks.
+Rows are those of contiguous arrays of float64 or int64; nobody checks.
 """
 
 from typing import Any
@@ -72,6 +72,15 @@ def _number_from(typing_context: Any, address: Any, j: Any) -> Any:
     return types.float64(types.intp, types.intp), load
 
 
+def _index_from(typing_context: Any, address: Any, j: Any) -> Any:
+    """Entry j of the row of whole numbers at an address."""
+
+    def load(context: Any, builder: Any, made: Any, values: Any) -> Any:
+        return builder.load(_item(builder, values, WORD.as_pointer()), align=ALIGNMENT)
+
+    return types.intp(types.intp, types.intp), load
+
+
 def _put(typing_context: Any, address: Any, j: Any, value: Any) -> Any:
     """Write entry j of the row at an address, or the four from there on."""
     item = (NUMBERS if value is FOUR else ir.DoubleType()).as_pointer()
@@ -88,4 +97,5 @@ start_of: Any = intrinsic(_start_of)
 row_of: Any = intrinsic(_row_of)
 four_from: Any = intrinsic(_four_from)
 number_from: Any = intrinsic(_number_from)
+index_from: Any = intrinsic(_index_from)
 put: Any = intrinsic(_put)

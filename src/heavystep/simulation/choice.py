@@ -35,7 +35,7 @@ def constants_at(rule: Any, table: Any, step: Any) -> Any:
 
 
 def recall(rule: Any, width: Any, numbers: Any, lane: Any) -> Any:
-    """The memory of the rule, from the array that holds it between steps; a row is a seed's.
+    """The memory of the rule, from the array that holds it between steps; a column is a seed's.
 
     That of the seed ``lane``, or of the four seeds from there on if that is the ``width``.
     """

@@ -16,6 +16,7 @@ from heavystep.simulation.least_squares import (
     row_dot_moved,
     row_dots,
     row_dots_moved,
+    rows_at,
     rows_of,
 )
 from heavystep.simulation.sine import write_sines_and_cosines
@@ -174,7 +175,7 @@ def _evaluate_all(terms: Any, theta: Any, batch: Any, g: Any, work: Any, lane: A
     if terms.tilted:
         for b in range(size):
             rows = rows_of(batch, lane, b)
-            loss -= shared(row_dots(terms.xi, rows, theta, lane), size)
+            loss -= shared(row_dots(rows_at(terms.xi, rows), theta, lane), size)
             for seed in range(lane, lane + WIDTH):
                 _tilt(terms, batch[seed, b], g[seed], size)
     return loss, shared(low, size), terms.mean_s * terms.mean_s * square
@@ -207,7 +208,7 @@ def _trial_losses(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any,
         rows = rows_of(batch, lane, b)
         scale += picked(terms.s, rows)
         if terms.tilted:
-            tilt += row_dots_moved(terms.xi, rows, theta, g, t, lane)
+            tilt += row_dots_moved(rows_at(terms.xi, rows), theta, g, t, lane)
     put(row_of(work.scales, 0), lane, t)
     for seed in range(lane, lane + WIDTH):
         _halve_moved(theta[seed], g[seed], work.scales[0, seed], lane_of(work, seed))

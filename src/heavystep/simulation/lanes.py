@@ -16,7 +16,8 @@ from heavystep.simulation.terms import NoWork, function_of, implement
 
 CACHE_LINE = 64
 """Bytes; vectors that begin within a line are loaded and stored in two parts."""
-_LANES: dict[type, tuple[str, ...]] = {}
+_LANES: dict[type, dict[str, int]] = {}
+"""Of each kind, the fields that have an entry for each seed, and along which axis."""
 
 
 def lane_of(parts: Any, lane: Any) -> Any:
@@ -24,19 +25,22 @@ def lane_of(parts: Any, lane: Any) -> Any:
     raise NotImplementedError
 
 
-def has_lanes(kind: type, *arrays: str, nested: tuple[str, ...] = ()) -> None:
+def has_lanes(
+    kind: type, *arrays: str, columns: tuple[str, ...] = (), nested: tuple[str, ...] = ()
+) -> None:
     """Say which fields of a ``NamedTuple`` have an entry for each seed; seeds share the others.
 
     Args:
         kind: the ``NamedTuple``.
         arrays: arrays with seeds along their first axis.
+        columns: arrays with seeds along their last axis, so that four seeds are neighbours.
         nested: named tuples that have such fields themselves.
     """
-    _LANES[kind] = arrays
-    values = []
-    for name in kind._fields:  # type: ignore[attr-defined]
-        entry = f"lane_of(parts.{name}, lane)" if name in nested else f"parts.{name}"
-        values.append(f"parts.{name}[lane]" if name in arrays else entry)
+    _LANES[kind] = dict.fromkeys(arrays, 0) | dict.fromkeys(columns, -1)
+    entries = dict.fromkeys(arrays, "parts.{}[lane]") | dict.fromkeys(columns, "parts.{}[:, lane]")
+    entries |= dict.fromkeys(nested, "lane_of(parts.{}, lane)")
+    names = kind._fields  # type: ignore[attr-defined]
+    values = [entries.get(name, "parts.{}").format(name) for name in names]
     source = f"def read(parts, lane): return kind({', '.join(values)})"
     implement(kind, {lane_of: function_of(source, "read", kind=kind, lane_of=lane_of)})
 
@@ -44,18 +48,23 @@ def has_lanes(kind: type, *arrays: str, nested: tuple[str, ...] = ()) -> None:
 def side_by_side(parts: Sequence[Any]) -> Any:
     """Named tuples of single seeds as one of them all; one seed keeps its arrays."""
     first = parts[0]
+    axes = _LANES[type(first)].items()
     if len(parts) == 1:
-        return first._replace(**{name: getattr(first, name)[None] for name in _LANES[type(first)]})
+        alone = {name: np.expand_dims(getattr(first, name), axis) for name, axis in axes}
+        return first._replace(**alone)
     arrays = {
-        name: aligned(np.stack([getattr(part, name) for part in parts]))
-        for name in _LANES[type(first)]
+        name: aligned(np.stack([getattr(part, name) for part in parts], axis))
+        for name, axis in axes
     }
     return first._replace(**arrays)
 
 
 def one_of(parts: Any, lane: int) -> Any:
     """The named tuple of one seed, which looks at the arrays of them all."""
-    return parts._replace(**{name: getattr(parts, name)[lane] for name in _LANES[type(parts)]})
+    axes = _LANES[type(parts)].items()
+    return parts._replace(
+        **{name: np.moveaxis(getattr(parts, name), axis, 0)[lane] for name, axis in axes}
+    )
 
 
 def aligned(array: Array) -> Array:

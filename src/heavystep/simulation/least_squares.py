@@ -10,6 +10,7 @@ from heavystep.problems import LeastSquares
 from heavystep.simulation.addresses import (
     four_from,
     hidden,
+    index_from,
     number_from,
     put,
     row_of,
@@ -76,44 +77,43 @@ def row_dot_moved(A: Any, i: Any, theta: Any, g: Any, t: Any) -> Any:
 
 
 @loop_part
-def row_dots(A: Any, rows: Any, theta: Any, lane: Any) -> Any:
-    """Inner products of a row for each of four seeds with its theta."""
-    h, i, j, k = rows
-    return all_summed(
-        product,
-        (row_of(A, h), row_of(theta, lane)),
-        (row_of(A, i), row_of(theta, lane + 1)),
-        (row_of(A, j), row_of(theta, lane + 2)),
-        (row_of(A, k), row_of(theta, lane + 3)),
-        theta.shape[1],
-    )
+def row_dots(rows: Any, theta: Any, lane: Any) -> Any:
+    """Inner products of a row for each of four seeds, by their addresses, with its theta."""
+    (h, i, j, k), (a, b, c, d) = rows, four_rows(theta, lane)
+    return all_summed(product, (h, a), (i, b), (j, c), (k, d), theta.shape[1])
 
 
 @loop_part
-def row_dots_moved(A: Any, rows: Any, theta: Any, g: Any, t: Any, lane: Any) -> Any:
+def row_dots_moved(rows: Any, theta: Any, g: Any, t: Any, lane: Any) -> Any:
     """The same with theta - t g."""
     (h, i, j, k), (p, q, r, s) = rows, parts(t)
+    (a, b, c, d), (w, x, y, z) = four_rows(theta, lane), four_rows(g, lane)
     return all_summed(
-        product_moved,
-        (row_of(A, h), row_of(theta, lane), row_of(g, lane), p),
-        (row_of(A, i), row_of(theta, lane + 1), row_of(g, lane + 1), q),
-        (row_of(A, j), row_of(theta, lane + 2), row_of(g, lane + 2), r),
-        (row_of(A, k), row_of(theta, lane + 3), row_of(g, lane + 3), s),
-        theta.shape[1],
+        product_moved, (h, a, w, p), (i, b, x, q), (j, c, y, r), (k, d, z, s), theta.shape[1]
     )
 
 
 @loop_part
 def rows_of(batch: Any, lane: Any, b: Any) -> Any:
     """Entry b of the batches of four seeds."""
-    return batch[lane, b], batch[lane + 1, b], batch[lane + 2, b], batch[lane + 3, b]
+    h, i, j, k = four_rows(batch, lane)
+    return index_from(h, b), index_from(i, b), index_from(j, b), index_from(k, b)
 
 
 @loop_part
 def picked(numbers: Any, rows: Any) -> Any:
     """The numbers of four terms."""
+    first, (h, i, j, k) = start_of(numbers), rows
+    return four_of(
+        number_from(first, h), number_from(first, i), number_from(first, j), number_from(first, k)
+    )
+
+
+@loop_part
+def rows_at(matrix: Any, rows: Any) -> Any:
+    """The addresses of the rows of four terms."""
     h, i, j, k = rows
-    return four_of(numbers[h], numbers[i], numbers[j], numbers[k])
+    return row_of(matrix, h), row_of(matrix, i), row_of(matrix, j), row_of(matrix, k)
 
 
 @loop_part
@@ -173,11 +173,10 @@ def _evaluate_all(terms: Any, theta: Any, batch: Any, g: Any, work: Any, lane: A
     loss, low = as_four(0.0), as_four(0.0)
     for b in range(size):
         rows = rows_of(batch, lane, b)
-        residual = row_dots(terms.A, rows, theta, lane) - picked(terms.b, rows)
+        chosen = rows_at(terms.A, rows)
+        residual = row_dots(chosen, theta, lane) - picked(terms.b, rows)
         loss += 0.5 * residual * residual
         low += picked(terms.f_star, rows)
-        h, i, j, k = rows
-        chosen = row_of(terms.A, h), row_of(terms.A, i), row_of(terms.A, j), row_of(terms.A, k)
         add_rows(shared(residual, size), chosen, four_rows(g, lane), dim, b)
     return shared(loss, size), shared(low, size), np.nan
 
@@ -195,7 +194,8 @@ def _trial_losses(terms: Any, theta: Any, g: Any, t: Any, batch: Any, work: Any,
     loss = as_four(0.0)
     for b in range(size):
         rows = rows_of(batch, lane, b)
-        residual = row_dots_moved(terms.A, rows, theta, g, t, lane) - picked(terms.b, rows)
+        chosen = rows_at(terms.A, rows)
+        residual = row_dots_moved(chosen, theta, g, t, lane) - picked(terms.b, rows)
         loss += 0.5 * residual * residual
     return shared(loss, size)
 

@@ -18,7 +18,10 @@ class Kinds(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a run carries from call to call; in a kernel, with an entry for each seed."""
+    """What a run carries from call to call; in a kernel, with an entry for each seed.
+
+    A seed is a row of each array, and a column of the memory.
+    """
 
     theta: Array
     buffer: Array
@@ -81,4 +84,4 @@ class Scene(NamedTuple):
     """Whether the first half of a batch is the second half of the one before."""
 
 
-has_lanes(State, *State._fields)
+has_lanes(State, "theta", "buffer", "squares", "weight", columns=("memory",))

@@ -20,7 +20,7 @@ from heavystep.simulation.kernel_cache import COMPILES
 __all__ = ["Problem", "Run", "full_loss", "log_grid", "metric_names", "simulate"]
 CHUNK = 1 << 16
 """Steps between two reports of progress."""
-MOST_LANES = 8
+MOST_LANES = 20
 """Seeds that one core runs side by side: with more, there is nothing left to wait for."""
 ARRAYS = 4
 """Of the size of a point, which a step of one seed goes through: point, buffer, gradient, mean."""
@@ -125,7 +125,7 @@ def lanes_for(problem: Problem) -> int:
 
     >>> from heavystep.problems import paper_least_squares
     >>> lanes_for(paper_least_squares())
-    8
+    20
     """
     most = original(problem).lane_bytes // (ARRAYS * 8 * problem.dim)
     return max(1, min(MOST_LANES, most))

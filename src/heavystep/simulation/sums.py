@@ -21,6 +21,8 @@ from heavystep.simulation.terms import dot
 from heavystep.simulation.widths import Four, One, entry, four_of, parts
 
 BLOCK = 4 * WIDTH
+BYTES = 8
+"""Of a number."""
 _OPTIONS: Any = {**INLINE, **HIDDEN}
 CONTRACT = ("contract",)
 """A product and a sum may be rounded once, where the processor does so."""
@@ -146,25 +148,11 @@ def summed(term: Any, data: Any, size: Any) -> Any:
 
 
 @loop_part
-def two_blocks(term: Any, x: Any, y: Any, size: Any) -> Any:
-    """What :func:`blocks` gives of two seeds, in one loop."""
-    a, b, c, d = alone(0.0), alone(0.0), alone(0.0), alone(0.0)
-    p, q, r, s = alone(0.0), alone(0.0), alone(0.0), alone(0.0)
-    j = 0
-    while j < size // BLOCK * BLOCK:
-        a, p = term(Four(), x, j, a), term(Four(), y, j, p)
-        b, q = term(Four(), x, j + WIDTH, b), term(Four(), y, j + WIDTH, q)
-        c, r = term(Four(), x, j + 2 * WIDTH, c), term(Four(), y, j + 2 * WIDTH, r)
-        d, s = term(Four(), x, j + 3 * WIDTH, d), term(Four(), y, j + 3 * WIDTH, s)
-        j = hidden(j + BLOCK)
-    return (a + b) + (c + d), (p + q) + (r + s)
-
-
-@loop_part
 def all_summed(term: Any, a: Any, b: Any, c: Any, d: Any, size: Any) -> Any:
     """What :func:`summed` gives of four seeds, each with data of its own."""
     size = hidden(size)
-    (w, x), (y, z) = two_blocks(term, a, b, size), two_blocks(term, c, d, size)
+    w, x = blocks(term, a, size), blocks(term, b, size)
+    y, z = blocks(term, c, size), blocks(term, d, size)
     totals = sums_of(w, x, y, z)
     if size % BLOCK >= WIDTH:
         p, q, r, s = parts(totals)
@@ -201,11 +189,11 @@ def product_moved(width: Any, data: Any, j: Any, total: Any) -> Any:
 
 @loop_part
 def four_rows(matrix: Any, lane: Any) -> Any:
-    """The addresses of four rows."""
-    return (
-        row_of(matrix, lane), row_of(matrix, lane + 1), row_of(matrix, lane + 2),
-        row_of(matrix, lane + 3),
-    )  # fmt: skip
+    """The addresses of four rows, one after the other."""
+    first, length = row_of(matrix, lane), BYTES * matrix.shape[1]
+    second = hidden(first + length)
+    third = hidden(second + length)
+    return first, second, third, hidden(third + length)
 
 
 @loop_part

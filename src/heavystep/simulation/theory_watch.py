@@ -212,4 +212,4 @@ implement(
         watch_record: _theory_record,
     },
 )
-has_lanes(TheoryWatch, "average", "numbers")
+has_lanes(TheoryWatch, "average", columns=("numbers",))

@@ -5,6 +5,7 @@ An answer is a number with all of its bits set, or none: what processors choose 
 
 import math
 import operator
+import platform
 from typing import Any
 
 from llvmlite import ir
@@ -25,6 +26,7 @@ from heavystep.simulation.fours import (
 
 ANSWERS = ir.VectorType(ir.IntType(64), WIDTH)
 BITS = ir.VectorType(ir.IntType(1), WIDTH)
+X86 = ("x86_64", "amd64")
 
 
 class TruthsType(types.Type):
@@ -55,6 +57,11 @@ def _bits(builder: Any, answers: Any) -> Any:
     return spread(builder, builder.trunc(answers, ir.IntType(1)), BITS)
 
 
+def _wide(builder: Any, answers: Any) -> Any:
+    """Four answers as they are, or one four times."""
+    return answers if answers.type == ANSWERS else _answers(builder, _bits(builder, answers))
+
+
 def _define(operation: Any, result: Any, lower: Any, *arguments: tuple[Any, ...]) -> None:
     class Typing(TEMPLATES.ConcreteTemplate):  # type: ignore[misc]
         cases = tuple(TEMPLATES.signature(result, *kinds) for kinds in arguments)
@@ -65,6 +72,18 @@ def _define(operation: Any, result: Any, lower: Any, *arguments: tuple[Any, ...]
     TEMPLATES.infer_global(operation)(Typing)
     for kinds in arguments:
         LOWERING.lower_builtin(operation, *kinds)(implementation)
+
+
+def _settled(builder: Any, answers: Any) -> Any:
+    """The same answers, of which the compiler does not know where they come from.
+
+    Of answers that are kept from one turn of a loop to the next it would make single bits, and
+    vectors again of those, which takes longer than the numbers. What is kept is that one answer
+    and another hold; a comparison that is used at once needs nothing.
+    """
+    if platform.machine().lower() not in X86:
+        return answers
+    return builder.asm(ir.FunctionType(ANSWERS, [ANSWERS]), "", "=x,0", [answers], False)
 
 
 def _comparison(sign: str) -> Any:
@@ -78,10 +97,14 @@ def _comparison(sign: str) -> Any:
     return lower
 
 
-def _logic(instruction: str) -> Any:
+def _as_it_is(builder: Any, answers: Any) -> Any:
+    return answers
+
+
+def _logic(instruction: str, end: Any) -> Any:
     def lower(builder: Any, values: Any) -> Any:
-        left, right = (_bits(builder, value) for value in values)
-        return _answers(builder, getattr(builder, instruction)(left, right))
+        left, right = (_wide(builder, value) for value in values)
+        return end(builder, getattr(builder, instruction)(left, right))
 
     return lower
 
@@ -92,8 +115,8 @@ for _sign, _operation in {
 }.items():  # fmt: skip
     _define(_operation, TRUTHS, _comparison(_sign), *PAIRS)
 _TWO = ((TRUTHS, TRUTHS), (TRUTHS, types.boolean), (types.boolean, TRUTHS))
-_define(operator.and_, TRUTHS, _logic("and_"), *_TWO)
-_define(operator.or_, TRUTHS, _logic("or_"), *_TWO)
+_define(operator.and_, TRUTHS, _logic("and_", _settled), *_TWO)
+_define(operator.or_, TRUTHS, _logic("or_", _as_it_is), *_TWO)
 _define(abs, FOUR, lambda builder, values: call_on_fours(builder, "fabs", values), (FOUR,))
 _define(math.sqrt, FOUR, lambda builder, values: call_on_fours(builder, "sqrt", values), (FOUR,))
 
@@ -105,7 +128,7 @@ def _select(typing_context: Any, condition: Any, if_true: Any, if_false: Any) ->
     def lower(context: Any, builder: Any, made: Any, values: Any) -> Any:
         bits, kinds = _bits(builder, values[0]), made.args[1:]
         if truths:
-            left, right = (_answers(builder, _bits(builder, value)) for value in values[1:])
+            left, right = (_wide(builder, value) for value in values[1:])
         else:
             pairs = zip(values[1:], kinds, strict=True)
             left, right = (spread(builder, _real(context, builder, *pair)) for pair in pairs)
@@ -141,7 +164,7 @@ def _as_truths(typing_context: Any, answer: Any) -> Any:
     """An answer four times, or four answers as they are."""
 
     def lower(context: Any, builder: Any, made: Any, values: Any) -> Any:
-        return _answers(builder, _bits(builder, values[0]))
+        return _wide(builder, values[0])
 
     return TRUTHS(answer), lower
 

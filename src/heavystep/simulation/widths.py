@@ -6,9 +6,10 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from heavystep.simulation.addresses import four_from, number_from
+from heavystep.simulation.addresses import four_from, number_from, put, row_of
 from heavystep.simulation.fours import FOUR, NUMBERS, WIDTH
 from heavystep.simulation.terms import implement
+from heavystep.simulation.truths import as_four
 
 PLACE = ir.IntType(32)
 TUPLE: Any = types.UniTuple
@@ -29,7 +30,7 @@ def entry(width: Any, address: Any, j: Any) -> Any:
 
 
 def column(width: Any, array: Any, lane: Any, place: Any) -> Any:
-    """A number of the seed ``lane``, or of the four from there on; seeds are rows."""
+    """A number of the seed ``lane``, or of the four from there on; seeds are columns."""
     raise NotImplementedError
 
 
@@ -65,24 +66,20 @@ parts: Any = intrinsic(_parts)
 
 
 def _one_column(width: Any, array: Any, lane: Any, place: Any) -> Any:
-    return array[lane, place]
+    return array[place, lane]
 
 
 def _put_one(width: Any, array: Any, lane: Any, place: Any, value: Any) -> Any:
-    array[lane, place] = value
+    array[place, lane] = value
     return 0
 
 
 def _four_columns(width: Any, array: Any, lane: Any, place: Any) -> Any:
-    return four_of(
-        array[lane, place], array[lane + 1, place], array[lane + 2, place], array[lane + 3, place]
-    )
+    return four_from(row_of(array, place), lane)
 
 
 def _put_four(width: Any, array: Any, lane: Any, place: Any, value: Any) -> Any:
-    a, b, c, d = parts(value)
-    array[lane, place], array[lane + 1, place] = a, b
-    array[lane + 2, place], array[lane + 3, place] = c, d
+    put(row_of(array, place), lane, as_four(value))
     return 0
 
 

@@ -70,8 +70,13 @@ def _forwarded(reports: Any, progress: Progress) -> Iterator[None]:
 
 def _prepare(reports: Any, stopped: Any) -> None:
     """Begin a process that does jobs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it decides
     _parent.update(reports=reports, stopped=stopped)
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """Let the process that started this one decide when it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow, daemon=True).start()
 
 

@@ -18,7 +18,7 @@ from heavystep.sweeps.store import Store
 
 Results = dict[str, Trajectories]
 """Results by the key of their run."""
-JOBS_A_CORE = 4
+JOBS_A_CORE = 16
 """At least so many, if there are as many seeds: then cores end at about the same time."""
 
 
