@@ -1,6 +1,9 @@
 """Seeds side by side: each has the numbers that it has alone, to the bit."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from heavystep.simulation.run import lanes_for, simulate
 from heavystep.simulation.terms import evaluate_all, implements
 from heavystep.sparse import SparseRows
 from tests.helpers.pinned_runs import CASES, problems
+from tests.helpers.places import ROOT
 
 KINDS = problems() | {"reduced": VarianceReduced(problems()["LeastSquares"])}
 METHODS = {"LeastSquares": "Polyak, theory", "Cosine": "Armijo, diminishing",
@@ -71,6 +75,18 @@ def test_four_seeds_at_once_change_no_bit(kind, name, monkeypatch):
         for seed in range(count):
             for metric, values in together.metrics.items():
                 np.testing.assert_array_equal(values[seed], alone[seed].metrics[metric][0])
+
+
+@pytest.mark.slow
+def test_nor_on_a_processor_whose_registers_hold_two_numbers(tmp_path):
+    around = {**os.environ, "NUMBA_CPU_NAME": "generic", "HEAVYSTEP_CACHE": str(tmp_path)}
+    name = test_four_seeds_at_once_change_no_bit.__name__
+    test = f"{__file__}::{name}[Armijo, theory-LeastSquares]"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    done = subprocess.run(
+        command, cwd=ROOT, env=around, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("dim", [1, 5, 16, 23])

@@ -5,11 +5,11 @@ An answer is a number with all of its bits set, or none: what processors choose 
 
 import math
 import operator
-import platform
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import config, types
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
 from heavystep import rules
@@ -26,7 +26,6 @@ from heavystep.simulation.fours import (
 
 ANSWERS = ir.VectorType(ir.IntType(64), WIDTH)
 BITS = ir.VectorType(ir.IntType(1), WIDTH)
-X86 = ("x86_64", "amd64")
 
 
 class TruthsType(types.Type):
@@ -74,6 +73,12 @@ def _define(operation: Any, result: Any, lower: Any, *arguments: tuple[Any, ...]
         LOWERING.lower_builtin(operation, *kinds)(implementation)
 
 
+def _fit_a_register() -> bool:
+    """Whether the processor that is compiled for has registers for four answers."""
+    chosen = config.CPU_FEATURES
+    return "+avx" in (get_host_cpu_features() if chosen is None else chosen).split(",")
+
+
 def _settled(builder: Any, answers: Any) -> Any:
     """The same answers, of which the compiler does not know where they come from.
 
@@ -81,7 +86,7 @@ def _settled(builder: Any, answers: Any) -> Any:
     vectors again of those, which takes longer than the numbers. What is kept is that one answer
     and another hold; a comparison that is used at once needs nothing.
     """
-    if platform.machine().lower() not in X86:
+    if not _fit_a_register():
         return answers
     return builder.asm(ir.FunctionType(ANSWERS, [ANSWERS]), "", "=x,0", [answers], False)
 
