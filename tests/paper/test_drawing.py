@@ -1,5 +1,6 @@
 """Pictures that a second process draws."""
 
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 
 import pytest
@@ -40,16 +41,35 @@ class Here:
         return reproduce._drawn(*self.asked[-1])
 
 
-@pytest.mark.parametrize("helped", [False, True])
-def test_every_figure_is_drawn_once_and_companions_by_the_helper(helped, tmp_path, monkeypatch):
+class Gone(Here):
+    """Somebody has ended the process."""
+
+    def result(self):
+        raise BrokenExecutor
+
+
+@pytest.fixture
+def two(monkeypatch):
+    """Two figures, and a list of those that were drawn."""
     made = reproduce.FIGURES["figure1"]()
     paper = replace(made.make(seeds=2, iterations=1000), panels=())
     figures, drawn = [paper, replace(paper, title="other")], []
     monkeypatch.setattr(
         reproduce, "_drawn", lambda name, figure, results, out: drawn.append(figure) or [out]
     )
-    helper = Here() if helped else None
+    return figures, drawn
+
+
+@pytest.mark.parametrize("helped", [False, True])
+def test_every_figure_is_drawn_once_and_companions_by_the_helper(helped, two, tmp_path):
+    (figures, drawn), helper = two, Here() if helped else None
     assert reproduce._pictures(helper, "figure1", figures, {}, tmp_path) == [tmp_path] * 2
     assert sorted(figure.title for figure in drawn) == sorted(each.title for each in figures)
     if helped:
         assert [figure for _, figure, *_ in helper.asked] == figures[1:]
+
+
+def test_without_the_helper_all_is_drawn_here(two, tmp_path):
+    figures, drawn = two
+    assert reproduce._pictures(Gone(), "figure1", figures, {}, tmp_path) == [tmp_path] * 2
+    assert drawn[-2:] == figures

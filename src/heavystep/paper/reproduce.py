@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -133,8 +134,8 @@ def reproduce(wanted: Plan, out: Path, progress: Any) -> Reproduction:
     name, reproducible = wanted.name, FIGURES[wanted.name]()
     if wanted.figures[0].note:
         progress.note(wanted.figures[0].note)
-    folder, long = runs_folder(out, name), len(wanted.figures) > 1 and _steps(wanted) > MANY
-    with second_process(_prepare, name, wanted=long) as helper:
+    folder = runs_folder(out, name)
+    with second_process(_prepare, name, wanted=_worth_a_process(wanted)) as helper:
         results = reproducible.complete(wanted.runs, folder, progress, wanted.chosen)
         figures = [each.only(results) for each in wanted.figures]
         paths = _pictures(helper, name, figures, results, out)
@@ -152,8 +153,11 @@ def reproduce(wanted: Plan, out: Path, progress: Any) -> Reproduction:
     return Reproduction(claims, tables, paths)
 
 
-def _steps(wanted: Plan) -> int:
-    return sum(run.seeds * run.iterations for run in wanted.runs.values())
+def _worth_a_process(wanted: Plan) -> bool:
+    """Whether there are several figures to draw, and runs that take longer than its start."""
+    if len(wanted.figures) == 1 or wanted.unit != "steps":
+        return False
+    return sum(run.seeds * run.iterations for run in wanted.runs.values()) > MANY
 
 
 def _prepare(name: str) -> None:
@@ -169,14 +173,15 @@ def _pictures(
 ) -> list[Path]:
     """Draw all figures; a helper draws the companions while the first is drawn here."""
     paper, *companions = figures
-    if helper is None:
-        return [path for figure in figures for path in _drawn(name, figure, results, out)]
-    others = [
-        helper.submit(_drawn, name, figure, {key: results[key] for key in figure.runs()}, out)
-        for figure in companions
-    ]
-    paths = _drawn(name, paper, results, out)
-    return paths + [path for other in others for path in other.result()]
+    if helper is not None:
+        with suppress(BrokenExecutor):  # somebody ended it: all can be drawn here
+            others = [
+                helper.submit(_drawn, name, each, {key: results[key] for key in each.runs()}, out)
+                for each in companions
+            ]
+            paths = _drawn(name, paper, results, out)
+            return paths + [path for other in others for path in other.result()]
+    return [path for figure in figures for path in _drawn(name, figure, results, out)]
 
 
 def _drawn(name: str, figure: Figure[Any], results: dict[str, Any], out: Path) -> list[Path]:
