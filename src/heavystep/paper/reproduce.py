@@ -157,7 +157,8 @@ def _worth_a_process(wanted: Plan) -> bool:
     """Whether there are several figures to draw, and runs that take longer than its start."""
     if len(wanted.figures) == 1 or wanted.unit != "steps":
         return False
-    return sum(run.seeds * run.iterations for run in wanted.runs.values()) > MANY
+    steps: int = sum(run.seeds * run.iterations for run in wanted.runs.values())
+    return steps > MANY
 
 
 def _prepare(name: str) -> None:

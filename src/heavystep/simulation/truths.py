@@ -8,8 +8,7 @@ import operator
 from typing import Any
 
 from llvmlite import ir
-from numba.core import config, types
-from numba.core.codegen import get_host_cpu_features
+from numba.core import codegen, config, types
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
 from heavystep import rules
@@ -24,6 +23,8 @@ from heavystep.simulation.fours import (
     spread,
 )
 
+CODEGEN: Any = codegen
+CONFIG: Any = config
 ANSWERS = ir.VectorType(ir.IntType(64), WIDTH)
 BITS = ir.VectorType(ir.IntType(1), WIDTH)
 
@@ -75,8 +76,9 @@ def _define(operation: Any, result: Any, lower: Any, *arguments: tuple[Any, ...]
 
 def _fit_a_register() -> bool:
     """Whether the processor that is compiled for has registers for four answers."""
-    chosen = config.CPU_FEATURES
-    return "+avx" in (get_host_cpu_features() if chosen is None else chosen).split(",")
+    chosen = CONFIG.CPU_FEATURES
+    features: str = CODEGEN.get_host_cpu_features() if chosen is None else chosen
+    return "+avx" in features.split(",")
 
 
 def _settled(builder: Any, answers: Any) -> Any:
