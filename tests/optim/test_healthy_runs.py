@@ -91,11 +91,9 @@ def losses_of(net, opt, loss_at, count):
 @pytest.mark.parametrize(
     ("task", "name"),
     [
-        pytest.param(
-            task, name, marks=() if "digits" in task or "Polyak" in name else pytest.mark.slow
-        )
-        for task in TASKS
-        for name in MAKERS
+        pytest.param(task, name, marks=pytest.mark.slow if i and j else ())
+        for i, task in enumerate(TASKS)
+        for j, name in enumerate(MAKERS)
     ],
 )
 def test_a_healthy_run_is_silent(task, name):

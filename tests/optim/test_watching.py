@@ -159,8 +159,10 @@ def test_trouble_is_told_once_and_at_the_users_line(name):
     assert re.search(trouble.words, str(said[0].message))
 
 
-@pytest.mark.slow
-@every_trouble
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if i else ()) for i, name in enumerate(TROUBLES)],
+)
 def test_watching_changes_nothing(name, monkeypatch):
     trouble, runs = TROUBLES[name], []
     for watched in (True, False):

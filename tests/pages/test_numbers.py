@@ -139,6 +139,10 @@ def test_the_summary_of_untouched_defaults_is_that_of_the_tables():
         assert line[1] == f"{float(row['mean']):.2g}%"
 
 
+def test_the_page_has_the_notes():
+    assert (SENSITIVITY / "notes.md").read_text() in (SENSITIVITY / "README.md").read_text()
+
+
 @pytest.mark.parametrize("page", ["docs/choosing.md", "README.md"])
 def test_pages_quote_the_summary(page):
     means = {row["method"]: f"{float(row['mean']):.2g}%" for row in rows_of("untouched.csv")}

@@ -1,7 +1,9 @@
 """Pictures that a second process draws."""
 
+import signal
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,8 @@ from heavystep.paper.drawing import second_process
 
 
 def noted(name):
-    """What a process would import."""
+    """What a process would import: here, it leaves a file."""
+    Path(name).touch()
 
 
 def test_a_second_process_is_there_where_it_is_wanted(monkeypatch):
@@ -21,10 +24,13 @@ def test_a_second_process_is_there_where_it_is_wanted(monkeypatch):
         assert helper is None
 
 
-def test_a_second_process_does_what_it_is_given(monkeypatch):
+def test_a_second_process_prepares_itself_and_does_what_it_is_given(monkeypatch, tmp_path):
     monkeypatch.setattr(drawing.os, "cpu_count", lambda: 2)
-    with second_process(noted, "figure2", wanted=True) as helper:
+    with second_process(noted, str(tmp_path / "prepared"), wanted=True) as helper:
         assert helper.submit(abs, -3).result() == 3
+        assert (tmp_path / "prepared").exists()
+        # Ctrl-C goes to all processes: the first one decides.
+        assert helper.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_IGN
 
 
 class Here:
@@ -42,7 +48,16 @@ class Here:
 
 
 class Gone(Here):
-    """Somebody has ended the process."""
+    """Somebody has ended the process, before or after it was asked."""
+
+    def __init__(self, early):
+        super().__init__()
+        self.early = early
+
+    def submit(self, function, *arguments):
+        if self.early:
+            raise BrokenExecutor
+        return self
 
     def result(self):
         raise BrokenExecutor
@@ -69,7 +84,8 @@ def test_every_figure_is_drawn_once_and_companions_by_the_helper(helped, two, tm
         assert [figure for _, figure, *_ in helper.asked] == figures[1:]
 
 
-def test_without_the_helper_all_is_drawn_here(two, tmp_path):
+@pytest.mark.parametrize("early", [False, True])
+def test_without_the_helper_all_is_drawn_here(early, two, tmp_path):
     figures, drawn = two
-    assert reproduce._pictures(Gone(), "figure1", figures, {}, tmp_path) == [tmp_path] * 2
+    assert reproduce._pictures(Gone(early), "figure1", figures, {}, tmp_path) == [tmp_path] * 2
     assert drawn[-2:] == figures

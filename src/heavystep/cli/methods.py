@@ -19,7 +19,7 @@ LIST = {"method": 13, "what it is": 30, "needs": 18, "guarantee": 15, "formula f
 """The columns of the list, with their widths. A guarantee is said to where it holds."""
 AFTER_LIST = (
     "heavystep.create(NAME, params) makes an optimizer. heavystep methods NAME: formulas, what is",
-    "proved, and the arguments with their defaults. Those after the gap are no optimizers.",
+    "proved, and the arguments with their defaults. The rows after the gap are not optimizers.",
 )
 FIELDS = ("title", "summary", "needs", "guarantee", "evidence", "differs", "reference", "main")
 """What ``--json`` says of a method, beside its formulas and arguments."""

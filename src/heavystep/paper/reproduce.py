@@ -70,7 +70,7 @@ FIGURES: dict[str, Callable[[], Reproducible]] = {
 }
 """How each figure is reproduced, by its name."""
 MANY = 200_000
-"""Steps of all runs, which take longer than the start of a process."""
+"""More steps than this take longer than the start of a process."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def has_lanes(
     Args:
         kind: the ``NamedTuple``.
         arrays: arrays with seeds along their first axis.
-        columns: arrays with seeds along their last axis, so that four seeds are neighbours.
+        columns: arrays (numbers of a seed, seeds), so that those of four seeds are neighbours.
         nested: named tuples that have such fields themselves.
     """
     _LANES[kind] = dict.fromkeys(arrays, 0) | dict.fromkeys(columns, -1)

@@ -18,8 +18,20 @@ from heavystep.sweeps.store import Store
 
 Results = dict[str, Trajectories]
 """Results by the key of their run."""
-JOBS_A_CORE = 16
+JOBS_A_CORE = 4
 """At least so many, if there are as many seeds: then cores end at about the same time."""
+FINER, ENOUGH = 4, 8
+"""So many times as many jobs if each still has this many seeds, two fours of them."""
+
+
+def seeds_of_a_job(seeds: int, cores: int) -> int:
+    """How many of all seeds a job may have: seeds side by side are cheaper, cores must not wait.
+
+    >>> [seeds_of_a_job(560, cores) for cores in (1, 2, 4, 8, 16, 32, 64, 999)]
+    [35, 17, 8, 8, 8, 4, 2, 0]
+    """
+    few = seeds // (JOBS_A_CORE * cores)
+    return max(few // FINER, min(few, ENOUGH))
 
 
 class FailedRunsError(ValueError):
@@ -105,7 +117,7 @@ def complete(
     for line in store.outdated(missing.values()):
         progress.note(f"{line}; what is missing is run again")
     check_compiler()  # once, since all jobs would say the same
-    most = sum(run.seeds for run in missing.values()) // (JOBS_A_CORE * (os.cpu_count() or 1))
+    most = seeds_of_a_job(sum(run.seeds for run in missing.values()), os.cpu_count() or 1)
     places = [(key, seeds) for key, run in missing.items() for seeds in run.groups(most)]
     jobs = [missing[key].job(seeds) for key, seeds in places]
     parts: dict[str, list[Trajectories]] = {key: [] for key in missing}

@@ -83,12 +83,17 @@ def test_what_is_there_is_not_made_again(tmp_path, no_pictures):
     finer = invoke(*one, "--methods", "AdamW", "--per-decade", 2)
     assert "7 of 13 runs are there already" in finer.stderr
     folder = tmp_path / "sensitivity"
-    (folder / "notes.md").write_text("## What I think\n\nIt is tiny.\n")
+    (folder / "notes.md").write_text("## What I think\n\nC'est très petit.", "utf-8")
     again = invoke("--tasks", "tiny normed", *SMALL, "--methods", "AdamW", "--out", tmp_path)
     assert again.exit_code == 0, again.output
-    page = (folder / "README.md").read_text()
+    page = (folder / "README.md").read_text("utf-8")
+    assert "très petit.\n\n## Verdicts" in page
     assert "[tiny](tiny.md), [tiny normed](<tiny normed.md>)." in page
     assert page.index("## Scores") < page.index("\n## What I think\n") < page.index("## Verdicts")
+    (folder / "notes.md").write_bytes(b"tr\xe8s")
+    refused = invoke("--tasks", "tiny normed", *SMALL, "--methods", "AdamW", "--out", tmp_path)
+    assert refused.exit_code == 2
+    assert "notes.md must be text in UTF-8" in refused.stderr
 
 
 @pytest.mark.slow

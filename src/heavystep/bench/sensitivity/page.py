@@ -118,6 +118,18 @@ def facts_in(out: Path) -> list[dict[str, Any]]:
     return sorted(known, key=lambda facts: order.index(facts["task"]))
 
 
+def notes_in(out: Path) -> str:
+    """What somebody wrote of the tables.
+
+    Raises:
+        ValueError: the file is not UTF-8.
+    """
+    try:
+        return (out / NOTES).read_text(encoding="utf-8").strip() + "\n"
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{out / NOTES} must be text in UTF-8: {error}") from None
+
+
 def write_page(out: Path) -> list[Path]:
     """Write the page, and all verdicts and summaries as tables."""
     facts = facts_in(out)
@@ -125,13 +137,13 @@ def write_page(out: Path) -> list[Path]:
     rows = summaries({task["task"]: task[UNTOUCHED] for task in facts if UNTOUCHED in task})
     everybody = [EVERYBODY, markdown(rows), f"![{UNTOUCHED}]({UNTOUCHED}.png)\n"] if rows else []
     scores = [SIX_DECADES, f"![scores]({SCORES}.png)\n"]
-    notes = [(out / NOTES).read_text()] if (out / NOTES).exists() else []
+    notes = [notes_in(out)] if (out / NOTES).exists() else []
     pages = "Pages: " + ", ".join(_linked(task["task"]) for task in facts) + ".\n"
     text = "\n".join([HEAD, *everybody, *scores, *notes, JUDGED, verdict_table(verdicts), pages])
     tables: dict[str, Sequence[NamedTuple]] = {VERDICTS: verdicts, SUMMARY: rows}
     texts = {PAGE: text, **{name: csv_text(table) for name, table in tables.items() if table}}
     for name, content in texts.items():
-        write_atomically(out / name, lambda part: part.write_text(content))  # noqa: B023
+        write_atomically(out / name, lambda part: part.write_text(content, "utf-8"))  # noqa: B023
     return [out / name for name in texts]
 
 
