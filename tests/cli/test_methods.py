@@ -126,6 +126,14 @@ def test_an_unknown_method(name):
     assert told.stderr == f"{text}\n"
 
 
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_is_listed_and_no_optimizer_says_what_it_is(name):
+    """And its arguments are told without markup."""
+    with pytest.raises(ValueError, match=f"{name} is not an optimizer, but .*\\("):
+        heavystep.create(name, [])
+    assert "`" not in CliRunner().invoke(app, ["methods", name]).stdout
+
+
 def test_an_unknown_optimizer():
     with pytest.raises(ValueError, match="named 'MoMoo'; nearest: MoMo, MoMoAdam"):
         heavystep.create("MoMoo", [])

@@ -23,10 +23,11 @@ STEPS = "1,10,100,1000,10000,100000"
 
 
 def argument_texts(function: Callable[..., Any]) -> dict[str, str]:
-    """The text of each argument, from the Args section of the docstring."""
+    """The text of each argument, from the Args section of the docstring, without its markup."""
     section = (inspect.getdoc(function) or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^    (\w+): (.+(?:\n        .+)*)", section, flags=re.MULTILINE)
-    return {name: re.sub(r"\s+", " ", text).replace("``", "") for name, text in entries}
+    plain = {name: re.sub(r":\w+:`~?([^`]+)`", r"\1", text) for name, text in entries}
+    return {name: re.sub(r"\s+", " ", text).replace("``", "") for name, text in plain.items()}
 
 
 def parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:

@@ -7,6 +7,12 @@ from heavystep.methods.method import Method
 
 METHODS: dict[str, Method] = {}
 """By name, in the order in which they are listed."""
+ELSEWHERE = {
+    "Diminishing": "heavystep.Diminishing(optimizer), a scheduler",
+    "AdaSVRPS": 'simulate(VarianceReduced(problem), "AdaSPS", ...)',
+    "AdaSVRLS": 'simulate(VarianceReduced(problem), "AdaSLS", ...)',
+}
+"""What is listed beside the methods and is no optimizer of its own: how it is called."""
 
 
 def register(method: Method) -> Method:
@@ -43,7 +49,12 @@ def check_name(name: str, beside: Iterable[str] = ()) -> None:
     >>> check_name("SHB-PS")
     Traceback (most recent call last):
     ValueError: no method is named 'SHB-PS'; nearest: SHBPolyak...; heavystep methods lists all
+    >>> check_name("AdaSVRPS")
+    Traceback (most recent call last):
+    ValueError: AdaSVRPS is not an optimizer, but simulate(VarianceReduced(problem), "AdaSPS", ...)
     """
+    if name in ELSEWHERE and name not in beside:
+        raise ValueError(f"{name} is not an optimizer, but {ELSEWHERE[name]}")
     known = {method.title: name for name, method in METHODS.items()}
     known |= {other: other for other in (*METHODS, *beside)}
     validation.registered("method", name, known, "heavystep methods")
