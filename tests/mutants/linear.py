@@ -47,6 +47,8 @@ MUTANTS = [
            "    if not unit:\n", "    if True:\n", ESTIMATOR),
     Mutant("curvature does not change", "linear/bound.py",
            "    return decrement * r - (r - decrement) / reach", "    return 0.5 * decrement**2", ESTIMATOR),
+    Mutant("a loss that is flat proves a gap", "linear/bound.py",
+           "(diagonal < FLAT)", "(diagonal < 0.0)", ESTIMATOR),
     Mutant("rows do not matter for the bound", "linear/bound.py",
            "    return decrement_bound(float(np.linalg.norm(point.gradient @ inside)), reach)",
            "    return decrement_bound(float(np.linalg.norm(point.gradient @ inside)), 0.0)", ESTIMATOR),
