@@ -40,14 +40,14 @@ class Beside(NamedTuple):
 def beside() -> dict[str, Beside]:
     """By name: what drives the options of a method, and methods on another problem."""
     from heavystep import optim
+    from heavystep.methods import ELSEWHERE
     from heavystep.problems.variance_reduced import EVIDENCE, PUBLISHED, REFERENCE, VarianceReduced
 
     kind = optim.Diminishing
     rows = {"Diminishing": Beside("SHB-PS_dec, SHB-ALS_dec", _summary(kind), kind)}
     for name, method in PUBLISHED.items():
         summary = f"{method} with variance-reduced losses, in simulation only."
-        call = f'simulate(VarianceReduced(problem), "{method}", ...)'
-        note = f"{call}\n{_summary(VarianceReduced)}\n{REFERENCE} ({EVIDENCE})"
+        note = f"{ELSEWHERE[name]}\n{_summary(VarianceReduced)}\n{REFERENCE} ({EVIDENCE})"
         rows[name] = Beside(name, summary, VarianceReduced, note)
     return rows
 

@@ -8,11 +8,12 @@ one, write its rule (one file in :mod:`heavystep.rules`), or take one that is th
 from heavystep.methods.family import FAMILY, OURS
 from heavystep.methods.method import BETA2, DIAGONAL_EPS, LR, MOMENTUM, Method
 from heavystep.methods.paper import SHB, SHB_ARMIJO, SHB_POLYAK, SLS, SPS, paper_settings
-from heavystep.methods.registry import METHODS, check_name, method_of, register
+from heavystep.methods.registry import ELSEWHERE, METHODS, check_name, method_of, register
 
 __all__ = [
     "BETA2",
     "DIAGONAL_EPS",
+    "ELSEWHERE",
     "FAMILY",
     "LR",
     "METHODS",

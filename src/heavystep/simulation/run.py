@@ -21,7 +21,7 @@ __all__ = ["Problem", "Run", "full_loss", "log_grid", "metric_names", "simulate"
 CHUNK = 1 << 16
 """Steps between two reports of progress."""
 MOST_LANES = 20
-"""Seeds that one core runs side by side: more were not faster where it was measured."""
+"""Seeds that one core runs side by side: as many as Figure 1 has of a method."""
 ARRAYS = 4
 """Of the size of a point, which a step of one seed goes through: point, buffer, gradient, mean."""
 

@@ -91,8 +91,10 @@ def test_what_is_there_is_not_made_again(tmp_path, no_pictures):
     assert "[tiny](tiny.md), [tiny normed](<tiny normed.md>)." in page
     assert page.index("## Scores") < page.index("\n## What I think\n") < page.index("## Verdicts")
     (folder / "notes.md").write_bytes(b"tr\xe8s")
-    refused = invoke("--tasks", "tiny normed", *SMALL, "--methods", "AdamW", "--out", tmp_path)
+    made = runs_in(tmp_path)
+    refused = invoke("--tasks", "tiny normed", *SMALL, "--methods", "SGD", "--out", tmp_path)
     assert refused.exit_code == 2
+    assert runs_in(tmp_path) == made  # before anything is run
     assert "notes.md must be text in UTF-8" in refused.stderr
 
 

@@ -57,7 +57,7 @@ def task_page(outcome: Outcome, table: Table) -> str:
     task = outcome.plan.task
     lines = [f"# {task.name}", "", f"{table.title}. [All tasks]({PAGE}).", ""]
     lines += [f"**{each.method}**: {sentence(each)}" for each in verdicts_of(outcome)]
-    lines += ["", f"![{task.name}]({task.name}.png)", "", table.markdown, table.note]
+    lines += ["", f"!{_linked(task.name, '.png')}", "", table.markdown, table.note]
     if outcome.plan.left_out:
         reasons = "; ".join(f"{name} ({why})" for name, why in outcome.plan.left_out.items())
         lines += ["", f"Left out: {reasons}."]
@@ -118,14 +118,16 @@ def facts_in(out: Path) -> list[dict[str, Any]]:
     return sorted(known, key=lambda facts: order.index(facts["task"]))
 
 
-def notes_in(out: Path) -> str:
-    """What somebody wrote of the tables.
+def notes_in(out: Path) -> list[str]:
+    """What somebody wrote of the tables, if anybody did.
 
     Raises:
         ValueError: the file is not UTF-8.
     """
+    if not (out / NOTES).exists():
+        return []
     try:
-        return (out / NOTES).read_text(encoding="utf-8").strip() + "\n"
+        return [(out / NOTES).read_text(encoding="utf-8").strip() + "\n"]
     except UnicodeDecodeError as error:
         raise ValueError(f"{out / NOTES} must be text in UTF-8: {error}") from None
 
@@ -137,18 +139,19 @@ def write_page(out: Path) -> list[Path]:
     rows = summaries({task["task"]: task[UNTOUCHED] for task in facts if UNTOUCHED in task})
     everybody = [EVERYBODY, markdown(rows), f"![{UNTOUCHED}]({UNTOUCHED}.png)\n"] if rows else []
     scores = [SIX_DECADES, f"![scores]({SCORES}.png)\n"]
-    notes = [notes_in(out)] if (out / NOTES).exists() else []
-    pages = "Pages: " + ", ".join(_linked(task["task"]) for task in facts) + ".\n"
-    text = "\n".join([HEAD, *everybody, *scores, *notes, JUDGED, verdict_table(verdicts), pages])
+    pages = "Pages: " + ", ".join(_linked(task["task"], ".md") for task in facts) + ".\n"
+    parts = [HEAD, *everybody, *scores, *notes_in(out), JUDGED, verdict_table(verdicts), pages]
     tables: dict[str, Sequence[NamedTuple]] = {VERDICTS: verdicts, SUMMARY: rows}
-    texts = {PAGE: text, **{name: csv_text(table) for name, table in tables.items() if table}}
+    texts = {PAGE: "\n".join(parts)}
+    texts |= {name: csv_text(table) for name, table in tables.items() if table}
     for name, content in texts.items():
         write_atomically(out / name, lambda part: part.write_text(content, "utf-8"))  # noqa: B023
     return [out / name for name in texts]
 
 
-def _linked(task: str) -> str:
-    return f"[{task}](<{task}.md>)" if " " in task else f"[{task}]({task}.md)"
+def _linked(task: str, ending: str) -> str:
+    """A link to a file of the task, whose name may have spaces."""
+    return f"[{task}](<{task}{ending}>)" if " " in task else f"[{task}]({task}{ending})"
 
 
 def verdict_table(verdicts: list[Verdict]) -> str:
@@ -162,9 +165,9 @@ def verdict_table(verdicts: list[Verdict]) -> str:
         average = f"{each.average_metric:.4g}" if math.isfinite(each.average_metric) else "-"
         lines.append(
             [
-                _linked(each.task), each.method, f"{each.metric:.4g}", average, each.rival_metric,
-                f"{each.metric_behind:.3g} {each.unit}", f"{each.loss_behind:.3g} %",
-                f"{each.score_ratio:.2g}", each.words,
+                _linked(each.task, ".md"), each.method, f"{each.metric:.4g}", average,
+                each.rival_metric, f"{each.metric_behind:.3g} {each.unit}",
+                f"{each.loss_behind:.3g} %", f"{each.score_ratio:.2g}", each.words,
             ]
         )  # fmt: skip
     return piped(lines)

@@ -9,7 +9,14 @@ from typing import Any
 
 from heavystep.bench.sensitivity.outcome import Outcome
 from heavystep.bench.sensitivity.overview import TITLES, overview
-from heavystep.bench.sensitivity.page import ENDING, facts_in, facts_of, task_page, write_page
+from heavystep.bench.sensitivity.page import (
+    ENDING,
+    facts_in,
+    facts_of,
+    notes_in,
+    task_page,
+    write_page,
+)
 from heavystep.bench.sensitivity.picture import picture
 from heavystep.bench.sensitivity.plan import OneRun, Plan
 from heavystep.bench.sensitivity.table import grid_rows, table_of
@@ -55,9 +62,10 @@ def measure(
         endings: of the pictures.
 
     Raises:
-        ValueError: the folder holds other files.
+        ValueError: the folder holds other files, or notes that cannot be read.
     """
     claim_folder(out)
+    notes_in(out / FOLDER)  # refused now, not when all runs are made
     reasons = {name: why for plan in plans for name, why in plan.left_out.items()}
     for name, why in reasons.items():
         progress.note(f"{name} is left out: {why}")
