@@ -37,7 +37,14 @@ class Losses:
             low = witness - (max((first - witness) / 2, abs(witness) / 10) or 1.0)
         return low
 
-    def share(self, level):
+    def unusual(self, f, level):
+        """The part of a loss that lies more than four deviations above the average."""
+        if len(self.raw) < 10:
+            return 0.0
+        most = running(self.used, 8) + 4 * running(self.deviations, 8)
+        return (f - most) / (f - level) if f > most else 0.0
+
+    def share(self, level, least=0.0):
         """What is left of the step, from the losses so far."""
         k = len(self.raw)
         if k == 0:
@@ -47,8 +54,21 @@ class Losses:
             gap = max(fast - level, 1e-30)
             decrease = math.sqrt(gap / (gap + sum(self.gaps)))
             progress = self.outlook * (self.slow - fast) / gap
-            share = min(1.0, max(decrease, progress))
+            share = min(1.0, max(decrease, progress, least))
         return share * min(1.0, max(1 - k / self.total, 0.0) / 0.4)
+
+    def noise(self, level):
+        """How much the losses of batches differ, in units of what is above the level."""
+        if len(self.raw) < 10:
+            return 1.0
+        return running(self.deviations, 8) / max(running(self.used, 8) - level, 1e-30)
+
+    def fall(self, level):
+        """Whether much was lost lately, more than noise could be."""
+        fast = running(self.used, 8)
+        lost, gap = self.slow - fast, max(fast - level, 1e-30)
+        clear = lost > 2 * running(self.deviations, 8)
+        return len(self.raw) > 10 and clear and self.outlook * lost / gap > 0.4
 
     def add(self, f, bound):
         """Take in a loss; one far above the average counts as one a little above it."""
@@ -69,20 +89,36 @@ class Losses:
             self.slow = min(self.slow, before)
 
 
-def steady_polyak(c, beta, outlook, total=math.inf, cap=math.inf, eta=1.0, beta2=None, eps=None):
-    """r = (f - l) / (2 c |g|^2), never above 1.0718 times the last cap or the mean of past r."""
+def steady_polyak(
+    c, beta, outlook, alike=0.0, total=math.inf, cap=math.inf, eta=1.0, beta2=None, eps=None
+):
+    """r = (f - l) / (2 c |g|^2), never above a cap that grows slowly, or the mean of past r.
+
+    In place of 2 stands up to 1 / (1 - beta) where batches are alike. ``step.fallen`` has, for each
+    step, whether losses had been seen to fall.
+    """
     losses, diagonal = Losses(outlook, total), adam_diagonal(beta2, eps)
     mean = largest = previous = None
-    count = 0
+    count, fallen = 0, []
 
     def step(theta, f, g, f_star):
         nonlocal mean, largest, previous, count
         D = diagonal(g)
         level = losses.level(f, f_star)
-        r = max(f - level, 0.0) / (2 * c * (g @ (g / D))) if g.any() else 0.0
+        straight = alike / (alike + losses.noise(level)) if alike else 0.0
+        divisor = 2 + straight * max(1 / (1 - beta) - 2, 0)
+        r = max(f - level, 0.0) / (divisor * c * (g @ (g / D))) if g.any() else 0.0
         if largest is None and r > 0:
             largest = r / 1000
-        gamma = min(losses.share(level) * min(r, largest if r > 0 else 0.0), cap)
+        share = losses.share(level)
+        taken = losses.share(level, losses.unusual(f, level))
+        gamma = min(taken * min(r, largest if r > 0 else 0.0), cap)
+        before = min(0.0 if f_star == -math.inf else f_star, losses.lowest)
+        fell = level >= before and (losses.fall(level) or (bool(fallen) and fallen[-1]))
+        fallen.append(fell)
+        rate = 2**0.1 - 1
+        if fell:
+            rate = min(rate, max(rate * share**2, 1.5 / (count + 1)))
         count += 1
         if r > 0:
             mean = r if mean is None else mean
@@ -90,12 +126,13 @@ def steady_polyak(c, beta, outlook, total=math.inf, cap=math.inf, eta=1.0, beta2
             mean = math.exp(
                 math.log(mean) + max(0.02, 1 / count) * (math.log(near) - math.log(mean))
             )
-            largest = min(2**0.1 * largest, mean)
+            largest = min((1 + rate) * largest, mean)
         losses.add(f, f_star)
         moved = theta - (theta if previous is None else previous)
         previous = theta
         return theta - eta * gamma * g / D + beta * moved
 
+    step.fallen = fallen
     return step
 
 

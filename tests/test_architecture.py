@@ -215,8 +215,8 @@ SIGNATURES = {
         "total_steps": None, "weight_decay": 0.0, "decay": "decoupled", "buffers": None,
     },
     heavystep.SHBAdam: {
-        "params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9, "c": 2.0, "max_step": "auto",
-        "lower_bound": 0.0, "outlook": 1.5, "total_steps": None, "beta2": 0.999,
+        "params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9, "c": 1.0, "max_step": "auto",
+        "lower_bound": 0.0, "outlook": 3.0, "alike": 0.006, "total_steps": None, "beta2": 0.999,
         "diagonal_eps": 1e-8, "weight_decay": 0.0, "decay": "decoupled",
     },
     heavystep.SPS: {"params": NO_DEFAULT, "lr": 1.0, "c": 0.1, "max_step": 1.0},

@@ -55,6 +55,9 @@ LETTERS = (
 CROSSED = 1e-3
 """A loss below its level counts if it is by more than this share of all that can be lost."""
 TINY = 1e-30
+VISIBLE, CLEARLY = 0.4, 2.0
+"""Losses are seen to fall once so much of the gap is expected to be lost yet, and more than so many
+deviations of a batch were lost lately."""
 
 MEMORY = {
     "steps": 0.0,
@@ -149,11 +152,53 @@ def level_of(memory: Any, seen: Seen) -> Any:
     return where(missed, loss - where(lost > 0.0, lost, 1.0), known)
 
 
-def share_of(constants: Any, memory: Any, level: Any) -> Any:
-    """The share phi_k of the step that is taken, from the losses before this one."""
-    gap = maximum(memory.fast - level, TINY)
-    decrease = (gap / (gap + memory.gaps)) ** 0.5
-    progress = constants.outlook * (memory.slow - memory.fast) / gap
+def gap_of(memory: Any, level: Any) -> Any:
+    """How far the losses are above their level, b - l."""
+    return maximum(memory.fast - level, TINY)
+
+
+def progress_of(constants: Any, memory: Any, level: Any) -> Any:
+    """The part of the gap that is expected to be lost yet, lambda (a - b) / (b - l)."""
+    return constants.outlook * (memory.slow - memory.fast) / gap_of(memory, level)
+
+
+def is_falling(constants: Any, memory: Any, level: Any) -> Any:
+    """Whether the losses have been seen to fall, which no noise of the batches would do."""
+    seen = memory.slow - memory.fast > CLEARLY * memory.deviation
+    much = progress_of(constants, memory, level) > VISIBLE
+    return seen & much & (memory.steps > SETTLING)
+
+
+def differing(memory: Any, level: Any) -> Any:
+    """How much batches differ: the deviation of their losses, relative to the gap.
+
+    As long as it is not known they count as different.
+    """
+    return where(memory.steps < SETTLING, 1.0, memory.deviation / gap_of(memory, level))
+
+
+def usual_most(memory: Any) -> Any:
+    """The largest loss that is usual: one that is some deviations above the average b."""
+    return memory.fast + DEVIATIONS * memory.deviation
+
+
+def excess_of(memory: Any, seen: Seen, level: Any) -> Any:
+    """The part of this loss above its level that no usual loss has; 0 while none is known."""
+    excess = maximum(seen.loss - usual_most(memory), 0.0) / maximum(seen.loss - level, TINY)
+    return where(memory.steps < SETTLING, 0.0, excess)
+
+
+def share_of(constants: Any, memory: Any, level: Any, excess: Any = 0.0) -> Any:
+    """The share phi_k of the step that is taken, from the losses before this one.
+
+    Args:
+        constants: of the rule.
+        memory: of the losses before.
+        level: what they are measured from.
+        excess: a share that is taken in any case.
+    """
+    gap, progress = gap_of(memory, level), progress_of(constants, memory, level)
+    decrease = maximum((gap / (gap + memory.gaps)) ** 0.5, excess)
     share = where(memory.steps == 0.0, 1.0, minimum(maximum(decrease, progress), 1.0))
     left = maximum(1.0 - memory.steps / constants.total_steps, 0.0)
     return share * minimum(left / COOLING, 1.0)
@@ -163,8 +208,7 @@ def follow(memory: Any, seen: Seen) -> tuple[Any, ...]:
     """What is remembered after this loss, in the order of :data:`MEMORY`."""
     steps, first = memory.steps + 1.0, memory.steps == 0.0
     level = level_of(memory, seen)
-    usual = minimum(seen.loss, memory.fast + DEVIATIONS * memory.deviation)
-    loss = where(memory.steps < SETTLING, seen.loss, usual)
+    loss = where(memory.steps < SETTLING, seen.loss, minimum(seen.loss, usual_most(memory)))
     weight = minimum(FAST / steps, 1.0)
     fast = memory.fast + weight * (loss - memory.fast)
     slow = memory.slow + minimum(SLOW / steps, 1.0) * (loss - memory.slow)

@@ -1,21 +1,47 @@
 r"""The Polyak step that needs no learning rate: small at first, capped by what is typical.
 
-.. math:: r_k = \kappa\,\frac{f_k - \ell_k}{c\,\|g_k\|^2}, \qquad
+.. math:: r_k = \kappa_k\,\frac{f_k - \ell_k}{c\,\|g_k\|^2}, \qquad
           \gamma_k = \eta_k \min\{\varphi_k \min\{r_k,\ \mathrm{cap}_k\},\ \gamma_{\max}\}, \qquad
-          \mathrm{cap}_{k+1} = \min\{2^{1/10}\,\mathrm{cap}_k,\ m_k\}
+          \mathrm{cap}_{k+1} = \min\{(1 + q_k)\,\mathrm{cap}_k,\ m_k\}
 
 with level, share and averages of :mod:`heavystep.rules.steady`, cap_0 = r_0 / 1000, and m_k the
 geometric mean of the ratios r over about the last fifty steps, in which one batch counts for at
 most a factor of a hundred: a gradient a hundred times as large costs one small step. Nothing here
 has a unit: scaling the loss or the parameters scales the steps with them.
+
+**How fast the cap grows.** It doubles in ten steps, q_k = 2^(1/10) - 1, until the losses are seen
+to fall. From then on
+
+.. math:: q_k = \max\{(2^{1/10} - 1)\,\varphi_k^2,\ p / (k + 1)\}, \qquad p = 3/2,
+
+but never faster than before: as fast while the whole step is taken, and hardly, as k^(3/2), where
+little of it is. A ratio also grows if the gradient vanishes and the loss stays, at a bad point that
+steps were too long for; no longer ones shall follow. A new level begins anew.
+
+**How much momentum adds.** Where batches differ, momentum averages their noise away, and kappa is
+Appendix E's 1/2. Where they are alike it adds up 1 / (1 - beta) equal steps, and the factor of an
+averaged iterate is 1 - beta (MomSPS). Between the two, with n_k the deviation of the losses of
+batches relative to the gap b - l,
+
+.. math:: \frac{1}{\kappa_k} = 2 + \max\Big\{\frac{1}{1 - \beta} - 2,\ 0\Big\}
+          \frac{\nu}{\nu + n_k}
+
+with nu = ``alike``: 0 turns it off.
+
+**When the loss explodes.** Of a loss far above the usual, phi_k is at least the part that is not
+usual, so that the way back is taken in whole steps, however small a share the losses before had
+left.
 """
 
+from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from heavystep.rules.contract import Rule, Search, Seen
+from heavystep import validation
+from heavystep.rules.contract import Option, Rule, Search, Seen
 from heavystep.rules.polyak import POLYAK, polyak_step
 from heavystep.rules.primitives import batch_is_finite, is_finite, maximum, minimum, where
+from heavystep.rules.scaling import resolve_damping
 from heavystep.rules.steady import (
     BEGIN,
     DOUBLING,
@@ -24,9 +50,14 @@ from heavystep.rules.steady import (
     MEMORY,
     OUTLOOK,
     SCALING,
+    TINY,
     TOTAL_STEPS,
     UNKNOWN_BOUND,
+    differing,
+    excess_of,
     follow,
+    is_falling,
+    known_level,
     level_of,
     resolve,
     settle,
@@ -36,13 +67,31 @@ from heavystep.rules.steady import (
 WEIGHT = 0.02
 """Of the last ratio in the mean m_k."""
 OUTLIER = 100.0
+POWER = 1.5
+"""p: at least so fast, as a power of the number of steps, may a cap grow."""
+ALIKE = Option(
+    "alike",
+    0.0,
+    validation.NON_NEGATIVE,
+    "nu, >= 0: how much the losses of batches differ, relative to what is above their level, where "
+    "momentum half counts as a sum of equal steps. 0: never.",
+    symbol="nu",
+)
 OWN = {option.name: option for option in (LARGEST_STEP, UNKNOWN_BOUND, SCALING)}
+
+
+def kappa_of(constants: Any, memory: Any, level: Any) -> Any:
+    """kappa_k, between 1 - beta and 1/2."""
+    nu, noisy = constants.alike, 1.0 / constants.kappa
+    calm = nu / maximum(nu + differing(memory, level), TINY)
+    return 1.0 / (noisy + calm * maximum(1.0 / constants.damping - noisy, 0.0))
 
 
 def ratio_of(constants: Any, memory: Any, seen: Seen) -> Any:
     """The Polyak step r_k alone."""
     level = level_of(memory, seen)
-    return polyak_step(seen.loss, seen.grad_sqnorm, level, constants.c, constants.kappa, inf)
+    kappa = kappa_of(constants, memory, level)
+    return polyak_step(seen.loss, seen.grad_sqnorm, level, constants.c, kappa, inf)
 
 
 def cap_of(memory: Any, ratio: Any) -> Any:
@@ -50,44 +99,61 @@ def cap_of(memory: Any, ratio: Any) -> Any:
     return where(memory.typical > 0.0, memory.cap, BEGIN * ratio)
 
 
+def resolve_ratio(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Constants from options, 1 - beta among them."""
+    return resolve_damping(resolve(options))
+
+
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step, which needs no trials."""
     ratio = ratio_of(constants, memory, seen)
     level, cap = level_of(memory, seen), cap_of(memory, ratio)
-    wanted = share_of(constants, memory, level) * minimum(ratio, cap)
+    share = share_of(constants, memory, level, excess_of(memory, seen, level))
+    wanted = share * minimum(ratio, cap)
     step = minimum(wanted, constants.max_step)
     accepted = batch_is_finite(seen.loss - level, seen.grad_sqnorm)
     return Search(step, accepted, capped=(ratio > cap) | (wanted > constants.max_step))
 
 
+def growth_of(constants: Any, memory: Any, level: Any, fallen: Any) -> Any:
+    """q_k, by how much the cap may grow."""
+    share, quickly = share_of(constants, memory, level), DOUBLING - 1.0
+    slowly = maximum(quickly * share * share, POWER / (memory.steps + 1.0))
+    return where(fallen > 0.0, minimum(slowly, quickly), quickly)
+
+
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """The losses, the cap of the next step and the typical ratio m_k."""
-    ratio = ratio_of(constants, memory, seen)
+    """The losses, the cap of the next step, the typical ratio m_k, and whether losses fell."""
+    ratio, level = ratio_of(constants, memory, seen), level_of(memory, seen)
+    fallen = where(is_falling(constants, memory, level), 1.0, memory.fallen)
+    fallen = where(level < known_level(memory, seen), 0.0, fallen)
     counts, first = (ratio > 0.0) & is_finite(ratio), memory.typical == 0.0
     before = where(first, where(counts, ratio, 1.0), memory.typical)
     usual = maximum(minimum(ratio, OUTLIER * before), before / OUTLIER)
     weight = maximum(WEIGHT, 1.0 / (memory.steps + 1.0))
     after = before * (usual / before) ** weight
     typical = where(counts, after, memory.typical)
-    cap = minimum(DOUBLING * cap_of(memory, ratio), after)
-    return *follow(memory, seen), where(counts, cap, memory.cap), typical
+    growth = 1.0 + growth_of(constants, memory, level, fallen)
+    cap = minimum(growth * cap_of(memory, ratio), after)
+    return *follow(memory, seen), where(counts, cap, memory.cap), typical, fallen
 
 
 STEADY_POLYAK = Rule(
     name="steady polyak",
-    formula=r"\gamma_k = \eta_k \varphi_k \min\{\kappa (f_k - \ell_k) / (c \|g_k\|^2),\ "
-    r"\mathrm{cap}_k\}, \quad \mathrm{cap}_{k+1} = \min\{2^{1/10}\,\mathrm{cap}_k,\ m_k\}",
+    formula=r"\gamma_k = \eta_k \varphi_k \min\{\kappa_k (f_k - \ell_k) / (c \|g_k\|^2),\ "
+    r"\mathrm{cap}_k\}, \quad \mathrm{cap}_{k+1} = \min\{(1 + q_k)\,\mathrm{cap}_k,\ m_k\}",
     reference="of this package; Polyak's step of Zhang, Shi and Gu, the decrease of AdaSPS "
     "(Jiang and Stich, 2023)",
-    options=(*(OWN.get(o.name, o) for o in POLYAK.options), OUTLOOK, TOTAL_STEPS),
-    constants=("c", "kappa", "max_step", "outlook", "total_steps"),
+    options=(*(OWN.get(o.name, o) for o in POLYAK.options), OUTLOOK, ALIKE, TOTAL_STEPS),
+    constants=("c", "kappa", "damping", "alike", "max_step", "outlook", "total_steps"),
     settle=settle,
-    resolve=resolve,
-    memory={**MEMORY, "cap": 0.0, "typical": 0.0},
+    resolve=resolve_ratio,
+    memory={**MEMORY, "cap": 0.0, "typical": 0.0, "fallen": 0.0},
     start=start,
     remember=remember,
     clips_last=True,
-    letters=f"{LETTERS}; m is the geometric mean of the last ratios (heavystep.rules.steady, "
-    "docs/notation.md).",
-    version=2,
+    letters=f"{LETTERS}, or less where batches are alike; m is the geometric mean of the last "
+    "ratios; q is 2^(1/10) - 1 until losses fall, then phi^2 times that, or 3/(2k) if it is more "
+    "(heavystep.rules.steady_polyak, docs/notation.md).",
+    version=3,
 )
