@@ -37,14 +37,13 @@ class Losses:
             low = witness - (max((first - witness) / 2, abs(witness) / 10) or 1.0)
         return low
 
-    def unusual(self, f, level):
-        """The part of a loss that lies more than four deviations above the average."""
+    def unusual(self, f):
+        """How far a loss lies above four deviations more than the average."""
         if len(self.raw) < 10:
             return 0.0
-        most = running(self.used, 8) + 4 * running(self.deviations, 8)
-        return (f - most) / (f - level) if f > most else 0.0
+        return max(f - running(self.used, 8) - 4 * running(self.deviations, 8), 0.0)
 
-    def share(self, level, least=0.0):
+    def share(self, level, beyond=0.0):
         """What is left of the step, from the losses so far."""
         k = len(self.raw)
         if k == 0:
@@ -52,9 +51,9 @@ class Losses:
         else:
             fast = running(self.used, 8)
             gap = max(fast - level, 1e-30)
-            decrease = math.sqrt(gap / (gap + sum(self.gaps)))
+            decrease = math.sqrt((gap + beyond) / (gap + beyond + sum(self.gaps)))
             progress = self.outlook * (self.slow - fast) / gap
-            share = min(1.0, max(decrease, progress, least))
+            share = min(1.0, max(decrease, progress))
         return share * min(1.0, max(1 - k / self.total, 0.0) / 0.4)
 
     def noise(self, level):
@@ -111,7 +110,7 @@ def steady_polyak(
         if largest is None and r > 0:
             largest = r / 1000
         share = losses.share(level)
-        taken = losses.share(level, losses.unusual(f, level))
+        taken = losses.share(level, losses.unusual(f))
         gamma = min(taken * min(r, largest if r > 0 else 0.0), cap)
         before = min(0.0 if f_star == -math.inf else f_star, losses.lowest)
         fell = level >= before and (losses.fall(level) or (bool(fallen) and fallen[-1]))

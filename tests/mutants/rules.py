@@ -2,7 +2,9 @@
 
 from tests.mutants.mutant import Mutant
 
-STEADY = ("conformance/test_steady.py", "optim/test_failure.py")
+STEADY = (
+    "conformance/test_steady.py", "conformance/test_steady_growth.py", "optim/test_failure.py",
+)  # fmt: skip
 FAMILY, SEARCHES = ("conformance/test_family.py",), ("conformance/test_searches.py",)
 
 MUTANTS = [
@@ -200,9 +202,8 @@ MUTANTS = [
            "memory.deviation / gap_of(memory, level)", STEADY),
     Mutant("steady: an explosion is answered with what is left", "rules/steady.py",
            "where(memory.steps < SETTLING, 0.0, excess)", "0.0 * excess", STEADY),
-    Mutant("steady: all of an unusual loss is in excess", "rules/steady.py",
-           "maximum(seen.loss - usual_most(memory), 0.0)",
-           "where(seen.loss > usual_most(memory), seen.loss, 0.0)", STEADY),
+    Mutant("steady: first losses are unusual", "rules/steady.py",
+           "where(memory.steps < SETTLING, 0.0, excess)", "excess", STEADY),
     Mutant("steady Polyak: an outlier is typical", "rules/steady_polyak.py",
            "maximum(minimum(ratio, OUTLIER * before), before / OUTLIER)", "ratio", STEADY),
     Mutant("steady Polyak: an arithmetic mean", "rules/steady_polyak.py",

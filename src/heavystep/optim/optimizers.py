@@ -118,10 +118,11 @@ class SHBPolyak(RuleOptimizer):
 class SHBAdam(RuleOptimizer):
     """Stochastic heavy ball with steady Polyak steps in the norm of Adam's diagonal.
 
-    For transformers and other networks whose layers want different steps. The rule is that of
-    :class:`SHBPolyak`, :mod:`heavystep.rules.steady_polyak`, with g' D^-1 g for the squared norm;
-    the diagonal D is :mod:`heavystep.momentum.diagonal`. For a diagonal that stays the same it is
-    SHBPolyak in other coordinates.
+    For transformers and other networks whose layers want different steps; ResNets are trained, too.
+    The rule is that of :class:`SHBPolyak`, :mod:`heavystep.rules.steady_polyak`, with g' D^-1 g for
+    the squared norm, and with shorter steps where batches are alike (``alike``); the diagonal D is
+    :mod:`heavystep.momentum.diagonal`. For a diagonal that stays the same it is SHBPolyak in other
+    coordinates.
 
     >>> import torch
     >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)

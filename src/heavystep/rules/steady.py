@@ -182,9 +182,9 @@ def usual_most(memory: Any) -> Any:
     return memory.fast + DEVIATIONS * memory.deviation
 
 
-def excess_of(memory: Any, seen: Seen, level: Any) -> Any:
-    """The part of this loss above its level that no usual loss has; 0 while none is known."""
-    excess = maximum(seen.loss - usual_most(memory), 0.0) / maximum(seen.loss - level, TINY)
+def excess_of(memory: Any, seen: Seen) -> Any:
+    """How far this loss is above all that is usual; 0 while nothing is known to be."""
+    excess = maximum(seen.loss - usual_most(memory), 0.0)
     return where(memory.steps < SETTLING, 0.0, excess)
 
 
@@ -195,10 +195,10 @@ def share_of(constants: Any, memory: Any, level: Any, excess: Any = 0.0) -> Any:
         constants: of the rule.
         memory: of the losses before.
         level: what they are measured from.
-        excess: a share that is taken in any case.
+        excess: of the present loss, which widens the gap that the decrease is measured by.
     """
-    gap, progress = gap_of(memory, level), progress_of(constants, memory, level)
-    decrease = maximum((gap / (gap + memory.gaps)) ** 0.5, excess)
+    gap, progress = gap_of(memory, level) + excess, progress_of(constants, memory, level)
+    decrease = (gap / (gap + memory.gaps)) ** 0.5
     share = where(memory.steps == 0.0, 1.0, minimum(maximum(decrease, progress), 1.0))
     left = maximum(1.0 - memory.steps / constants.total_steps, 0.0)
     return share * minimum(left / COOLING, 1.0)

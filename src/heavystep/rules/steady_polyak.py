@@ -28,9 +28,9 @@ batches relative to the gap b - l,
 
 with nu = ``alike``: 0 turns it off.
 
-**When the loss explodes.** Of a loss far above the usual, phi_k is at least the part that is not
-usual, so that the way back is taken in whole steps, however small a share the losses before had
-left.
+**When the loss explodes.** What it is above all that is usual belongs to the gap that the decrease
+of AdaSPS is measured by. Averages take in one loss after another, slowly; without it the steps that
+were left at a loss of 1e-5 would stay as small at a loss of 1.
 """
 
 from collections.abc import Mapping
@@ -108,7 +108,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step, which needs no trials."""
     ratio = ratio_of(constants, memory, seen)
     level, cap = level_of(memory, seen), cap_of(memory, ratio)
-    share = share_of(constants, memory, level, excess_of(memory, seen, level))
+    share = share_of(constants, memory, level, excess_of(memory, seen))
     wanted = share * minimum(ratio, cap)
     step = minimum(wanted, constants.max_step)
     accepted = batch_is_finite(seen.loss - level, seen.grad_sqnorm)
