@@ -38,10 +38,11 @@ class Losses:
         return low
 
     def unusual(self, f):
-        """How far a loss lies above four deviations more than the average."""
+        """How far a loss and the one before lie above four deviations more than the average."""
         if len(self.raw) < 10:
             return 0.0
-        return max(f - running(self.used, 8) - 4 * running(self.deviations, 8), 0.0)
+        most = running(self.used, 8) + 4 * running(self.deviations, 8)
+        return max(min(f, self.raw[-1]) - most, 0.0)
 
     def share(self, level, beyond=0.0):
         """What is left of the step, from the losses so far."""
@@ -67,7 +68,7 @@ class Losses:
         fast = running(self.used, 8)
         lost, gap = self.slow - fast, max(fast - level, 1e-30)
         clear = lost > 2 * running(self.deviations, 8)
-        return len(self.raw) > 10 and clear and self.outlook * lost / gap > 0.4
+        return len(self.raw) >= 10 and clear and lost > 2 / 15 * gap
 
     def add(self, f, bound):
         """Take in a loss; one far above the average counts as one a little above it."""

@@ -55,9 +55,9 @@ LETTERS = (
 CROSSED = 1e-3
 """A loss below its level counts if it is by more than this share of all that can be lost."""
 TINY = 1e-30
-VISIBLE, CLEARLY = 0.4, 2.0
-"""Losses are seen to fall once so much of the gap is expected to be lost yet, and more than so many
-deviations of a batch were lost lately."""
+VISIBLE, CLEARLY = 2.0 / 15.0, 2.0
+"""Losses are seen to fall once so large a part of the gap was lost lately, and so many deviations
+of a batch."""
 
 MEMORY = {
     "steps": 0.0,
@@ -162,11 +162,11 @@ def progress_of(constants: Any, memory: Any, level: Any) -> Any:
     return constants.outlook * (memory.slow - memory.fast) / gap_of(memory, level)
 
 
-def is_falling(constants: Any, memory: Any, level: Any) -> Any:
-    """Whether the losses have been seen to fall, which no noise of the batches would do."""
-    seen = memory.slow - memory.fast > CLEARLY * memory.deviation
-    much = progress_of(constants, memory, level) > VISIBLE
-    return seen & much & (memory.steps > SETTLING)
+def is_falling(memory: Any, level: Any) -> Any:
+    """Whether the losses have been seen to fall: by much, and by more than noise would do."""
+    lost = memory.slow - memory.fast
+    clear, much = lost > CLEARLY * memory.deviation, lost > VISIBLE * gap_of(memory, level)
+    return clear & much & (memory.steps >= SETTLING)
 
 
 def differing(memory: Any, level: Any) -> Any:
@@ -182,9 +182,12 @@ def usual_most(memory: Any) -> Any:
     return memory.fast + DEVIATIONS * memory.deviation
 
 
-def excess_of(memory: Any, seen: Seen) -> Any:
-    """How far this loss is above all that is usual; 0 while nothing is known to be."""
-    excess = maximum(seen.loss - usual_most(memory), 0.0)
+def excess_of(memory: Any, seen: Seen, last_loss: Any) -> Any:
+    """How far this loss and the last one are above all that is usual; 0 while nothing is known.
+
+    One batch with a wrong target is no explosion: two in a row are.
+    """
+    excess = maximum(minimum(seen.loss, last_loss) - usual_most(memory), 0.0)
     return where(memory.steps < SETTLING, 0.0, excess)
 
 

@@ -10,27 +10,29 @@ most a factor of a hundred: a gradient a hundred times as large costs one small 
 has a unit: scaling the loss or the parameters scales the steps with them.
 
 **How fast the cap grows.** It doubles in ten steps, q_k = 2^(1/10) - 1, until the losses are seen
-to fall. From then on
+to fall: a - b is more than 2/15 of the gap b - l and more than two deviations of a batch, after ten
+steps. From then on
 
-.. math:: q_k = \max\{(2^{1/10} - 1)\,\varphi_k^2,\ p / (k + 1)\}, \qquad p = 3/2,
+.. math:: q_k = \min\Big\{2^{1/10} - 1,\ \max\Big\{(2^{1/10} - 1)\,\varphi_k^2,\
+          \frac{3/2}{k + 1}\Big\}\Big\}
 
-but never faster than before: as fast while the whole step is taken, and hardly, as k^(3/2), where
-little of it is. A ratio also grows if the gradient vanishes and the loss stays, at a bad point that
-steps were too long for; no longer ones shall follow. A new level begins anew.
+as fast as before while the whole step is taken, and no faster than k^(3/2) where little of it is. A
+ratio also grows if the gradient vanishes and the loss stays, at a bad point that steps were too
+long for, and should not be followed there. A new level begins anew.
 
 **How much momentum adds.** Where batches differ, momentum averages their noise away, and kappa is
 Appendix E's 1/2. Where they are alike it adds up 1 / (1 - beta) equal steps, and the factor of an
 averaged iterate is 1 - beta (MomSPS). Between the two, with n_k the deviation of the losses of
-batches relative to the gap b - l,
+batches relative to the gap b - l (1 for ten steps),
 
 .. math:: \frac{1}{\kappa_k} = 2 + \max\Big\{\frac{1}{1 - \beta} - 2,\ 0\Big\}
           \frac{\nu}{\nu + n_k}
 
 with nu = ``alike``: 0 turns it off.
 
-**When the loss explodes.** What it is above all that is usual belongs to the gap that the decrease
-of AdaSPS is measured by. Averages take in one loss after another, slowly; without it the steps that
-were left at a loss of 1e-5 would stay as small at a loss of 1.
+**When the loss explodes.** What this loss and the last one are both above all that is usual belongs
+to the gap in the root of phi_k, but not for q_k. Averages take in one loss after another, slowly;
+without it the steps that were left at a loss of 1e-5 would stay as small at a loss of 1.
 """
 
 from collections.abc import Mapping
@@ -81,15 +83,14 @@ OWN = {option.name: option for option in (LARGEST_STEP, UNKNOWN_BOUND, SCALING)}
 
 
 def kappa_of(constants: Any, memory: Any, level: Any) -> Any:
-    """kappa_k, between 1 - beta and 1/2."""
+    """kappa_k: 1/2, or less where batches are alike and momentum is large."""
     nu, noisy = constants.alike, 1.0 / constants.kappa
     calm = nu / maximum(nu + differing(memory, level), TINY)
     return 1.0 / (noisy + calm * maximum(1.0 / constants.damping - noisy, 0.0))
 
 
-def ratio_of(constants: Any, memory: Any, seen: Seen) -> Any:
+def ratio_of(constants: Any, memory: Any, seen: Seen, level: Any) -> Any:
     """The Polyak step r_k alone."""
-    level = level_of(memory, seen)
     kappa = kappa_of(constants, memory, level)
     return polyak_step(seen.loss, seen.grad_sqnorm, level, constants.c, kappa, inf)
 
@@ -106,10 +107,10 @@ def resolve_ratio(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step, which needs no trials."""
-    ratio = ratio_of(constants, memory, seen)
-    level, cap = level_of(memory, seen), cap_of(memory, ratio)
-    share = share_of(constants, memory, level, excess_of(memory, seen))
-    wanted = share * minimum(ratio, cap)
+    level = level_of(memory, seen)
+    ratio = ratio_of(constants, memory, seen, level)
+    cap, excess = cap_of(memory, ratio), excess_of(memory, seen, memory.last_loss)
+    wanted = share_of(constants, memory, level, excess) * minimum(ratio, cap)
     step = minimum(wanted, constants.max_step)
     accepted = batch_is_finite(seen.loss - level, seen.grad_sqnorm)
     return Search(step, accepted, capped=(ratio > cap) | (wanted > constants.max_step))
@@ -123,9 +124,10 @@ def growth_of(constants: Any, memory: Any, level: Any, fallen: Any) -> Any:
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """The losses, the cap of the next step, the typical ratio m_k, and whether losses fell."""
-    ratio, level = ratio_of(constants, memory, seen), level_of(memory, seen)
-    fallen = where(is_falling(constants, memory, level), 1.0, memory.fallen)
+    """The losses, the next cap, the typical ratio m_k, whether losses fell, and the last loss."""
+    level = level_of(memory, seen)
+    ratio = ratio_of(constants, memory, seen, level)
+    fallen = where(is_falling(memory, level), 1.0, memory.fallen)
     fallen = where(level < known_level(memory, seen), 0.0, fallen)
     counts, first = (ratio > 0.0) & is_finite(ratio), memory.typical == 0.0
     before = where(first, where(counts, ratio, 1.0), memory.typical)
@@ -135,7 +137,8 @@ def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[A
     typical = where(counts, after, memory.typical)
     growth = 1.0 + growth_of(constants, memory, level, fallen)
     cap = minimum(growth * cap_of(memory, ratio), after)
-    return *follow(memory, seen), where(counts, cap, memory.cap), typical, fallen
+    known = where(counts, cap, memory.cap), typical, fallen, seen.loss
+    return *follow(memory, seen), *known
 
 
 STEADY_POLYAK = Rule(
@@ -148,12 +151,12 @@ STEADY_POLYAK = Rule(
     constants=("c", "kappa", "damping", "alike", "max_step", "outlook", "total_steps"),
     settle=settle,
     resolve=resolve_ratio,
-    memory={**MEMORY, "cap": 0.0, "typical": 0.0, "fallen": 0.0},
+    memory={**MEMORY, "cap": 0.0, "typical": 0.0, "fallen": 0.0, "last_loss": 0.0},
     start=start,
     remember=remember,
     clips_last=True,
     letters=f"{LETTERS}, or less where batches are alike; m is the geometric mean of the last "
-    "ratios; q is 2^(1/10) - 1 until losses fall, then phi^2 times that, or 3/(2k) if it is more "
-    "(heavystep.rules.steady_polyak, docs/notation.md).",
-    version=3,
+    "ratios; q is 2^(1/10) - 1 until losses fall, then phi^2 times that or 3/(2k + 2), if that is "
+    "less (heavystep.rules.steady_polyak, docs/notation.md).",
+    version=4,
 )
