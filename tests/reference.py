@@ -181,7 +181,26 @@ def nesterov(problem, theta0, indices, gamma, beta):
     return np.array(iterates)
 
 
+WEIGHT = 0.3
+"""Of the next point in averages, wherever forms are compared."""
+
+
+def averaged(problem, theta0, indices, gamma, beta):
+    """z goes along the gradient, x follows it, and theta goes to where x follows."""
+    theta = z = x = np.array(theta0, dtype=np.float64)
+    iterates = [theta]
+    for k, i in enumerate(indices):
+        g = problem.grad(theta, i)
+        step = gamma(k, theta, i, g, g)
+        z = z - step / (1 - beta(k)) * g
+        theta = theta - step * g + beta(k) * WEIGHT * (z - x)
+        x = x + WEIGHT * (z - x)
+        iterates.append(theta)
+    return np.array(iterates)
+
+
 MOMENTUM_FORMS = {
+    "averaged heavy ball": averaged,
     "heavy ball": heavy_ball,
     "exponential average": exponential_average,
     "torch buffer": torch_buffer,

@@ -94,15 +94,18 @@ def steady_polyak(
 ):
     """r = (f - l) / (2 c |g|^2), never above a cap that grows slowly, or the mean of past r.
 
-    In place of 2 stands up to 1 / (1 - beta) where batches are alike. ``step.fallen`` has, for each
+    Points z go along the gradient at (1 - beta) z + beta x, where x is their average with weights
+    that grow as the eighth power; of an explosion, half of what they weigh is forgotten at each
+    step. In place of 2 stands up to 1 / (1 - beta) where batches are alike. ``step.fallen`` has, for each
     step, whether losses had been seen to fall.
     """
     losses, diagonal = Losses(outlook, total), adam_diagonal(beta2, eps)
-    mean = largest = previous = None
-    count, fallen = 0, []
+    mean = largest = z = x = None
+    count, points, fallen = 0, 0, []
 
     def step(theta, f, g, f_star):
-        nonlocal mean, largest, previous, count
+        nonlocal mean, largest, z, x, count, points
+        z, x = (theta, theta) if z is None else (z, x)
         D = diagonal(g)
         level = losses.level(f, f_star)
         straight = alike / (alike + losses.noise(level)) if alike else 0.0
@@ -110,8 +113,8 @@ def steady_polyak(
         r = max(f - level, 0.0) / (divisor * c * (g @ (g / D))) if g.any() else 0.0
         if largest is None and r > 0:
             largest = r / 1000
-        share = losses.share(level)
-        taken = losses.share(level, losses.unusual(f))
+        share, beyond = losses.share(level), losses.unusual(f)
+        taken = losses.share(level, beyond)
         gamma = min(taken * min(r, largest if r > 0 else 0.0), cap)
         before = min(0.0 if f_star == -math.inf else f_star, losses.lowest)
         fell = level >= before and (losses.fall(level) or (bool(fallen) and fallen[-1]))
@@ -128,9 +131,10 @@ def steady_polyak(
             )
             largest = min((1 + rate) * largest, mean)
         losses.add(f, f_star)
-        moved = theta - (theta if previous is None else previous)
-        previous = theta
-        return theta - eta * gamma * g / D + beta * moved
+        z = z - eta * gamma / (1 - beta) * g / D
+        x = x + 9 / (points + 9) * (z - x)
+        points = points / 2 if beyond > 0 else points + 1
+        return (1 - beta) * z + beta * x
 
     step.fallen = fallen
     return step

@@ -42,12 +42,12 @@ LAYERS = {
     },
     "optim": {*BASE, "documentation", "methods", "momentum", "records", "rules", "schedules"},
     "optim.averaging": {
-        "validation", "optim.closures.replay", "optim.optimizer", "optim.ranks", "optim.vectors",
+        "validation", "momentum", "optim.closures.replay", "optim.optimizer", "optim.ranks", "optim.vectors",
     },
     "optim.closures": {"optim.committing", "optim.ranks", "optim.speaking", "optim.vectors"},
     "optim.graphs": {
         "validation", "momentum", "rules", "optim.closures", "optim.deciding", "optim.optimizer",
-        "optim.sample", "optim.state", "optim.vectors",
+        "optim.fused", "optim.sample", "optim.state", "optim.vectors",
     },
     "optim.recording": {
         *BASE, "momentum", "records", "optim.deciding", "optim.groups", "optim.optimizer",

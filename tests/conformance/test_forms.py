@@ -1,5 +1,7 @@
 """Every momentum form of the torch driver equals its literal loop, with every kind of rule."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,10 @@ from tests.helpers.problems import PROBLEMS, index_sequence
 
 FORMS = {form.name: form for form in vars(momentum).values() if isinstance(form, momentum.Form)}
 PROBLEM, INDICES = PROBLEMS["cosine"], index_sequence(80)
+
+
+def weigh(constants, memory):
+    return reference.WEIGHT
 
 
 def along(constants, memory, seen):
@@ -50,7 +56,8 @@ RULES = {
 @pytest.fixture
 def optimizer(rule, form):
     """The rule with the form, in the registry for as long as the test runs."""
-    made = methods.register(methods.Method("Test", "", "", RULES[rule][0], FORMS[form]))
+    weighing = replace(RULES[rule][0], weigh=weigh)
+    made = methods.register(methods.Method("Test", "", "", weighing, FORMS[form]))
     yield optimizer_class(made.name)
     del methods.METHODS[made.name]
 

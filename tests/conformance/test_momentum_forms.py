@@ -1,5 +1,7 @@
 """Every momentum form, compiled and on arrays, equals its literal loop with every kind of rule."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,10 @@ PROBLEM = Cosine(RNG.uniform(0.5, 1.5, 10), np.concatenate([XI, -XI]), theta0=np
 SAMPLES = RNG.integers(0, 10, size=(2, 60))
 ETA, BETA = PowerLaw(0.3, 0.4, 20.0), PowerLaw(0.9, 0.2, 20.0)
 FORMS = {form.name: form for form in vars(momentum).values() if isinstance(form, momentum.Form)}
+
+
+def weigh(constants, memory):
+    return reference.WEIGHT
 
 
 def along(constants, memory, seen):
@@ -63,7 +69,8 @@ RULES = {
 @pytest.fixture
 def method(rule, form):
     """The rule with the form, in the registry for as long as the test runs."""
-    made = methods.register(methods.Method("Test", "", "", RULES[rule][0], FORMS[form]))
+    weighing = replace(RULES[rule][0], weigh=weigh)
+    made = methods.register(methods.Method("Test", "", "", weighing, FORMS[form]))
     yield configure(made.name, lr=ETA, momentum=BETA, **RULES[rule][1])
     del methods.METHODS[made.name]
 

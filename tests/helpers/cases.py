@@ -1,7 +1,7 @@
 """The tables that the tests run over: a new method or rule is tested by adding a row."""
 
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from math import inf, nan
 from typing import Any
 
@@ -75,12 +75,21 @@ class Case:
     @property
     def state(self):
         """The names of the tensors that it keeps for each parameter."""
-        return frozenset(_state_of(self.method))
+        return frozenset(self._state)
 
     @property
     def vectors(self):
         """Those of them that are of the parameter's shape."""
-        return {name for name, shape in _state_of(self.method).items() if shape}
+        return {name for name, shape in self._state.items() if shape}
+
+    @cached_property
+    def _state(self):
+        """Names and shapes."""
+        theta = torch.ones(2, requires_grad=True)
+        opt = self.make([theta])
+        opt.step(lambda: ((theta - 3.0) ** 2).sum())
+        kept = opt.state[theta].items()
+        return {name: value.shape for name, value in kept if torch.is_tensor(value)}
 
     @property
     def diagonal(self):
@@ -126,15 +135,6 @@ class Case:
         if isinstance(getattr(option, "allowed", None), Interval):
             return value is None or float(value) in option.allowed
         return option is not None
-
-
-@cache
-def _state_of(method):
-    """Names and shapes."""
-    theta = torch.ones(2, requires_grad=True)
-    opt = row(method).make([theta])
-    opt.step(lambda: ((theta - 3.0) ** 2).sum())
-    return {name: kept.shape for name, kept in opt.state[theta].items() if torch.is_tensor(kept)}
 
 
 def row(method):

@@ -76,7 +76,16 @@ def expected_motion(opt, case, buffer, grad):
     Only for methods whose elements share the step size.
     """
     step, momentum = float(opt.info.step), opt.param_groups[0]["momentum"]
-    return case.method.form.move(buffer, grad, step, momentum)
+    return case.method.form.move(buffer, grad, step, momentum, weight_of_last(opt))
+
+
+def weight_of_last(opt):
+    """What the point of the last step, if it was accepted, weighs in the average of momentum."""
+    rule, group = opt.method.rule, opt.param_groups[0]
+    if not rule.averages:
+        return 1.0
+    memory = rule.Memory(*(float(group[name]) for name in rule.memory))
+    return rule.weigh(None, memory._replace(averaged=memory.averaged - 1.0))
 
 
 def state_of(opt):

@@ -14,9 +14,9 @@ AVERAGING = ("optim/averaging",)
 THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
 
 MUTANTS = [
-    Mutant("flip it in the fused kernel", "optim/vectors.py",
+    Mutant("flip it in the fused kernel", "optim/fused.py",
            "torch.full_like(scale, beta)", "torch.full_like(scale, -beta)"),
-    Mutant("flip it where the host knows the step", "optim/vectors.py",
+    Mutant("flip it where the host knows the step", "optim/fused.py",
            "refused, beta, 1.0 + float", "refused, -beta, 1.0 + float"),
     Mutant("test at the step instead of the trial", "optim/optimizer.py",
            "share = trials.loss_at(trial, lambda", "share = trials.loss_at(0.5 * trial, lambda"),
@@ -25,7 +25,7 @@ MUTANTS = [
            ("optim/test_arguments.py",)),
     Mutant("forget lr", "optim/state.py",
            'step = group["lr"] * decision.base_step', "step = decision.base_step"),
-    Mutant("store it so in the fused kernel", "optim/vectors.py",
+    Mutant("store it so in the fused kernel", "optim/fused.py",
            "    pull(displacements, scale, refused)\n",
            "    pull(displacements, torch.full_like(scale, -1.0), refused)\n"
            "    if params[0].is_cpu:\n"
@@ -92,7 +92,7 @@ MUTANTS = [
     Mutant("no state for a checkpoint", "optim/optimizer.py",
            "            device_memory(self.method.rule, self.param_groups[0], self._measure())\n",
            "            pass\n", RANKS),
-    Mutant("give the fused kernel a buffer without momentum", "optim/vectors.py",
+    Mutant("give the fused kernel a buffer without momentum", "optim/fused.py",
            "if displacements and known and beta and pull is None:",
            "if displacements and known and pull is None:"),
     Mutant("round a half-precision displacement on load", "optim/state.py",
@@ -272,7 +272,7 @@ MUTANTS = [
     Mutant("steps without the diagonal", "optim/vectors.py",
            "step = update.step if divisor is None else update.step / divisor",
            "step = update.step", FAMILY),
-    Mutant("an average with other weights", "optim/averaging/polynomial.py",
+    Mutant("an average with other weights", "momentum/averaged.py",
            "(power + 1.0) / (count + (power + 1.0))", "(power + 1.0) / (count + (power + 2.0))",
            AVERAGING),
     Mutant("integers averaged", "optim/averaging/polynomial.py",

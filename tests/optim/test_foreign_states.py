@@ -98,8 +98,8 @@ def test_what_differs_is_named():
     state["param_groups"][0].update(level=1.0, lr=torch.ones(3))
     refuses(polyak, state, r"lr must be one number, got \(3,\)")
     state["param_groups"][0].update(lr=1.0)
-    state["state"] = {0: {"displacement": 0.5}}
-    refuses(polyak, state, "displacement must be a tensor of numbers, got 0.5")
+    state["state"] = {0: {"lead": 0.5}}
+    refuses(polyak, state, "lead must be a tensor of numbers, got 0.5")
 
 
 def test_names_of_schedulers_and_users_are_no_reason():

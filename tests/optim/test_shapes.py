@@ -10,8 +10,9 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from heavystep import SHB, SHBPolyak
-from heavystep.momentum import HEAVY_BALL
-from heavystep.optim.vectors import Update, move
+from heavystep.momentum import AVERAGED, HEAVY_BALL
+from heavystep.optim.fused import Update
+from heavystep.optim.vectors import move
 from tests.helpers.cases import KINDS, OPTIMIZERS, case_of, over
 from tests.helpers.training import make_batches, take_step
 
@@ -84,7 +85,7 @@ def test_the_refusal_says_which_parameter():
     for key in (0, 1):  # of the first layer
         del saved["state"][key]
     _, other = make(5)
-    text = "displacement of parameter 0 in group 1 (weight) must have its shape (3, 5), got (3, 4)"
+    text = "lead of parameter 0 in group 1 (weight) must have its shape (3, 5), got (3, 4)"
     with pytest.raises(ValueError, match=re.escape(text)):
         other.load_state_dict(saved)
     assert not other.state
@@ -95,7 +96,7 @@ def test_a_load_hook_may_bring_a_state_into_shape():
     opt = SHBPolyak([torch.ones(2, requires_grad=True), torch.ones(4, requires_grad=True)])
 
     def flatten(_, state_dict):
-        state = {1: {"displacement": state_dict["state"][1]["displacement"].flatten()}}
+        state = {1: {"lead": state_dict["state"][1]["lead"].flatten()}}
         return {**state_dict, "state": state}
 
     opt.register_load_state_dict_pre_hook(flatten)
@@ -162,14 +163,15 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("which", ["gradient", "displacement"])
 @pytest.mark.parametrize("known", [True, False])
-def test_the_kernel_never_walks_tensors_of_other_sizes(layout, which, known):
+@pytest.mark.parametrize("form", [HEAVY_BALL, AVERAGED])
+def test_the_kernel_never_walks_tensors_of_other_sizes(layout, which, known, form):
     """The last line of defence: torch refuses or repeats what is left to its own operations."""
     param, other = LAYOUTS[layout]
     param = param.clone(memory_format=torch.preserve_format)
     right, wrong = torch.ones_like(param), other.clone(memory_format=torch.preserve_format)
     grad, displacement = (wrong, right) if which == "gradient" else (right, wrong)
     size = 0.1 if known else torch.tensor(0.1)
-    update = Update(HEAVY_BALL, size, momentum=0.9, shrink=None, accepted=torch.tensor(True))
+    update = Update(form, size, 0.9, 0.3, shrink=None, accepted=torch.tensor(True))
     with pytest.raises(RuntimeError, match="must match"):
         move([param], [grad], [displacement], update, foreach=True)
     assert (param == 0.0).all()

@@ -103,14 +103,14 @@ def test_a_checkpoint_with_other_groups_is_refused():
         opt.load_state_dict(other.state_dict())
 
 
-def test_half_precision_displacement_is_not_rounded_by_a_checkpoint():
+def test_half_precision_momentum_is_not_rounded_by_a_checkpoint():
     theta = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
     opt = SHBPolyak([theta])
     theta.grad = torch.tensor([0.1, 0.2, 0.3], dtype=torch.bfloat16)
     opt.step(loss=0.123)
     fresh = SHBPolyak([theta])
     fresh.load_state_dict(through_a_file(opt.state_dict()))
-    before, after = (o.state[theta]["displacement"] for o in (opt, fresh))
+    before, after = (o.state[theta]["lead"] for o in (opt, fresh))
     assert after.dtype == torch.float32
     assert torch.equal(before, after)
     assert before.data_ptr() != after.data_ptr()
@@ -120,10 +120,10 @@ def test_momentum_survives_a_step_without_some_gradients():
     a, b = (torch.tensor([1.0], requires_grad=True) for _ in range(2))
     opt = SHBPolyak([a, b])
     opt.step(lambda: (a**2 + b**2).sum())
-    held = opt.state[b]["displacement"].clone()
+    held = opt.state[b]["lead"].clone()
     opt.zero_grad()
     opt.step(lambda: (a**2).sum())
-    assert torch.equal(opt.state[b]["displacement"], held)
+    assert torch.equal(opt.state[b]["lead"], held)
 
 
 def test_armijo_keeps_no_copy_of_the_parameters_in_its_state():

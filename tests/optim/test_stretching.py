@@ -115,7 +115,7 @@ def test_what_is_in_passing_is_not_kept(method, layout, monkeypatch):
     assert bool(defined) is (method not in IN_PASSING)
 
 
-def test_a_displacement_in_another_order_of_memory():
+def test_a_buffer_in_another_order_of_memory():
     """The kernel cannot walk it; the norm was computed in passing all the same."""
     params, opts = [], []
     for foreach in (False, True):
@@ -125,7 +125,7 @@ def test_a_displacement_in_another_order_of_memory():
             gradients([param], k)
             opt.step(loss=torch.tensor(3.0, **DOUBLE))
             own = opt.state[param]
-            own["displacement"] = own["displacement"].t().contiguous().t()
+            own["lead"] = own["lead"].t().contiguous().t()
         params.append(param)
         opts.append(opt)
     torch.testing.assert_close(*params, rtol=1e-11, atol=1e-13)

@@ -28,18 +28,18 @@ ODD = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -1e-310, 1e308]
 
 
 @loop
-def _inside(terms, kinds, theta, buffer, g, step, momentum):
-    move_all(terms, kinds, theta, buffer, g, buffer, step, momentum)
+def _inside(terms, kinds, theta, buffer, g, step, momentum, weight):
+    move_all(terms, kinds, theta, buffer, g, buffer, step, momentum, weight)
 
 
 @kernel
-def moved(terms, kinds, theta, buffer, g, step, momentum):
-    _inside(terms, kinds, theta, buffer, g, step, momentum)
+def moved(terms, kinds, theta, buffer, g, step, momentum, weight):
+    _inside(terms, kinds, theta, buffer, g, step, momentum, weight)
 
 
-def by_hand(form, theta, buffer, g, step, momentum):
+def by_hand(form, theta, buffer, g, step, momentum, weight):
     with np.errstate(all="ignore"):
-        motion, kept = form.move(buffer, g, step, momentum)
+        motion, kept = form.move(buffer, g, step, momentum, weight)
         motion, kept = (np.where(np.abs(x) > fours.TINY, x, 0.0) for x in (motion, kept))
         return theta + motion, kept
 
@@ -55,26 +55,26 @@ def test_every_parameter_moves_as_it_would_alone(name, size):
         odd = draw.random((3, size)) < 0.3
         arrays[odd] = draw.choice(ODD, odd.sum())
         theta, buffer, g = (np.array(row) for row in arrays)
-        moved(NOTHING, kinds, theta, buffer, g, 0.3, 0.9)
-        wanted = by_hand(form, *arrays, 0.3, 0.9)
+        moved(NOTHING, kinds, theta, buffer, g, 0.3, 0.9, 0.2)
+        wanted = by_hand(form, *arrays, 0.3, 0.9, 0.2)
         for found, right in zip((theta, buffer), wanted, strict=True):
             np.testing.assert_array_equal(found, right)
             np.testing.assert_array_equal(np.signbit(found), np.signbit(right))
         np.testing.assert_array_equal(g, arrays[2])
 
 
-def branching(buffer, gradient, step, momentum):
+def branching(buffer, gradient, step, momentum, weight):
     motion = momentum * buffer - step * gradient if buffer > 0.0 else -step * gradient
     return motion, motion
 
 
 def test_a_form_that_is_not_plain_arithmetic_moves_one_by_one(monkeypatch):
-    assert not fits(branching, FOUR, FOUR, types.float64, types.float64)
+    assert not fits(branching, FOUR, FOUR, types.float64, types.float64, types.float64)
     form = dataclasses.replace(HEAVY_BALL, name="branching", move=branching)
     kinds = Kinds(0, kernel_form(form), kernel_diagonal(None))
     assert not goes_by_fours(type(kinds.form))
     theta, buffer, g = np.zeros(5), np.array([1.0, -1.0, 1.0, -1.0, 1.0]), np.ones(5)
-    moved(NOTHING, kinds, theta, buffer, g, 0.5, 0.5)
+    moved(NOTHING, kinds, theta, buffer, g, 0.5, 0.5, 0.5)
     assert theta.tolist() == [0.0, -0.5, 0.0, -0.5, 0.0]
 
 

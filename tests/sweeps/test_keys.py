@@ -14,6 +14,7 @@ import pytest
 import heavystep
 from heavystep import parquet
 from heavystep.methods import METHODS
+from heavystep.momentum import HEAVY_BALL
 from heavystep.paper.figure1.definition import figure1
 from heavystep.problems import LeastSquares, SparseLogistic, VarianceReduced
 from heavystep.simulation import configuration
@@ -79,8 +80,8 @@ def with_rule(monkeypatch):
 
 
 def with_form(monkeypatch):
-    method = METHODS["SHBPolyak"]
-    monkeypatch.setitem(METHODS, "SHBPolyak", replace(method, form=replace(method.form, version=2)))
+    method, newer = METHODS["SHBPolyak"], replace(HEAVY_BALL, version=2)
+    monkeypatch.setitem(METHODS, "SHBPolyak", replace(method, form=newer))
 
 
 def with_kernel(monkeypatch):

@@ -10,7 +10,7 @@ def direction(buffer, gradient, momentum):
     return 0.5 * gradient + 0.5 * (momentum * buffer + (1.0 - momentum) * gradient)
 
 
-def move(buffer, gradient, step, momentum):
+def move(buffer, gradient, step, momentum, weight):
     average = momentum * buffer + (1.0 - momentum) * gradient
     return -step * (0.5 * gradient + 0.5 * average), average
 

@@ -63,7 +63,8 @@ class Method:
     """What its publication proves, and where it holds; empty: nothing."""
     by_scaling: Mapping[str, Rule] = field(default_factory=dict)
     """Other rules than ``rule``, by the value of ``scaling`` that asks for them. Their options are
-    among those of ``rule``."""
+    among those of ``rule``. One that averages nothing has heavy ball in place of a form that
+    does."""
     main: str = ""
     """The option that a user would tune, if one had to be; empty: the first of
     :data:`MAIN_OPTIONS` that the method has."""
@@ -76,6 +77,10 @@ class Method:
                     f"method {self.name!r}: its rule has no option {name!r}, only "
                     f"{', '.join(sorted(names))}"
                 )
+        if self.form.averages > self.rule.averages:
+            raise ValueError(
+                f"method {self.name!r}: its momentum form averages, and its rule does not say how"
+            )
         object.__setattr__(self, "reference", self.reference or self.rule.reference)
         left = [option.name for option in self.options]
         if self.main and self.main not in left:
@@ -234,4 +239,5 @@ def _with_rule(method: Method, rule: Rule) -> Method:
     names = {option.name for option in (LR, MOMENTUM, *rule.options)}
     kept = {name: value for name, value in method.defaults.items() if name in names}
     main = method.main if method.main in names else ""
-    return replace(method, rule=rule, by_scaling={}, defaults=kept, main=main)
+    form = HEAVY_BALL if method.form.averages > rule.averages else method.form
+    return replace(method, rule=rule, form=form, by_scaling={}, defaults=kept, main=main)

@@ -6,6 +6,7 @@ from typing import Any
 from heavystep import validation
 from heavystep.methods.method import Method
 from heavystep.methods.registry import method_of, register
+from heavystep.momentum import AVERAGED
 from heavystep.rules import (
     ARMIJO,
     FIXED,
@@ -31,6 +32,7 @@ SHB_POLYAK = register(
         "SHB-PS",
         "Stochastic heavy ball with the Polyak step size (SHB-PS).",
         STEADY_POLYAK,
+        AVERAGED,
         by_scaling=dict.fromkeys(SCALINGS, POLYAK),
         reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical); steady "
         "is of this package",

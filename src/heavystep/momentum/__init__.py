@@ -1,5 +1,6 @@
 """Momentum forms: how a step size and a gradient move a parameter, one file each; and diagonals."""
 
+from heavystep.momentum.averaged import AVERAGED, share_of_next
 from heavystep.momentum.contract import Form
 from heavystep.momentum.diagonal import ADAM, Diagonal
 from heavystep.momentum.exponential_average import EXPONENTIAL_AVERAGE
@@ -9,10 +10,12 @@ from heavystep.momentum.torch_buffer import TORCH_BUFFER
 
 __all__ = [
     "ADAM",
+    "AVERAGED",
     "EXPONENTIAL_AVERAGE",
     "HEAVY_BALL",
     "NESTEROV",
     "TORCH_BUFFER",
     "Diagonal",
     "Form",
+    "share_of_next",
 ]

@@ -19,8 +19,8 @@ def along_gradient(buffer: Any, gradient: Any, momentum: Any) -> Any:
 class Form:
     """A momentum form. Make one at the end of its file.
 
-    >>> plain = Form("plain", "unused", "none", "", lambda b, g, step, momentum: (-step * g, b))
-    >>> plain.move(0.0, 2.0, 0.25, 0.9)
+    >>> plain = Form("plain", "unused", "none", "", lambda b, g, step, beta, w: (-step * g, b))
+    >>> plain.move(0.0, 2.0, 0.25, 0.9, 1.0)
     (-0.5, 0.0)
     """
 
@@ -30,9 +30,11 @@ class Form:
     formula: str
     r"""The update in LaTeX, one line."""
     reference: str
-    move: Callable[[Any, Any, Any, Any], tuple[Any, Any]]
-    """From (buffer, gradient, step, momentum) to (motion of the parameter, new buffer)."""
+    move: Callable[[Any, Any, Any, Any, Any], tuple[Any, Any]]
+    """From (buffer, gradient, step, momentum, weight) to (motion of the parameter, new buffer)."""
     direction: Callable[[Any, Any, Any], Any] = along_gradient
     """From (buffer, gradient, momentum) to what the step size multiplies."""
+    averages: bool = False
+    """Whether it uses the weight: that of the next point in an average, which the rule gives."""
     version: int = 1
     """To be raised when the same numbers go in and others come out; part of the key of runs."""

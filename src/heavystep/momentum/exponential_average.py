@@ -22,7 +22,7 @@ def direction(buffer: Any, gradient: Any, momentum: Any) -> Any:
     return averaged(buffer, gradient, momentum)
 
 
-def move(buffer: Any, gradient: Any, step: Any, momentum: Any) -> tuple[Any, Any]:
+def move(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
     """The buffer is the average d_{k-1} of past gradients."""
     average = direction(buffer, gradient, momentum)
     return -step * average, average

@@ -9,7 +9,7 @@ from typing import Any
 from heavystep.momentum.contract import Form
 
 
-def move(buffer: Any, gradient: Any, step: Any, momentum: Any) -> tuple[Any, Any]:
+def move(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
     """The buffer is the displacement theta_k - theta_{k-1}."""
     motion = momentum * buffer - step * gradient
     return motion, motion

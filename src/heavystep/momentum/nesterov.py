@@ -9,7 +9,7 @@ from typing import Any
 from heavystep.momentum.contract import Form
 
 
-def move(buffer: Any, gradient: Any, step: Any, momentum: Any) -> tuple[Any, Any]:
+def move(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
     """The buffer is the sum b_k of past displacements."""
     pull = step * gradient
     ahead = momentum * buffer - pull

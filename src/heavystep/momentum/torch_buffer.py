@@ -13,7 +13,7 @@ def direction(buffer: Any, gradient: Any, momentum: Any) -> Any:
     return momentum * buffer + gradient
 
 
-def move(buffer: Any, gradient: Any, step: Any, momentum: Any) -> tuple[Any, Any]:
+def move(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
     """The buffer is the sum d_{k-1} of past gradients."""
     summed = direction(buffer, gradient, momentum)
     return -step * summed, summed

@@ -18,7 +18,7 @@ from torch._utils import _flatten_dense_tensors as flatten
 from heavystep.methods import Method
 from heavystep.momentum import ADAM
 from heavystep.optim import torch_primitives
-from heavystep.optim.vectors import has_fused_kernel, moves_many, walkable
+from heavystep.optim.fused import has_fused_kernel, moves_many, walkable
 from heavystep.rules import DIRECTION, PRODUCTS
 
 _BLOCK = 1 << 17

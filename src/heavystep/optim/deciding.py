@@ -32,6 +32,8 @@ class Decision(NamedTuple):
     """The momentum that the rule chose for this step; None: that of the groups."""
     lower_bound: Any = None
     """The lower bound that the rule saw; None: it saw none."""
+    weight: Any = 1.0
+    """Of the next point in the average, where the momentum form averages."""
 
     def outcome(self, group: Group) -> dict[str, Any]:
         """What ``info`` tells of it.
@@ -43,9 +45,13 @@ class Decision(NamedTuple):
         if isinstance(grad_sqnorm, Tensor):
             base_step = as_scalar(base_step, grad_sqnorm.dtype, grad_sqnorm.device)
         base_step = where(self.accepted, base_step, 0.0)
-        told = {name: value for name, value in self._asdict().items() if name != "momentum"}
+        told = {name: each for name, each in self._asdict().items() if name not in _INTERNAL}
         told |= {"base_step": base_step, "step": group["lr"] * base_step}
         return {**told, "max_step": group.get("max_step")}
+
+
+_INTERNAL = ("momentum", "weight")
+"""What only the move of the parameters needs."""
 
 
 def bound_for(group: Group, given: Any) -> Any:
@@ -102,7 +108,7 @@ def decide_on_device(
     if torch_primitives.reads_for_free(measure.device):
         # Dozens of operations on tensors of one number take ten times as long as on numbers.
         memory, seen, usable = _on_host(memory), _on_host(seen), bool(usable)
-    search = rule.start(constants, memory, seen)
+    search, weight = rule.start(constants, memory, seen), rule.weigh(constants, memory)
     step = _apart(measure.held(search.step), memory)
     accepted = search.accepted & is_finite(step) & is_finite(seen.grad_sqnorm) & usable
     kept = [
@@ -118,8 +124,9 @@ def decide_on_device(
         step = measure.scalar(step)
         accepted, capped = (torch.tensor(bool(each)) for each in (accepted, capped))
     return Decision(
-        step, accepted, capped, sample.loss, sample.grad_sqnorm, lower_bound=_known(bound)
-    )
+        step, accepted, capped, sample.loss, sample.grad_sqnorm, lower_bound=_known(bound),
+        weight=weight,
+    )  # fmt: skip
 
 
 def _on_host(numbers: Any) -> Any:
@@ -201,6 +208,7 @@ class HostRule:
         finite = finite and bool(self._sample.rates_are_in_range())
         found = search.accepted
         search = search._replace(accepted=found and finite)
+        weight = self._rule.weigh(self._constants, self._memory)
         if search.accepted:
             new = self._rule.remember(self._constants, self._memory, seen, search)
             self._group.update(zip(self._rule.memory, new, strict=True))
@@ -213,7 +221,7 @@ class HostRule:
         return Decision(
             search.step, search.accepted, search.accepted and search.capped, seen.loss,
             seen.grad_sqnorm, search.trials, search.momentum if self._rule.steers else None,
-            _known(seen.lower_bound),
+            _known(seen.lower_bound), weight,
         )  # fmt: skip
 
     def _advice(self, seen: Seen) -> str:

@@ -8,11 +8,12 @@ from torch import Tensor
 
 from heavystep.methods import Method
 from heavystep.optim.deciding import Decision
+from heavystep.optim.fused import Update
 from heavystep.optim.groups import Group
 from heavystep.optim.ranks import local
 from heavystep.optim.sample import Active, Sample, Vectors
 from heavystep.optim.stretching import averages
-from heavystep.optim.vectors import Update, move, state_dtype
+from heavystep.optim.vectors import move, state_dtype
 from heavystep.rules import DIRECTION, PRODUCTS
 
 State = MutableMapping[Any, Any]
@@ -134,7 +135,7 @@ def apply_step(
         decoupled = group["decay"] == "decoupled" and group["weight_decay"]
         shrink = 1.0 - step * group["weight_decay"] if decoupled else None
         momentum = group["momentum"] if decision.momentum is None else decision.momentum
-        update = Update(method.form, step, momentum, shrink, accepted)
+        update = Update(method.form, step, momentum, decision.weight, shrink, accepted)
         buffers = momentum_buffers(method, active, state)
         move(active.places, active.slopes, buffers, update, foreach, stretch)
         if stretch is not None:

@@ -10,9 +10,10 @@ from torch import Tensor
 from heavystep.methods import Method
 from heavystep.momentum.diagonal import SQUARES, WEIGHT
 from heavystep.optim import adam_kernel
+from heavystep.optim.fused import Pull, walkable
 from heavystep.optim.ranks import Ranks, local
 from heavystep.optim.sample import Active
-from heavystep.optim.vectors import Pull, indices_by_dtype, state_dtype, walkable
+from heavystep.optim.vectors import indices_by_dtype, state_dtype
 
 State = MutableMapping[Any, Any]
 

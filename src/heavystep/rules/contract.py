@@ -171,6 +171,11 @@ def remember_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any
     return ()
 
 
+def weigh_the_last(constants: Any, memory: Any) -> Any:
+    """The ``weigh`` of a rule that averages nothing: an average is its last point."""
+    return 1.0
+
+
 def as_given(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Options as they are: the ``settle`` and ``resolve`` of a rule that needs neither."""
     return options
@@ -214,6 +219,9 @@ class Rule:
     """What trials go along: ``"gradient"``, or ``"direction"`` for that of the momentum form."""
     steers: bool = False
     """Whether a line search sets the momentum of each step itself."""
+    weigh: Callable[[Any, Any], Any] = weigh_the_last
+    """The weight of the point that this step leads to in the average of a momentum form that has
+    one, from constants and memory."""
     foresees: bool = False
     """Whether the first trial step depends on constants and memory alone, not on the batch."""
     clips_last: bool = False
@@ -226,6 +234,11 @@ class Rule:
     """The name under which :mod:`heavystep.theory` knows the rule; empty: no theorem covers it."""
     version: int = 1
     """To be raised when the same numbers go in and others come out; part of the key of runs."""
+
+    @property
+    def averages(self) -> bool:
+        """Whether it says how a momentum form averages."""
+        return self.weigh is not weigh_the_last
 
     def __post_init__(self) -> None:
         names = self.constants

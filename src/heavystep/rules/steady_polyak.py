@@ -40,6 +40,7 @@ from math import inf
 from typing import Any
 
 from heavystep import validation
+from heavystep.momentum import share_of_next
 from heavystep.rules.contract import Option, Rule, Search, Seen
 from heavystep.rules.polyak import POLYAK, polyak_step
 from heavystep.rules.primitives import batch_is_finite, is_finite, maximum, minimum, where
@@ -69,8 +70,10 @@ from heavystep.rules.steady import (
 WEIGHT = 0.02
 """Of the last ratio in the mean m_k."""
 OUTLIER = 100.0
-POWER = 1.5
+RISE = 1.5
 """p: at least so fast, as a power of the number of steps, may a cap grow."""
+POWER = 8.0
+"""Of the number of steps, as which weights grow in the average that momentum is."""
 ALIKE = Option(
     "alike",
     0.0,
@@ -105,6 +108,11 @@ def resolve_ratio(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return resolve_damping(resolve(options))
 
 
+def weigh(constants: Any, memory: Any) -> Any:
+    """The weight w_k of the next point in the average that momentum is."""
+    return share_of_next(memory.averaged, POWER)
+
+
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step, which needs no trials."""
     level = level_of(memory, seen)
@@ -119,12 +127,12 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
 def growth_of(constants: Any, memory: Any, level: Any, fallen: Any) -> Any:
     """q_k, by how much the cap may grow."""
     share, quickly = share_of(constants, memory, level), DOUBLING - 1.0
-    slowly = maximum(quickly * share * share, POWER / (memory.steps + 1.0))
+    slowly = maximum(quickly * share * share, RISE / (memory.steps + 1.0))
     return where(fallen > 0.0, minimum(slowly, quickly), quickly)
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """The losses, the next cap, the typical ratio m_k, whether losses fell, and the last loss."""
+    """The losses, the next cap, the typical ratio m_k, whether losses fell, the last one, and n."""
     level = level_of(memory, seen)
     ratio = ratio_of(constants, memory, seen, level)
     fallen = where(is_falling(memory, level), 1.0, memory.fallen)
@@ -137,7 +145,9 @@ def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[A
     typical = where(counts, after, memory.typical)
     growth = 1.0 + growth_of(constants, memory, level, fallen)
     cap = minimum(growth * cap_of(memory, ratio), after)
-    known = where(counts, cap, memory.cap), typical, fallen, seen.loss
+    exploded = excess_of(memory, seen, memory.last_loss) > 0.0
+    averaged = where(exploded, 0.5 * memory.averaged, memory.averaged + 1.0)
+    known = where(counts, cap, memory.cap), typical, fallen, seen.loss, averaged
     return *follow(memory, seen), *known
 
 
@@ -151,12 +161,13 @@ STEADY_POLYAK = Rule(
     constants=("c", "kappa", "damping", "alike", "max_step", "outlook", "total_steps"),
     settle=settle,
     resolve=resolve_ratio,
-    memory={**MEMORY, "cap": 0.0, "typical": 0.0, "fallen": 0.0, "last_loss": 0.0},
+    memory={**MEMORY, "cap": 0.0, "typical": 0.0, "fallen": 0.0, "last_loss": 0.0, "averaged": 0.0},
     start=start,
     remember=remember,
+    weigh=weigh,
     clips_last=True,
     letters=f"{LETTERS}, or less where batches are alike; m is the geometric mean of the last "
     "ratios; q is 2^(1/10) - 1 until losses fall, then phi^2 times that or 3/(2k + 2), if that is "
     "less (heavystep.rules.steady_polyak, docs/notation.md).",
-    version=4,
+    version=5,
 )

@@ -76,10 +76,11 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
         search = _decide(rule, constants, memory, seen, trial_losses)
         if not (search.accepted & is_finite(search.step)).all():
             raise ValueError(f"no step was accepted at step {k}")
+        weight = np.broadcast_to(rule.weigh(constants, memory), runs)[:, None]
         memory = rule.Memory(*rule.remember(constants, memory, seen, search))
         gamma[:, k] = etas[k] * search.step
         momentum = search.momentum[:, None] if rule.steers else betas[k]
-        motion, buffer = form.move(buffer, g, gamma[:, k, None] / divisor, momentum)
+        motion, buffer = form.move(buffer, g, gamma[:, k, None] / divisor, momentum, weight)
         iterates[:, k + 1] = theta = theta + motion
     largest = configuration.largest_steps(0, steps)
     return Record(

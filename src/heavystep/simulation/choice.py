@@ -21,6 +21,7 @@ from heavystep.simulation.numba_rules import rule_functions, widened
 from heavystep.simulation.products import products_of
 from heavystep.simulation.stretching import divided, stretches
 from heavystep.simulation.terms import Function, function_of, implement
+from heavystep.simulation.truths import as_four
 from heavystep.simulation.widths import Four, column, put_column
 
 TYPE_OF: Any = typeof
@@ -62,6 +63,11 @@ def steered(rule: Any, search: Any, momentum: Any) -> Any:
     raise NotImplementedError
 
 
+def weigh(rule: Any, constants: Any, memory: Any) -> Any:
+    """The weight of the next point in the average, for a momentum form that averages."""
+    raise NotImplementedError
+
+
 def aim(rule: Any, kinds: Any, buffer: Any, g: Any, divisors: Any, momentum: Any, way: Any) -> Any:
     """The vector that trials go along: ``g`` itself, or ``way`` with another one written to it."""
     raise NotImplementedError
@@ -88,8 +94,9 @@ def kernel_rule(rule: Rule) -> Any:
     constants, memory = rule.constants or (), tuple(rule.memory)
     reads = tuple(sorted(rule.reads))
     begin, skip, go_on, retain = rule.start, rule.skip, rule.advance, rule.remember
+    weighed = rule.weigh
     functions = rule_functions(rule)
-    roles = [function.__qualname__ for function in (begin, skip, go_on, retain)]
+    roles = [function.__qualname__ for function in (begin, skip, go_on, retain, weighed)]
     kind = kernel_type(
         "Rule", functions, (rule.name, constants, memory, reads, rule.along, rule.steers, roles)
     )
@@ -103,6 +110,9 @@ def kernel_rule(rule: Rule) -> Any:
     def _remember(rule: Any, constants: Any, memory: Any, seen: Any, search: Any) -> Any:
         return retain(constants, memory, seen, search)
 
+    def _weigh(rule: Any, constants: Any, memory: Any) -> Any:
+        return weighed(constants, memory)
+
     implement(
         kind,
         {
@@ -115,6 +125,7 @@ def kernel_rule(rule: Rule) -> Any:
             start: _start,
             advance: _advance,
             remember: _remember,
+            weigh: _weigh,
         },
     )
     _RULES[kind] = rule
@@ -125,6 +136,7 @@ def _probe(rule: Any, table: Any, numbers: Any, loss: Any) -> Any:
     """All that a rule is asked for, of four seeds at once."""
     constants, memory = constants_at(rule, table, 0), recall(rule, Four(), numbers, 0)
     seen = Seen(loss, loss, loss, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    as_four(weigh(rule, constants, memory))
     search = widened(start(rule, constants, memory, seen))
     search = widened(advance(rule, constants, memory, seen, search, loss))
     return keep(rule, Four(), numbers, 0, remember(rule, constants, memory, seen, search))

@@ -14,7 +14,7 @@ from heavystep.simulation.terms import Function, implement
 _MOVES: dict[type, Function] = {}
 
 
-def move(form: Any, buffer: Any, gradient: Any, step: Any, momentum: Any) -> Any:
+def move(form: Any, buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> Any:
     """Motion and new buffer of one parameter."""
     raise NotImplementedError
 
@@ -30,7 +30,7 @@ def goes_by_fours(kind: type) -> bool:
 
     Asked when a kernel is compiled, and not when it is loaded: it takes a moment to see.
     """
-    return fits(_MOVES[kind], FOUR, FOUR, types.float64, types.float64)
+    return fits(_MOVES[kind], FOUR, FOUR, types.float64, types.float64, types.float64)
 
 
 @cache
@@ -40,8 +40,8 @@ def kernel_form(form: Form) -> Any:
     functions = form_functions(form)
     kind = kernel_type("Form", functions, (form.name, moved.__qualname__, along.__qualname__))
 
-    def _move(form: Any, buffer: Any, gradient: Any, step: Any, momentum: Any) -> Any:
-        return moved(buffer, gradient, step, momentum)
+    def _move(form: Any, buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> Any:
+        return moved(buffer, gradient, step, momentum, weight)
 
     def _direction(form: Any, buffer: Any, gradient: Any, momentum: Any) -> Any:
         return along(buffer, gradient, momentum)

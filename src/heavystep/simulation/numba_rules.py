@@ -109,7 +109,7 @@ def teach(*functions: Callable[..., Any]) -> list[FunctionType]:
 
 def rule_functions(rule: Rule) -> list[FunctionType]:
     """All functions that a kernel with this rule calls; it may do so from now on."""
-    return teach(rule.start, rule.skip, rule.advance, rule.remember)
+    return teach(rule.start, rule.skip, rule.advance, rule.remember, rule.weigh)
 
 
 def form_functions(form: Form) -> list[FunctionType]:

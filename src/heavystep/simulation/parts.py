@@ -48,11 +48,11 @@ class Room(NamedTuple):
     seen: Array
     """(seeds, 4) loss, lower bound and squared norm of the batch, and ||grad F||^2."""
     chosen: Array
-    """(seeds, 2) step and momentum."""
+    """(seeds, 3) step, momentum, and the weight of the next point in an average."""
     taken: Array
     """(seeds,) steps taken so far."""
     wide: Array
-    """(5, seeds) the same numbers, and the step, of seeds that go in fours."""
+    """(6, seeds) the same numbers, the step and that weight, of seeds that go in fours."""
     drawn: Array
     """(seeds, steps) samples of some steps ahead."""
 

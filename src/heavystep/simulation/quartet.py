@@ -19,6 +19,7 @@ from heavystep.simulation.choice import (
     recall,
     remember,
     start,
+    weigh,
 )
 from heavystep.simulation.forms import goes_by_fours
 from heavystep.simulation.fours import WIDTH
@@ -32,7 +33,7 @@ from heavystep.simulation.truths import as_four, every
 from heavystep.simulation.watch import watch_arrival, watch_point, watch_step
 from heavystep.simulation.widths import Four
 
-LOSS, LOW, SQNORM, FULL, STEP = range(5)
+LOSS, LOW, SQNORM, FULL, STEP, WEIGHT = range(6)
 """Rows of what a room has of all seeds."""
 _OPTIONS: Any = {**INLINE, **HIDDEN}
 
@@ -85,8 +86,8 @@ def _all_steps(
         done = lane + WIDTH
     for lane in range(0, done, WIDTH):
         gamma = four_from(row_of(room.wide, STEP), lane)
-        momentum = parameters.momentum[row]
-        move_four(kinds, state.theta, state.buffer, room.gradient, gamma, momentum, lane)
+        weight, momentum = four_from(row_of(room.wide, WEIGHT), lane), parameters.momentum[row]
+        move_four(kinds, state.theta, state.buffer, room.gradient, gamma, momentum, weight, lane)
         watch_arrival(watch, Four(), lane, row, state.theta)
     return done
 
@@ -124,6 +125,7 @@ def _decide(
     keep(rule, Four(), state.memory, lane, remember(rule, constants, memory, seen, search))
     gamma = parameters.lr[row] * search.step
     put(row_of(wide, STEP), lane, gamma)
+    put(row_of(wide, WEIGHT), lane, as_four(weigh(rule, constants, memory)))
     watch_step(watch, Four(), lane, row, search, gamma, seen)
     return True
 

@@ -17,6 +17,7 @@ from heavystep.simulation.choice import (
     remember,
     start,
     steered,
+    weigh,
 )
 from heavystep.simulation.kernel_cache import kernel, loop, loop_part
 from heavystep.simulation.lanes import lane_of
@@ -44,7 +45,7 @@ from heavystep.simulation.watch import (
 from heavystep.simulation.widths import One
 
 LOSS, LOW, SQNORM, FULL = range(4)
-STEP, MOMENTUM = range(2)
+STEP, MOMENTUM, WEIGHT = range(3)
 DRAWN = 16
 """Steps whose samples are drawn at once, where each has one."""
 
@@ -76,9 +77,9 @@ def advance(
         np.empty((lanes, size), dtype=np.int64),
         workspace(terms, theta, size),
         np.empty((lanes, 4)),
-        np.empty((lanes, 2)),
+        np.empty((lanes, 3)),
         np.zeros(lanes, dtype=np.int64),
-        np.empty((5, lanes)),
+        np.empty((6, lanes)),
         np.empty((lanes, DRAWN), dtype=np.int64),
     )
     _iterate(terms, kinds, watch, parameters, state, scene, steps, indices, out, room)
@@ -222,6 +223,7 @@ def _choose(
     keep(rule, One(), state.memory, lane, remember(rule, constants, memory, seen, search))
     gamma = parameters.lr[row] * search.step
     room.chosen[lane, STEP], room.chosen[lane, MOMENTUM] = gamma, beta
+    room.chosen[lane, WEIGHT] = weigh(rule, constants, memory)
     watch_step(watch, One(), lane, row, search, gamma, seen)
     depart(own, theta, scene.keys[lane], k, batch.shape[0], work)
     return True
@@ -235,7 +237,7 @@ def _arrive(
     theta, buffer, chosen = state.theta[lane], state.buffer[lane], room.chosen[lane]
     momentum = theta.dtype.type(chosen[MOMENTUM])
     g, divisors = room.gradient[lane], room.divisors[lane]
-    move_all(terms, kinds, theta, buffer, g, divisors, chosen[STEP], momentum)
+    move_all(terms, kinds, theta, buffer, g, divisors, chosen[STEP], momentum, chosen[WEIGHT])
     watch_arrival(watch, One(), lane, _row(parameters, step), state.theta)
 
 

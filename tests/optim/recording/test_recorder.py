@@ -29,7 +29,7 @@ def test_detach_stops_and_keeps():
 
 def test_a_record_does_not_follow_the_run():
     theta = start()
-    opt = SHBPolyak([theta])
+    opt = SHBPolyak([theta], scaling="practical")
     recorder = Recorder(opt, iterates=True)
     run(opt, theta, 2)
     early = recorder.record()

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from heavystep import validation
+from heavystep.momentum import share_of_next
 from heavystep.optim.averaging.loading import check_state
-from heavystep.optim.averaging.polynomial import DEFAULT_POWER, share_of_next, take_in
+from heavystep.optim.averaging.polynomial import DEFAULT_POWER, take_in
 from heavystep.optim.averaging.statistics import KeptBuffers, estimate
 from heavystep.optim.closures.replay import put_back
 from heavystep.optim.optimizer import RuleOptimizer
@@ -23,7 +24,7 @@ class Average:
 
     Where the noise of the batches stays, iterates wander around the minimum and their average does
     not. Weights grow with the step k as k^p, so that neither a horizon nor a beginning has to be
-    chosen; ``share_of_next`` in ``heavystep.optim.averaging.polynomial`` has the formula.
+    chosen; ``share_of_next`` in ``heavystep.momentum`` has the formula.
 
     The average follows every ``optimizer.step()``. Training never sees it: :meth:`in_place` lends
     it to the model for a while, for validation or to be saved. A batch that an optimizer of this

@@ -7,27 +7,10 @@ import torch
 from torch import Tensor
 
 from heavystep import validation
+from heavystep.momentum import share_of_next
 from heavystep.optim.vectors import state_dtype
 
 DEFAULT_POWER = 8.0
-
-
-def share_of_next(count: Any, power: float) -> Any:
-    r"""How much of the average the next iterate becomes, after ``count`` others.
-
-    .. math:: \bar\theta_k = \bar\theta_{k-1} + \frac{p + 1}{k + p + 1}
-              (\theta_k - \bar\theta_{k-1}), \qquad k = 0, 1, \dots
-
-    with p = ``power`` and k = ``count``: weights that grow as k^p, so that the beginning is
-    forgotten at a rate that needs no horizon. p = 0 is the mean of all iterates; at p = 8 half of
-    the weight is on the last 7% of them.
-
-    >>> [share_of_next(k, 0.0) for k in range(3)], share_of_next(0, 8.0)
-    ([1.0, 0.5, 0.3333333333333333], 1.0)
-
-    Reference: Shamir and Zhang (2013), Section 4, arXiv:1212.1824 (there eta = p).
-    """
-    return (power + 1.0) / (count + (power + 1.0))
 
 
 def take_in(averages: list[Tensor], values: list[Tensor], share: Tensor) -> None:
@@ -48,9 +31,9 @@ def polynomial_average(
 ) -> Callable[[Any, Any, Tensor | int], None]:
     """The ``multi_avg_fn`` of a polynomially weighted average, for torch's ``AveragedModel``.
 
-    The weights are those of :func:`share_of_next`. ``AveragedModel`` keeps averages in the format
-    of the parameters, which is too short in half precision, and takes refused batches in again;
-    :class:`heavystep.Average` does neither and needs no second model.
+    The weights are those of :func:`heavystep.momentum.share_of_next`. ``AveragedModel`` keeps
+    averages in the format of the parameters, which is too short in half precision, and takes
+    refused batches in again; :class:`heavystep.Average` does neither and needs no second model.
 
     Args:
         power: p, >= 0; 0 is the mean of all iterates.

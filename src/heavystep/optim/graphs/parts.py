@@ -12,10 +12,11 @@ from heavystep.momentum import HEAVY_BALL
 from heavystep.optim.closures.closure import Closure, checked_loss
 from heavystep.optim.closures.replay import RandomStreams, put_back
 from heavystep.optim.deciding import Decision, HostRule, host_numbers
+from heavystep.optim.fused import Update
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.sample import Sample
 from heavystep.optim.state import make_state, ways_of
-from heavystep.optim.vectors import Update, move
+from heavystep.optim.vectors import move
 from heavystep.rules import Seen
 
 Action = Callable[[], object]
@@ -116,6 +117,7 @@ class Searched:
         self._trial, self._step = self._measure.scalar(0.0), self._measure.scalar(0.0)
         self._momentum = self._measure.scalar(0.0)
         """That of a rule that steers."""
+        self._weight = self._measure.scalar(1.0)
         self._yes = torch.ones((), dtype=torch.bool, device=device)
         self._buffers = list(optimizer._buffers())
         self._before = [buffer.detach().clone() for buffer in self._buffers]
@@ -155,6 +157,7 @@ class Searched:
             self._streams.restore(after)
         if decision.accepted:
             self._step.fill_(decision.base_step)
+            self._weight.fill_(decision.weight)
             self._update()
         else:
             self._return_to(self._before)
@@ -208,7 +211,7 @@ class Searched:
         sample = self._sample
         put_back(sample.params, self._origin)
         ways = ways_of(self._optimizer.method, sample, self._optimizer.state, self._momentum)
-        straight = Update(HEAVY_BALL, self._trial, 0.0, shrink=None, accepted=self._yes)
+        straight = Update(HEAVY_BALL, self._trial, 0.0, 1.0, shrink=None, accepted=self._yes)
         move(sample.params, ways, None, straight, self._optimizer._foreach)
         put_back(self._buffers, self._before)
         torch.clear_autocast_cache()  # an outer autocast keeps casts at another point
@@ -222,7 +225,7 @@ class Searched:
         steers = self._optimizer.method.rule.steers
         decision = Decision(
             self._step, self._yes, capped=None, loss=None, grad_sqnorm=None,
-            momentum=self._momentum if steers else None,
+            momentum=self._momentum if steers else None, weight=self._weight,
         )  # fmt: skip
         self._optimizer._apply(self._sample, decision)
 
