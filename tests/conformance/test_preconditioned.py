@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from heavystep.methods import Method
-from heavystep.momentum import Diagonal
+from heavystep.momentum import AVERAGED, HEAVY_BALL, Diagonal
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.rules import POLYAK, STEADY_POLYAK
 from heavystep.theory import strongly_convex
@@ -32,7 +32,8 @@ def loss_at(theta, k=0):
 
 def optimizer(rule, diagonal=None, **options):
     """Makes optimizers of a method that has no name."""
-    method = Method("Unnamed", "", "", rule, diagonal=diagonal)
+    form = AVERAGED if rule.averages else HEAVY_BALL
+    method = Method("Unnamed", "", "", rule, form, diagonal)
     kind = type("Unnamed", (RuleOptimizer,), {"method": method})
     return lambda params: kind(params, options)
 

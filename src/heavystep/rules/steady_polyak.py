@@ -30,9 +30,15 @@ batches relative to the gap b - l (1 for ten steps),
 
 with nu = ``alike``: 0 turns it off.
 
+**How long momentum remembers.** The step is made for averaged heavy ball
+(:mod:`heavystep.momentum.averaged`), with weights w_k = 9 / (n_k + 9) that are those of the average
+:class:`heavystep.Average`: n_k counts the steps, so that the last iterate is nearly as calm as that
+average, however long the run is.
+
 **When the loss explodes.** What this loss and the last one are both above all that is usual belongs
 to the gap in the root of phi_k, but not for q_k. Averages take in one loss after another, slowly;
-without it the steps that were left at a loss of 1e-5 would stay as small at a loss of 1.
+without it the steps that were left at a loss of 1e-5 would stay as small at a loss of 1. And n_k is
+halved at each such step, so that an average of what was before does not hold the iterate back.
 """
 
 from collections.abc import Mapping

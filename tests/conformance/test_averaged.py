@@ -1,0 +1,85 @@
+"""Averaged heavy ball: what it is made of, and what it is for."""
+
+import pytest
+import torch
+
+from heavystep.methods import METHODS, Method
+from heavystep.momentum import AVERAGED, HEAVY_BALL
+from heavystep.optim.optimizer import RuleOptimizer
+from heavystep.rules import POLYAK, STEADY_POLYAK
+from tests.conformance.test_steady import noisy_regression
+
+
+def with_form(form):
+    """Steady Polyak steps that move parameters so."""
+    method = Method("Unnamed", "", "", STEADY_POLYAK, form)
+    kind = type("Unnamed", (RuleOptimizer,), {"method": method})
+    return lambda params: kind(params, {})
+
+
+def test_a_gradient_moves_it_as_heavy_ball_and_the_lead_tells_the_average():
+    """Theta is (1 - beta) z + beta x all the time, so that x is theta - (1 - beta) (z - x)."""
+    beta, z, x, theta, lead = 0.8, 3.0, 3.0, 3.0, 0.0
+    for k, gradient in enumerate((1.0, -0.5, 2.0, 0.25)):
+        weight = 2.0 / (k + 2.0)
+        motion, lead = AVERAGED.move(lead, gradient, 0.1, beta, weight)
+        theta += motion
+        z -= 0.1 * gradient / (1 - beta)
+        x += weight * (z - x)
+        assert theta == pytest.approx((1 - beta) * z + beta * x)
+        assert theta - (1 - beta) * lead == pytest.approx(x)
+
+
+def test_an_average_of_the_last_point_alone_is_gradient_descent():
+    motion, lead = AVERAGED.move(0.0, 2.0, 0.1, 0.9, 1.0)
+    assert (motion, lead) == (pytest.approx(-2.0), 0.0)
+    assert AVERAGED.move(0.7, 2.0, 0.1, 0.0, 0.3)[0] == -0.2
+
+
+def test_the_last_iterate_is_calm():
+    """What it is for: the excess over the noise of the targets, without an average beside it."""
+    floor = 0.3**2
+    calm, wandering = (
+        noisy_regression(with_form(form), steps=1500)[0][1000:].mean() - floor
+        for form in (AVERAGED, HEAVY_BALL)
+    )
+    assert calm < 0.5 * wandering
+
+
+def test_paper_rules_keep_heavy_ball():
+    method = METHODS["SHBPolyak"]
+    assert method.form is AVERAGED
+    for scaling in ("theory", "practical", "plain"):
+        assert method.chosen({"scaling": scaling}).form is HEAVY_BALL
+
+
+def test_a_form_that_averages_needs_a_rule_that_says_how():
+    with pytest.raises(ValueError, match="momentum form averages, and its rule does not say how"):
+        Method("Unnamed", "", "", POLYAK, AVERAGED)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_fused_and_plain_paths_agree_where_a_batch_is_refused(dtype, decay):
+    """A third batch is NaN: it changes nothing, to the bit, and does not count in the average."""
+    made = METHODS["SHBPolyak"]
+    kind = type("Fused", (RuleOptimizer,), {"method": made})
+    start = torch.linspace(-1.0, 2.0, 5000, dtype=dtype)
+    thetas = [start.clone().requires_grad_(True) for _ in range(2)]
+    opts = [
+        kind([theta], {"foreach": foreach, "weight_decay": decay})
+        for theta, foreach in zip(thetas, (True, False), strict=True)
+    ]
+    for k in range(40):
+        for theta, opt in zip(thetas, opts, strict=True):
+            before, lead = theta.detach().clone(), opt.state.get(theta, {}).get("lead")
+            lead = None if lead is None else lead.clone()
+            spoilt = float("nan") if k == 3 else 1.0
+            opt.step(lambda t=theta, s=spoilt: s * ((t - 0.5) ** 2).mean())
+            if k == 3:
+                assert torch.equal(theta, before)
+                assert torch.equal(opt.state[theta]["lead"], lead)
+    # Each step adds a few roundings of numbers of size 2; steps shrink distances, never add to them.
+    tolerance = 40 * 8 * torch.finfo(dtype).eps
+    torch.testing.assert_close(*thetas, rtol=0, atol=tolerance)
+    assert float(opts[0].param_groups[0]["averaged"]) == 39.0
