@@ -10,6 +10,7 @@ GARBAGE = ("optim/test_captured_garbage.py",)
 HAND_OVER = ("optim/test_hand_over.py",)
 RANKS = ("distributed",)
 WATCHING = ("optim/test_watching.py", "optim/test_healthy_runs.py")
+AVERAGED = ("conformance/test_averaged.py",)
 AVERAGING = ("optim/averaging",)
 THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
 
@@ -272,6 +273,12 @@ MUTANTS = [
     Mutant("steps without the diagonal", "optim/vectors.py",
            "step = update.step if divisor is None else update.step / divisor",
            "step = update.step", FAMILY),
+    Mutant("the fused iterate follows the rest of the lead alone", "optim/fused.py",
+           "follow = beta * float(weight) / rest", "follow = beta * float(weight)", AVERAGED),
+    Mutant("the fused lead is kept whole", "optim/fused.py",
+           "torch.where(accepted, 1.0 - weight, 1.0)", "torch.where(accepted, 1.0, 1.0)", AVERAGED),
+    Mutant("the fused lead of a refused batch shrinks", "optim/fused.py",
+           "torch.where(accepted, 1.0 - weight, 1.0)", "1.0 - weight", AVERAGED),
     Mutant("an average with other weights", "momentum/averaged.py",
            "(power + 1.0) / (count + (power + 1.0))", "(power + 1.0) / (count + (power + 2.0))",
            AVERAGING),
