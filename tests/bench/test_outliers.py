@@ -47,7 +47,8 @@ def test_only_the_batches_of_outliers_are_spoilt():
 @pytest.mark.parametrize("kind", [LOSS, GRADIENT])
 def test_an_outlier_costs_few_steps(method, kind):
     plain, spoilt = (SCRIPT["train"](method, each, 0, 240, (150, 151)) for each in (NONE, kind))
-    assert np.all(spoilt.steps[150:152] < 0.1 * plain.steps[150:152])
+    usual = np.median(plain.steps[140:162])  # that of one batch may be small by itself
+    assert np.all(spoilt.steps[150:152] < 0.1 * usual)
     back = SCRIPT["steps_back"](spoilt.steps, plain.steps, 151)
     assert back is not None
     assert back <= 20

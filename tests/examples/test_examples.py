@@ -15,9 +15,9 @@ ELSEWHERE = {"digits.py", "train_ddp.py"}  # below, and in tests/distributed
 
 
 def averages_noise(numbers):
-    last, average, known = numbers
-    assert average < last
-    assert known < last
+    wandering, average, calm = numbers
+    assert average < wandering
+    assert calm < wandering
 
 
 def learns_the_text(numbers):
