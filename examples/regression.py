@@ -6,6 +6,7 @@ function, which a user would not know.
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,7 @@ def data() -> tuple[Tensor, Tensor, Tensor]:
     return x, clean + 0.5 * torch.randn(clean.shape, generator=stream), clean
 
 
-def train(steps: int, **options: object) -> tuple[float, float]:
+def train(steps: int, **options: Any) -> tuple[float, float]:
     """The error of the last iterate and of the average."""
     torch.manual_seed(0)
     x, y, clean = data()

@@ -1,6 +1,6 @@
 """Momentum forms on torch's fused kernels, which move many tensors at once.
 
-Nothing here reads a device value on the host.
+Nothing here reads a value on the host that lies elsewhere.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from heavystep.momentum import AVERAGED, HEAVY_BALL, Form
+from heavystep.optim import torch_primitives
 from heavystep.optim.torch_primitives import as_scalar
 
 HALF = (torch.float16, torch.bfloat16)
@@ -77,7 +78,7 @@ def _fused_averaged(
 ) -> None:
     """Averaged heavy ball in place: from theta to x, from z to the next z, and back to theta.
 
-    On a CPU, where the host knows all numbers, the kernel with a buffer does it in fewer passes.
+    Where the host reads numbers for free, the kernel with a buffer does it in fewer passes.
     """
     if leads is None:  # without momentum there is nothing to average
         _fused_heavy_ball(params, grads, leads, update, pull)
@@ -85,7 +86,7 @@ def _fused_averaged(
     dtype, accepted, beta = params[0].dtype, update.accepted, float(update.momentum)
     refused, device = _shrunk(params, update), accepted.device
     step, weight = (as_scalar(each, dtype, device) for each in (update.step, update.weight))
-    if pull is None and dtype == torch.float32 and step.is_cpu:
+    if pull is None and dtype == torch.float32 and torch_primitives.reads_for_free(device):
         rest, far = 1.0 - float(weight), float(step) / (1.0 - beta)
         if rest * far > 1e-8:
             # The lead that is kept is the rest of the one that theta follows. Dampening: see above.

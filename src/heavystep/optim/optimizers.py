@@ -63,12 +63,14 @@ class SHBPolyak(RuleOptimizer):
     """Stochastic heavy ball with the Polyak step size (SHB-PS).
 
     There is nothing to tune: by default steps are steady (:mod:`heavystep.rules.steady_polyak`),
-    begin small, and follow the loss whatever its units. The paper's rule is one argument away,
-    ``scaling="theory"``, ``"practical"`` or ``"plain"`` (:mod:`heavystep.rules.polyak`, its cap
-    :mod:`heavystep.rules.smooth_reset` and kappa :mod:`heavystep.rules.scaling`), and
-    :func:`heavystep.paper_settings` has all of its settings. It costs one pass over the gradients
-    and never waits for the device. Gradients count as they stand in ``p.grad``: clip them before
-    ``step`` and the clipped gradient is both the direction and the norm in the rule.
+    begin small, and follow the loss whatever its units, and momentum is an average of the run, near
+    which gradients are taken (:mod:`heavystep.momentum.averaged`). The paper's rule, with heavy
+    ball, is one argument away, ``scaling="theory"``, ``"practical"`` or ``"plain"``
+    (:mod:`heavystep.rules.polyak`, its cap :mod:`heavystep.rules.smooth_reset` and kappa
+    :mod:`heavystep.rules.scaling`), and :func:`heavystep.paper_settings` has all of its settings.
+    It costs one pass over the gradients and never waits for the device. Gradients count as they
+    stand in ``p.grad``: clip them before ``step`` and the clipped gradient is both the direction
+    and the norm in the rule.
 
     A batch with a non-finite loss or gradient changes nothing. A vanished gradient or a loss at
     ``lower_bound`` takes no gradient step while momentum goes on. A loss below it takes none with
@@ -119,10 +121,10 @@ class SHBAdam(RuleOptimizer):
     """Stochastic heavy ball with steady Polyak steps in the norm of Adam's diagonal.
 
     For transformers and other networks whose layers want different steps; ResNets are trained, too.
-    The rule is that of :class:`SHBPolyak`, :mod:`heavystep.rules.steady_polyak`, with g' D^-1 g for
-    the squared norm, and with shorter steps where batches are alike (``alike``); the diagonal D is
-    :mod:`heavystep.momentum.diagonal`. For a diagonal that stays the same it is SHBPolyak in other
-    coordinates.
+    Rule and momentum are those of :class:`SHBPolyak`, :mod:`heavystep.rules.steady_polyak` and
+    :mod:`heavystep.momentum.averaged`, with g' D^-1 g for the squared norm, and with shorter steps
+    where batches are alike (``alike``); the diagonal D is :mod:`heavystep.momentum.diagonal`. For a
+    diagonal that stays the same it is SHBPolyak in other coordinates.
 
     >>> import torch
     >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
