@@ -61,7 +61,7 @@ def test_a_form_that_averages_needs_a_rule_that_says_how():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_fused_and_plain_paths_agree_where_a_batch_is_refused(dtype, decay):
-    """A third batch is NaN: it changes nothing, to the bit, and does not count in the average."""
+    """The fourth batch is NaN: it changes nothing, to the bit, and does not count in the average."""
     made = METHODS["SHBPolyak"]
     kind = type("Fused", (RuleOptimizer,), {"method": made})
     start = torch.linspace(-1.0, 2.0, 5000, dtype=dtype)
