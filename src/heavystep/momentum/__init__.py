@@ -1,6 +1,6 @@
 """Momentum forms: how a step size and a gradient move a parameter, one file each; and diagonals."""
 
-from heavystep.momentum.averaged import AVERAGED, share_of_next
+from heavystep.momentum.averaged import AVERAGED, POWER, share_of_next
 from heavystep.momentum.contract import Form
 from heavystep.momentum.diagonal import ADAM, Diagonal
 from heavystep.momentum.exponential_average import EXPONENTIAL_AVERAGE
@@ -14,6 +14,7 @@ __all__ = [
     "EXPONENTIAL_AVERAGE",
     "HEAVY_BALL",
     "NESTEROV",
+    "POWER",
     "TORCH_BUFFER",
     "Diagonal",
     "Form",

@@ -19,6 +19,9 @@ from typing import Any
 
 from heavystep.momentum.contract import Form
 
+POWER = 8.0
+"""Of the number of points, as which their weights grow in an average, unless another is given."""
+
 
 def share_of_next(count: Any, power: float) -> Any:
     r"""How much of an average the next point becomes, after ``count`` others.

@@ -31,13 +31,13 @@ batches relative to the gap b - l (1 for ten steps),
 with nu = ``alike``: 0 turns it off.
 
 **How long momentum remembers.** The step is made for averaged heavy ball
-(:mod:`heavystep.momentum.averaged`), with weights w_k = 9 / (n_k + 9) that are those of the average
-:class:`heavystep.Average`: n_k counts the steps, so that the last iterate is nearly as calm as that
+(:mod:`heavystep.momentum.averaged`), with weights w_k = 9 / (j_k + 9) that are those of the average
+:class:`heavystep.Average`: j_k counts the steps, so that the last iterate is nearly as calm as that
 average, however long the run is.
 
 **When the loss explodes.** What this loss and the last one are both above all that is usual belongs
 to the gap in the root of phi_k, but not for q_k. Averages take in one loss after another, slowly;
-without it the steps that were left at a loss of 1e-5 would stay as small at a loss of 1. And n_k is
+without it the steps that were left at a loss of 1e-5 would stay as small at a loss of 1. And j_k is
 halved at each such step, so that an average of what was before does not hold the iterate back.
 """
 
@@ -46,7 +46,7 @@ from math import inf
 from typing import Any
 
 from heavystep import validation
-from heavystep.momentum import share_of_next
+from heavystep.momentum import POWER, share_of_next
 from heavystep.rules.contract import Option, Rule, Search, Seen
 from heavystep.rules.polyak import POLYAK, polyak_step
 from heavystep.rules.primitives import batch_is_finite, is_finite, maximum, minimum, where
@@ -78,8 +78,6 @@ WEIGHT = 0.02
 OUTLIER = 100.0
 RISE = 1.5
 """p: at least so fast, as a power of the number of steps, may a cap grow."""
-POWER = 8.0
-"""Of the number of steps, as which weights grow in the average that momentum is."""
 ALIKE = Option(
     "alike",
     0.0,
@@ -138,7 +136,7 @@ def growth_of(constants: Any, memory: Any, level: Any, fallen: Any) -> Any:
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """The losses, the next cap, the typical ratio m_k, whether losses fell, the last one, and n."""
+    """The losses, the next cap, the typical ratio m_k, whether losses fell, the last one, and j."""
     level = level_of(memory, seen)
     ratio = ratio_of(constants, memory, seen, level)
     fallen = where(is_falling(memory, level), 1.0, memory.fallen)

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from heavystep import validation
-from heavystep.momentum import share_of_next
+from heavystep.momentum import POWER, share_of_next
 from heavystep.optim.averaging.loading import check_state
-from heavystep.optim.averaging.polynomial import DEFAULT_POWER, take_in
+from heavystep.optim.averaging.polynomial import take_in
 from heavystep.optim.averaging.statistics import KeptBuffers, estimate
 from heavystep.optim.closures.replay import put_back
 from heavystep.optim.optimizer import RuleOptimizer
@@ -62,7 +62,7 @@ class Average:
     """
 
     def __init__(
-        self, optimizer: Optimizer, *, power: float = DEFAULT_POWER, automatic: bool = True
+        self, optimizer: Optimizer, *, power: float = POWER, automatic: bool = True
     ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"optimizer must be one of torch's kind, got {optimizer!r}")

@@ -7,10 +7,8 @@ import torch
 from torch import Tensor
 
 from heavystep import validation
-from heavystep.momentum import share_of_next
+from heavystep.momentum import POWER, share_of_next
 from heavystep.optim.vectors import state_dtype
-
-DEFAULT_POWER = 8.0
 
 
 def take_in(averages: list[Tensor], values: list[Tensor], share: Tensor) -> None:
@@ -27,7 +25,7 @@ def take_in(averages: list[Tensor], values: list[Tensor], share: Tensor) -> None
 
 
 def polynomial_average(
-    power: float = DEFAULT_POWER,
+    power: float = POWER,
 ) -> Callable[[Any, Any, Tensor | int], None]:
     """The ``multi_avg_fn`` of a polynomially weighted average, for torch's ``AveragedModel``.
 
