@@ -46,6 +46,23 @@ def test_the_last_iterate_is_calm():
     assert calm < 0.5 * wandering
 
 
+def test_weight_decay_goes_as_far_as_a_gradient():
+    """The fixed points of heavy ball whose gradient holds the decay, as torch.optim.SGD has it."""
+    decay, curvature, centre = 0.25, 2.0, 3.0
+    theta, lead = torch.tensor(-1.0, dtype=torch.float64), 0.0
+    for _ in range(4000):
+        gradient = curvature * (theta - centre)
+        motion, lead = AVERAGED.move(lead, gradient, 1e-3, 0.9, 0.05)
+        theta = AVERAGED.shrink(1e-3, 0.9, decay) * theta + motion
+    # A step so short that what the proximal step is short of, half its square, is 0.1 percent.
+    assert float(theta) == pytest.approx(curvature * centre / (curvature + decay), rel=5e-3)
+
+
+@pytest.mark.parametrize("step", [1e-12, 0.3, 1e6, 1e30])
+def test_weight_decay_never_turns_a_parameter_round(step):
+    assert 0.0 <= AVERAGED.shrink(step, 0.9, 0.1) < 1.0
+
+
 def test_paper_rules_keep_heavy_ball():
     method = METHODS["SHBPolyak"]
     assert method.form is AVERAGED

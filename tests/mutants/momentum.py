@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 FORMS = ("conformance/test_forms.py",)
 FAMILY = ("conformance/test_family.py",)
+DECAY = ("conformance/test_averaged.py",)
 
 MUTANTS = [
     Mutant("flip the sign of the momentum", "momentum/heavy_ball.py",
@@ -24,6 +25,11 @@ MUTANTS = [
            "(1.0 - weight) * lead", "lead", FORMS),
     Mutant("points go as far as the iterate", "momentum/averaged.py",
            "pull / (1.0 - momentum)", "pull", FORMS),
+    Mutant("decay that is short of the gradient", "momentum/averaged.py",
+           "in_the_end(step * decay, momentum)", "step * decay", DECAY),
+    Mutant("decay that turns parameters round", "momentum/averaged.py",
+           "1.0 / (1.0 + in_the_end(step * decay, momentum))",
+           "1.0 - in_the_end(step * decay, momentum)", DECAY),
     Mutant("a diagonal with the bias of its average", "momentum/diagonal.py",
            "return averaged(weight, 1.0, beta2)", "return 0.0 * weight + 1.0", FAMILY),
     Mutant("a diagonal with eps under the root", "momentum/diagonal.py",

@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant("a refused search is remembered", "optim/deciding.py",
            "        if search.accepted:\n            new", "        if True:\n            new"),
     Mutant("decay by lr instead of the step", "optim/state.py",
-           '1.0 - step * group["weight_decay"]', '1.0 - group["lr"] * group["weight_decay"]'),
+           "form.shrink(step, momentum", 'form.shrink(group["lr"], momentum'),
     Mutant("leave decay out of trial losses", "optim/optimizer.py",
            "measure.objective_share(loss, sample.groups)", "measure.objective_share(loss, [])"),
     Mutant("do not rewind the random stream", "optim/closures/replay.py",

@@ -13,6 +13,11 @@ rule. For a constant beta that is
 so that gradients are taken near the average, where the noise of z is gone. A gradient moves theta
 as under heavy ball, and z by all that heavy ball makes of it in the end, gamma / (1 - beta).
 Nothing is to be switched on for an evaluation: theta is the iterate. One vector is kept, z - x.
+
+Weight decay lambda goes as far as a gradient does: theta is divided by 1 + lambda gamma /
+(1 - beta), and x and z move with it. That is the proximal step of (lambda/2) ||theta||^2, and about
+the decay of ``torch.optim.SGD`` with the same momentum, but it never turns a parameter round,
+however long a step is.
 """
 
 from typing import Any
@@ -41,11 +46,21 @@ def share_of_next(count: Any, power: float) -> Any:
     return (power + 1.0) / (count + (power + 1.0))
 
 
+def in_the_end(pull: Any, momentum: Any) -> Any:
+    """What heavy ball makes of a pull in the end, and z at once."""
+    return pull / (1.0 - momentum)
+
+
 def move(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
     """The buffer is the lead z_k - x_k of the last point over the average of all."""
     pull = step * gradient
-    lead = buffer - pull / (1.0 - momentum)
+    lead = buffer - in_the_end(pull, momentum)
     return momentum * weight * lead - pull, (1.0 - weight) * lead
+
+
+def shrink(step: Any, momentum: Any, decay: Any) -> Any:
+    """The factor of decoupled weight decay."""
+    return 1.0 / (1.0 + in_the_end(step * decay, momentum))
 
 
 AVERAGED = Form(
@@ -56,5 +71,7 @@ AVERAGED = Form(
     r"x_{k+1} = x_k + w_k (z_{k+1} - x_k)",
     reference="Schedule-Free SGD of Defazio et al. (2024), evaluated where gradients are taken",
     move=move,
+    shrink=shrink,
     averages=True,
+    version=2,
 )

@@ -15,6 +15,11 @@ def along_gradient(buffer: Any, gradient: Any, momentum: Any) -> Any:
     return gradient
 
 
+def by_the_step(step: Any, momentum: Any, decay: Any) -> Any:
+    """The factor of decoupled weight decay, 1 - gamma lambda."""
+    return 1.0 - step * decay
+
+
 @dataclass(frozen=True, eq=False)
 class Form:
     """A momentum form. Make one at the end of its file.
@@ -34,6 +39,8 @@ class Form:
     """From (buffer, gradient, step, momentum, weight) to (motion of the parameter, new buffer)."""
     direction: Callable[[Any, Any, Any], Any] = along_gradient
     """From (buffer, gradient, momentum) to what the step size multiplies."""
+    shrink: Callable[[Any, Any, Any], Any] = by_the_step
+    """From (step, momentum, decay) to what decoupled weight decay multiplies a parameter by."""
     averages: bool = False
     """Whether it uses the weight: that of the next point in an average, which the rule gives."""
     version: int = 1

@@ -133,8 +133,8 @@ def apply_step(
         group = active.group
         step = group["lr"] * decision.base_step
         decoupled = group["decay"] == "decoupled" and group["weight_decay"]
-        shrink = 1.0 - step * group["weight_decay"] if decoupled else None
         momentum = group["momentum"] if decision.momentum is None else decision.momentum
+        shrink = method.form.shrink(step, momentum, decoupled) if decoupled else None
         update = Update(method.form, step, momentum, decision.weight, shrink, accepted)
         buffers = momentum_buffers(method, active, state)
         move(active.places, active.slopes, buffers, update, foreach, stretch)

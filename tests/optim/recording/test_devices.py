@@ -113,7 +113,7 @@ def test_no_synchronisation_on_a_gpu(monkeypatch):
 @pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
 def test_iterates_on_a_gpu(cls):
     net = make_net().cuda()
-    opt = cls(net.parameters())
+    opt = cls(net.parameters(), scaling="practical")
     recorder = Recorder(opt, iterates=True)
     for x, y in make_batches(8):
         opt.step(lambda: loss_of(net, (x.cuda(), y.cuda())))
