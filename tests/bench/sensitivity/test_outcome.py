@@ -157,6 +157,17 @@ def test_it_draws(least, seeds):
     assert shown == {"SHBPolyak (max_step)", "AdamW (lr)", "SGD (lr)"}
 
 
+@pytest.mark.parametrize("decay", ["0.5", "0.000000000000000000005"])
+def test_a_legend_of_long_names_stays_in_the_picture(decay):
+    names = [f"SHBPolyak:c=0.5:weight_decay={decay}{ending}" for ending in ("", "+horizon")]
+    losses = {**LOSSES, **{name.replace("0.000000000000000000005", "5e-21"): [1.0] * 8 for name in names}}
+    canvas = picture(outcome_of(losses, losses))
+    canvas.draw_without_rendering()
+    (legend,) = canvas.legends
+    extent, whole = legend.get_window_extent(), canvas.bbox
+    assert whole.x0 <= extent.x0 < extent.x1 <= whole.x1
+
+
 def test_the_overview_draws_tasks_that_lack_a_method():
     facts = facts_of(outcome_of())
     other = {**facts, "task": "another", SCORES: {"AdamW": 1.0}}

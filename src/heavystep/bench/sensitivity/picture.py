@@ -14,6 +14,8 @@ from heavystep.compare.looks import OTHER_COLOURS, PAPER_COLOURS
 from heavystep.paper.plot import entitle, legend_below, log_limits, named_lines
 
 WIDTH, HEIGHT, COLUMNS = 7.0, 3.3, 5
+HANDLE, LETTER = 0.4, 0.05
+"""Widths in a legend, in inches."""
 SPAN = 20.0
 """An axis is logarithmic if its largest value is more than this times its least one, > 0."""
 MARGIN = 0.04
@@ -75,12 +77,22 @@ def picture(outcome: Outcome) -> Canvas:
             shown += _line(ax, each, measure, looks[each.name], place)
         _finish(ax, np.concatenate(shown), float(start.mean()), title)
         _ticks(ax, outcome)
-    legend_below(canvas, named_lines(panels), COLUMNS)
+    named = named_lines(panels)
+    legend_below(canvas, named, _columns([len(label) for label in named]))
     seeds = f"{outcome.plan.seeds} seeds, means and ranges" if outcome.plan.seeds > 1 else "1 seed"
     steps = f"{outcome.plan.size.steps:,} steps"
     # In two lines: a long title would be wider than the picture.
     entitle(canvas, f"{outcome.plan.task.title}\n{steps}", seeds, "large marks: nothing set")
     return canvas
+
+
+def _columns(lengths: list[int]) -> int:
+    """How many columns of labels of these lengths fit below a picture, one under the other."""
+    for columns in range(COLUMNS, 1, -1):
+        parts = [part for part in np.array_split(lengths, columns) if len(part)]
+        if sum(HANDLE + LETTER * float(part.max()) for part in parts) <= WIDTH:
+            return columns
+    return 1
 
 
 def _line(ax: Any, each: ContenderOutcome, measure: Any, look: Look, place: float) -> list[Array]:
