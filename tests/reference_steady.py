@@ -53,9 +53,15 @@ class Losses:
             fast = running(self.used, 8)
             gap = max(fast - level, 1e-30)
             decrease = math.sqrt((gap + beyond) / (gap + beyond + sum(self.gaps)))
-            progress = self.outlook * (self.slow - fast) / gap
-            share = min(1.0, max(decrease, progress))
+            share = min(1.0, max(decrease, self.progress(level)))
         return share * min(1.0, max(1 - k / self.total, 0.0) / 0.4)
+
+    def progress(self, level):
+        """What is expected to be lost yet, of what is above the level."""
+        if not self.raw:
+            return 0.0
+        fast = running(self.used, 8)
+        return self.outlook * (self.slow - fast) / max(fast - level, 1e-30)
 
     def noise(self, level):
         """How much the losses of batches differ, in units of what is above the level."""
@@ -90,18 +96,28 @@ class Losses:
 
 
 def steady_polyak(
-    c, beta, outlook, alike=0.0, total=math.inf, cap=math.inf, eta=1.0, beta2=None, eps=None
+    c,
+    beta,
+    outlook,
+    alike=0.0,
+    reach=1.0,
+    total=math.inf,
+    cap=math.inf,
+    eta=1.0,
+    beta2=None,
+    eps=None,
 ):
     """r = (f - l) / (2 c |g|^2), never above a cap that grows slowly, or the mean of past r.
 
-    Points z go along the gradient at (1 - beta) z + beta x, where x is their average with weights
-    that grow as the eighth power; of an explosion, half of what they weigh is forgotten at each
-    step. In place of 2 stands up to 1 / (1 - beta) where batches are alike. ``step.fallen`` has, for each
-    step, whether losses had been seen to fall.
+    Points z go along the gradient, x is their average with weights that grow as the eighth power,
+    and theta goes a step along the gradient and beta of the way that x goes; of an explosion, half
+    of what points weigh is forgotten at each step. In place of 2 stands up to 1 / (1 - beta) where
+    batches are alike. While losses fall fast, points go up to ``reach`` times as far. ``step.fallen``
+    has, for each step, whether losses had been seen to fall, and ``step.further`` how much further.
     """
     losses, diagonal = Losses(outlook, total), adam_diagonal(beta2, eps)
     mean = largest = z = x = None
-    count, points, fallen = 0, 0, []
+    count, points, fallen, further = 0, 0, [], []
 
     def step(theta, f, g, f_star):
         nonlocal mean, largest, z, x, count, points
@@ -130,13 +146,16 @@ def steady_polyak(
                 math.log(mean) + max(0.02, 1 / count) * (math.log(near) - math.log(mean))
             )
             largest = min((1 + rate) * largest, mean)
+        most = 1 + (reach - 1) * points / (points + 1000)
+        further.append(max(1.0, min(losses.progress(level), most)))
         losses.add(f, f_star)
-        z = z - eta * gamma / (1 - beta) * g / D
-        x = x + 9 / (points + 9) * (z - x)
+        z = z - eta * gamma * further[-1] / (1 - beta) * g / D
+        follow = 9 / (points + 9) * (z - x)
+        x = x + follow
         points = points / 2 if beyond > 0 else points + 1
-        return (1 - beta) * z + beta * x
+        return theta - eta * gamma * g / D + (1 - (1 - beta) / further[-1]) * follow
 
-    step.fallen = fallen
+    step.fallen, step.further = fallen, further
     return step
 
 

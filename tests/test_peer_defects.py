@@ -15,9 +15,8 @@ import pytest
 import torch
 
 from heavystep import SLS, SHBArmijo, SHBPolyak
-from heavystep.momentum import AVERAGED
 from tests.helpers.cases import OPTIMIZERS, every_optimizer, every_row, others_of, over
-from tests.helpers.training import flat, loss_of, make_batches, make_net, take_step
+from tests.helpers.training import decayed_by, flat, loss_of, make_batches, make_net, take_step
 
 BASES = (
     {},
@@ -167,12 +166,10 @@ def test_the_first_step_decays(case):
     for theta, decay in zip(thetas, (0.0, 0.25), strict=True):
         opt = case.make([theta], weight_decay=decay)
         opt.step(lambda: bowl(theta))
-    step, momentum = float(opt.info.step), opt.param_groups[0].get("momentum", 0.0)
+    step = float(opt.info.step)
     assert step > 0.0
-    factor = 1.0 - 0.25 * step
-    if case.method.form is AVERAGED:
-        factor = 1.0 / (1.0 + 0.25 * step / (1.0 - momentum))
-    torch.testing.assert_close(thetas[1], thetas[0] - (1.0 - factor) * start())
+    lost = (1.0 - decayed_by(opt, step, 0.25)) * start()
+    torch.testing.assert_close(thetas[1], thetas[0] - lost)
 
 
 @every_optimizer

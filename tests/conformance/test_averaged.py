@@ -3,10 +3,12 @@
 import pytest
 import torch
 
+from heavystep import SHBPolyak
 from heavystep.methods import METHODS, Method
 from heavystep.momentum import AVERAGED, HEAVY_BALL
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.rules import POLYAK, STEADY_POLYAK
+from heavystep.rules.steady_polyak import momentum_of
 from tests.conformance.test_steady import noisy_regression
 
 
@@ -61,6 +63,29 @@ def test_weight_decay_goes_as_far_as_a_gradient():
 @pytest.mark.parametrize("step", [1e-12, 0.3, 1e6, 1e30])
 def test_weight_decay_never_turns_a_parameter_round(step):
     assert 0.0 <= AVERAGED.shrink(step, 0.9, 0.1) < 1.0
+
+
+def test_no_momentum_stays_none_while_the_loss_falls():
+    """Points that go further would need some: the rule sets a momentum of its own else."""
+    theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
+    opt = SHBPolyak([theta], momentum=0.0)
+    for _ in range(200):
+        before = theta.detach().clone()
+        opt.step(lambda: (theta**2).sum())
+        torch.testing.assert_close(theta.detach(), before - opt.info.step * theta.grad)
+
+
+def test_while_the_loss_falls_the_iterate_is_nearer_to_the_average():
+    """The share (1 - beta) of the lead that theta has is what points go further by."""
+    constants = STEADY_POLYAK.Constants(
+        **dict.fromkeys(STEADY_POLYAK.constants, 0.0)
+        | {"damping": 0.1, "outlook": 3.0, "reach": 4.0}
+    )
+    memory = STEADY_POLYAK.Memory(**{**STEADY_POLYAK.memory, "steps": 500.0, "fast": 1.0})
+    cases = [(1.1, 1000.0, 1.0), (1.5, 1000.0, 1.5), (2.0, 1000.0, 2.5), (2.0, 0.0, 1.0)]
+    for slow, count, further in cases:
+        found = momentum_of(constants, memory._replace(slow=slow, averaged=count), 0.0)
+        assert found == pytest.approx(1.0 - 0.1 / further)
 
 
 def test_paper_rules_keep_heavy_ball():

@@ -16,17 +16,18 @@ from heavystep.simulation.run import Run
 from tests import reference_steady as literal
 from tests.conformance.test_family import ETA, PROBLEM, SAMPLES, STEPS, close
 
-CAP, OUTLOOK, TOTAL, ALIKE = 0.3, 1.7, 190, 0.2
+CAP, OUTLOOK, TOTAL, ALIKE, REACH = 0.3, 1.7, 190, 0.2, 6.0
 COMMON = {"lr": ETA, "outlook": OUTLOOK, "total_steps": TOTAL, "max_step": CAP}
-POLYAK = {**COMMON, "c": 0.8, "momentum": 0.7, "alike": ALIKE}
+POLYAK = {**COMMON, "c": 0.8, "momentum": 0.7, "alike": ALIKE, "reach": REACH}
 ADAM = {**POLYAK, "beta2": 0.9, "diagonal_eps": 0.01}
 ARMIJO = {**COMMON, "c": 0.4, "decrease_factor": 0.7, "momentum": 0.6}
+OWN = {"alike": ALIKE, "reach": REACH}
 SHARED = {"outlook": OUTLOOK, "total": TOTAL, "cap": CAP, "eta": ETA}
 CASES = {
-    "SHBPolyak": (POLYAK, lambda: literal.steady_polyak(0.8, 0.7, alike=ALIKE, **SHARED)),
+    "SHBPolyak": (POLYAK, lambda: literal.steady_polyak(0.8, 0.7, **OWN, **SHARED)),
     "SHBAdam": (
         ADAM,
-        lambda: literal.steady_polyak(0.8, 0.7, alike=ALIKE, beta2=0.9, eps=0.01, **SHARED),
+        lambda: literal.steady_polyak(0.8, 0.7, beta2=0.9, eps=0.01, **OWN, **SHARED),
     ),
     "SHBArmijo": (ARMIJO, lambda: literal.steady_armijo(0.4, 0.7, 0.6, **SHARED)),
 }
@@ -80,6 +81,15 @@ def test_torch(name, near, monkeypatch):
     close(iterates, expected(name, SAMPLES[0]))
     assert steps[0] < max(steps) / 100
     assert len(np.unique(np.round(steps, 12))) > 50
+
+
+@pytest.mark.parametrize("name", ["SHBPolyak", "SHBAdam"])
+def test_points_go_further_while_losses_fall_fast(name):
+    """What the tests above and below compare: otherwise they would not see the reach."""
+    step = CASES[name][1]()
+    expected(name, SAMPLES[0], step=step)
+    assert min(step.further) == 1.0
+    assert sum(further > 1.1 for further in step.further) > 20
 
 
 @pytest.mark.slow  # a kernel each

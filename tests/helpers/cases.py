@@ -98,8 +98,8 @@ class Case:
 
     @property
     def steers(self):
-        """Whether its momentum is another one at each step."""
-        return self.method.rule.steers
+        """Whether its momentum is another one at each step, from the first on."""
+        return self.method.rule.steers and self.method.rule.searches
 
     @property
     def steady(self):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from heavystep.momentum import AVERAGED
 from tests.helpers import rounding
 
 DEVICES = [
@@ -77,6 +78,14 @@ def expected_motion(opt, case, buffer, grad):
     """
     step, momentum = float(opt.info.step), opt.param_groups[0]["momentum"]
     return case.method.form.move(buffer, grad, step, momentum, weight_of_last(opt))
+
+
+def decayed_by(opt, step, decay):
+    """What decoupled weight decay multiplies parameters by."""
+    momentum = opt.param_groups[0].get("momentum", 0.0)
+    if opt.method.form is AVERAGED:
+        return 1.0 / (1.0 + step * decay / (1.0 - momentum))
+    return 1.0 - step * decay
 
 
 def weight_of_last(opt):

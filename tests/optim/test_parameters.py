@@ -10,6 +10,7 @@ from heavystep import SHBArmijo, SHBPolyak
 from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
 from tests.helpers.training import (
     assert_equal_but_for_rounding,
+    decayed_by,
     expected_motion,
     flat,
     loss_of,
@@ -64,7 +65,7 @@ def test_lr_and_weight_decay_differ_by_group(case):
     base = float(opt.info.base_step)
     assert float(opt.info.step) == pytest.approx(0.02 * base)
     torch.testing.assert_close(first.detach(), old[0] + 0.02 * motion[0])
-    decayed = (1 - 0.005 * base * 0.3) * old[1]
+    decayed = decayed_by(opt, 0.005 * base, 0.3) * old[1]
     torch.testing.assert_close(second.detach(), decayed + 0.005 * motion[1])
     for p, before in zip(params[2:], old[2:], strict=True):
         assert torch.equal(p, before)
@@ -162,7 +163,7 @@ def test_momentum_may_rise_from_zero_reach_it_and_come_back(case, foreach):
             expected_motion(opt, case, b, p.grad) for p, b in zip(params, previous, strict=True)
         ]
         for p, theta, (motion, _) in zip(params, before, moves, strict=True):
-            torch.testing.assert_close(p.detach(), (1 - step * 0.1) * theta + motion)
+            torch.testing.assert_close(p.detach(), decayed_by(opt, step, 0.1) * theta + motion)
         previous = [buffer for _, buffer in moves]
 
 

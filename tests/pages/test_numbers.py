@@ -55,7 +55,11 @@ def gpu_runs():
     """Means over seeds of last iterate and average, by task and method or method and constant."""
     found = defaultdict(list)
     for row in rows_of("gpu_runs.csv"):
-        method = row["method"].replace(":weight_decay=0.0005", "")
+        if row["rule"] == "3" or (row["rule"] == "5" and row["decay"] == "step"):
+            continue  # with heavy ball, or with another weight decay
+        if (row["rule"], row["method"]) == ("1", "SHBPolyak:weight_decay=0.0005+horizon"):
+            continue
+        method = re.sub(r":weight_decay=0.0(005|5)(?!\d)", "", row["method"])
         if row["constant"] != "default":
             method += f" {row['constant']}"
         average = float(row["average_metric"] or "nan")
@@ -68,15 +72,19 @@ def test_choosing_quotes_the_runs_on_a_gpu():
     methods = {
         "`SHBPolyak`, `total_steps`": "SHBPolyak+horizon",
         "`SHBAdam`, `total_steps`": "SHBAdam+horizon",
+        "`SHBPolyak`, `lr=3`": "SHBPolyak:lr=3",
+        "`SHBPolyak`, `lr=3`, `total_steps`": "SHBPolyak:lr=3+horizon",
     }
     seen = 0
     for first, gpt, cifar in table(DOCS / "choosing.md", "On one H200"):
-        rates = re.match(r"AdamW( \+ cosine)?,", first)
-        if rates:
-            name = "AdamW+cosine" if rates.group(1) else "AdamW"
-            exact = [runs["gpt", f"{name} {rate}"][0] for rate in ("0.0001", "0.001", "0.01")]
-            assert all(map(same, re.findall(NUMBER, gpt), exact))
-            seen += len(exact)
+        rival = re.match(r"(AdamW|SGD)( \+ cosine)?,", first)
+        if rival:
+            name = rival.group(1) + ("+cosine" if rival.group(2) else "")
+            rates = ("0.01", "0.1", "1") if rival.group(1) == "SGD" else ("0.0001", "0.001", "0.01")
+            for task, cell in (("gpt", gpt), ("cifar10", cifar)):
+                exact = [runs[task, f"{name} {rate}"][0] for rate in rates if cell]
+                assert all(map(same, re.findall(NUMBER, cell), exact))
+                seen += len(exact)
             continue
         method = methods.get(first) or re.search(r"`?(\w+)", first).group(1)
         for task, cell in (("gpt", gpt), ("cifar10", cifar)):
@@ -84,7 +92,7 @@ def test_choosing_quotes_the_runs_on_a_gpu():
                 quoted = re.findall(NUMBER, cell.partition(", one")[0])
                 assert all(map(same, quoted, runs[task, method]))
                 seen += len(quoted)
-    assert seen == 21
+    assert seen == 34
 
 
 def test_the_front_page_quotes_the_same():

@@ -15,7 +15,7 @@ import torch
 from torch.nn import Parameter
 
 from tests.helpers.cases import KINDS, ROWS
-from tests.helpers.training import equal_states
+from tests.helpers.training import decayed_by, equal_states
 
 # Torch's own suite forbids setting flags of cuDNN from the import on, for the whole process; tests
 # of training that run after this one set them.
@@ -204,7 +204,7 @@ def test_param_groups_weight_decay(row):
         step(opt, loss)
         ends.append((weight.detach(), bias.detach()))
     assert torch.equal(ends[1][0], ends[0][0])
-    lost = 0.5 * float(opt.info.step) * start
+    lost = (1.0 - decayed_by(opt, float(opt.info.step), 0.5)) * start
     assert lost.abs().min() > 0
     torch.testing.assert_close(ends[0][1] - ends[1][1], lost, rtol=1e-6, atol=0)
 

@@ -101,7 +101,7 @@ FAMILY = (
     Method("SHBPolyakAdam", "SHB-PS with Adam's diagonal", "SHBPolyak in the norm of Adam's "
            "diagonal.", POLYAK, diagonal=ADAM, defaults={"max_step": 0.01}, evidence=OURS),
     Method("SHBAdam", "SHB-Adam", "Steady Polyak steps in the norm of Adam's diagonal, for "
-           "transformers.", STEADY_POLYAK, AVERAGED, ADAM, defaults={"alike": 0.006},
+           "transformers.", STEADY_POLYAK, AVERAGED, ADAM, defaults={"alike": 0.006, "reach": 1.0},
            fixed={"scaling": "steady", "steps_per_epoch": None, "growth": 4.0},
            described=ALWAYS_STEADY, evidence=OURS),
     Method("NGNMD", "NGN-MDv1", "NGN-M in the norm of Adam's diagonal.", NGN, diagonal=ADAM,

@@ -62,7 +62,7 @@ def walks(
     """For which parameters the kernel computes all that the method wants of its diagonal."""
     rule = method.rule
     divided = {name for name in PRODUCTS if PRODUCTS[name].divided and name in rule.reads}
-    aside = rule.searches or rule.steers or rule.along == DIRECTION or divided - {"grad_sqnorm"}
+    aside = rule.searches or rule.along == DIRECTION or divided - {"grad_sqnorm"}
     if aside or method.diagonal is not ADAM or not moves_many(method.form):
         return []
     if not params or not torch_primitives.reads_for_free(params[0].device):

@@ -124,8 +124,8 @@ def decide_on_device(
         step = measure.scalar(step)
         accepted, capped = (torch.tensor(bool(each)) for each in (accepted, capped))
     return Decision(
-        step, accepted, capped, sample.loss, sample.grad_sqnorm, lower_bound=_known(bound),
-        weight=weight,
+        step, accepted, capped, sample.loss, sample.grad_sqnorm,
+        momentum=search.momentum if rule.steers else None, lower_bound=_known(bound), weight=weight,
     )  # fmt: skip
 
 

@@ -83,14 +83,16 @@ def _fused_averaged(
     if leads is None:  # without momentum there is nothing to average
         _fused_heavy_ball(params, grads, leads, update, pull)
         return
-    dtype, accepted, beta = params[0].dtype, update.accepted, float(update.momentum)
+    dtype, accepted, beta = params[0].dtype, update.accepted, update.momentum
     refused, device = _shrunk(params, update), accepted.device
     step, weight = (as_scalar(each, dtype, device) for each in (update.step, update.weight))
+    if isinstance(beta, Tensor):
+        beta = as_scalar(beta, dtype, device)
     if pull is None and dtype == torch.float32 and torch_primitives.reads_for_free(device):
-        rest, far = 1.0 - float(weight), float(step) / (1.0 - beta)
+        rest, far = 1.0 - float(weight), float(step) / (1.0 - float(beta))
         if rest * far > 1e-8:
             # The lead that is kept is the rest of the one that theta follows. Dampening: see above.
-            follow = beta * float(weight) / rest
+            follow = float(beta) * float(weight) / rest
             _sgd(params, grads, leads, -follow, refused, rest, 1.0 + rest * far)
             _sgd(params, grads, [], step, refused)
             return

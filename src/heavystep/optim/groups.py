@@ -18,9 +18,9 @@ DECAY = Option(
     "decay",
     "decoupled",
     ("decoupled", "objective"),
-    '"decoupled": parameters are multiplied by 1 - gamma_k * lambda (those that momentum averages: '
-    'divided by 1 + gamma_k * lambda / (1 - beta_k)) and the rule sees the data loss alone; "objective": (lambda/2) ||theta||^2 is part of the loss, of the gradient and of '
-    "trial losses.",
+    '"decoupled": parameters are multiplied by 1 - gamma_k * lambda (where momentum averages: '
+    "divided by 1 + gamma_k * lambda / (1 - beta_k)) and the rule sees the data loss alone; "
+    '"objective": (lambda/2) ||theta||^2 is part of the loss, of the gradient and of trial losses.',
 )
 FOREACH = Option(
     "foreach",

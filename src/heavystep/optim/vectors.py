@@ -111,7 +111,7 @@ def move(
         stretch: the diagonal; None: 1.
     """
     several = FUSED.get(update.form)
-    steered = isinstance(update.momentum, Tensor)
+    steered = isinstance(update.momentum, Tensor) and not update.form.averages
     # A compiler fuses by itself.
     if several is None or not foreach or steered or torch.compiler.is_compiling():
         divisors = None if stretch is None else stretch.divisors()

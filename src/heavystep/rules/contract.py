@@ -218,7 +218,7 @@ class Rule:
     along: str = GRADIENT
     """What trials go along: ``"gradient"``, or ``"direction"`` for that of the momentum form."""
     steers: bool = False
-    """Whether a line search sets the momentum of each step itself."""
+    """Whether it sets the momentum of each step itself."""
     weigh: Callable[[Any, Any], Any] = weigh_the_last
     """The weight of the point that this step leads to in the average of a momentum form that has
     one, from constants and memory."""
@@ -262,7 +262,6 @@ class Rule:
             ),
             "keeps batches for": {self.batches.kept_for} - {"", *(o.name for o in self.options)},
             "steers and foresees": {"steers"} if self.steers and self.foresees else set(),
-            "steers without a search": {"steers"} if self.steers > self.searches else set(),
         }
         for fault, which in faults.items():
             if which:

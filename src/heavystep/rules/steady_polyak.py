@@ -35,6 +35,18 @@ with nu = ``alike``: 0 turns it off.
 :class:`heavystep.Average`: j_k counts the steps, so that the last iterate is nearly as calm as that
 average, however long the run is.
 
+**How far the points go.** A point of that average goes gamma / (1 - beta) along a gradient. While
+the loss falls faster than lambda expects, and the longer the more, points go further and the
+iterate stays nearer to their average: gamma_k is what it was, and the momentum of a step is
+
+.. math:: 1 - \beta_k = \frac{1 - \beta}{\rho_k}, \qquad \rho_k = \max\Big\{1,\ \min\Big\{
+          \lambda\,\frac{a_k - b_k}{b_k - \ell_k},\ 1 + (\rho - 1) \frac{j_k}{j_k + 1000}
+          \Big\}\Big\}
+
+with rho = ``reach``: 1 turns it off. A calm run along short ways ends in the next minimum that fits
+the data; long ways, whose noise is averaged away, end in one that new data fit better. Where the
+noise of the batches holds the loss up, rho_k is 1.
+
 **When the loss explodes.** What this loss and the last one are both above all that is usual belongs
 to the gap in the root of phi_k, but not for q_k. Averages take in one loss after another, slowly;
 without it the steps that were left at a loss of 1e-5 would stay as small at a loss of 1. And j_k is
@@ -68,6 +80,7 @@ from heavystep.rules.steady import (
     is_falling,
     known_level,
     level_of,
+    progress_of,
     resolve,
     settle,
     share_of,
@@ -86,6 +99,16 @@ ALIKE = Option(
     "momentum half counts as a sum of equal steps. 0: never.",
     symbol="nu",
 )
+REACH = Option(
+    "reach",
+    3.0,
+    validation.AT_LEAST_ONE,
+    "rho, >= 1: how many times as far, in the end, the points that momentum averages go while the "
+    "loss falls fast. 1: never further.",
+    symbol="rho",
+)
+LONG = 1000.0
+"""Steps after which they go half of that further."""
 OWN = {option.name: option for option in (LARGEST_STEP, UNKNOWN_BOUND, SCALING)}
 
 
@@ -117,6 +140,13 @@ def weigh(constants: Any, memory: Any) -> Any:
     return share_of_next(memory.averaged, POWER)
 
 
+def momentum_of(constants: Any, memory: Any, level: Any) -> Any:
+    """beta_k, with which points go rho_k times as far; none stays none."""
+    most = 1.0 + (constants.reach - 1.0) * memory.averaged / (memory.averaged + LONG)
+    further = maximum(minimum(progress_of(constants, memory, level), most), 1.0)
+    return where(constants.damping < 1.0, 1.0 - constants.damping / further, 0.0)
+
+
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step, which needs no trials."""
     level = level_of(memory, seen)
@@ -125,7 +155,8 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     wanted = share_of(constants, memory, level, excess) * minimum(ratio, cap)
     step = minimum(wanted, constants.max_step)
     accepted = batch_is_finite(seen.loss - level, seen.grad_sqnorm)
-    return Search(step, accepted, capped=(ratio > cap) | (wanted > constants.max_step))
+    capped = (ratio > cap) | (wanted > constants.max_step)
+    return Search(step, accepted, capped, momentum=momentum_of(constants, memory, level))
 
 
 def growth_of(constants: Any, memory: Any, level: Any, fallen: Any) -> Any:
@@ -161,17 +192,19 @@ STEADY_POLYAK = Rule(
     r"\mathrm{cap}_k\}, \quad \mathrm{cap}_{k+1} = \min\{(1 + q_k)\,\mathrm{cap}_k,\ m_k\}",
     reference="of this package; Polyak's step of Zhang, Shi and Gu, the decrease of AdaSPS "
     "(Jiang and Stich, 2023)",
-    options=(*(OWN.get(o.name, o) for o in POLYAK.options), OUTLOOK, ALIKE, TOTAL_STEPS),
-    constants=("c", "kappa", "damping", "alike", "max_step", "outlook", "total_steps"),
+    options=(*(OWN.get(o.name, o) for o in POLYAK.options), OUTLOOK, ALIKE, REACH, TOTAL_STEPS),
+    constants=("c", "kappa", "damping", "alike", "reach", "max_step", "outlook", "total_steps"),
     settle=settle,
     resolve=resolve_ratio,
     memory={**MEMORY, "cap": 0.0, "typical": 0.0, "fallen": 0.0, "last_loss": 0.0, "averaged": 0.0},
     start=start,
     remember=remember,
     weigh=weigh,
+    steers=True,
     clips_last=True,
     letters=f"{LETTERS}, or less where batches are alike; m is the geometric mean of the last "
     "ratios; q is 2^(1/10) - 1 until losses fall, then phi^2 times that or 3/(2k + 2), if that is "
-    "less (heavystep.rules.steady_polyak, docs/notation.md).",
-    version=5,
+    "less; beta_k is beta, or nearer to 1 while losses fall fast (heavystep.rules.steady_polyak, "
+    "docs/notation.md).",
+    version=6,
 )

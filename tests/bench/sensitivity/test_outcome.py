@@ -13,6 +13,7 @@ from heavystep.bench.sensitivity.table import grid_rows, rows_of, table_of
 from heavystep.bench.sensitivity.untouched import left_of, markdown, summaries
 from heavystep.bench.sensitivity.verdict import verdicts_of
 from heavystep.bench.tasks import HIGHER, LOWER, Metric
+from heavystep.paper.plot import styled
 from heavystep.records import Trajectories
 
 NAN = float("nan")
@@ -160,9 +161,13 @@ def test_it_draws(least, seeds):
 @pytest.mark.parametrize("decay", ["0.5", "0.000000000000000000005"])
 def test_a_legend_of_long_names_stays_in_the_picture(decay):
     names = [f"SHBPolyak:c=0.5:weight_decay={decay}{ending}" for ending in ("", "+horizon")]
-    losses = {**LOSSES, **{name.replace("0.000000000000000000005", "5e-21"): [1.0] * 8 for name in names}}
-    canvas = picture(outcome_of(losses, losses))
-    canvas.draw_without_rendering()
+    losses = {
+        **LOSSES,
+        **{name.replace("0.000000000000000000005", "5e-21"): [1.0] * 8 for name in names},
+    }
+    with styled():
+        canvas = picture(outcome_of(losses, losses))
+        canvas.draw_without_rendering()
     (legend,) = canvas.legends
     extent, whole = legend.get_window_extent(), canvas.bbox
     assert whole.x0 <= extent.x0 < extent.x1 <= whole.x1
