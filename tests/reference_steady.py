@@ -146,7 +146,7 @@ def steady_polyak(
                 math.log(mean) + max(0.02, 1 / count) * (math.log(near) - math.log(mean))
             )
             largest = min((1 + rate) * largest, mean)
-        most = 1 + (reach - 1) * points / (points + 1000)
+        most = min(1 + (reach - 1) * points / (points + 1000), 30 * (1 - beta))
         further.append(max(1.0, min(losses.progress(level), most)))
         losses.add(f, f_star)
         z = z - eta * gamma * further[-1] / (1 - beta) * g / D

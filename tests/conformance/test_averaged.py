@@ -86,6 +86,11 @@ def test_while_the_loss_falls_the_iterate_is_nearer_to_the_average():
     for slow, count, further in cases:
         found = momentum_of(constants, memory._replace(slow=slow, averaged=count), 0.0)
         assert found == pytest.approx(1.0 - 0.1 / further)
+    # Ways of more than thirty steps are the user's own.
+    falling = memory._replace(slow=2.0, averaged=1e9)
+    for damping, longest in ((0.1, 30.0), (0.05, 30.0), (0.01, 100.0)):
+        found = momentum_of(constants._replace(damping=damping), falling, 0.0)
+        assert found == pytest.approx(1.0 - 1.0 / longest)
 
 
 def test_paper_rules_keep_heavy_ball():

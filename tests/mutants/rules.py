@@ -224,6 +224,8 @@ MUTANTS = [
            "minimum(progress_of(constants, memory, level), most)", "minimum(most, 1.0)", STEADY),
     Mutant("steady Polyak: points go furthest at once", "rules/steady_polyak.py",
            "* memory.averaged / (memory.averaged + LONG)", "* 1.0", STEADY),
+    Mutant("steady Polyak: points go further than they were measured to", "rules/steady_polyak.py",
+           "minimum(most, FURTHEST * constants.damping)", "most", ("conformance/test_averaged.py",)),
     Mutant("steady Polyak: points go further along no momentum", "rules/steady_polyak.py",
            "where(constants.damping < 1.0, 1.0 - constants.damping / further, 0.0)",
            "1.0 - constants.damping / further", ("conformance/test_averaged.py",)),

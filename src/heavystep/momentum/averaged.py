@@ -15,9 +15,9 @@ as under heavy ball, and z by all that heavy ball makes of it in the end, gamma 
 Nothing is to be switched on for an evaluation: theta is the iterate. One vector is kept, z - x.
 
 Weight decay lambda goes as far as a gradient does: theta is divided by 1 + lambda gamma /
-(1 - beta), and x and z move with it. That is the proximal step of (lambda/2) ||theta||^2, and about
-the decay of ``torch.optim.SGD`` with the same momentum, but it never turns a parameter round,
-however long a step is.
+(1 - beta), and x and z move with it, before the step moves them. That is about the decay of
+``torch.optim.SGD`` with the same momentum, but as a proximal step of (lambda/2) ||theta||^2 it
+never turns a parameter round, however long a step is.
 """
 
 from typing import Any

@@ -39,13 +39,14 @@ average, however long the run is.
 the loss falls faster than lambda expects, and the longer the more, points go further and the
 iterate stays nearer to their average: gamma_k is what it was, and the momentum of a step is
 
-.. math:: 1 - \beta_k = \frac{1 - \beta}{\rho_k}, \qquad \rho_k = \max\Big\{1,\ \min\Big\{
-          \lambda\,\frac{a_k - b_k}{b_k - \ell_k},\ 1 + (\rho - 1) \frac{j_k}{j_k + 1000}
-          \Big\}\Big\}
+.. math:: 1 - \beta_k = \frac{1 - \beta}{R_k}, \qquad R_k = \max\Big\{1,\ \min\Big\{
+          \lambda\,\frac{a_k - b_k}{b_k - \ell_k},\ 1 + (R - 1) \frac{j_k}{j_k + 1000},\
+          30\,(1 - \beta)\Big\}\Big\}
 
-with rho = ``reach``: 1 turns it off. A calm run along short ways ends in the next minimum that fits
+with R = ``reach``: 1 turns it off. A calm run along short ways ends in the next minimum that fits
 the data; long ways, whose noise is averaged away, end in one that new data fit better. Where the
-noise of the batches holds the loss up, rho_k is 1.
+noise of the batches holds the loss up, R_k is 1. The last bound is 3 for the momentum 0.9 that it
+was measured with: whoever sets more has long ways already.
 
 **When the loss explodes.** What this loss and the last one are both above all that is usual belongs
 to the gap in the root of phi_k, but not for q_k. Averages take in one loss after another, slowly;
@@ -103,12 +104,14 @@ REACH = Option(
     "reach",
     3.0,
     validation.AT_LEAST_ONE,
-    "rho, >= 1: how many times as far, in the end, the points that momentum averages go while the "
-    "loss falls fast. 1: never further.",
-    symbol="rho",
+    "R, >= 1: how many times as far, in the end, the points that momentum averages go while the "
+    "loss falls fast, if that is not more than 30 steps. 1: never further.",
+    symbol="R",
 )
 LONG = 1000.0
 """Steps after which they go half of that further."""
+FURTHEST = 30.0
+"""The way of a point, in steps gamma, to which they may be lengthened."""
 OWN = {option.name: option for option in (LARGEST_STEP, UNKNOWN_BOUND, SCALING)}
 
 
@@ -141,8 +144,9 @@ def weigh(constants: Any, memory: Any) -> Any:
 
 
 def momentum_of(constants: Any, memory: Any, level: Any) -> Any:
-    """beta_k, with which points go rho_k times as far; none stays none."""
+    """beta_k, with which points go R_k times as far; none stays none."""
     most = 1.0 + (constants.reach - 1.0) * memory.averaged / (memory.averaged + LONG)
+    most = minimum(most, FURTHEST * constants.damping)
     further = maximum(minimum(progress_of(constants, memory, level), most), 1.0)
     return where(constants.damping < 1.0, 1.0 - constants.damping / further, 0.0)
 

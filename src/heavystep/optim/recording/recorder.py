@@ -30,7 +30,8 @@ class Recorder:
 
     ``record()`` gives a :class:`heavystep.records.Record` of one run: step gamma_k, loss,
     squared gradient norm and lower bound as the rule saw them, eta_k (``lr``), beta_k
-    (``momentum``) and gamma_max,k (``max_step``) as they were at that step. Numbers stay on
+    (``momentum``; not what a rule with a momentum of its own, such as steady Polyak steps, makes of
+    it) and gamma_max,k (``max_step``) as they were at that step. Numbers stay on
     their device until then: a Polyak step still waits for nothing. Replays of a CUDA graph
     cannot be seen. A step that raised is not recorded. A refused batch is, with step 0 and
     ``accepted`` False: it is no step of the recursion, which goes on from the last accepted one.
