@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
+AVERAGED = ("conformance/test_averaged.py",)
 STEADY = (
     "conformance/test_steady.py", "conformance/test_steady_growth.py", "optim/test_failure.py",
 )  # fmt: skip
@@ -225,10 +226,10 @@ MUTANTS = [
     Mutant("steady Polyak: points go furthest at once", "rules/steady_polyak.py",
            "* memory.averaged / (memory.averaged + LONG)", "* 1.0", STEADY),
     Mutant("steady Polyak: points go further than they were measured to", "rules/steady_polyak.py",
-           "minimum(most, FURTHEST * constants.damping)", "most", ("conformance/test_averaged.py",)),
+           "minimum(most, FURTHEST * constants.damping)", "most", AVERAGED),
     Mutant("steady Polyak: points go further along no momentum", "rules/steady_polyak.py",
            "where(constants.damping < 1.0, 1.0 - constants.damping / further, 0.0)",
-           "1.0 - constants.damping / further", ("conformance/test_averaged.py",)),
+           "1.0 - constants.damping / further", AVERAGED),
     Mutant("steady Armijo: the whole step, not its share", "rules/steady_armijo.py",
            "share * constants.kappa * search.trial", "constants.kappa * search.trial", STEADY),
     Mutant("steady Armijo: begin at the last step", "rules/steady_armijo.py",

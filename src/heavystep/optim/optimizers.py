@@ -125,7 +125,8 @@ class SHBAdam(RuleOptimizer):
     Rule and momentum are those of :class:`SHBPolyak`, :mod:`heavystep.rules.steady_polyak` and
     :mod:`heavystep.momentum.averaged`, with g' D^-1 g for the squared norm, and with shorter steps
     where batches are alike (``alike``); the diagonal D is :mod:`heavystep.momentum.diagonal`. For a
-    diagonal that stays the same it is SHBPolyak in other coordinates.
+    diagonal that stays the same it is SHBPolyak in other coordinates, with that ``alike`` and
+    ``reach``.
 
     >>> import torch
     >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)

@@ -158,13 +158,9 @@ def test_it_draws(least, seeds):
     assert shown == {"SHBPolyak (max_step)", "AdamW (lr)", "SGD (lr)"}
 
 
-@pytest.mark.parametrize("decay", ["0.5", "0.000000000000000000005"])
-def test_a_legend_of_long_names_stays_in_the_picture(decay):
-    names = [f"SHBPolyak:c=0.5:weight_decay={decay}{ending}" for ending in ("", "+horizon")]
-    losses = {
-        **LOSSES,
-        **{name.replace("0.000000000000000000005", "5e-21"): [1.0] * 8 for name in names},
-    }
+def test_a_legend_of_long_names_stays_in_the_picture():
+    names = [f"SHBPolyak:c=0.5:weight_decay=0.0005{ending}" for ending in ("", "+horizon")]
+    losses = {**LOSSES, **{name: [1.0] * 8 for name in names}}
     with styled():
         canvas = picture(outcome_of(losses, losses))
         canvas.draw_without_rendering()
