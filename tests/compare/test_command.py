@@ -91,6 +91,29 @@ def test_numbers_are_those_of_simulate(tmp_path, no_pictures):
     assert float(row["forwards"]) == 40 + expected.metrics["trials"].mean()
 
 
+def test_a_method_with_options_is_a_row_of_its_own(tmp_path, no_pictures):
+    """The rule that the options ask for, its default in the middle of the grid."""
+    paper = "SHBPolyak:scaling=practical"
+    shown = invoke("--problem", "cosine", "--methods", f"{paper},SPS", *TINY, "--out", tmp_path)
+    assert shown.exit_code == 0, shown.output
+    expected = simulate(
+        paper_cosine("strong_growth"), "SHBPolyak", seeds=2, iterations=40, grid=np.array([40]),
+        scaling="practical", max_step=1.0, steps_per_epoch=512,
+    )  # fmt: skip
+    found = rows(tmp_path / "cosine.csv")
+    assert set(found) == {paper, "SPS"}
+    ends = float(found[paper]["final_loss"])
+    assert ends == pytest.approx(expected.metrics["gap_last"].mean(), rel=1e-9)
+
+
+def test_options_are_defaults_around_which_the_constant_is_varied():
+    (entry,) = plan("cosine", ["SPS:c=0.7:max_step=10"]).entries
+    assert entry.constants[entry.centre] == 10.0
+    given = {run.content()["method"]["options"]["c"] for run in entry.runs}
+    assert given == {0.7}
+    assert plan("cosine", ["SPS:max_step=1"]).runs().keys() == plan("cosine", ["SPS"]).runs().keys()
+
+
 def test_a_method_that_diverges_counts_as_the_start(tmp_path, no_pictures):
     arguments = ("--problem", "noisy least squares", "--methods", "SHB", "--seeds", 2)
     shown = invoke(*arguments, "--iterations", 400, "--out", tmp_path)
@@ -181,6 +204,14 @@ REFUSED = {
     "method": (
         ["--problem", "cosine", "--methods", "SPSSave"],
         "no method is named 'SPSSave'; nearest: SPSSafe",
+    ),
+    "option": (
+        ["--problem", "cosine", "--methods", "SPS:d=1"],
+        "no method can run on cosine: SPS:d=1: SPS has no option 'd'",
+    ),
+    "value": (
+        ["--problem", "cosine", "--methods", "SPS:c"],
+        "'SPS:c': 'c' must be followed by = and a number or a word",
     ),
     "seeds": (["--problem", "cosine", "--seeds", "0"], "seeds must be >= 1, got 0"),
     "length": (

@@ -6,7 +6,7 @@ import pytest
 from heavystep.compare.looks import looks_of, spread
 from heavystep.compare.outcome import Outcome
 from heavystep.compare.picture import Scale, picture
-from heavystep.compare.plan import plan
+from heavystep.compare.plan import plan, usual_methods
 from heavystep.compare.table import rows_of
 from heavystep.methods import METHODS
 from heavystep.records import Trajectories
@@ -41,9 +41,10 @@ def test_places_keep_their_order_and_distance():
 
 
 def test_the_papers_and_the_best_are_in_colour():
-    names = list(METHODS)
     looks = looks_of(outcome_of(lambda place, power: 40.0 - place))
-    assert {"SHBPolyak", "SHBArmijo", *names[-3:]} == set(looks)
+    paper = {"SHBPolyak", "SHBArmijo"}
+    other_rule = {f"{name}:scaling=practical" for name in paper}
+    assert paper | other_rule | set(list(METHODS)[-3:]) == set(looks)
     assert len({look.colour for look in looks.values()}) == len(looks)
 
 
@@ -55,8 +56,8 @@ def test_it_draws(level):
     canvas = picture(outcome)
     canvas.draw_without_rendering()
     losses, _, scores = canvas.axes
-    assert {text.get_text().removesuffix(" (above)") for text in losses.texts} == set(METHODS)
-    assert len(scores.patches) == len(METHODS)
+    assert {text.get_text().removesuffix(" (above)") for text in losses.texts} == {*usual_methods()}
+    assert len(scores.patches) == len(usual_methods())
     for ax in canvas.axes[:2]:
         low, high = ax.get_ylim()
         assert 0.0 < low < scale.top < high

@@ -1,5 +1,6 @@
 """Averaged heavy ball: what it is made of, and what it is for."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -46,6 +47,30 @@ def test_the_last_iterate_is_calm():
         for form in (AVERAGED, HEAVY_BALL)
     )
     assert calm < 0.5 * wandering
+
+
+@pytest.mark.parametrize(("damping", "weight"), [(0.1, 0.004), (0.02, 0.004), (0.4, 0.02)])
+def test_how_calm_it_is_on_a_quadratic(damping, weight):
+    """The variance of theta over heavy ball's, s sigma^2 / (2 h), as the notes on the runs have it.
+
+    For a loss of curvature h with noise in its gradients, points that go s along one, and constant
+    weights, it is (w + (1 - beta)^2 s h) / (w + (1 - beta) s h) but for terms of relative size s h
+    and w: of the Lyapunov equation of one step, solved exactly.
+    """
+    curvature, reach = 0.05, 0.5
+    step, beta = reach * damping, 1.0 - damping
+
+    def moved(theta, lead, noise):
+        motion, lead = AVERAGED.move(lead, curvature * theta + noise, step, beta, weight)
+        return theta + motion, lead
+
+    one = np.array([moved(1.0, 0.0, 0.0), moved(0.0, 1.0, 0.0)]).T
+    noise = np.array(moved(0.0, 0.0, 1.0))
+    equation = np.eye(4) - np.kron(one, one)
+    variance = np.linalg.solve(equation, np.kron(noise, noise))[0]
+    calm = (weight + damping**2 * reach * curvature) / (weight + damping * reach * curvature)
+    heavy_ball = reach / (2.0 * curvature)
+    assert variance / heavy_ball == pytest.approx(calm, rel=2.0 * (reach * curvature + weight))
 
 
 def test_weight_decay_goes_as_far_as_a_gradient():

@@ -33,7 +33,8 @@ def compare(
         list[str] | None,
         typer.Option(
             "--methods",
-            help="Names with commas between them. [default: all]",
+            help="Names with commas between them, also with options "
+            "(SHBPolyak:scaling=practical). [default: all, and the paper's rules]",
             autocompletion=method_list,
         ),
     ] = None,

@@ -9,13 +9,15 @@ from heavystep.arrays import Array
 from heavystep.compare.outcome import Outcome
 from heavystep.compare.table import rows_of
 from heavystep.methods import method_of
+from heavystep.methods.named import read
 
-PAPER_COLOURS = ("#D55E00", "#0072B2")
+PAPER_COLOURS = ("#D55E00", "#0072B2", "#8C2D04", "#5E4FA2")
+"""Of the two methods, and of other rules of theirs."""
 OTHER_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8F6B32")
 """Okabe and Ito, distinct for the colour-blind."""
 GREY = "#a8a8a8"
 BEST = 3
-"""How many of the best are in colour, by final loss and by sensitivity."""
+"""How many rivals are in colour, by final loss and by sensitivity."""
 
 
 class Look(NamedTuple):
@@ -27,15 +29,15 @@ class Look(NamedTuple):
 
 
 def looks_of(outcome: Outcome) -> dict[str, Look]:
-    """Those of the paper's methods, and of the ones that end lowest or depend least; others: none.
+    """Those of the paper's methods, and of the rivals that end lowest or depend least.
 
-    The paper's are those whose scaling asks for one of its rules.
+    The paper's are those that have one of its rules, or have it with another ``scaling``.
     """
-    names = [row.method for row in rows_of(outcome)]
-    known = {name: method_of(name) for name in outcome.scores}
-    paper = [name for name, each in known.items() if each.by_scaling]
-    steady = sorted(names, key=lambda name: outcome.scores[name])
-    best = [name for name in (*names[:BEST], *steady[:BEST]) if name not in paper]
+    known = {name: method_of(read(name)[0]) for name in outcome.scores}
+    paper = [name for name, each in known.items() if each.by_scaling][: len(PAPER_COLOURS)]
+    rivals = [row.method for row in rows_of(outcome) if row.method not in paper]
+    steady = sorted(rivals, key=lambda name: outcome.scores[name])
+    best = (*rivals[:BEST], *steady[:BEST])
     colours = {
         **dict(zip(paper, PAPER_COLOURS, strict=False)),
         **dict(zip(dict.fromkeys(best), OTHER_COLOURS, strict=False)),

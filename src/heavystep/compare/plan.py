@@ -8,8 +8,11 @@ from heavystep import validation
 from heavystep.compare.grid import centre_of, grid_of, options_at
 from heavystep.compare.problems import Compared, Size, problem_of
 from heavystep.methods import METHODS, Method, check_name
+from heavystep.methods.named import read, tuned, written
 from heavystep.sweeps.runs import Runs
 
+PAPER = "practical"
+"""The scaling of the paper's experiments."""
 SIZES = ("seeds", "iterations", "epochs", "batch_size")
 """What a user may choose of the size."""
 
@@ -19,6 +22,7 @@ class Entry:
     """A method on a problem, with each constant of its grid."""
 
     method: str
+    """Its name, with the options that were given."""
     main: str
     """The name of its main constant."""
     constants: tuple[float, ...]
@@ -68,7 +72,8 @@ def plan(
 
     Args:
         problem: a name, or the path of a LIBSVM file.
-        methods: names; none: all that are registered.
+        methods: names, perhaps with options (``SHBPolyak:scaling=practical``); none:
+            :func:`usual_methods`.
         quick: whether runs are fewer and shorter.
         chosen: ``seeds``, ``iterations`` or ``epochs``, ``batch_size``; None: the usual ones.
 
@@ -77,21 +82,32 @@ def plan(
             run on the problem.
         OSError: a file is missing.
     """
-    names = tuple(dict.fromkeys(methods)) or tuple(METHODS)
-    for name in names:
-        check_name(name)
+    names = tuple(dict.fromkeys(methods)) or usual_methods()
+    known = {name: read(name) for name in names}
+    for head, _ in known.values():
+        check_name(head)
     for name in SIZES:
         if chosen.get(name) is not None:
             validation.integer(name, chosen[name], least=1)
     found = problem_of(problem)
     size = _size(found, quick, chosen)
     entries, left_out = [], {}
-    for name in names:
+    for name, (head, options) in known.items():
         try:
-            entries.append(_entry(found, METHODS[name], size))
+            entries.append(_entry(found, name, METHODS[head], dict(options), size))
         except (TypeError, ValueError) as error:
             left_out[name] = str(error)
     return _checked(Plan(found, size, tuple(entries), left_out))
+
+
+def usual_methods() -> tuple[str, ...]:
+    """All that are registered, and the paper's rule of those that have it beside another.
+
+    >>> usual_methods()[-2:]
+    ('SHBPolyak:scaling=practical', 'SHBArmijo:scaling=practical')
+    """
+    paper = (name for name, method in METHODS.items() if PAPER in method.by_scaling)
+    return (*METHODS, *(name + written((("scaling", PAPER),)) for name in paper))
 
 
 def _checked(plan: Plan) -> Plan:
@@ -112,15 +128,19 @@ def _size(problem: Compared, quick: bool, chosen: Mapping[str, Any]) -> Size:
     return size if epochs is None else replace(size, iterations=epochs * batches)
 
 
-def _entry(problem: Compared, method: Method, size: Size) -> Entry:
-    constants = grid_of(method)
+def _entry(
+    problem: Compared, name: str, method: Method, options: Mapping[str, Any], size: Size
+) -> Entry:
+    """Given options are the defaults around which the main constant is varied."""
+    changed = tuned(method, options)
+    constants, batches = grid_of(changed), problem.batches(size.batch_size)
     runs = tuple(
         problem.runs(
             method.name,
-            options_at(method, value, problem.batches(size.batch_size)),
+            {**options_at(changed, value, batches), **options, changed.main: value},
             size,
-            f"{problem.name}, {method.name}, {method.main} = {value:g}",
+            f"{problem.name}, {name}, {changed.main} = {value:g}",
         )
         for value in constants
     )
-    return Entry(method.name, method.main, constants, runs, constants.index(centre_of(method)))
+    return Entry(name, changed.main, constants, runs, constants.index(centre_of(changed)))

@@ -5,13 +5,11 @@ A contender is named as on the command line: a method of ``heavystep methods`` o
 with an ending: ``+cosine`` adds a schedule, ``+horizon`` tells a method how many steps there are.
 """
 
-import json
-from typing import Any
-
 from heavystep.bench.sensitivity.contract import COSINE, HORIZON, Contender
 from heavystep.bench.sensitivity.others import OTHERS
 from heavystep.bench.sensitivity.ours import Registered
 from heavystep.methods import METHODS, check_name
+from heavystep.methods.named import read
 
 ENDINGS = (COSINE, HORIZON)
 OURS = ("SHBPolyak", "SHBAdam", "SHBArmijo")
@@ -36,12 +34,11 @@ def contender_of(name: str) -> Contender:
     2.0
     """
     ending = next((each for each in ENDINGS if name.endswith(each)), "")
-    head, *given = name.removesuffix(ending).split(":")
+    head, options = read(name.removesuffix(ending))
     if "+" in head:
         known = " and ".join(map(repr, ENDINGS))
         raise ValueError(f"{name!r}: the endings are {known}, one at a time")
     check_name(head, beside=OTHERS)
-    options = tuple(_option(name, text) for text in given)
     if head not in OTHERS:
         return Registered(
             METHODS[head], options, cosine=ending == COSINE, horizon=ending == HORIZON
@@ -49,16 +46,3 @@ def contender_of(name: str) -> Contender:
     if ending == HORIZON:
         raise ValueError(f"{name!r}: {HORIZON!r} is for our methods; {COSINE!r} knows it too")
     return OTHERS[head].with_options(options, cosine=ending == COSINE)
-
-
-def _option(name: str, text: str) -> tuple[str, Any]:
-    """An option from ``name=value``: a number, true, false, null or a word."""
-    option, _, value = text.partition("=")
-    try:
-        return option, json.loads(value)
-    except ValueError:
-        if value.isidentifier():
-            return option, value
-        raise ValueError(
-            f"{name!r}: {option!r} must be followed by = and a number or a word"
-        ) from None

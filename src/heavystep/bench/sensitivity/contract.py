@@ -1,6 +1,5 @@
 """What is compared: an optimizer that is tried with many values of its main constant."""
 
-import json
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -11,8 +10,6 @@ from heavystep.bench.tasks import Work
 COSINE, HORIZON = "+cosine", "+horizon"
 """Endings of names: a linear warm-up and a cosine on the learning rate; the number of steps, told
 to a method that takes it as ``total_steps``."""
-Options = tuple[tuple[str, Any], ...]
-"""Options by name, as they were given."""
 
 
 class Contender(ABC):
@@ -64,15 +61,3 @@ class Contender(ABC):
     def left_out(self) -> str:
         """One line that says why it cannot be tried here, or nothing."""
         return ""
-
-
-def written(options: Options) -> str:
-    """Options as they stand in the name of a contender, which reads them again.
-
-    >>> written((("c", 0.5), ("scaling", "practical")))
-    ':c=0.5:scaling=practical'
-    """
-    return "".join(
-        f":{name}={value if isinstance(value, str) else json.dumps(value)}"
-        for name, value in options
-    )

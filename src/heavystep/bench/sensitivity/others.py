@@ -9,10 +9,11 @@ import torch
 from torch.optim import Optimizer
 
 from heavystep import validation
-from heavystep.bench.sensitivity.contract import COSINE, Contender, Options, written
+from heavystep.bench.sensitivity.contract import COSINE, Contender
 from heavystep.bench.tasks import Work
 from heavystep.compare.grid import around
 from heavystep.extras import install
+from heavystep.methods.named import Options, written
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,16 @@
 """Methods of the registry as contenders."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from torch.optim import Optimizer
 
-from heavystep.bench.sensitivity.contract import COSINE, HORIZON, Contender, Options, written
+from heavystep.bench.sensitivity.contract import COSINE, HORIZON, Contender
 from heavystep.bench.tasks import Work
 from heavystep.compare.grid import centre_of, grid_of, main_option
 from heavystep.methods import Method
+from heavystep.methods.named import Options, tuned, written
 from heavystep.optim import create
 from heavystep.optim.groups import EVERY_OPTIMIZER, EVERY_SEARCH
 from heavystep.rules import NEW_BATCHES, REQUIRED
@@ -56,12 +57,7 @@ class Registered(Contender):
     @cached_property
     def tuned(self) -> Method:
         """The method with the rule that the options ask for, and with them as its defaults."""
-        known = {option.name: option.default for option in self.method.options}
-        given = {name: value for name, value in self.options if name in known}
-        settled = self.method.rule.settle({**self.method.fixed, **known, **given})
-        chosen = self.method.chosen(settled)
-        defaults = {option.name: settled[option.name] for option in chosen.options}
-        return replace(chosen, defaults=defaults)
+        return tuned(self.method, dict(self.options))
 
     @property
     def main(self) -> str:  # type: ignore[override]
