@@ -31,8 +31,9 @@ the cost of AdamW(foreach=True), and less memory at the peak.
 Other methods with a diagonal that read more of it (`MoMoAdam`), half precision and GPUs go
 without the kernel, and have not been timed.
 
-With many tiny tensors the time goes into calls, not numbers: `SHBPolyak` is above its aim of 1.6 there,
-1.64 to 1.79 in six runs, with and without the points that go further (`reach`), which cost nothing to be seen.
+With many tiny tensors the time goes into calls, not numbers. `SHBPolyak` is above its aim of 1.6
+there, 1.64 to 1.79 in six runs of this table, the last of which is kept; `SHBArmijo` is about at
+its own. Points that go further (`reach`) change neither.
 """
 GPU = """## A training step on a GPU
 

@@ -112,6 +112,13 @@ def test_options_are_defaults_around_which_the_constant_is_varied():
     given = {run.content()["method"]["options"]["c"] for run in entry.runs}
     assert given == {0.7}
     assert plan("cosine", ["SPS:max_step=1"]).runs().keys() == plan("cosine", ["SPS"]).runs().keys()
+    (third,) = plan("cosine", [f"SPS:max_step={1 / 3}"]).entries
+    assert third.constants[third.centre] == pytest.approx(1 / 3, rel=1e-11)
+
+
+def test_a_method_that_is_written_in_two_ways_has_one_row():
+    ways = ["SPS:c=0.5", "SPS: c=.50", "SPS:c=5e-1"]
+    assert [entry.method for entry in plan("cosine", ways).entries] == ["SPS:c=0.5"]
 
 
 def test_a_method_that_diverges_counts_as_the_start(tmp_path, no_pictures):
@@ -207,12 +214,21 @@ REFUSED = {
     ),
     "option": (
         ["--problem", "cosine", "--methods", "SPS:d=1"],
-        "no method can run on cosine: SPS:d=1: SPS has no option 'd'",
+        "SPS has no option 'd': it has",
     ),
     "value": (
         ["--problem", "cosine", "--methods", "SPS:c"],
         "'SPS:c': 'c' must be followed by = and a number or a word",
     ),
+    "constant": (
+        ["--problem", "cosine", "--methods", "SPS,SPS:max_step=-1"],
+        "max_step (gamma_max) must be > 0 and finite, got -1",
+    ),
+    "word": (
+        ["--problem", "cosine", "--methods", "SPS,SHBPolyak:scaling=practicl"],
+        "got 'practicl'; did you mean 'practical'?",
+    ),
+    "none": (["--problem", "cosine", "--methods", ","], "--methods names none"),
     "seeds": (["--problem", "cosine", "--seeds", "0"], "seeds must be >= 1, got 0"),
     "length": (
         ["--problem", "cosine", "--iterations", "5", "--epochs", "5"],

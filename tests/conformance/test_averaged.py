@@ -49,28 +49,39 @@ def test_the_last_iterate_is_calm():
     assert calm < 0.5 * wandering
 
 
-@pytest.mark.parametrize(("damping", "weight"), [(0.1, 0.004), (0.02, 0.004), (0.4, 0.02)])
-def test_how_calm_it_is_on_a_quadratic(damping, weight):
-    """The variance of theta over heavy ball's, s sigma^2 / (2 h), as the notes on the runs have it.
+def variance(form, damping, weight, curvature, reach):
+    """Of theta on a quadratic with noise in its gradients: the Lyapunov equation of a step, solved."""
 
-    For a loss of curvature h with noise in its gradients, points that go s along one, and constant
-    weights, it is (w + (1 - beta)^2 s h) / (w + (1 - beta) s h) but for terms of relative size s h
-    and w: of the Lyapunov equation of one step, solved exactly.
-    """
-    curvature, reach = 0.05, 0.5
-    step, beta = reach * damping, 1.0 - damping
-
-    def moved(theta, lead, noise):
-        motion, lead = AVERAGED.move(lead, curvature * theta + noise, step, beta, weight)
-        return theta + motion, lead
+    def moved(theta, buffer, noise):
+        gradient = curvature * theta + noise
+        motion, buffer = form.move(buffer, gradient, reach * damping, 1.0 - damping, weight)
+        return theta + motion, buffer
 
     one = np.array([moved(1.0, 0.0, 0.0), moved(0.0, 1.0, 0.0)]).T
     noise = np.array(moved(0.0, 0.0, 1.0))
-    equation = np.eye(4) - np.kron(one, one)
-    variance = np.linalg.solve(equation, np.kron(noise, noise))[0]
-    calm = (weight + damping**2 * reach * curvature) / (weight + damping * reach * curvature)
-    heavy_ball = reach / (2.0 * curvature)
-    assert variance / heavy_ball == pytest.approx(calm, rel=2.0 * (reach * curvature + weight))
+    return np.linalg.solve(np.eye(4) - np.kron(one, one), np.kron(noise, noise))[0]
+
+
+@pytest.mark.parametrize(
+    ("damping", "weight", "curvature"),
+    [(0.1, 1.5e-3, 0.1), (0.1, 1.5e-4, 0.01), (0.02, 4e-3, 0.05), (0.4, 1e-3, 0.02)],
+)
+def test_how_calm_it_is_on_a_quadratic(damping, weight, curvature):
+    """Its variance over heavy ball's, as the notes on runs on a GPU have it.
+
+    With curvature h, points that go s along a gradient and constant weights w the ratio is
+    (w + (1 - beta)^2 s h) / (w + (1 - beta) s h) as s h and w go to 0; what is left out are terms
+    of these sizes, relatively. Halved, they halve the difference.
+    """
+    found, differences = [], []
+    for scale in (1.0, 0.5):
+        w, h, reach = scale * weight, scale * curvature, 1.0
+        calm = (w + damping**2 * reach * h) / (w + damping * reach * h)
+        given = damping, w, h, reach
+        found.append(variance(AVERAGED, *given) / variance(HEAVY_BALL, *given) / calm)
+        differences.append(abs(found[-1] - 1.0))
+    assert differences[0] < curvature + weight
+    assert differences[1] < 0.55 * differences[0]
 
 
 def test_weight_decay_goes_as_far_as_a_gradient():

@@ -11,12 +11,14 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from heavystep.cli.app import app
+from heavystep.compare.plan import plan as plan_comparison
 from heavystep.paper.reproduce import plan
 from heavystep.report import page as pages
 from heavystep.report.commands import commands
 from heavystep.report.numbers import BINS, as_json, summarised, thinned
 from heavystep.report.page import NO_CURVES, SUMMARISED, THINNED, render, write_report
 from heavystep.report.reading import read_part, read_results
+from heavystep.sweeps.public import SECTION_5
 from tests.helpers.places import ROOT
 from tests.helpers.results_folder import HOSTILE, comparison, falling, specification, write_run
 
@@ -187,9 +189,24 @@ def test_commands_of_other_folders(tmp_path):
         "--problem",
         "a9a",
         "--methods",
-        "SHBPolyak,SPS",
+        "SHBPolyak:c=0.5,SHBPolyak,SPS",
     ]
     assert shlex.split(line)[-1] == str(tmp_path / "my results")
+
+
+def test_the_command_of_a_comparison_makes_the_same_runs(tmp_path):
+    """Problems by the names that commands know, methods with the options that they were given."""
+    names = ["SHBPolyak", "SHBPolyak:scaling=practical", "SHBArmijo:c=0.4", "SHB:momentum=0.5"]
+    for problem in SECTION_5:
+        wanted = plan_comparison(problem, names, seeds=2, iterations=40)
+        folder = tmp_path / wanted.problem.slug
+        for run in wanted.runs().values():
+            write_run(folder, run.content(), falling())
+        (line,) = commands(read_part(folder))
+        words = shlex.split(line)
+        assert words[words.index("--problem") + 1] == problem
+        again = words[words.index("--methods") + 1].split(",")
+        assert set(again) == set(names)
 
 
 def test_from_the_shell(tmp_path):

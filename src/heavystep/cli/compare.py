@@ -73,6 +73,8 @@ def compare(
 
     doer = engine_of(engine, jobs=jobs, address=address)
     names = [name.strip() for text in methods or () for name in text.split(",") if name.strip()]
+    if methods and not names:
+        raise ValueError("--methods names none: leave it out for all of them")
     size = {"seeds": seeds, "iterations": iterations, "epochs": epochs, "batch_size": batch_size}
     plans = [plan(each, names, quick=quick, **size) for each in dict.fromkeys(problem)]
     check_names(plans)

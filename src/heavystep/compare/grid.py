@@ -42,7 +42,7 @@ def centre_of(method: Method) -> float:
     default = option.default
     number = isinstance(default, float | int) and not isinstance(default, bool)
     if number and 0.0 < default < inf:
-        return float(default)
+        return _rounded(default)
     return WITHOUT_LARGEST_STEP if option.name == "max_step" else WITHOUT_DEFAULT
 
 
@@ -60,7 +60,12 @@ def around(centre: float, per_decade: int = 1) -> tuple[float, ...]:
     """
     steps = per_decade * DECADES or 1
     powers = (DECADES * place / steps for place in range(-steps, steps + 1))
-    return tuple(float(f"{centre * 10.0**power:.12g}") for power in powers)
+    return tuple(_rounded(centre * 10.0**power) for power in powers)
+
+
+def _rounded(value: float) -> float:
+    """To twelve digits, so that a value in a grid is the one that a user would write."""
+    return float(f"{value:.12g}")
 
 
 def grid_of(method: Method, per_decade: int = 1) -> tuple[float, ...]:

@@ -34,7 +34,7 @@ def looks_of(outcome: Outcome) -> dict[str, Look]:
     The paper's are those that have one of its rules, or have it with another ``scaling``.
     """
     known = {name: method_of(read(name)[0]) for name in outcome.scores}
-    paper = [name for name, each in known.items() if each.by_scaling][: len(PAPER_COLOURS)]
+    paper = [name for name, each in known.items() if each.by_scaling]
     rivals = [row.method for row in rows_of(outcome) if row.method not in paper]
     steady = sorted(rivals, key=lambda name: outcome.scores[name])
     best = (*rivals[:BEST], *steady[:BEST])

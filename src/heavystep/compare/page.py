@@ -10,8 +10,9 @@ PAGE = "README.md"
 HEAD = """# Methods side by side
 
 `heavystep compare` wrote this page. Each method runs with the default of its main constant, and
-with six decades around it; everything else keeps its default. Runs start at the same point and see
-the same batches, but for methods that ask for batches which successive steps share.
+with six decades around it; everything else keeps its default, or what its name says. Runs start at
+the same point and see the same batches, but for methods that ask for batches which successive steps
+share.
 """
 
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from heavystep import validation
-from heavystep.compare.grid import centre_of, grid_of, options_at
+from heavystep.compare.grid import centre_of, grid_of, main_option, options_at
 from heavystep.compare.problems import Compared, Size, problem_of
 from heavystep.methods import METHODS, Method, check_name
 from heavystep.methods.named import read, tuned, written
+from heavystep.paper.appendix_e import SCALING
+from heavystep.rules import REQUIRED
 from heavystep.sweeps.runs import Runs
 
-PAPER = "practical"
-"""The scaling of the paper's experiments."""
 SIZES = ("seeds", "iterations", "epochs", "batch_size")
 """What a user may choose of the size."""
 
@@ -80,21 +80,20 @@ def plan(
     Raises:
         ValueError: a name is unknown, a number out of range, a file is damaged, or no method can
             run on the problem.
+        TypeError: a method has no such option.
         OSError: a file is missing.
     """
     names = tuple(dict.fromkeys(methods)) or usual_methods()
-    known = {name: read(name) for name in names}
-    for head, _ in known.values():
-        check_name(head)
+    known = dict(map(_known, names))
     for name in SIZES:
         if chosen.get(name) is not None:
             validation.integer(name, chosen[name], least=1)
     found = problem_of(problem)
     size = _size(found, quick, chosen)
     entries, left_out = [], {}
-    for name, (head, options) in known.items():
+    for name, (method, options) in known.items():
         try:
-            entries.append(_entry(found, name, METHODS[head], dict(options), size))
+            entries.append(_entry(found, name, method, options, size))
         except (TypeError, ValueError) as error:
             left_out[name] = str(error)
     return _checked(Plan(found, size, tuple(entries), left_out))
@@ -106,8 +105,25 @@ def usual_methods() -> tuple[str, ...]:
     >>> usual_methods()[-2:]
     ('SHBPolyak:scaling=practical', 'SHBArmijo:scaling=practical')
     """
-    paper = (name for name, method in METHODS.items() if PAPER in method.by_scaling)
-    return (*METHODS, *(name + written((("scaling", PAPER),)) for name in paper))
+    paper = (name for name, method in METHODS.items() if SCALING in method.by_scaling)
+    return (*METHODS, *(name + written((("scaling", SCALING),)) for name in paper))
+
+
+def _known(text: str) -> tuple[str, tuple[Method, dict[str, Any]]]:
+    """A name in the form that is the same for all ways to write it, its method and its options.
+
+    Raises:
+        ValueError: there is no such method, or an option is out of range.
+        TypeError: the method has no such option.
+    """
+    head, given = read(text)
+    check_name(head)
+    method, options = METHODS[head], dict(given)
+    if options:  # without any there is nothing that a user could have got wrong
+        changed = tuned(method, options)
+        missing = main_option(changed).default is REQUIRED
+        method.complete({changed.main: centre_of(changed), **options} if missing else options)
+    return head + written(given), (method, options)
 
 
 def _checked(plan: Plan) -> Plan:

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from heavystep.methods.method import Method
 
 Options = tuple[tuple[str, Any], ...]
+"""Options by name, as they were given."""
 
 
 def read(text: str) -> tuple[str, Options]:
@@ -17,13 +19,16 @@ def read(text: str) -> tuple[str, Options]:
         text: ``NAME:option=value:option=value``.
 
     Raises:
-        ValueError: an option has no value.
+        ValueError: an option has no value, or two.
 
-    >>> read("SHBPolyak:c=0.5:scaling=practical")
+    >>> read("SHBPolyak: c=.5 : scaling=practical")
     ('SHBPolyak', (('c', 0.5), ('scaling', 'practical')))
     """
-    name, *given = text.split(":")
-    return name, tuple(_option(text, each) for each in given)
+    name, *given = (part.strip() for part in text.split(":"))
+    options = tuple(_option(text, each) for each in given)
+    if len(dict(options)) < len(options):
+        raise ValueError(f"{text!r}: an option is given twice")
+    return name, options
 
 
 def written(options: Options) -> str:
@@ -43,7 +48,7 @@ def tuned(method: Method, options: Mapping[str, Any]) -> Method:
 
     Args:
         method: which one.
-        options: those that it does not have are left to others.
+        options: values by name; names that it does not have are passed over.
 
     >>> from heavystep.methods import SHB_POLYAK
     >>> paper = tuned(SHB_POLYAK, {"scaling": "practical"})
@@ -58,12 +63,12 @@ def tuned(method: Method, options: Mapping[str, Any]) -> Method:
 
 
 def _option(text: str, part: str) -> tuple[str, Any]:
-    option, _, value = part.partition("=")
-    try:
-        return option, json.loads(value)
-    except ValueError:
-        if value.isidentifier():
-            return option, value
-        raise ValueError(
-            f"{text!r}: {option!r} must be followed by = and a number or a word"
-        ) from None
+    option, _, value = (each.strip() for each in part.partition("="))
+    if not option:
+        raise ValueError(f"{text!r}: a colon must be followed by an option, name=value")
+    for kind in (json.loads, float):
+        with suppress(ValueError):
+            return option, kind(value)
+    if value.isidentifier():
+        return option, value
+    raise ValueError(f"{text!r}: {option!r} must be followed by = and a number or a word")

@@ -5,8 +5,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from heavystep.methods import METHODS
+from heavystep.methods.named import tuned, written
 from heavystep.report.reading import Part, Run
 
+SECTION_5 = {
+    "least squares, noise 0": "least squares",
+    "least squares, noise 0.3": "noisy least squares",
+    "cosine, strong growth": "cosine",
+    "cosine, noise": "noisy cosine",
+}
+"""What commands call the problems of Section 5, by the words of a page."""
+TOLD = ("steps_per_epoch", "max_trials")
+"""Options that ``compare`` sets by itself."""
 QUICK_NETWORK = "small"
 """The network of ``--quick``."""
 
@@ -49,9 +60,22 @@ def _command(part: Part, runs: list[Run]) -> str:
     if "evaluations" in runs[0].about.content:
         words = ["bench", "sensitivity", "--tasks", ",".join(problems), "--seeds", seeds]
         return _line([*words, "--out", where.parent])
-    given = [word for problem in problems for word in ("--problem", problem)]
+    given = [word for name in problems for word in ("--problem", SECTION_5.get(name, name))]
+    named = ",".join(dict.fromkeys(map(_named, runs)))
     size = ["--seeds", seeds, "--iterations", length, "--batch-size", batch_size]
-    return _line(["compare", *given, "--methods", ",".join(methods), *size, "--out", where])
+    return _line(["compare", *given, "--methods", named, *size, "--out", where])
+
+
+def _named(run: Run) -> str:
+    """A method as ``compare`` was told it: with the options that are no defaults."""
+    method, options = METHODS.get(run.about.method), run.about.options
+    if method is None:
+        return run.about.method
+    changed = tuned(method, {name: options[name] for name in ("scaling",) if name in options})
+    usual = {option.name: option.default for option in changed.options}
+    usual |= {option.name: option.default for option in method.options if option.name == "scaling"}
+    given = (each for each in options.items() if each[0] in usual.keys() - {changed.main, *TOLD})
+    return method.name + written(tuple(each for each in given if each[1] != usual[each[0]]))
 
 
 def _scale(run: Run) -> dict[str, Any]:
