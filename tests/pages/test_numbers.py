@@ -58,9 +58,8 @@ def gpu_runs():
     rows = [row for row in rows_of("gpu_runs.csv") if row["rule"] in versions]
     rows = [row for row in rows if (row["rule"], row["decay"]) != ("5", "step")]  # another decay
     for row in rows:
-        if row["method"].startswith("SHBPolyak:lr=3:weight_decay"):  # 5 had no reach
-            method = row["method"].replace("lr=3", "lr=3:reach=1")
-            row |= {"rule": "6", "method": method}
+        if row["rule"] == "5" and ":lr=3:w" in row["method"]:  # there was no reach to turn off
+            row |= {"rule": "6", "method": row["method"].replace(":lr=3:", ":lr=3:reach=1:")}
     for row in rows:
         key = row["task"], row["method"]
         newest[key] = max(newest.get(key, ""), row["rule"])
