@@ -73,14 +73,13 @@ def test_how_calm_it_is_on_a_quadratic(damping, weight, curvature):
     (w + (1 - beta)^2 s h) / (w + (1 - beta) s h) as s h and w go to 0; what is left out are terms
     of these sizes, relatively. Halved, they halve the difference.
     """
-    found, differences = [], []
+    reach, differences = 0.7, []
     for scale in (1.0, 0.5):
-        w, h, reach = scale * weight, scale * curvature, 1.0
+        w, h = scale * weight, scale * curvature
         calm = (w + damping**2 * reach * h) / (w + damping * reach * h)
-        given = damping, w, h, reach
-        found.append(variance(AVERAGED, *given) / variance(HEAVY_BALL, *given) / calm)
-        differences.append(abs(found[-1] - 1.0))
-    assert differences[0] < curvature + weight
+        mild, heavy = (variance(form, damping, w, h, reach) for form in (AVERAGED, HEAVY_BALL))
+        differences.append(abs(mild / heavy / calm - 1.0))
+    assert differences[0] < reach * curvature + weight
     assert differences[1] < 0.55 * differences[0]
 
 

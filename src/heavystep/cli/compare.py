@@ -8,6 +8,7 @@ from rich.table import Column, Table
 
 from heavystep.cli.completing import engines, method_list, problem_names
 from heavystep.cli.errors import told
+from heavystep.cli.listing import listed
 from heavystep.cli.output import show
 from heavystep.cli.progress import RunProgress
 from heavystep.files import expanded
@@ -72,9 +73,7 @@ def compare(
     from heavystep.sweeps.engines import engine_of
 
     doer = engine_of(engine, jobs=jobs, address=address)
-    names = [name.strip() for text in methods or () for name in text.split(",") if name.strip()]
-    if methods and not names:
-        raise ValueError("--methods names none: leave it out for all of them")
+    names = listed("--methods", methods)
     size = {"seeds": seeds, "iterations": iterations, "epochs": epochs, "batch_size": batch_size}
     plans = [plan(each, names, quick=quick, **size) for each in dict.fromkeys(problem)]
     check_names(plans)

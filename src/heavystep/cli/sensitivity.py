@@ -16,6 +16,7 @@ from heavystep.cli.completing import (
     task_names,
 )
 from heavystep.cli.errors import told
+from heavystep.cli.listing import listed
 from heavystep.cli.output import show
 from heavystep.cli.progress import RunProgress
 from heavystep.files import expanded
@@ -87,7 +88,8 @@ def sensitivity(
     from heavystep.bench.sensitivity.run import measure
     from heavystep.sweeps.engines import engine_of
 
-    wanted = Wanted(_names(tasks), _names(methods), seeds, per_decade, device, average, quick)
+    names = listed("--tasks", tasks), listed("--methods", methods)
+    wanted = Wanted(*names, seeds, per_decade, device, average, quick)
     found, lines = plans(wanted)
     gpus = float(any(plan.device == "cuda" for plan in found))
     doer = engine_of(engine, jobs=jobs, address=address, gpus=gpus)
@@ -102,10 +104,6 @@ def sensitivity(
         typer.echo(path)
     if made.failed:
         raise typer.Exit(FAILED)
-
-
-def _names(texts: list[str] | None) -> tuple[str, ...]:
-    return tuple(name.strip() for text in texts or () for name in text.split(",") if name.strip())
 
 
 def _table(verdicts: "list[Verdict]") -> Table:

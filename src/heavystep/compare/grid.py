@@ -5,7 +5,7 @@ from typing import Any
 
 from heavystep.methods import Method
 from heavystep.methods.effect import without_effect
-from heavystep.rules import Option
+from heavystep.rules import REQUIRED, Option
 from heavystep.validation import Interval
 
 DECADES = 3
@@ -44,6 +44,17 @@ def centre_of(method: Method) -> float:
     if number and 0.0 < default < inf:
         return _rounded(default)
     return WITHOUT_LARGEST_STEP if option.name == "max_step" else WITHOUT_DEFAULT
+
+
+def needed(method: Method) -> dict[str, float]:
+    """The main constant at its centre, if users must give it; nothing else.
+
+    >>> from heavystep.methods import method_of
+    >>> needed(method_of("SHB")), needed(method_of("SPS"))
+    ({'lr': 0.1}, {})
+    """
+    option = main_option(method)
+    return {option.name: centre_of(method)} if option.default is REQUIRED else {}
 
 
 def around(centre: float, per_decade: int = 1) -> tuple[float, ...]:

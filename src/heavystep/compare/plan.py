@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from heavystep import validation
-from heavystep.compare.grid import centre_of, grid_of, main_option, options_at
+from heavystep.compare.grid import centre_of, grid_of, needed, options_at
 from heavystep.compare.problems import Compared, Size, problem_of
 from heavystep.methods import METHODS, Method, check_name
 from heavystep.methods.named import read, tuned, written
 from heavystep.paper.appendix_e import SCALING
-from heavystep.rules import REQUIRED
 from heavystep.sweeps.runs import Runs
 
 SIZES = ("seeds", "iterations", "epochs", "batch_size")
@@ -83,8 +82,7 @@ def plan(
         TypeError: a method has no such option.
         OSError: a file is missing.
     """
-    names = tuple(dict.fromkeys(methods)) or usual_methods()
-    known = dict(map(_known, names))
+    known = dict(map(_known, tuple(methods) or usual_methods()))
     for name in SIZES:
         if chosen.get(name) is not None:
             validation.integer(name, chosen[name], least=1)
@@ -120,9 +118,7 @@ def _known(text: str) -> tuple[str, tuple[Method, dict[str, Any]]]:
     check_name(head)
     method, options = METHODS[head], dict(given)
     if options:  # without any there is nothing that a user could have got wrong
-        changed = tuned(method, options)
-        missing = main_option(changed).default is REQUIRED
-        method.complete({changed.main: centre_of(changed), **options} if missing else options)
+        method.complete({**needed(tuned(method, options)), **options})
     return head + written(given), (method, options)
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from heavystep.methods.effect import SCALING
 from heavystep.methods.method import Method
 
 Options = tuple[tuple[str, Any], ...]
@@ -60,6 +61,24 @@ def tuned(method: Method, options: Mapping[str, Any]) -> Method:
     settled = method.rule.settle({**method.fixed, **known, **given})
     chosen = method.chosen(settled)
     return replace(chosen, defaults={each.name: settled[each.name] for each in chosen.options})
+
+
+def differing(method: Method, options: Mapping[str, Any]) -> Options:
+    """The options that one has to give to a method for these to be all of its options.
+
+    Args:
+        method: which one.
+        options: all of them, as :meth:`~heavystep.methods.Method.complete` has them.
+
+    >>> from heavystep.methods import SHB_POLYAK
+    >>> differing(SHB_POLYAK, SHB_POLYAK.complete({"c": 0.5, "scaling": "practical"}))
+    (('c', 0.5), ('scaling', 'practical'))
+    """
+    rule = {name: value for name, value in options.items() if name == SCALING}
+    usual = {each.name: each.default for each in tuned(method, rule).options}
+    usual |= {each.name: each.default for each in method.options if each.name == SCALING}
+    known = ((name, value) for name, value in options.items() if name in usual)
+    return tuple((name, value) for name, value in known if value != usual[name])
 
 
 def _option(text: str, part: str) -> tuple[str, Any]:

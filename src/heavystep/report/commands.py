@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from heavystep.methods import METHODS
-from heavystep.methods.named import tuned, written
+from heavystep.methods.named import differing, written
 from heavystep.report.reading import Part, Run
 
 SECTION_5 = {
@@ -68,14 +68,13 @@ def _command(part: Part, runs: list[Run]) -> str:
 
 def _named(run: Run) -> str:
     """A method as ``compare`` was told it: with the options that are no defaults."""
-    method, options = METHODS.get(run.about.method), run.about.options
+    method = METHODS.get(run.about.method)
     if method is None:
         return run.about.method
-    changed = tuned(method, {name: options[name] for name in ("scaling",) if name in options})
-    usual = {option.name: option.default for option in changed.options}
-    usual |= {option.name: option.default for option in method.options if option.name == "scaling"}
-    given = (each for each in options.items() if each[0] in usual.keys() - {changed.main, *TOLD})
-    return method.name + written(tuple(each for each in given if each[1] != usual[each[0]]))
+    given = differing(method, run.about.options)
+    return method.name + written(
+        tuple(each for each in given if each[0] not in (method.main, *TOLD))
+    )
 
 
 def _scale(run: Run) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from torch.optim import Optimizer
 
 from heavystep.bench.sensitivity.contract import COSINE, HORIZON, Contender
 from heavystep.bench.tasks import Work
-from heavystep.compare.grid import centre_of, grid_of, main_option
+from heavystep.compare.grid import centre_of, grid_of, main_option, needed
 from heavystep.methods import Method
 from heavystep.methods.named import Options, tuned, written
 from heavystep.optim import create
 from heavystep.optim.groups import EVERY_OPTIMIZER, EVERY_SEARCH
-from heavystep.rules import NEW_BATCHES, REQUIRED
+from heavystep.rules import NEW_BATCHES
 from heavystep.training.setup import BFLOAT16_LOSSES
 
 LENGTH = "total_steps"
@@ -82,10 +82,9 @@ class Registered(Contender):
 
     def _chosen(self, value: float | None, steps: int) -> dict[str, Any]:
         """The options that differ from the defaults; an option without a default has the centre."""
-        if value is None and main_option(self.tuned).default is REQUIRED:
-            value = self.centre
         told = {LENGTH: steps} if self.horizon else {}
-        return {**dict(self.options), **told, **({} if value is None else {self.main: value})}
+        varied = needed(self.tuned) if value is None else {self.main: value}
+        return {**dict(self.options), **told, **varied}
 
     def identity(self, value: float | None, steps: int) -> dict[str, Any]:
         """See :class:`Contender`."""
