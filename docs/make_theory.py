@@ -93,7 +93,7 @@ def section(result: Result) -> str:
         f"- Needs: {'; '.join(result.assumptions)}",
         f"- Tested: {result.tested}",
     ]
-    lines += [f"- Must reduce to: {reduction.text}" for reduction in result.reductions]
+    lines += [f"- Must reduce to: {text}" for text in result.reductions]
     lines += [f"- Reading: {reading}" for reading in result.readings]
     return "\n".join(lines) + "\n"
 

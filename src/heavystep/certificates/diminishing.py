@@ -9,7 +9,7 @@ from heavystep import theory
 from heavystep.arrays import Array, square
 from heavystep.certificates.check import Check
 from heavystep.certificates.measured import ROUNDING, Measured, in_expectation
-from heavystep.theory.schedule_assumption import check_schedules
+from heavystep.theory.diminishing import check_schedules
 
 
 def _convex(result: str, run: Measured) -> Check:

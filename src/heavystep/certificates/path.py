@@ -12,9 +12,9 @@ from heavystep.problems import FiniteSum
 from heavystep.records import Record, heavy_ball_defect
 from heavystep.theory.convex import distance_recursion
 from heavystep.theory.convex_diminishing import diminishing_distance
-from heavystep.theory.decoupling_convex import decoupling_identity
-from heavystep.theory.decoupling_nonconvex import decoupling_inequality
-from heavystep.theory.discounted import discounted_sums
+from heavystep.theory.decoupling import decoupling_identity
+from heavystep.theory.decoupling import decoupling_inequality
+from heavystep.theory.decoupling import discounted_sums
 
 SMALLEST_SCALE = 1e-280
 """Products of smaller terms lose digits to underflow."""

@@ -9,9 +9,9 @@ from heavystep.certificates.check import Check, Skipped
 from heavystep.certificates.rounding import Rounding
 from heavystep.records import Record
 from heavystep.rules import kappa
-from heavystep.theory.basic_inequality import largest_slope
+from heavystep.theory.steps import largest_slope
 from heavystep.theory.rules import SmallestStep
-from heavystep.theory.step_bounds import smallest_step
+from heavystep.theory.steps import smallest_step
 
 NAMES = {
     "theory": ("Lemma 2", "Lemma 1"),

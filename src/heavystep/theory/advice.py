@@ -6,7 +6,7 @@ from heavystep import validation
 from heavystep.theory import conditions
 from heavystep.theory.arguments import documented
 from heavystep.theory.nonconvex import nonconvex_step_limit
-from heavystep.theory.step_bounds import check
+from heavystep.theory.steps import check
 from heavystep.validation import Interval
 
 
