@@ -25,7 +25,10 @@ def check(
 
 
 def check_schedules(result: str, schedules: Schedules) -> None:
-    """Refuse schedules outside Assumption 5; the error names the item that fails."""
+    """Refuse schedules outside Assumption 5; the error names the item that fails.
+
+    Reference: Zhang, Shi and Gu, Assumption 5 (label as_decay), Section 4.
+    """
     if not isinstance(schedules, Schedules):
         raise TypeError(f"{result} needs schedules of type Schedules, got {schedules!r}")
     eta, beta, gamma_max = schedules

@@ -1,5 +1,6 @@
 """Every result of the paper: its statement and conditions, its place in the paper and in code."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,14 +26,10 @@ class Result:
 
     id: str
     """Its name in the paper, such as ``"Theorem 2"``."""
-    name: str
-    """Its name on the command line."""
     statement: str
     """What it says, in one line."""
     assumptions: tuple[str, ...]
     function: Callable[..., Any]
-    location: str
-    """The section, and the label in the paper's source."""
     tested: str
     """How it is tested."""
     reductions: tuple[str, ...] = ()
@@ -46,17 +43,26 @@ class Result:
     bound_arguments: tuple[str, ...] = ()
     """What its ``bound`` needs besides k."""
 
+    @property
+    def name(self) -> str:
+        """Its name on the command line."""
+        return self.function.__name__.removeprefix("check_").replace("_", "-")
+
+    @property
+    def location(self) -> str:
+        """The label and the section in the paper, from the docstring."""
+        text = inspect.getdoc(self.function) or ""
+        return text.partition("Reference: ")[2].strip().removeprefix("Zhang, Shi and Gu, ")
+
 
 CERTIFIED = "at every step of random short runs and of every certified run"
 
 LEMMAS = (
     Result(
         id="Lemma 1",
-        name="basic-inequality",
         statement="gamma_k ||g_k||^2 <= (1 - sqrt(beta))^2 / (2c) (f_k - f*(x_k)) at every step",
         assumptions=("c > 0",),
         function=basic_inequality,
-        location="Section 2, lemma:basic_step_size; proof in Appendix A",
         tested=CERTIFIED,
         reductions=(
             "beta = 0: the inequality of SPS with divisor 2c",
@@ -72,12 +78,10 @@ LEMMAS = (
     ),
     Result(
         id="Lemma 2",
-        name="step-bounds",
         grid=False,
         statement="gamma_min <= gamma_k <= gamma_max at every step",
         assumptions=("samples L-smooth", "c in (0, 1) and omega in (0, 1) for Armijo"),
         function=step_bounds,
-        location="Section 2, lemma:step_size_bounds; proof in Appendix A",
         tested=CERTIFIED + "; attained by the Polyak rule on quadratic samples",
         reductions=(
             "beta = 0, Polyak: min{1 / (2 c' L), gamma_max}, the bound of SPS with c' = 2c",
@@ -94,11 +98,9 @@ LEMMAS = (
     ),
     Result(
         id="Lemma 3",
-        name="decoupling-identity",
         statement="<theta_k - theta*, v_k> equals a sum of decoupled terms on every run",
         assumptions=("theta_{-1} = theta_0", "constant beta"),
         function=decoupling_identity,
-        location="Section 3, lemma:decouple_convex; proof in Appendix A",
         tested="random trajectories against the double sums, to 1e-9 of their size; certified runs "
         "to 64 roundings; and that it fails for torch's momentum buffer",
         readings=("It holds for any point in place of theta*, and for any steps.",),
@@ -106,11 +108,9 @@ LEMMAS = (
     ),
     Result(
         id="Lemma 4",
-        name="decoupling-inequality",
         statement="F(theta_{k+1}) - F(theta_k) is at most a sum of decoupled terms",
         assumptions=("F L-smooth", "theta_{-1} = theta_0", "constant beta"),
         function=decoupling_inequality,
-        location="Section 3, lemma:decouple_nonconvex; proof in Appendix A",
         tested="random trajectories with steps of any size, and every certified run",
         readings=(
             "The proof gives L/2 instead of L for the last square, ||v_k||^2; the statement "
@@ -120,32 +120,26 @@ LEMMAS = (
     ),
     Result(
         id="Lemma 5",
-        name="diminishing-step-bounds",
         statement="eta_k gamma_min,k <= gamma_k <= eta_k gamma_max,k at every step",
         assumptions=("samples L-smooth", "c in (0, 1) and omega in (0, 1) for Armijo"),
         function=diminishing_step_bounds,
-        location="Section 4, lemma:dec_stepsize_bounds",
         tested=CERTIFIED,
         reductions=("k = 0, beta = 0: eta_0 times Lemma 2 with twice the c (Polyak)",),
     ),
     Result(
         id="Lemma 6",
-        name="diminishing-basic-inequality",
         statement="gamma_k ||g_k||^2 <= eta_k / c (f_k - f*(x_k)) at every step",
         assumptions=("c > 0",),
         function=diminishing_basic_inequality,
-        location="Appendix C, lemma:dec_basic",
         tested=CERTIFIED,
         scalar=False,
     ),
     Result(
         id="Lemma 7",
-        name="almost-supermartingale",
         statement="E[V_{k+1}|F_k] + U_k <= (1 + alpha_k) V_k + Z_k: "
         "V_k converges and the sum of U_k is finite",
         assumptions=("V, U, Z nonnegative", "sums of alpha_k and Z_k finite"),
         function=almost_supermartingale,
-        location="Appendix C, lemma:dec_robbins_siegmund (Robbins and Siegmund)",
         tested="the finite form against the recursion run with equality",
         reductions=("alpha = 0: the sums of a plain supermartingale",),
         readings=(
@@ -155,12 +149,10 @@ LEMMAS = (
     ),
     Result(
         id="Assumption 5",
-        name="schedules",
         statement="(i) sum beta_k finite; (ii) eta_k gamma_max,k falls, gamma_max,k -> 0; "
         "(iii) sum eta_k gamma_max,k infinite, sum eta_k^2 gamma_max,k finite",
         assumptions=("power laws a (1 + k/h)^-p with one horizon h",),
         function=check_schedules,
-        location="Section 4, assump:as_decay",
         tested="every combination of exponents on a grid of tenths, boundaries included, against "
         "rational arithmetic",
         readings=(
@@ -189,11 +181,9 @@ NOISE = "sigma^2 finite"
 THEOREMS = (
     Result(
         id="Theorem 1",
-        name="strongly-convex",
         statement="E ||theta_k - theta*||^2 <= B r^k + 2 gamma_max sigma^2 / (mu gamma_min)",
         assumptions=(SMOOTH, CONVEX, NOISE, "F mu-strongly convex", "c >= 1/2"),
         function=strongly_convex,
-        location="Section 3, thm:strongly_convex_general; proof in Appendix B",
         tested=EXACT,
         reductions=(
             "beta = 0: r = 1 - mu gamma_min, the rate of SPS",
@@ -219,11 +209,9 @@ THEOREMS = (
     ),
     Result(
         id="Theorem 2",
-        name="convex",
         statement="E F(mean of theta_0..theta_{k-1}) - F* <= A/k + M (k+1)/k sigma^2",
         assumptions=(SMOOTH, CONVEX, NOISE, "c > 1/2"),
         function=convex,
-        location="Section 3, thm:convex_general; proof in Appendix B",
         tested=EXACT + "; the recursion it is summed from, on every run",
         reductions=(
             "beta = 0, c = 1, Polyak: the constants of SPS (divisor 2)",
@@ -243,7 +231,6 @@ THEOREMS = (
     ),
     Result(
         id="Theorem 3",
-        name="nonconvex",
         statement="min over m < k of E ||grad F(theta_m)||^2 <= gap0 / (k (1+beta) s1) "
         "+ (k+1)/k s2 delta / ((1+beta) s1)",
         assumptions=(
@@ -253,7 +240,6 @@ THEOREMS = (
             "gamma_max < nonconvex_step_limit(...)",
         ),
         function=nonconvex,
-        location="Section 3, thm:nonconvex_general; proof in Appendix B",
         tested=EXACT,
         reductions=(
             "delta = 0: gap0 / (k (1 + beta) s1)",
@@ -272,11 +258,9 @@ THEOREMS = (
     ),
     Result(
         id="Theorem 4",
-        name="convex-almost-sure",
         statement="sigma^2 = 0: F(theta_k) -> F* and F(mean) - F* = O(1/k) almost surely",
         assumptions=(SMOOTH, CONVEX, "sigma^2 = 0", "c > 1/2"),
         function=convex_almost_sure,
-        location="Section 3, thm:convex_as; proof in Appendix B",
         tested="the sum of sampled gaps on every run; exact expectations of the sum of gaps",
         reductions=(
             "the expected sum is the A of Theorem 2",
@@ -292,12 +276,10 @@ THEOREMS = (
     ),
     Result(
         id="Theorem 5",
-        name="nonconvex-almost-sure",
         statement="delta = 0: ||grad F(theta_k)|| -> 0 and min over m < k of ||grad F||^2 = O(1/k) "
         "almost surely",
         assumptions=(SMOOTH, "E ||grad f||^2 <= rho ||grad F||^2", "those of Theorem 3"),
         function=nonconvex_almost_sure,
-        location="Section 3, thm:nonconvex_as; proof in Appendix B",
         tested="exact expectations of the sum of squared gradients; certificates",
         reductions=("the expected sum is k times the bound of Theorem 3 at delta = 0",),
         readings=(
@@ -310,7 +292,6 @@ THEOREMS = (
 THEOREMS_DIMINISHING = (
     Result(
         id="Theorem 6",
-        name="convex-diminishing",
         bound_arguments=("dist0_sq", "gap0"),
         statement="F(weighted mean of theta_1..theta_k) - F* = O(1/S_k) almost surely, "
         "S_k = sum of eta_m gamma_max,m",
@@ -323,7 +304,6 @@ THEOREMS_DIMINISHING = (
             "eta_k / (1 + beta_k - beta_k/(1+beta_k) gamma_max,k/gamma_min,k)",
         ),
         function=convex_diminishing,
-        location="Section 4, thm:convex_as_dec; proof in Appendix C",
         tested="the distance recursion on every run; exact expectations against the constant of "
         "the proof; the supremum against a scan",
         reductions=("beta = 0: the condition on c is c >= eta_{K+1}",),
@@ -348,12 +328,10 @@ THEOREMS_DIMINISHING = (
     ),
     Result(
         id="Theorem 7",
-        name="nonconvex-diminishing",
         bound_arguments=("gap0",),
         statement="min over 1 <= m <= k of ||grad F(theta_m)||^2 = O(1/S_k) almost surely",
         assumptions=(SMOOTH, GROWTH, "Assumption 5"),
         function=nonconvex_diminishing,
-        location="Section 4, thm:nonconvex_as_dec; proof in Appendix C",
         tested="exact expectations against the constant of the proof; monotonicity of C_k and "
         "D_k / (eta_k gamma_max,k)",
         reductions=("beta = 0: C_k = 0",),
@@ -368,11 +346,9 @@ THEOREMS_DIMINISHING = (
     ),
     Result(
         id="Theorem 8",
-        name="convex-tail-bound",
         statement="the gap of Theorem 6 is o(1 / sum of eta_m gamma_min,m) almost surely",
         assumptions=("those of Theorem 6",),
         function=convex_tail_bound,
-        location="Appendix C, thm:convex_as_dec_little_o",
         tested="the tail inequality of the proof with n = k/2 at every k, on every run: it follows "
         "from smoothness alone, so that it tests the code, not the run",
         readings=("An o cannot be checked at finite k. Its proof was read.",),
@@ -380,11 +356,9 @@ THEOREMS_DIMINISHING = (
     ),
     Result(
         id="Theorem 9",
-        name="nonconvex-tail-bound",
         statement="the minimum of Theorem 7 is o(1/S_k) almost surely",
         assumptions=("those of Theorem 7",),
         function=nonconvex_tail_bound,
-        location="Appendix C, thm:nonconvex_as_dec_little_o",
         tested="the tail inequality of the proof with n = k/2 at every k, on every run: it holds "
         "for any nonnegative numbers, so that it tests the code, not the run",
         readings=("An o cannot be checked at finite k. Its proof was read.",),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from heavystep.arrays import Array
-from heavystep.certificates.promised import promise
+from heavystep.certificates.theorems import promise
 from heavystep.schedules import Schedules
 from heavystep.sweeps.specification import ProblemSpec, RunSpec
 from heavystep.theory.diminishing import DiminishingSteps
