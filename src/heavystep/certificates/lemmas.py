@@ -9,7 +9,7 @@ minimiser that is far more than eps times the loss.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def step_checks(
 
 def least_steps(record: Record, L: float) -> Array:
     """(K,) gamma_min,k of Lemmas 2 and 5."""
-    constants = {"c": record.c, "omega": record.omega, "kappa": _kappas(record)}
+    constants: dict[str, Any] = {"c": record.c, "omega": record.omega, "kappa": _kappas(record)}
     least: Array = smallest_step(record.rule, L=L, cap=record.gamma_max, **constants)
     return least
 
@@ -144,11 +144,12 @@ def sample_check(record: Record, n: int) -> Check | Skipped:
     which fair samples exceed once in 10^9 records. Draws that are *more* even than chance, as in
     epochs without replacement, pass.
     """
-    draws = 0 if record.samples is None else record.samples.size
+    if record.samples is None:
+        return Skipped("Samples", "needs to know which terms were sampled: certify(..., samples=)")
+    draws = record.samples.size
     cells = min(n, draws // FEWEST_DRAWS)
     if cells < 2:
-        why = "needs samples that are known" if not draws else f"needs more than {draws} draws"
-        return Skipped("Samples", why)
+        return Skipped("Samples", f"needs {2 * FEWEST_DRAWS} draws from several terms")
     cell = np.arange(n) * cells // n
     expected = draws * np.bincount(cell) / n
     counts = np.bincount(cell[record.samples.ravel()], minlength=cells)

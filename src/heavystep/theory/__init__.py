@@ -7,6 +7,7 @@ theorem, the inequality and the numbers.
 """
 
 from heavystep.theory.advice import advice
+from heavystep.theory.averaged import averaged, averaged_sampled
 from heavystep.theory.convex import convex, convex_almost_sure
 from heavystep.theory.convex_diminishing import convex_diminishing, convex_tail_bound
 from heavystep.theory.decoupling import decoupling_identity, decoupling_inequality
@@ -23,6 +24,8 @@ from heavystep.theory.strongly_convex import strongly_convex
 __all__ = [
     "advice",
     "almost_supermartingale",
+    "averaged",
+    "averaged_sampled",
     "basic_inequality",
     "check_schedules",
     "convex",
