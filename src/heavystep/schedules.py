@@ -234,7 +234,7 @@ def diminishing_conditions(
 
     def condition(item: str, holds: bool, must: str, inequality: str, got: Any) -> Condition:
         text = f"{must}, which needs {inequality}, got {float(got.power):g}"
-        return Condition(item, holds, text if powers else f"{must}; it falls like {got}")
+        return Condition(item, holds, text if powers else f"{must}; it falls {got}")
 
     steps, squares = "sum of eta_k gamma_max,k must", "sum of eta_k^2 gamma_max,k must"
     falls = step.power >= 0 if powers else eta.falls and max_step.falls

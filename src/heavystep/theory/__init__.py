@@ -1,12 +1,12 @@
 """The paper's lemmas and theorems as functions: constants, conditions and bounds.
 
-Each result has a file of its own; :data:`heavystep.theory.registry.RESULTS` lists them. The rules
+A file for each family of results; :data:`heavystep.theory.registry.RESULTS` lists them. The rules
 that they cover are in :mod:`heavystep.theory.rules`. Every function takes numbers and returns
 numbers, in float64; ``k`` may be an array. A violated condition raises ``ValueError`` with the
 theorem, the inequality and the numbers.
 """
 
-from heavystep.theory.advice import advice
+from heavystep.theory.advice import advice, momsps_limit, side_by_side
 from heavystep.theory.averaged import averaged, averaged_sampled
 from heavystep.theory.convex import convex, convex_almost_sure
 from heavystep.theory.convex_diminishing import convex_diminishing, convex_tail_bound
@@ -36,11 +36,13 @@ __all__ = [
     "decoupling_inequality",
     "diminishing_basic_inequality",
     "diminishing_step_bounds",
+    "momsps_limit",
     "nonconvex",
     "nonconvex_almost_sure",
     "nonconvex_diminishing",
     "nonconvex_step_limit",
     "nonconvex_tail_bound",
+    "side_by_side",
     "step_bounds",
     "strongly_convex",
 ]
