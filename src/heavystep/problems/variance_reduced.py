@@ -81,10 +81,7 @@ class VarianceReduced:
     """Raised when the same arguments would give other numbers; part of the key of stored runs."""
 
     def __init__(
-        self,
-        problem: Reducible,
-        probability: float | None = None,
-        curvature: float | None = None,
+        self, problem: Reducible, probability: float | None = None, curvature: float | None = None
     ) -> None:
         if not isinstance(problem, Reducible):
             raise TypeError(
