@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from heavystep.pictures.steps import plot_steps
     from heavystep.simulation.run import simulate
-    from heavystep.suggestions.suggest import suggest
+    from heavystep.suggestions import suggest
     from heavystep.sweeps.public import sweep
 
 __all__ = [
@@ -65,7 +65,7 @@ _HOMES = {
     "paper_settings": "heavystep.methods",
     "plot_steps": "heavystep.pictures.steps",
     "simulate": "heavystep.simulation.run",
-    "suggest": "heavystep.suggestions.suggest",
+    "suggest": "heavystep.suggestions",
     "sweep": "heavystep.sweeps.public",
 }  # fmt: skip
 """Where each name is defined. It is imported when it is first asked for: torch takes seconds, and

@@ -1,7 +1,7 @@
 """Which c, gamma_max and beta each theorem admits, and what momentum does to its rate."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,7 +129,7 @@ def side_by_side(
     """
     rows = []
     for beta in map(float, betas):
-        method = {"L": L, "beta": beta, "c": c, "omega": omega}
+        method: dict[str, Any] = {"L": L, "beta": beta, "c": c, "omega": omega}
         # Large enough to restrict nothing: the smallest uncapped step is below 1 / L.
         wide = {**method, "gamma_max": 1e3 / (L * min(c, 1.0))}
         limit = nonconvex_step_limit(rule, rho=rho, **method)
