@@ -10,9 +10,8 @@ from heavystep.arrays import square
 from heavystep.certificates import certify
 from heavystep.problems import paper_least_squares
 from heavystep.schedules import Schedules
-from heavystep.simulation.batch import draw_samples
 from tests.helpers.certified_runs import SECTION_5, diminishing_run, section_5_run, torch_runs
-from tests.helpers.paper_symbols import recorded
+from tests.helpers.runs import draw_samples, recorded
 from tests.helpers.theory_cases import CONVEX, LAWS, cosine, make_problem
 
 

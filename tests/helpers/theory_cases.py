@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from heavystep import theory
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression
 from heavystep.schedules import PowerLaw, Schedules
-from tests.helpers.paper_symbols import recorded
+from tests.helpers.runs import recorded
 
 PATH_STEPS = 5
 
