@@ -8,6 +8,8 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
+from readings import READINGS, TESTED
+
 from heavystep.theory.registry import RESULTS, Result
 
 DOCS = Path(__file__).parent
@@ -91,10 +93,10 @@ def section(result: Result) -> str:
         f"- In code: `heavystep.theory.{result.function.__name__}`, `{file(result)}`",
         f"- In the paper: {result.location}",
         f"- Needs: {'; '.join(result.assumptions)}",
-        f"- Tested: {result.tested}",
+        f"- Tested: {TESTED[result.id]}",
     ]
     lines += [f"- Must reduce to: {text}" for text in result.reductions]
-    lines += [f"- Reading: {reading}" for reading in result.readings]
+    lines += [f"- Reading: {reading}" for reading in READINGS.get(result.id, ())]
     return "\n".join(lines) + "\n"
 
 
