@@ -14,10 +14,8 @@ from heavystep.validation import POSITIVE, real
 class FiniteSum(ABC):
     r"""A finite sum :math:`F(\theta) = \frac1n \sum_{i=1}^n f(\theta; i)` with exact constants.
 
-    Points are arrays (..., d). Every method takes many points at once, and one point can go with
-    many indices. Constants are proved or computed to rounding, never estimated: each docstring
-    says how. A costly constant is computed when it is first asked for, and then kept. It stays
-    true because the arrays of a problem are read-only.
+    Points are arrays (..., d), many at once; one point can go with many indices. Constants are
+    proved or computed to rounding, never estimated; they stay true, as arrays are read-only.
     """
 
     version: ClassVar[int]
@@ -205,12 +203,6 @@ def finite_array(name: str, value: Any, ndim: int, *, empty: bool = False) -> Ar
 
     Numbers that are not finite, another dimension and, unless ``empty`` allows it, an empty array
     are refused.
-
-    >>> finite_array("b", [1, 2], ndim=1)
-    array([1., 2.])
-    >>> finite_array("b", [1.0, float("nan")], ndim=1)
-    Traceback (most recent call last):
-    ValueError: b must be finite, got nan at index (1,)
     """
     try:
         if np.iscomplexobj(value):

@@ -36,13 +36,10 @@ def sigmoid(x: Array) -> Array:
 def penalised_minimum(r: Array) -> Array:
     r"""Minimum over x of :math:`\log(1 + e^{-x}) + x^2 / (2r)`, for r >= 0.
 
-    This is the least value of a penalised logistic term, with r = ||a_i||^2 / l2: only the
-    part of theta along a_i matters, and x is its margin. The minimiser solves
-
-    .. math:: g(x) = x - r / (1 + e^x) = 0.
-
-    On x >= 0 g increases and is concave, so Newton's method from the left of the root
-    approaches it monotonically. The start is left of it: as :math:`1/(1 + e^x) \ge e^{-x}/2`,
+    The least value of a penalised logistic term, with r = ||a_i||^2 / l2: only the part of theta
+    along a_i matters, and x is its margin. The minimiser solves g(x) = x - r / (1 + e^x) = 0. On
+    x >= 0 g increases and is concave, so Newton's method from the left of the root approaches it
+    monotonically. The start is left of it: as :math:`1/(1 + e^x) \ge e^{-x}/2`,
     the root is at least the W with :math:`W e^W = z = r/2`; and :math:`W \le \log(1 + z)` gives
     :math:`W = z e^{-W} \ge z/(1 + z)`, while for z >= e :math:`W \le \log z` gives
     :math:`W = \log z - \log W \ge \log z - \log\log z`.
@@ -223,22 +220,13 @@ class LogisticRegression(FiniteSum):
 def fit_logistic(Z: Array, l2: float) -> Array:
     r"""The unique minimiser of :math:`\frac1n\sum_i \log(1 + e^{-z_i^\top\theta})` plus penalty.
 
-    Newton's method from 0 with the penalty :math:`\frac{\lambda}2\|\theta\|^2`. Let :math:`\delta`
-    be Newton's step and :math:`r = \max_i |z_i^\top\delta|` the most it changes a margin.
-
-    *Damping.* Along :math:`t\delta` no second derivative grows faster than :math:`e^{rt}`, because
-    that of the logistic loss satisfies :math:`|\ell'''| \le \ell''`. So F falls by at least
-    :math:`\Delta^2 (t - (e^{rt} - 1 - rt)/r^2)`, with :math:`\Delta` Newton's decrement. This is
-    largest, and positive, at :math:`t = \log(1 + r)/r`: the step taken. It needs no line
-    search, and the method converges from anywhere when there is a minimiser.
-
-    *Existence.* Without penalty, r < 1 proves that there is a minimiser. With weights
-    :math:`p_i = 1/(1 + e^{z_i^\top\theta}) > 0`, Newton's equation says that
-    :math:`\sum_i p_i (1 - (1 - p_i) z_i^\top\delta) z_i = 0`. For r < 1 all these coefficients are
-    positive; and positive coefficients that cancel leave no direction that separates the data,
-    even weakly. The method stops only at r <= 1e-9, far on the safe side, and gives up where
-    rounding could hide a step of 1; see :func:`newton_step`. Conversely, a theta with every
-    margin positive proves that there is no minimiser.
+    Newton's method from 0. Let :math:`\delta` be Newton's step and :math:`r = \max_i |z_i^\top
+    \delta|` the most it changes a margin. *Damping*: as :math:`|\ell'''| \le \ell''`, F falls along
+    :math:`t\delta` by at least :math:`\Delta^2 (t - (e^{rt} - 1 - rt)/r^2)`, which is largest at
+    :math:`t = \log(1 + r)/r`: the step taken, with no line search, from anywhere. *Existence*:
+    without penalty r < 1 proves that there is a minimiser, because Newton's equation then is a
+    positive combination of the :math:`z_i` that cancels, which leaves no direction that separates
+    the data. The method stops only at r <= 1e-9 and gives up where rounding could hide a step of 1.
 
     Args:
         Z: (n, d) rows :math:`z_i = y_i a_i`.
