@@ -62,8 +62,7 @@ def certify_averaged(
         THEOREM_A, a=a, z=z, x=x, theta=theta, gradients=gradients, theta_star=theta_star,
         diagonal=diagonal,
     )  # fmt: skip
-    steps = len(a)
-    dim = star.shape
+    steps, dim = len(a), star.shape
     if not (z.shape == x.shape == (steps + 1, *dim) and theta.shape == g.shape == (steps, *dim)):
         raise ValueError(f"{THEOREM_A} needs K steps, K + 1 points z and x, and K points theta")
     conditions.require(THEOREM_A, bool((D > 0.0).all()), "diagonal > 0", least=float(D.min()))
