@@ -36,9 +36,9 @@ class Form:
     r"""The update in LaTeX, one line."""
     reference: str
     move: Callable[[Any, Any, Any, Any, Any], tuple[Any, Any]]
-    """From (buffer, pull, step, momentum, weight) to (motion of the parameter, new buffer). The
-    pull is the gradient, divided by the diagonal if the method has one; the weight is that of the
-    rule's :class:`~heavystep.rules.Search`."""
+    """From (buffer, gradient, step, momentum, weight) to (motion of the parameter, new buffer). The
+    step is divided by the diagonal, if the method has one; the weight is that of the rule's
+    :class:`~heavystep.rules.Search`."""
     direction: Callable[[Any, Any, Any], Any] = along_gradient
     """From (buffer, gradient, momentum) to what the step size multiplies."""
     shrink: Callable[[Any], Any] = less
@@ -58,8 +58,10 @@ def exponential(old: Any, new: Any, keeping: Any) -> Any:
     return keeping * old + (1.0 - keeping) * new
 
 
-def _heavy_ball(buffer: Any, pull: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
-    motion = momentum * buffer - step * pull
+def _heavy_ball(
+    buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any
+) -> tuple[Any, Any]:
+    motion = momentum * buffer - step * gradient
     return motion, motion
 
 
@@ -73,8 +75,8 @@ HEAVY_BALL = Form(
 """Past displacements keep the length that they were taken with; theta_{-1} = theta_0."""
 
 
-def _nesterov(buffer: Any, pull: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
-    pulled = step * pull
+def _nesterov(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
+    pulled = step * gradient
     ahead = momentum * buffer - pulled
     return momentum * ahead - pulled, ahead
 
@@ -94,8 +96,10 @@ def _summed(buffer: Any, gradient: Any, momentum: Any) -> Any:
     return momentum * buffer + gradient
 
 
-def _torch_buffer(buffer: Any, pull: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
-    summed = _summed(buffer, pull, momentum)
+def _torch_buffer(
+    buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any
+) -> tuple[Any, Any]:
+    summed = _summed(buffer, gradient, momentum)
     return -step * summed, summed
 
 
@@ -110,8 +114,10 @@ TORCH_BUFFER = Form(
 """The buffer of ``torch.optim.SGD``: the step size multiplies all past gradients anew."""
 
 
-def _ema_buffer(buffer: Any, pull: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
-    average = exponential(buffer, pull, momentum)
+def _ema_buffer(
+    buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any
+) -> tuple[Any, Any]:
+    average = exponential(buffer, gradient, momentum)
     return -step * average, average
 
 
@@ -147,8 +153,8 @@ def weight_of_next(count: Any, power: float) -> Any:
     return (power + 1.0) / (count + (power + 1.0))
 
 
-def _averaged(buffer: Any, pull: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
-    pulled = step * pull
+def _averaged(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
+    pulled = step * gradient
     lead = buffer - pulled
     return momentum * weight * lead - (1.0 - momentum) * pulled, (1.0 - weight) * lead
 

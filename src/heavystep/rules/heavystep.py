@@ -1,4 +1,4 @@
-r"""The default rule: Polyak steps that the noise of the batches shortens. (Placeholder.)
+r"""The default rule: Polyak steps that the noise of the batches shortens.
 
 .. math:: a_k = \min\Big\{\sqrt{\phi_k}\,\tau\,\frac{f_k - \ell_k}{\|g_k\|^2},\ \phi_k\,C_k,\
           \rho\,\frac{\|\theta_k\|}{\|D_k^{-1} g_k\|}\Big\}

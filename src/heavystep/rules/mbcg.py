@@ -83,7 +83,8 @@ MBCG = Rule(
     ),
     reads=READS | {"drift", "buffer_sqnorm"},
     resolve=constants(*CONSTANTS, "most_momentum", min_step=min_step),
-    memory={**MEMORY, "last_sqnorm": Slot(0.0, validation.NON_NEGATIVE)}, start=start, skip=skip_below(sufficient_loss),
+    memory={**MEMORY, "last_sqnorm": Slot(0.0, validation.NON_NEGATIVE)},
+    start=start, skip=skip_below(sufficient_loss),
     advance=advance_below(sufficient_loss),
     remember=remember, along=DIRECTION,
 )  # fmt: skip

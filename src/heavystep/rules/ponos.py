@@ -125,7 +125,8 @@ PONOS = Rule(
         LOWER_BOUND, MAX_TRIALS, LOSS_EPS,
     ),
     reads=READS,
-    resolve=constants(*CONSTANTS, min_step=min_step), memory=MEMORY, start=start, skip=skip_below(sufficient_loss),
+    resolve=constants(*CONSTANTS, min_step=min_step), memory=MEMORY,
+    start=start, skip=skip_below(sufficient_loss),
     advance=advance_below(sufficient_loss),
     remember=remember,
 )  # fmt: skip
