@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heavystep.optim.closures.replay import RandomStreams
+from heavystep.optim.closure import RandomStreams
 
 DEEPEST = 4
 """How far from a loader its samplers and data sets are looked for."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from heavystep.methods import method_of
-from heavystep.optim import create
+from heavystep.optimizers import create
 from heavystep.optim.optimizer import RuleOptimizer
 
 LossOf = Callable[[Any], Any]
