@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, SHBAdam, SHBArmijo, SHBPolyak
-from heavystep.optim import searches
-from heavystep.optim.ranks import Ranks
+from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, HeavyStep, SHBArmijo, SHBPolyak
+from heavystep.optimizers import searches
+from heavystep.optim.measure import Ranks
 from tests.helpers.captured import Run, both_runs, plain_step
 from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
 
 PRACTICAL = {"scaling": "practical"}
-STEADY = ["SHBPolyak steady", "SHBArmijo steady", "SHBAdam"]
+STEADY = ["SHBPolyak steady", "SHBArmijo steady", "HeavyStep"]
 MAKERS = {
     "SGD": lambda net: torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9),
     "SHB": lambda net: SHB(net.parameters(), lr=0.05, weight_decay=0.1),
@@ -49,13 +49,13 @@ MAKERS = {
         net.parameters(),
         **PRACTICAL,
         buffers=net.buffers(),
-        foreach=False,
+       ,
         weight_decay=0.2,
         max_step=9.0,
     ),
     "SHBPolyak steady": lambda net: SHBPolyak(net.parameters(), total_steps=20),
     "SHBArmijo steady": lambda net: SHBArmijo(net.parameters(), buffers=net.buffers(), c=0.999),
-    "SHBAdam": lambda net: SHBAdam(net.parameters(), weight_decay=0.1),
+    "HeavyStep": lambda net: HeavyStep(net.parameters(), weight_decay=0.1),
     "SLS": lambda net: SLS(net.parameters(), buffers=net.buffers(), max_step=5.0),
 }
 SEARCHES = [name for name, make in MAKERS.items() if searches(make(make_net()))]

@@ -34,7 +34,7 @@ def compare_paths(case, dtype, decay):
     batches = make_batches(4, dtype=torch.float64)
     nets = [make_net(dtype=torch.float64).to(dtype) for _ in range(2)]
     opts = [
-        case.make(net.parameters(), foreach=foreach, weight_decay=0.1, decay=decay)
+        case.make(net.parameters(), weight_decay=0.1, decay=decay)
         for net, foreach in zip(nets, (True, False), strict=True)
     ]
     # Half-precision trial losses are coarse: compare one step from equal parameters at a time.
@@ -53,7 +53,7 @@ def test_fused_update_falls_back_on_memory_that_it_cannot_walk():
         param = weight.clone(memory_format=torch.preserve_format).requires_grad_()
         dense = torch.ones(80, 90).cumsum(1).requires_grad_()
         assert not param.is_contiguous()
-        opt = SHBPolyak([param, dense], max_step=0.5, scaling="plain", foreach=foreach)
+        opt = SHBPolyak([param, dense], max_step=0.5, scaling="plain")
         for _ in range(3):
             old = [p.detach().clone() for p in (param, dense)]
             grad = torch.randn(80, 90, generator=torch.Generator().manual_seed(0))
@@ -85,11 +85,10 @@ def test_half_precision_keeps_all_else_in_float32(case, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("foreach", [True, False])
-def test_half_precision_keeps_a_float32_displacement(dtype, foreach):
+def test_half_precision_keeps_a_float32_displacement(dtype):
     """Steps far below the parameter's resolution add up instead of being lost in the buffer."""
     theta = torch.full((3,), 100.0, dtype=dtype, requires_grad=True)
-    opt = SHBPolyak([theta], momentum=0.9, max_step=1e-3, scaling="plain", foreach=foreach)
+    opt = SHBPolyak([theta], momentum=0.9, max_step=1e-3, scaling="plain")
     expected = torch.zeros(3)
     for _ in range(20):
         theta.grad = torch.full((3,), 0.125, dtype=dtype)

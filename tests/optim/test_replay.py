@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from heavystep import SHBArmijo, SHBPolyak
-from heavystep.optim import SLS
+from heavystep.optimizers import SLS
 from tests.helpers.cases import PAPER, ROWS, over
 from tests.helpers.training import flat, loss_of, make_batches, make_net, same, snapshot
 

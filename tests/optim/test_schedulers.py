@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from heavystep import SHB, SPS, Diminishing, SHBAdam, SHBArmijo, SHBPolyak
+from heavystep import SHB, SPS, Diminishing, HeavyStep, SHBArmijo, SHBPolyak
 from tests.helpers import rounding
 from tests.helpers.cases import KINDS, OPTIMIZERS, PAPER, ROWS, case_of, every_row, over
 from tests.helpers.training import flat, make_batches, make_net, take_step
@@ -208,7 +208,7 @@ def test_diminishing_needs_a_cap_to_diminish():
         Diminishing(SHBPolyak(make_net().parameters(), scaling="plain"), eta_power="fast")
 
 
-@pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo, SHBAdam])
+@pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo, HeavyStep])
 def test_steady_steps_have_no_largest_one_to_diminish(cls):
     plain = 'scaling="plain", the rule of Section 4, or ' if cls.method.by_scaling else ""
     message = (

@@ -12,7 +12,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from heavystep import SHB, SHBPolyak
 from heavystep.momentum import AVERAGED, HEAVY_BALL
 from heavystep.optim.fused import Update
-from heavystep.optim.vectors import move
+from heavystep.optim.measure import move
 from tests.helpers.cases import KINDS, OPTIMIZERS, case_of, over
 from tests.helpers.training import make_batches, take_step
 
@@ -107,20 +107,18 @@ def test_a_load_hook_may_bring_a_state_into_shape():
 @with_state
 @pytest.mark.parametrize("shape", [(1,), (2, 2)])
 def test_a_parameter_exchanged_in_the_middle_is_refused_at_the_step(case, shape):
-    refuse_exchanged(case, shape, foreach=None)
+    refuse_exchanged(case, shape)
 
 
 @with_state_of_a_kind
-@pytest.mark.parametrize("foreach", [True, False])
 @pytest.mark.parametrize("shape", [(9,), (10**6,)])
-def test_a_longer_parameter_is_refused_at_the_step(case, foreach, shape):
-    refuse_exchanged(case, shape, foreach)
+def test_a_longer_parameter_is_refused_at_the_step(case, shape):
+    refuse_exchanged(case, shape)
 
 
-def refuse_exchanged(case, shape, foreach):
+def refuse_exchanged(case, shape):
     theta = torch.ones(4, requires_grad=True)
     opt = stepped(case, theta)
-    opt.param_groups[0]["foreach"] = foreach
     for name in case.vectors:
         before = copy.deepcopy(opt.state_dict())
         theta.data = torch.ones(shape)
@@ -135,11 +133,10 @@ def refuse_exchanged(case, shape, foreach):
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("foreach", [True, False])
 @pytest.mark.parametrize("decay", ["decoupled", "objective"])
-def test_a_gradient_from_before_the_exchange_is_refused(momentum, foreach, decay):
+def test_a_gradient_from_before_the_exchange_is_refused(momentum, decay):
     first, theta = torch.ones(3, requires_grad=True), torch.ones(4, requires_grad=True)
-    opt = SHB([first, theta], 0.1, momentum, 0.1, decay=decay, foreach=foreach)
+    opt = SHB([first, theta], 0.1, momentum, 0.1, decay=decay)
     first.grad, theta.grad = torch.ones(3), torch.ones(4)
     theta.data = torch.ones(10**6)
     with refused("gradient", (10**6,), (4,)):
@@ -173,7 +170,7 @@ def test_the_kernel_never_walks_tensors_of_other_sizes(layout, which, known, for
     size = 0.1 if known else torch.tensor(0.1)
     update = Update(form, size, 0.9, 0.3, shrink=None, accepted=torch.tensor(True))
     with pytest.raises(RuntimeError, match="must match"):
-        move([param], [grad], [displacement], update, foreach=True)
+        move([param], [grad], [displacement], update)
     assert (param == 0.0).all()
 
 

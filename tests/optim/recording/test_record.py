@@ -268,11 +268,10 @@ def test_eps_counts_autocast_and_what_the_user_says():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("foreach", [None, False])
 @heavy_ball_of_a_kind
-def test_rounding_alone_is_no_deviation_from_the_recursion(case, dtype, foreach):
+def test_rounding_alone_is_no_deviation_from_the_recursion(case, dtype):
     net, batches = make_net(dtype=dtype), make_batches(10, dtype=dtype)
-    opt = case.make(net.parameters(), foreach=foreach)
+    opt = case.make(net.parameters())
     recorder = Recorder(opt, iterates=True)
     with torch.no_grad():
         net[0].bias.zero_()

@@ -9,7 +9,6 @@ from torch.optim.swa_utils import AveragedModel
 
 import heavystep
 from heavystep import Average, CapturedStep
-from heavystep.optim import polynomial_average
 from tests.helpers.averaged import lent, literal, train, vector
 from tests.helpers.cases import every_kind
 from tests.helpers.training import DEVICES, loss_of, make_batches, make_net
@@ -20,7 +19,7 @@ MAKERS = {
     "SHBPolyak": heavystep.SHBPolyak,
     "SHBArmijo": lambda params: heavystep.SHBArmijo(params, c=0.5),
     "SGD": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9),
-    "AdamW": lambda params: torch.optim.AdamW(params, lr=0.01, foreach=True),
+    "AdamW": lambda params: torch.optim.AdamW(params, lr=0.01),
     "LBFGS": lambda params: torch.optim.LBFGS(params, lr=0.1, max_iter=3),
 }
 every_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
