@@ -1,5 +1,6 @@
 """The tables that the tests run over: a new method or rule is tested by adding a row."""
 
+import inspect
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, nan
@@ -28,6 +29,8 @@ class Case:
     kwargs: dict[str, Any] = field(default_factory=dict)
 
     def make(self, params, **overrides):
+        if self.option("decay") is None:
+            overrides.pop("decay", None)
         return self.cls(params, **{**self.kwargs, **overrides})
 
     @property
@@ -111,7 +114,8 @@ class Case:
     def option(self, name):
         """The option of that name; None if it has none."""
         options = (*self.method.options, *common_options(self.method))
-        return next((option for option in options if option.name == name), None)
+        known = inspect.signature(self.cls).parameters
+        return next((o for o in options if o.name == name and name in known), None)
 
     def takes(self, name):
         return self.option(name) is not None

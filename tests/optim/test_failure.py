@@ -189,7 +189,7 @@ every_adaptive = over([case for case in OPTIMIZERS if case.adaptive])
 
 @every_adaptive
 def test_zero_gradient_takes_momentum_on_and_the_reset_recovers(case):
-    theta, opt = stepped(case, **({} if case.steady else {"steps_per_epoch": 4}))
+    theta, opt = stepped(case, steps_per_epoch=4)
     assert_moves_as_its_form_says(opt, case, theta, lambda: (theta * 0.0).sum() + 2.0)
     assert float(opt.info.grad_sqnorm) == 0.0
     if case.sees_gradient_only:
@@ -203,13 +203,12 @@ def test_zero_gradient_takes_momentum_on_and_the_reset_recovers(case):
 
 @over([case for case in OPTIMIZERS if case.bounded])
 def test_loss_below_its_bound_takes_no_gradient_step(case):
-    """But steady steps, which do not believe in such a bound."""
     theta, opt = stepped(case, lower_bound=0.0)
     for value in (0.0, -100.0):  # exactly at the bound, and below it
         closure = lambda: bowl(theta) - bowl(theta).detach() + value  # noqa: E731
         assert_moves_as_its_form_says(opt, case, theta, closure)
-        if case.method.theory or case.steady:
-            assert (float(opt.info.step) == 0.0) == (not case.steady or value == 0.0)
+        if case.method.theory:
+            assert float(opt.info.step) == 0.0
     for _ in range(40):  # an average of losses may need some to forget the bad one
         opt.step(lambda: bowl(theta))
         if float(opt.info.step) > 0.0:

@@ -40,12 +40,16 @@ class NoHostRead(TorchDispatchMode):
     """
 
     def __enter__(self):
-        self._far = mock.patch.object(torch_primitives, "reads_for_free", return_value=False)
-        self._far.start()
+        places = ("measure", "optimizer", "update")
+        names = [f"heavystep.optim.{place}.reads_for_free" for place in places]
+        self._far = [mock.patch(name, return_value=False) for name in names]
+        for patch in self._far:
+            patch.start()
         return super().__enter__()
 
     def __exit__(self, *exception):
-        self._far.stop()
+        for patch in self._far:
+            patch.stop()
         return super().__exit__(*exception)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

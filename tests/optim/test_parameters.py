@@ -24,7 +24,7 @@ from tests.helpers.training import (
 
 @every_optimizer
 def test_decreases_the_loss(case):
-    net, batches = make_net(), make_batches(80 if case.steady else 40)  # steps begin small
+    net, batches = make_net(), make_batches(40)
     opt = case.make(net.parameters(), **case.taken(max_step=0.2))
     before = sum(loss_of(net, b).item() for b in batches)
     for batch in batches:
