@@ -425,9 +425,8 @@ class RuleOptimizer(Optimizer):
         lines = [f"{type(self).__name__} ({self.method.title})"]
         group = self.param_groups[0]
         usual = {option.name: option.default for option in self.method.options}
-        set_by_user = {n: group[n] for n in usual if n in group and group[n] != usual[n]}
-        shown = ", ".join(f"{name}={value!r}" for name, value in set_by_user.items())
-        lines.append(f"  options: {shown or 'as by default'}")
+        told = [n for n in usual if n == "lr" or (n in group and group[n] != usual[n])]
+        lines.append("  options: " + ", ".join(f"{name}={group[name]!r}" for name in told))
         count = sum(param.numel() for param in self._all_params)
         lines.append(f"  parameters: {count:,} in {len(self.param_groups)} group(s)")
         step = group.get("step")

@@ -32,7 +32,7 @@ from heavystep.optim.measure import (
     shards,
     single,
 )
-from heavystep.optim.options import Group, misshapen, state_dtype
+from heavystep.optim.options import Group, has_shape_of, misshapen, state_dtype
 
 BLOCK = 1 << 17
 """Elements of a block: what the kernels of a step read of it, two megabytes, stays in the cache."""
@@ -78,7 +78,7 @@ class Active:
                     f"{method.name} does not support sparse gradients, got layout {grad.layout}: "
                     "use dense embeddings (sparse=False)"
                 )
-            if grad.shape != param.shape or local(grad).shape != local(param).shape:
+            if not has_shape_of(param, grad):
                 raise misshapen("gradient", grad, param, groups)
             self.params.append(param)
             self.grads.append(grad)
@@ -120,7 +120,7 @@ class Active:
             elif kept.get_device() != param.get_device() or kept.dtype != dtype:
                 kept = own[name] = kept.to(param.device, dtype)  # the model was moved
             here = local(kept)
-            if make is torch.zeros_like and here.shape != local(param).shape:
+            if make is torch.zeros_like and not has_shape_of(param, kept):
                 raise misshapen(name, kept, param, groups)
             found.append(here)
         return found
@@ -218,7 +218,7 @@ class Active:
 
     def divisors(self) -> list[Any]:
         """The diagonal D with this batch in it, of each parameter: a tensor or one number."""
-        if self._divisors:
+        if self._divisors or not self.params:
             return self._divisors
         slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
         if self.metric == "tensor":
