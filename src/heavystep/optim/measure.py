@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from heavystep.optim.options import Group, local
+from heavystep.optim.options import Group
+from heavystep.optim.options import local as local
 from heavystep.rules import PRODUCTS, Primitives, Rule, register
 
 _ROW = 4096

@@ -188,9 +188,7 @@ class RuleOptimizer(Optimizer):
             raise ValueError(f"diagonal must stay what it was when training began, got {metric!r}")
         constants = self.method.rule.constants_of(self.param_groups[0])
         tensors = any(isinstance(group["lr"], Tensor) for group in self.param_groups)
-        self._resolved.update(
-            options=options, constants=constants, metric=metric, tensors=tensors
-        )
+        self._resolved.update(options=options, constants=constants, metric=metric, tensors=tensors)
 
     def _take_active(self) -> None:
         """The parameters that have a gradient, with what is kept of them."""
@@ -459,4 +457,3 @@ class RuleOptimizer(Optimizer):
 
 def _on_device(group: Group) -> bool:
     return isinstance(group["lr"], Tensor)
-
