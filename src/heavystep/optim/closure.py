@@ -1,8 +1,8 @@
 """Closures: what they return, and the loss at trial points as if there had been one evaluation.
 
 A closure may call ``backward()`` or leave it to the optimizer. A line search calls it again at
-trial points; dropout then draws the mask of the first evaluation, and BatchNorm does not see the batch
-twice. Where there is no closure, losses are handed over before the step.
+trial points; dropout then draws the mask of the first evaluation, and BatchNorm does not see the
+batch twice. Where there is no closure, losses are handed over before the step.
 """
 
 import weakref

@@ -193,7 +193,7 @@ class RuleOptimizer(Optimizer):
     def _take_active(self) -> None:
         """The parameters that have a gradient, with what is kept of them."""
         active = self._active
-        if len(active) == len(self.param_groups) and all([each.refresh() for each in active]):
+        if len(active) == len(self.param_groups) and all(each.refresh() for each in active):
             return
         groups = self.param_groups
         self._measure.look_at(self._all_params)
@@ -249,7 +249,7 @@ class RuleOptimizer(Optimizer):
 
     def _seen_by_search(self, loss: Any, bound: Any) -> Seen:
         """What a line search looks at, as numbers."""
-        rule, group, measure = self.method.rule, self.param_groups[0], self._measure
+        rule, measure = self.method.rule, self._measure
         products, value, bound = measure.batch(
             rule, self._active, self.param_groups, self._names, loss, bound
         )
