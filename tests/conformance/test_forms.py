@@ -7,17 +7,13 @@ import pytest
 import torch
 
 from heavystep import methods, momentum
-from heavystep.optim import optimizer_class
+from heavystep.optimizers import optimizer_class
 from heavystep.rules import FIXED, POLYAK, Rule, Search
 from tests import reference
 from tests.helpers.problems import PROBLEMS, index_sequence
 
 FORMS = {form.name: form for form in vars(momentum).values() if isinstance(form, momentum.Form)}
 PROBLEM, INDICES = PROBLEMS["cosine"], index_sequence(80)
-
-
-def weigh(constants, memory):
-    return reference.WEIGHT
 
 
 def along(constants, memory, seen):
@@ -56,19 +52,23 @@ RULES = {
 @pytest.fixture
 def optimizer(rule, form):
     """The rule with the form, in the registry for as long as the test runs."""
-    weighing = replace(RULES[rule][0], weigh=weigh)
+    plain = RULES[rule][0]
+
+    def start(*numbers):
+        return plain.start(*numbers)._replace(weight=reference.WEIGHT)
+
+    weighing = replace(plain, start=start)
     made = methods.register(methods.Method("Test", "", "", weighing, FORMS[form]))
     yield optimizer_class(made.name)
     del methods.METHODS[made.name]
 
 
-@pytest.mark.parametrize("foreach", [None, False])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("rule", RULES)
-def test_torch_equals_the_literal_loop(optimizer, rule, form, foreach):
+def test_torch_equals_the_literal_loop(optimizer, rule, form):
     theta = torch.tensor(PROBLEM.theta0, dtype=torch.float64)
     parts = [theta[:1].clone().requires_grad_(True), theta[1:].clone().requires_grad_(True)]
-    opt = optimizer(parts, foreach=foreach, **RULES[rule][1])
+    opt = optimizer(parts, **RULES[rule][1])
     reads_bound = "lower_bound" in RULES[rule][0].reads
     iterates = [theta.numpy()]
     for k, i in enumerate(INDICES):

@@ -8,11 +8,8 @@ from tests.helpers.training import loss_of, make_batches, make_net
 
 CAPS = {
     "max_step": (lambda p: SHBPolyak(p, scaling="plain", max_step=1e-3), "max_step"),
-    "max_step of the steady rule": (lambda p: SHBPolyak(p, max_step=1e-6), "max_step"),
     "max_step of a search": (lambda p: SHBArmijo(p, scaling="theory", max_step=1e-3), "max_step"),
     "smooth reset": (lambda p: SPS(p, max_step=1e6, steps_per_epoch=1e6), "growth"),
-    "steady": (SHBPolyak, "growth"),
-    "steady search": (SHBArmijo, "growth"),
     "none": (lambda p: SHBPolyak(p, scaling="plain", max_step=1e6), None),
 }
 
@@ -56,4 +53,4 @@ def test_bound_and_largest_step_are_told():
     assert (opt.info.lower_bound, opt.info.max_step) == (0.25, 0.5)
     opt = SHBArmijo(net.parameters())
     opt.step(lambda: loss_of(net, batch))
-    assert (opt.info.lower_bound, opt.info.max_step) == (None, None)
+    assert (opt.info.lower_bound, opt.info.max_step) == (None, 1.0)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heavystep.methods import method_of
-from heavystep.optim import create
+from heavystep.optimizers import create
 from heavystep.records import Trajectories
 from heavystep.sweeps.engines import Advance, Job
 from heavystep.sweeps.runs import Runs
