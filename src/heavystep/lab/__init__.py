@@ -1,0 +1,1 @@
+"""The laboratory: what reproduces the paper and measures methods."""
