@@ -27,7 +27,7 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.files import cache_home, expanded, write_folder_atomically
+from heavystep.lab.files import PREFIX, cache_home, expanded
 from heavystep.sparse import SparseRows
 
 VARIABLE = "HEAVYSTEP_DATA"
@@ -428,17 +428,17 @@ def fetch(name: str, url: str | None = None) -> Path:
             advice = f"cannot be fetched from {source} ({reason}); {missing_text([name])}"
             raise OSError(errno.EIO, advice or reason, str(target)) from None
 
-    if known.classes:
-
-        def write(folder: Path) -> None:
-            with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
-                _extract(known, received(Path(beside)), folder, source)
-
-        write_folder_atomically(target, write)
-        return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".heavystep-part.") as beside:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=PREFIX) as beside:
         file = received(Path(beside))
+        if known.classes:
+            folder = Path(beside) / target.name
+            folder.mkdir()
+            _extract(known, file, folder, source)
+            target.mkdir(exist_ok=True)
+            for part in folder.iterdir():  # each whole and checked
+                os.replace(part, target / part.name)
+            return target
         with file.open("rb") as stream:
             text = _text_of(stream, source, known.files[0].size + known.n + SLACK)
         _check(known.files[0], text, source, name, lines=True)
