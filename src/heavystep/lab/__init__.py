@@ -1,1 +1,25 @@
-"""The laboratory: what reproduces the paper and measures methods."""
+"""The laboratory: what reproduces the paper and measures methods; the extra ``lab`` brings it."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from heavystep.lab.figures.reproduce import reproduce
+    from heavystep.lab.simulation import simulate
+    from heavystep.lab.simulation.sweep import sweep
+
+__all__ = ["reproduce", "simulate", "sweep"]
+_HOMES = {
+    "reproduce": "heavystep.lab.figures.reproduce",
+    "simulate": "heavystep.lab.simulation",
+    "sweep": "heavystep.lab.simulation.sweep",
+}
+"""Where each name is defined; it is imported when it is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'heavystep.lab' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return found

@@ -34,7 +34,7 @@ import socket
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -175,6 +175,9 @@ class Engine(NamedTuple):
             import distributed  # noqa: F401
 
 
+HERE = Engine()
+
+
 class Outcome(NamedTuple):
     """The result of a run, or why there is none."""
 
@@ -254,9 +257,7 @@ def kept(wanted: dict[str, Run], store: Store, note: Callable[[str], None]) -> d
     return results
 
 
-def outcomes(
-    runs: Sequence[Run], progress: Progress, engine: Engine = Engine()
-) -> Iterator[Outcome]:
+def outcomes(runs: Sequence[Run], progress: Progress, engine: Engine = HERE) -> Generator[Outcome]:
     """Do all runs and yield one outcome for each, in any order.
 
     Closing the generator gives up the runs in flight. When a worker is killed, the runs that are
