@@ -1,12 +1,13 @@
-"""``heavystep compare``: methods side by side on a problem."""
+"""``heavystep compare``: methods side by side, on networks and on simulated problems."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Column, Table
 
-from heavystep.cli.completing import engines, method_list, problem_names
+from heavystep.cli.completing import contenders, devices, engines, task_names
 from heavystep.cli.errors import told
 from heavystep.cli.listing import listed
 from heavystep.cli.output import show
@@ -14,83 +15,104 @@ from heavystep.cli.progress import RunProgress
 from heavystep.files import expanded
 
 if TYPE_CHECKING:
-    from heavystep.paper.table import Table as Numbers
+    from heavystep.lab.compare.page import Comparison
 
-PROBLEM = (
-    "A problem of the paper ('least squares', 'noisy least squares', 'cosine', 'noisy cosine'), a "
-    "data set of 'heavystep data list', the path of a LIBSVM file, or a network ('digits'); may be "
-    "given again."
+TASKS = (
+    "Names with commas between them (mlp, charlm, a9a, 'noisy cosine', ...), or the path of a "
+    "LIBSVM file; a name that is unknown is answered with all names. [default: all]"
+)
+METHODS = (
+    "Names with commas between them: methods of 'heavystep methods', SGD, AdamW, NadamW, Adadelta, "
+    "momo-opt, momo-opt-Adam, Prodigy, ScheduleFree; also with options "
+    "(SHBArmijo:c=0.5, SGD:weight_decay=0.0005), with a schedule (AdamW+cosine), or told the "
+    "number of steps (HeavyStep+horizon)."
 )
 FAILED = 1
-"""The exit status when runs failed, and their methods are missing in the picture."""
+"""The exit status when runs failed, and their contenders are missing."""
 
 
 @told
 def compare(
-    problem: Annotated[
-        list[str], typer.Option("--problem", help=PROBLEM, autocompletion=problem_names)
-    ],
+    tasks: Annotated[
+        list[str] | None, typer.Option("--tasks", help=TASKS, autocompletion=task_names)
+    ] = None,
     methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--methods",
-            help="Names with commas between them, also with options "
-            "(SHBPolyak:scaling=practical). [default: all, and the paper's rules]",
-            autocompletion=method_list,
-        ),
+        list[str] | None, typer.Option("--methods", help=METHODS, autocompletion=contenders)
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Where files and runs are kept.")] = Path(
-        "results/compare"
-    ),
-    seeds: Annotated[int | None, typer.Option("--seeds", help="Runs of each method.")] = None,
-    iterations: Annotated[int | None, typer.Option("--iterations", help="Steps a run.")] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="The same in epochs.")] = None,
-    batch_size: Annotated[
-        int | None, typer.Option("--batch-size", help="Terms, rows or examples a step.")
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Runs of each. [default: 3 or 1, by task]")] = None,
+    per_decade: Annotated[
+        int | None,
+        typer.Option("--per-decade", help="Constants in a decade; 0: none. [default: 1]"),
     ] = None,
-    engine: Annotated[
-        str,
-        typer.Option("--engine", help="Who does the runs: local or ray.", autocompletion=engines),
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option("--address", help="For ray: that of the cluster; default: one is started."),
-    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Steps of a run.")] = None,
+    average: Annotated[
+        bool, typer.Option("--average", help="Measure our averaged iterates too.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Five tasks, a fifth of the steps, one seed, no grid.")
+    ] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="How many at a time; default: all cores.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer and shorter runs.")] = False,
-) -> None:
-    """Compare methods on a problem: losses, costs, and how much depends on their main constant.
+    engine: Annotated[
+        str,
+        typer.Option("--engine", help="Who does the runs: local, ray or dask.",
+                     autocompletion=engines),
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option("--address", help="That of a started cluster; default: one is started."),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", help="cpu or cuda; default: that of the task.",
+                     autocompletion=devices),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Where files and runs are kept.")] = Path(
+        "results"
+    ),
+) -> None:  # fmt: skip
+    """Compare methods: losses and metrics with nothing set, and over their main constant.
 
-    For each problem it writes a picture and tables. Runs that are in the folder are not made again.
-    Status 1: runs failed, and their methods are left out; 2: something is wrong.
+    It writes tables, pictures and a page to OUT/compare. Runs that are in OUT/compare/runs.csv are
+    not made again. Status 1: runs failed, and their methods are left out; 2: something is wrong.
     """
-    # Numba, matplotlib and pyarrow take seconds to import, and are an extra.
-    from heavystep.compare.plan import plan
-    from heavystep.compare.run import check_names
-    from heavystep.compare.run import compare as run
-    from heavystep.sweeps.engines import engine_of
+    # Torch and matplotlib take seconds to import.
+    from heavystep.lab.compare.page import compare as run
+    from heavystep.lab.compare.table import plans
+    from heavystep.lab.sweeps import Engine
 
-    doer = engine_of(engine, jobs=jobs, address=address)
-    names = listed("--methods", methods)
-    size = {"seeds": seeds, "iterations": iterations, "epochs": epochs, "batch_size": batch_size}
-    plans = [plan(each, names, quick=quick, **size) for each in dict.fromkeys(problem)]
-    check_names(plans)
+    names = listed("--tasks", tasks), listed("--methods", methods)
+    found, lines = plans(
+        *names, seeds=seeds, per_decade=per_decade, steps=steps, device=device, average=average,
+        quick=quick,
+    )  # fmt: skip
+    gpus = float(any(run.device == "cuda" for plan in found for run in plan.start))
+    doer = Engine(engine, jobs, address, gpus)
     with RunProgress() as progress:
-        made = run(plans, expanded(out), doer, progress)
-    for table in made.tables:
-        _show(table)
+        for line in lines:
+            progress.note(line)
+        for name, why in {n: w for plan in found for n, w in plan.left_out.items()}.items():
+            progress.note(f"{name} is left out: {why}")
+        command = " ".join(["heavystep", *sys.argv[1:]])
+        made = run(found, expanded(out), progress, engine=doer, command=command)
+    show(*_tables(made))
     for path in made.paths:
         typer.echo(path)
-    if made.plans != plans:
+    if made.failed:
         raise typer.Exit(FAILED)
 
 
-def _show(numbers: "Numbers") -> None:
-    heading, *rows = numbers.compact
-    right = (Column(name, justify="right", no_wrap=True) for name in heading[2:])
-    table = Table(*heading[:2], *right, title=numbers.title)
-    for row in rows:
-        table.add_row(*row)
-    show(table, numbers.note)
+def _tables(made: "Comparison") -> list[Table | str]:
+    from heavystep.lab.compare.page import EXPLAINED, short
+
+    names = ("regret", "worst", "on", "level", "behind", "level", "tuned")
+    right = (Column(name, justify="right", no_wrap=True) for name in names)
+    table = Table(Column("method", no_wrap=True), *right, title=f"{len(made.outcomes)} tasks")
+    for row in made.rows:
+        table.add_row(
+            row.method, short(row.regret), short(row.worst), row.worst_on,
+            f"{row.level}/{row.tasks}", short(row.behind), f"{row.metric_level}/{row.tasks}",
+            short(row.tuned),
+        )  # fmt: skip
+    return [table, EXPLAINED]

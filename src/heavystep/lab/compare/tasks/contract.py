@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from heavystep.problems import FiniteSum
+
 EVALUATION_SEED = 5
 """Of what evaluation draws, which is the same for every method and seed."""
 ORDER = 1000
@@ -121,6 +123,8 @@ class Task:
         missing: one line about data that are not here; empty if they are.
         gpu: whether it needs a GPU to be done in a reasonable time.
         version: to be raised when data, network or batches change; part of the key of runs.
+        problem: makes a problem that is simulated, without a network.
+        seeds: how many runs of each are usual.
     """
 
     name: str
@@ -131,6 +135,8 @@ class Task:
     missing: Callable[[], str] = str
     gpu: bool = False
     version: str = "1"
+    problem: Callable[[], FiniteSum] | None = None
+    seeds: int = 3
 
     def length(self, *, quick: bool) -> int:
         """The steps of a run."""

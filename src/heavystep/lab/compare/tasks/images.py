@@ -131,7 +131,7 @@ def without_images() -> str:
 IMAGES = (
     Task("cifar10", "ResNet-18 on CIFAR-10, 30 epochs",
          Metric("test accuracy", HIGHER, "points", 0.5), EPOCHS * (TRAIN // BATCH), Residual,
-         without_images, gpu=True),
+         without_images, gpu=True, seeds=1),
     Task("vit", "vision transformer on 20,000 images", Metric("test error", LOWER, "points", 1.0),
-         600, vision, without_images),
+         600, vision, without_images, seeds=1),
 )  # fmt: skip

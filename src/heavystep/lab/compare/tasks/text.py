@@ -296,9 +296,9 @@ PYTHON = f"1, Python {sys.version_info.major}.{sys.version_info.minor}"
 """Program text belongs to a version of Python, and so do runs on it."""
 TEXTUAL = (
     Task("charlm", "character model, 4 layers of 128", VALIDATION, 1000, partial(on_plays, CHARLM),
-         without_text),
+         without_text, seeds=1),
     Task("gpt", "character GPT, 6 layers of 384", VALIDATION, 2500, partial(on_plays, GPT),
-         without_text, gpu=True),
+         without_text, gpu=True, seeds=1),
     Task("source", "GPT on program text, 2 layers of 64", FINE, 1000, on_programs, version=PYTHON),
     Task("lstm", "LSTM of 96 on Shakespeare", FINE, 800, recurrent, without_text),
     Task("lora", "adapters of rank 4, from Shakespeare to program text", FINE, 500, adapters,
