@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from heavystep.arrays import Array
-from heavystep.certificates.promised import promise
+from heavystep.certificates.theorems import promise
 from heavystep.lab.figures.figure import PROJECT, Claim, Curve, Figure, Panel
 from heavystep.lab.figures.simulated import Results
 from heavystep.lab.plot import COLOURS, entitle, legend_below, named_lines, visible
@@ -26,7 +26,7 @@ from heavystep.methods import METHODS
 from heavystep.records import Trajectories
 from heavystep.schedules import Schedules
 from heavystep.theory import nonconvex_step_limit
-from heavystep.theory.diminishing_step_bounds import DiminishingSteps
+from heavystep.theory.diminishing import DiminishingSteps
 
 BETAS = (0.5, 0.6, 0.7, 0.8, 0.9)
 NO_RESET = {"steps_per_epoch": None, "growth": 1.0}
@@ -82,7 +82,7 @@ def cap(problem: ProblemSpec, method: str, beta: float) -> float:
     if built.convex:
         return 1.0
     limit = nonconvex_step_limit(
-        METHODS[method].chosen({"scaling": "theory"}).theory,
+        METHODS[method].theory,
         L=built.L,
         rho=built.rho,
         beta=beta,

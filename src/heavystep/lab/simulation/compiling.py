@@ -31,7 +31,7 @@ from heavystep.rules import Search
 from heavystep.rules.primitives import PYTHON
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-SOURCES = ("rules", "momentum", "lab/simulation")
+SOURCES = ("rules", "momentum.py", "lab/simulation")
 """Where kernels come from."""
 MAGIC, DIGEST = b"heavystep kernel 2\n", 32
 COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
@@ -155,7 +155,8 @@ def complete_search(
     trials: Any = 0,
     active: Any = False,
     trial_loss: Any = 0.0,
-    momentum: Any = 0.0,
+    momentum: Any = None,
+    weight: Any = None,
 ) -> Search:
     """What :class:`Search` makes of its arguments, with one type for each field.
 
@@ -163,7 +164,8 @@ def complete_search(
     """
     return Search(
         float(step), bool(accepted), bool(capped), float(trial), int(trials), bool(active),
-        float(trial_loss), float(momentum),
+        float(trial_loss), 0.0 if momentum is None else float(momentum),
+        1.0 if weight is None else float(weight),
     )  # fmt: skip
 
 

@@ -8,19 +8,19 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.methods import Method, method_of
-from heavystep.momentum import Diagonal, Form
+from heavystep.momentum import Form
 from heavystep.rules import Option, Rule, Whole
-from heavystep.schedules import PowerLaw
-from heavystep.theory.step_bounds import smallest_step
+from heavystep.theory.steps import smallest_step
 
 EPS = float(np.finfo(np.float64).eps)
 SCHEDULED = ("lr", "momentum", "max_step")
 """The options that may change from step to step."""
 AVERAGES = ("uniform", "weighted")
-KERNEL_VERSION = 2
+VERSION = 3
 """Part of the key of stored runs. Raise it when the same problem, method and seed give other
-numbers because something in this package changed: the order of operations in a kernel, the stream
-of samples, what a metric means. Rules, momentum forms and problems have versions of their own."""
+numbers because something here changed: the order of operations in a kernel, the stream
+of samples, what a metric means; or because a rule or a momentum form did. Problems have versions of their
+own."""
 
 
 class Parameters(NamedTuple):
@@ -56,8 +56,8 @@ class Configuration:
 
     @property
     def _method(self) -> Method:
-        """The row of the registry, with the rule that the options ask for."""
-        return method_of(self.method).chosen(dict(self.options))
+        """The row of the registry."""
+        return method_of(self.method)
 
     @property
     def rule(self) -> Rule:
@@ -72,13 +72,14 @@ class Configuration:
     @property
     def batches(self) -> tuple[int, bool]:
         """For how many steps a batch is kept, and whether it shares a half with the one before."""
-        kept_for, overlap = self.rule.batches
-        return (int(self[kept_for]) if kept_for else 1), overlap
+        kind = self._method.batches
+        return (int(self["kept"]) if kind == "kept" else 1), kind == "overlap"
 
     @property
-    def diagonal(self) -> Diagonal | None:
-        """What stretches the space of the parameters, if anything does."""
-        return self._method.diagonal
+    def diagonal(self) -> str | None:
+        """The metric: ``"element"``, ``"tensor"`` or None."""
+        chosen: str | None = dict(self.options).get("diagonal", self._method.diagonal)
+        return chosen
 
     @property
     def theory(self) -> str:
@@ -99,19 +100,21 @@ class Configuration:
         given = dict(self.options).get("loss_eps")
         return EPS if given is None else float(given)
 
-    def versions(self) -> dict[str, int]:
-        """Versions of all that decides the numbers of a run beside its problem."""
-        return {**self._method.versions(), "kernel": KERNEL_VERSION}
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The constants of the rule, in its order."""
+        names: tuple[str, ...] = self.rule.Constants._fields  # type: ignore[attr-defined]
+        return names
 
     def rows(self, count: int) -> int:
         """How many of the next steps a table must list: one stands for all without a schedule."""
-        scheduled = any(isinstance(value, PowerLaw) for _, value in self.options)
+        scheduled = any(callable(value) for _, value in self.options)
         return count if scheduled else min(count, 1)
 
     def parameters(self, first: int, count: int) -> Parameters:
         """The constants, multipliers and momenta of the steps first .. first + count - 1."""
         columns = self._columns(first, count)
-        names = self.rule.constants or ()
+        names = self._names
         table = np.empty((count, len(names)))
         for place, name in enumerate(names):
             try:
@@ -126,7 +129,7 @@ class Configuration:
     def largest_steps(self, first: int, count: int) -> Array:
         """(count,) gamma_max,k; NaN for a rule without a largest step."""
         columns = self._columns(first, count)
-        largest = columns["max_step"] if "max_step" in (self.rule.constants or ()) else np.nan
+        largest = columns["max_step"] if "max_step" in self._names else np.nan
         return np.full(count, largest)
 
     def step_bounds(self, L: float, first: int, count: int) -> tuple[Array, Array]:
@@ -172,7 +175,7 @@ class Configuration:
         for name in SCHEDULED:
             if options.get(name) is not None:
                 value = options[name]
-                value = value(k) if isinstance(value, PowerLaw) else value
+                value = value(k) if callable(value) else value
                 options[name] = np.full(count, value, dtype=np.float64)
         return {**options, **self.rule.resolve(options)}
 
@@ -181,8 +184,8 @@ def configure(method: str, *, average: str = "uniform", **options: Any) -> Confi
     """A method with these options, and the method's defaults for the others.
 
     Options have the names that the optimizer of the same name gives them, and the same ranges;
-    ``lr``, ``momentum`` and ``max_step`` may be a :class:`heavystep.schedules.PowerLaw`, which is
-    checked at its first value. There is no ``lower_bound``: a simulated problem knows the infimum
+    ``lr``, ``momentum`` and ``max_step`` may be a schedule of
+    :mod:`heavystep.schedules`, which is checked at its first value. There is no ``lower_bound``: a simulated problem knows the infimum
     of each of its losses. ``loss_eps=None`` is that of float64.
 
     Args:
@@ -205,7 +208,7 @@ def configure(method: str, *, average: str = "uniform", **options: Any) -> Confi
         raise TypeError(
             "lower_bound is no option of a simulation: the problem knows the infimum of each loss"
         )
-    schedules = {name: value for name, value in options.items() if isinstance(value, PowerLaw)}
+    schedules = {name: value for name, value in options.items() if callable(value)}
     for name in schedules:
         if name not in SCHEDULED:
             allowed = ", ".join(SCHEDULED)
@@ -213,8 +216,7 @@ def configure(method: str, *, average: str = "uniform", **options: Any) -> Confi
     firsts = {name: schedule.initial for name, schedule in schedules.items()}
     complete = {**chosen.complete({**options, **firsts}), **schedules}
     validation.choice("average", average, AVERAGES)
-    used = chosen.chosen(complete).all_options
-    known = [option for option in used if option.name != "lower_bound"]
+    known = [option for option in chosen.all_options if option.name != "lower_bound"]
     ordered = tuple((option.name, _plain(option, complete[option.name])) for option in known)
     configuration = Configuration(method, ordered, average)
     if average == "weighted" and not configuration.theory:
@@ -227,7 +229,7 @@ def configure(method: str, *, average: str = "uniform", **options: Any) -> Confi
 
 def _plain(option: Option, value: Any) -> Any:
     """The value as a Python float or int, so that equal numbers are stored in one way."""
-    if value is None or isinstance(value, PowerLaw):
+    if value is None or callable(value):
         return value
     if isinstance(option.allowed, validation.Interval):
         return float(value)

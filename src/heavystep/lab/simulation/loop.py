@@ -11,11 +11,11 @@ from heavystep.lab.simulation.compiling import kernel, part, teach, total
 from heavystep.lab.simulation.kernels import Function, Kernels, dot
 from heavystep.lab.simulation.streams import random_index
 from heavystep.lab.simulation.watches import Watching
-from heavystep.momentum import Form
+from heavystep.momentum import Form, divisor, second_moment
 from heavystep.rules import DIRECTION, PRODUCTS, Rule, Seen, batch_is_finite, is_finite
 
 TINY = float(np.finfo(np.float64).tiny)
-teach(batch_is_finite, is_finite)
+teach(batch_is_finite, is_finite, divisor, second_moment)
 
 
 class State(NamedTuple):
@@ -30,6 +30,12 @@ class State(NamedTuple):
     way: Array
     """What trials go along, if that is not the gradient."""
     batch: Array
+    squares: Array
+    """The second moments of the diagonal: one an element, one in all, or none."""
+    weight: Array
+    """(1,) the sum of the weights in them."""
+    divisors: Array
+    """(d,) the diagonal; empty without one."""
 
 
 class Scene(NamedTuple):
@@ -60,7 +66,9 @@ class Scene(NamedTuple):
 
 
 @cache
-def advance(kernels: Kernels, rule: Rule, form: Form, watching: Watching, watch_name: str) -> Any:
+def advance(
+    kernels: Kernels, rule: Rule, form: Form, diagonal: str | None, watching: Watching, kind: str
+) -> Any:
     """The loop: (data, work, watch, state, scene, indices, out) to the number of steps taken.
 
     ``indices`` are (steps, batch) samples; if there are none, samples are drawn from the stream.
@@ -69,11 +77,13 @@ def advance(kernels: Kernels, rule: Rule, form: Form, watching: Watching, watch_
     """
     go_on = rule.advance
     said = teach(rule.start, rule.skip, rule.remember, form.move, form.direction)
-    said += teach(*filter(None, [go_on, getattr(rule, "weigh", None)]))
+    said += teach(*filter(None, [go_on]))
     begin, skip, retain, move = rule.start, rule.skip, rule.remember, form.move
     searches, steers, along_direction = rule.searches, rule.steers, rule.along == DIRECTION
     constants_at, recall, keep = _tables(rule)
-    look, weigh, direct = _looking(rule, form), rule.weigh, form.direction
+    look, direct, measured = _looking(rule, form, diagonal), form.direction, diagonal is not None
+    square, update = _product("gradient", "gradient", 1, form, diagonal), _METRICS[diagonal]
+    averages = rule.averages
     evaluate, prepare, trial, error, depart = (
         kernels.evaluate, kernels.prepare, kernels.trial, kernels.error, kernels.depart,
     )  # fmt: skip
@@ -81,38 +91,43 @@ def advance(kernels: Kernels, rule: Rule, form: Form, watching: Watching, watch_
 
     @part
     def step(data: Any, work: Any, watch: Any, state: Any, scene: Any, k: Any, row: Any) -> Any:
-        theta, buffer, g = state.theta, state.buffer, state.gradient
+        theta, buffer, g, divisors = state.theta, state.buffer, state.gradient, state.divisors
         loss, low, full = evaluate(data, theta, state.batch, g, work)
         sqnorm = dot(g, g)
+        if measured and is_finite(sqnorm):
+            update(state, sqnorm)
+            sqnorm = square(theta, buffer, g, divisors, 0.0)
         if not batch_is_finite(loss, sqnorm):
             return False
         watch_point(watch, k, theta, full)
         beta, constants = scene.momentum[row], constants_at(scene.constants, row)
         memory = recall(state.memory)
         eps = error(data, theta, g, loss, scene.loss_eps, work)
-        seen = look(loss, low, sqnorm, eps, theta, buffer, g, beta)
+        seen = look(loss, low, sqnorm, eps, theta, buffer, g, divisors, beta)
         search = skip(constants, memory, seen, begin(constants, memory, seen))
         if steers:
             beta = search.momentum
         if searches and search.active:
             way = g
-            if along_direction:
+            if along_direction or measured:
                 way = state.way
                 for j in range(g.shape[0]):
-                    way[j] = direct(buffer[j], g[j], beta)
+                    towards = direct(buffer[j], g[j], beta) if along_direction else g[j]
+                    way[j] = towards / divisors[j] if measured else towards
             prepare(data, theta, way, state.batch, work)
             while search.active:
                 value = trial(data, theta, way, search.trial, state.batch, work)
                 search = go_on(constants, memory, seen, search, value)
         if not (search.accepted and is_finite(search.step)):
             return False
-        weight = float(weigh(constants, memory))
+        weight = search.weight if averages else 1.0
         keep(state.memory, retain(constants, memory, seen, search))
         gamma = scene.lr[row] * search.step
         watch_step(watch, row, search, gamma, seen)
         depart(data, theta, scene.key, k, state.batch.shape[0], work)
         for j in range(theta.shape[0]):
-            motion, kept = move(buffer[j], g[j], gamma, beta, weight)
+            pull = g[j] / divisors[j] if measured else g[j]
+            motion, kept = move(buffer[j], pull, gamma, beta, weight)
             # Momentum alone would go through all subnormal numbers, which are slow.
             buffer[j] = kept if abs(kept) > TINY else 0.0
             theta[j] += motion if abs(motion) > TINY else 0.0
@@ -133,7 +148,33 @@ def advance(kernels: Kernels, rule: Rule, form: Form, watching: Watching, watch_
                 row += 1
         return scene.length
 
-    return kernel(loop, kernels.name, rule.name, form.name, watch_name, said, sorted(rule.reads))
+    return kernel(loop, kernels.name, rule.name, form.name, diagonal, kind, said, sorted(rule.reads))
+
+
+@part
+def _no_metric(state: Any, sqnorm: Any) -> None:
+    pass
+
+
+@part
+def _metric_of_elements(state: Any, sqnorm: Any) -> None:
+    state.weight[0] = second_moment(state.weight[0], 1.0)
+    g, squares = state.gradient, state.squares
+    for j in range(g.shape[0]):
+        squares[j] = second_moment(squares[j], g[j] * g[j])
+        state.divisors[j] = divisor(squares[j], state.weight[0])
+
+
+@part
+def _metric_of_tensor(state: Any, sqnorm: Any) -> None:
+    state.weight[0] = second_moment(state.weight[0], 1.0)
+    state.squares[0] = second_moment(state.squares[0], sqnorm / state.gradient.shape[0])
+    state.divisors[:] = divisor(state.squares[0], state.weight[0])
+
+
+_METRICS = {None: _no_metric, "element": _metric_of_elements, "tensor": _metric_of_tensor}
+"""What takes a gradient into the second moments and writes the diagonal; all parameters of a
+problem are one tensor."""
 
 
 @part
@@ -178,21 +219,20 @@ def _fields(kind: Any) -> Sequence[str]:
     return fields
 
 
-def _looking(rule: Rule, form: Form) -> Function:
+def _looking(rule: Rule, form: Form, diagonal: str | None) -> Function:
     """A function that makes a :class:`Seen`: with the products that the rule reads."""
-    held = "theta, buffer, g, momentum"
+    held = "theta, buffer, g, divisors, momentum"
     known = {"loss": "loss", "lower_bound": "low", "grad_sqnorm": "sqnorm", "loss_eps": "eps"}
     names: dict[str, Any] = {"Seen": Seen}
     for name in set(PRODUCTS) & set(rule.reads) - set(known):
-        left, right = PRODUCTS[name][:2]
-        names[name] = _product(left, right, form)
+        names[name] = _product(*PRODUCTS[name], form, diagonal)
         known[name] = f"{name}({held})"
     values = ", ".join(known.get(name, "0.0") for name in Seen._fields)
     return _made(f"def made(loss, low, sqnorm, eps, {held}): return Seen({values})", **names)
 
 
-def _product(left: str, right: str, form: Form) -> Function:
-    """The inner product of two vectors, as :data:`heavystep.rules.PRODUCTS` names them."""
+def _product(left: str, right: str, power: int, form: Form, diagonal: str | None) -> Function:
+    """An inner product of two vectors, as :data:`heavystep.rules.PRODUCTS` names them."""
     direct, entry = (
         form.direction,
         {
@@ -202,11 +242,12 @@ def _product(left: str, right: str, form: Form) -> Function:
             "position": "theta[j]",
         },
     )
+    divided = " / divisors[j]" * (power if diagonal else 0)
     source = f"""
-def made(theta, buffer, g, momentum):
+def made(theta, buffer, g, divisors, momentum):
     result = 0.0
     for j in range(g.shape[0]):
-        result += {entry[left]} * {entry[right]}
+        result += {entry[left]} * {entry[right]}{divided}
     return result
 """
     names: dict[str, Any] = {"direct": direct}

@@ -104,7 +104,10 @@ class OneRun:
         theta = np.array(problem.theta0, dtype=np.float64)
         memory = np.array(list(configuration.rule.memory.values()), dtype=np.float64)
         rest = (np.zeros_like(theta), memory, np.zeros_like(theta), np.zeros_like(theta))
-        self.state = State(theta, *rest, np.zeros(size, dtype=np.int64))
+        metric, dim = configuration.diagonal, len(theta)
+        squares = np.zeros({None: 0, "tensor": 1, "element": dim}[metric])
+        batch, divisors = np.zeros(size, dtype=np.int64), np.zeros(dim if metric else 0)
+        self.state = State(theta, *rest, batch, squares, np.zeros(1), divisors)
         self._watch: TheoryWatch | TrainingWatch
         if isinstance(measured := original(problem), SparseLogistic):
             self._watch = TrainingWatch(np.zeros(TAKEN + 1), np.empty(0))
@@ -113,7 +116,7 @@ class OneRun:
         kind: Any = type(self._watch)
         functions = watching(kind, kernels)
         self._advance = advance(
-            kernels, configuration.rule, configuration.form, functions, kind.__name__
+            kernels, configuration.rule, configuration.form, metric, functions, kind.__name__
         )
         self.out = np.full((len(grid), len(metric_names(problem))), np.nan)
         self._steps = 0

@@ -13,7 +13,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.lab.data import LIBSVM, binary_labels, load, locate
 from heavystep.lab.files import claim_folder, expanded, runs_folder
-from heavystep.lab.simulation.configuration import Configuration, configure
+from heavystep.lab.simulation.configuration import VERSION, Configuration, configure
 from heavystep.lab.simulation.run import KNOWN, Problem, log_grid, metric_names, simulate
 from heavystep.lab.store import Columns, Store
 from heavystep.lab.sweeps import Advance, Run, complete
@@ -193,7 +193,7 @@ class Simulated(Run):
     def content(self) -> dict[str, Any]:
         """The full specification, without the label."""
         method, problem = self.method, self.problem.build()
-        versions = {**method.versions(), "problem": original(problem).version}
+        versions = {"simulation": VERSION, "problem": original(problem).version}
         if isinstance(problem, VarianceReduced):
             versions["reduction"] = problem.version
         return {
