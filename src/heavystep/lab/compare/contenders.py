@@ -187,8 +187,8 @@ class Ours(Contender):
 
     def left_out(self) -> str:
         """Methods that want the same batch twice are left out."""
-        apart = getattr(self.method, "batches", "") or getattr(self.method.rule, "batches", "new")
-        return "" if apart == "new" else "successive steps must share batches, and here they do not"
+        apart = getattr(self.method, "batches", "")
+        return "successive steps must share batches, and here they do not" if apart else ""
 
 
 @cache

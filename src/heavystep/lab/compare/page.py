@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure as Canvas
+from PIL import Image
 
 from heavystep.arrays import Array
 from heavystep.lab.compare.contenders import HORIZON
@@ -39,6 +40,8 @@ DARK = 0.55
 """Above this part of the scale, texts are white."""
 SPAN = 20.0
 """An axis is logarithmic if its largest value is more than this times its least one, > 0."""
+UNSET = 1e4
+"""Where a default is drawn that is no number of the grid, as a part of the grid's centre."""
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8F6B32")
 """Okabe and Ito, distinct for the colour-blind."""
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
@@ -103,6 +106,8 @@ def compare(
         paths = save(overview(outcomes, rows), folder / "overview", DPI, ("png",))
         if any(len(values) > 1 for outcome in outcomes for values in outcome.losses.values()):
             paths += save(curves(outcomes), folder / "curves", DPI, ("png",))
+    for path in paths:  # in a few colours, which are a third of the bytes and look the same
+        Image.open(path).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(path)
     for name, text in texts.items():
         paths.append(folder / name)
         write_atomically(paths[-1], lambda part: part.write_text(text))  # noqa: B023
@@ -122,10 +127,12 @@ def _csv(fields: Sequence[str], rows: Sequence[Any]) -> str:
 def short(value: float) -> str:
     """A number in few letters.
 
-    >>> short(0.04), short(12.34), short(1234.0), short(float("nan"))
-    ('0.04', '12', '1.2e+03', '-')
+    >>> short(0.04), short(12.34), short(1234.0), short(float("nan")), short(-1e-9)
+    ('0.04', '12', '1,234', '-', '0')
     """
-    return "-" if math.isnan(value) else f"{value:.2g}"
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 10.0 else f"{round(value, 4) + 0.0:.2g}"
 
 
 HEADING = ("method", "regret %", "worst", "level", "behind", "worst", "level", "one constant", "%",
@@ -190,7 +197,7 @@ def overview(outcomes: Sequence[Outcome], rows: Sequence[Row]) -> Canvas:
         ax.imshow(values.clip(0.0, most), vmin=0.0, vmax=most, cmap="viridis_r", aspect="auto")
         for (row, column), value in np.ndenumerate(values):
             colour = "white" if value > DARK * most else "black"
-            text = short(value) if abs(value) < 1000 else ">"
+            text = short(value) if not abs(value) >= 1000 else ">"
             ax.text(column, row, text, ha="center", va="center", fontsize=5, color=colour)
         ax.set_xticks(range(len(tasks)), tasks, rotation=60, ha="right")
         ax.set_yticks(range(len(names)), names)
@@ -215,7 +222,7 @@ def curves(outcomes: Sequence[Outcome]) -> Canvas:
             x = np.array(grid) / entry.contender.centre
             style = {"color": colour, "linewidth": 1.5 if entry.contender.ours else 0.8}
             (line,) = ax.plot(x, [losses[v] for v in grid], linestyle=dashes, **style)
-            at = 1.0 if entry.default is not None else 1e4
+            at = 1.0 if entry.default is not None else UNSET
             ax.plot(at, losses[entry.default], "o", ms=3.5, color=colour, mec="white", mew=0.4)
             named.setdefault(name, line)
             shown += losses.values()
@@ -229,7 +236,10 @@ def curves(outcomes: Sequence[Outcome]) -> Canvas:
 def _finish(ax: Any, shown: Array, outcome: Outcome) -> None:
     ax.axhline(outcome.start[0], color="#404040", linewidth=0.6, linestyle=(0, (4, 2)))
     ax.set_xscale("log")
-    ax.set_xticks([1e-3, 1.0, 1e3, 1e4], ["1/1000", "default", "x1000", "unset"], rotation=30)
+    ticks = {1e-3: "1/1000", 1.0: "default", 1e3: "x1000"}
+    if any(entry.default is None for entry in outcome.plan.entries.values()):
+        ticks[UNSET] = "unset"
+    ax.set_xticks(list(ticks), list(ticks.values()), rotation=30)
     ax.minorticks_off()
     if shown.min() > 0.0 and shown.max() / shown.min() > SPAN:
         ax.set_yscale("log")
