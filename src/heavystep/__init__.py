@@ -3,28 +3,18 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from heavystep import certificates, lower_bounds, problems, theory
-    from heavystep.certificates.certify import certify
+    from heavystep import certificates, lab, lower_bounds, problems, theory
+    from heavystep.certificates import certify
     from heavystep.methods import paper_settings
-    from heavystep.optim import (
-        SHB,
-        SLS,
-        SPS,
-        Average,
-        CapturedStep,
-        Diminishing,
-        Recorder,
-        SHBAdam,
-        SHBArmijo,
-        SHBPolyak,
-        StepInfo,
-        create,
-        estimate_smoothness,
-    )
+    from heavystep.optim.average import Average
+    from heavystep.optim.captured import CapturedStep
+    from heavystep.optim.diagnostics import StepInfo
+    from heavystep.optim.diminishing import Diminishing
+    from heavystep.optim.recorder import Recorder
+    from heavystep.optimizers import SHB, SLS, SPS, HeavyStep, SHBArmijo, SHBPolyak, create
     from heavystep.pictures.steps import plot_steps
-    from heavystep.simulation.run import simulate
+    from heavystep.smoothness import estimate_smoothness
     from heavystep.suggestions.suggest import suggest
-    from heavystep.sweeps.public import sweep
 
 __all__ = [
     "SHB",
@@ -33,8 +23,8 @@ __all__ = [
     "Average",
     "CapturedStep",
     "Diminishing",
+    "HeavyStep",
     "Recorder",
-    "SHBAdam",
     "SHBArmijo",
     "SHBPolyak",
     "StepInfo",
@@ -42,35 +32,35 @@ __all__ = [
     "certify",
     "create",
     "estimate_smoothness",
+    "lab",
     "lower_bounds",
     "paper_settings",
     "plot_steps",
     "problems",
-    "simulate",
     "suggest",
-    "sweep",
     "theory",
 ]
 __version__ = "0.2.0"
 
 _HOMES = {
     **dict.fromkeys(
-        (
-            "SHB", "SLS", "SPS", "Average", "CapturedStep", "Diminishing", "Recorder", "SHBAdam",
-            "SHBArmijo", "SHBPolyak", "StepInfo", "create", "estimate_smoothness",
-        ),
-        "heavystep.optim",
+        ("HeavyStep", "SHBPolyak", "SHBArmijo", "SHB", "SPS", "SLS", "create"),
+        "heavystep.optimizers",
     ),
+    "Average": "heavystep.optim.average",
+    "CapturedStep": "heavystep.optim.captured",
+    "Diminishing": "heavystep.optim.diminishing",
+    "Recorder": "heavystep.optim.recorder",
+    "StepInfo": "heavystep.optim.diagnostics",
     "certify": "heavystep.certificates",
+    "estimate_smoothness": "heavystep.smoothness",
     "paper_settings": "heavystep.methods",
     "plot_steps": "heavystep.pictures.steps",
-    "simulate": "heavystep.simulation.run",
     "suggest": "heavystep.suggestions.suggest",
-    "sweep": "heavystep.sweeps.public",
-}  # fmt: skip
+}
 """Where each name is defined. It is imported when it is first asked for: torch takes seconds, and
 the command line's help and completion need none of it."""
-_EXTRAS = {"plot_steps": "figures", "simulate": "simulation", "sweep": "figures"}
+_EXTRAS = {"plot_steps": "figures"}
 """The extra that brings what a name needs beside torch and numpy."""
 
 

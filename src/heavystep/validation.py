@@ -47,6 +47,8 @@ POSITIVE = Interval(0.0)
 NON_NEGATIVE = Interval(0.0, closed_low=True)
 AT_LEAST_ONE = Interval(1.0, closed_low=True)
 OPEN_UNIT = Interval(0.0, 1.0)
+STEP = Interval(0.0, inf, closed_high=True)
+"""What is remembered of steps: infinity stands for none so far."""
 UNIT = Interval(0.0, 1.0, closed_low=True)
 CLOSED_UNIT = Interval(0.0, 1.0, closed_low=True, closed_high=True)
 

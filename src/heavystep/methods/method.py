@@ -1,15 +1,13 @@
 """A method: a rule, a momentum form, perhaps a diagonal, and the options that it fixes, named."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 from heavystep import validation
-from heavystep.methods.effect import check_effect, check_none, without_effect
-from heavystep.momentum import HEAVY_BALL, Diagonal, Form
-from heavystep.momentum.diagonal import METRIC, SQUARES
-from heavystep.rules import PRODUCTS, REQUIRED, Option, Rule
+from heavystep.momentum import DIAGONALS, HEAVY_BALL, METRIC, SQUARES, Form
+from heavystep.rules import ARMIJO, POLYAK, PRODUCTS, REQUIRED, Option, Rule
 
 LR = Option(
     "lr",
@@ -18,18 +16,16 @@ LR = Option(
     "outer multiplier eta of the step, >= 0 (default 1.0). Any torch LR scheduler drives it; it "
     "need not be tuned. May differ by group.",
 )
-EPOCH = "steps_per_epoch"
+MOMENTUM = Option("momentum", 0.9, validation.UNIT, "momentum beta, in [0, 1).")
+DIAGONAL = Option(
+    "diagonal",
+    "element",
+    ("element", "tensor", None),
+    'the metric: one second moment an element as in Adam ("element"), one a tensor ("tensor"), or '
+    "none (None).",
+)
 MAIN_OPTIONS = ("max_step", "c", "lr")
 """What users of a method would tune, unless its row says otherwise."""
-MOMENTUM = Option("momentum", 0.9, validation.UNIT, "momentum beta, in [0, 1).")
-BETA2 = Option(
-    "beta2",
-    0.999,
-    validation.UNIT,
-    "decay beta_2 of the average of squared gradients in the diagonal, in [0, 1).",
-    symbol="beta_2",
-)
-DIAGONAL_EPS = Option("diagonal_eps", 1e-8, validation.POSITIVE, "added to the diagonal, > 0.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +40,8 @@ class Method:
     """One sentence."""
     rule: Rule
     form: Form = HEAVY_BALL
-    diagonal: Diagonal | None = None
-    """What stretches the space of the parameters; None: nothing does."""
+    diagonals: tuple[str | None, ...] = (None,)
+    """The metrics it may have, the default first; one of them is no option."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Options whose default differs from the rule's own."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -61,10 +57,9 @@ class Method:
     this package have in common; empty: nowhere that we know."""
     guarantee: str = ""
     """What its publication proves, and where it holds; empty: nothing."""
-    by_scaling: Mapping[str, Rule] = field(default_factory=dict)
-    """Other rules than ``rule``, by the value of ``scaling`` that asks for them. Their options are
-    among those of ``rule``. One that averages nothing has heavy ball in place of a form that
-    does."""
+    batches: str = ""
+    """How batches of successive steps must be related: ``"kept"`` for as many steps as the option
+    ``kept`` says, ``"overlap"`` by half; empty: not at all."""
     main: str = ""
     """The option that a user would tune, if one had to be; empty: the first of
     :data:`MAIN_OPTIONS` that the method has."""
@@ -88,16 +83,10 @@ class Method:
         usual = next((name for name in MAIN_OPTIONS if name in left), "")
         object.__setattr__(self, "main", self.main or usual)
 
-    def chosen(self, options: Mapping[str, Any]) -> "Method":
-        """The method with the rule that these options ask for: this one, or one of another rule.
-
-        >>> from heavystep.methods import SHB_POLYAK
-        >>> SHB_POLYAK.chosen({"scaling": "theory"}).rule.name
-        'polyak'
-        """
-        asked = (rule for name, rule in self.by_scaling.items() if name == options["scaling"])
-        rule = next(asked, self.rule)
-        return self if rule is self.rule else _with_rule(self, rule)
+    @property
+    def diagonal(self) -> str | None:
+        """The metric, unless options choose another one."""
+        return self.diagonals[0]
 
     @property
     def theory(self) -> str:
@@ -105,47 +94,29 @@ class Method:
 
         All of them are about heavy ball, with one step for all parameters.
         """
-        covered = self.form is HEAVY_BALL and self.diagonal is None
-        return self.rule.theory if covered else ""
+        covered = self.form is HEAVY_BALL and self.diagonals == (None,)
+        return self.rule.name if covered and self.rule in (POLYAK, ARMIJO) else ""
 
     @property
     def known_as(self) -> str:
-        """What records call the rule: its name in theorems, or else the method's.
-
-        A method with several rules says which.
-        """
-        several = f"{self.name} ({self.rule.name})"
-        return self.theory or (several if self.by_scaling else self.name)
-
-    @property
-    def without_momentum(self) -> bool:
-        """Whether it has none, whatever the user does: fixed at 0, and not steered by the rule."""
-        return self.fixed.get("momentum") == 0.0 and not self.rule.steers
+        """What records call the rule: its name in theorems, or else the method's."""
+        return self.theory or self.name
 
     @property
     def keeps_buffer(self) -> bool:
         """Whether a parameter has the momentum's buffer for its state."""
+        without = self.fixed.get("momentum") == 0.0 and not self.rule.steers
         read = (PRODUCTS[name][:2] for name in self.rule.reads if name in PRODUCTS)
-        return not self.without_momentum or any("buffer" in pair for pair in read)
-
-    @property
-    def buffers(self) -> tuple[str, ...]:
-        """What the state of a parameter is called, as far as it has the parameter's shape."""
-        return (self.form.buffer,) if self.diagonal is None else (self.form.buffer, SQUARES)
-
-    @property
-    def explained(self) -> tuple[str, ...]:
-        """What pages say of the letters in the formulas: those of the rule, and of the diagonal."""
-        texts = (self.rule.letters, "" if self.diagonal is None else METRIC)
-        return tuple(filter(None, texts))
+        return not without or any("buffer" in pair for pair in read)
 
     @property
     def _declared(self) -> tuple[Option, ...]:
         """All options, as they were declared, in the order of signatures."""
-        diagonal = () if self.diagonal is None else (BETA2, DIAGONAL_EPS)
-        return (LR, MOMENTUM, *self.rule.options, *diagonal)
+        usual, *others = self.diagonals
+        metric = replace(DIAGONAL, default=usual, allowed=self.diagonals)
+        return (LR, MOMENTUM, *self.rule.options, *((metric,) if others else ()))
 
-    @property
+    @cached_property
     def all_options(self) -> tuple[Option, ...]:
         """All options, those that the method fixes among them, with this method's defaults."""
         own = {option.name: option for option in self.described}
@@ -159,48 +130,41 @@ class Method:
         """What the user may set, in the order of signatures, with this method's defaults."""
         return tuple(option for option in self.all_options if option.name not in self.fixed)
 
-    def versions(self) -> dict[str, int]:
-        """Versions of what the method is made of, for the keys of runs."""
-        found = {"rule": self.rule.version, "form": self.form.version}
-        diagonal = self.diagonal
-        return found if diagonal is None else {**found, "diagonal": diagonal.version}
-
     @property
     def formulas(self) -> tuple[str, ...]:
-        """Rule, momentum form and diagonal in LaTeX, a line each; then :attr:`other_formulas`."""
-        parts = (self.rule, self.form, self.diagonal)
-        own = tuple(part.formula for part in parts if part is not None)
-        return own + tuple(self.other_formulas)
+        """Rule, momentum form and diagonal in LaTeX, a line each."""
+        metric = (DIAGONALS[self.diagonal],) if self.diagonal else ()
+        return self.rule.formula, self.form.formula, *metric
 
     @property
-    def other_formulas(self) -> dict[str, str]:
-        """In LaTeX, the rules that ``scaling`` chooses: each with the words that choose it."""
-        chosen: dict[str, list[str]] = {}
-        for scaling, rule in self.by_scaling.items():
-            chosen.setdefault(rule.formula, []).append(f'"{scaling}"')
-        return {formula: f"With scaling {', '.join(words)}:" for formula, words in chosen.items()}
+    def explained(self) -> str:
+        """What pages say of the letters in the formulas."""
+        return METRIC if self.diagonal else ""
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """What the state of a parameter is called, as far as it has the parameter's shape."""
+        return (self.form.buffer, SQUARES) if self.diagonal == "element" else (self.form.buffer,)
 
     @property
     def needs(self) -> str:
         """What a step must be given besides the gradient, and what it keeps of each parameter."""
-        known = {option.name: option.default for option in self.options}
         wanted = ["closure"] if self.rule.searches else []
         if not self.rule.searches:
             wanted += [name for name in ("loss", "lower_bound") if name in self.rule.reads]
-        if EPOCH in known and not without_effect(self, {**known, EPOCH: 2.0}):
+        known = {option.name: option.default for option in self.options}
+        if known.get("steps_per_epoch") is not None:
             wanted.append("epoch length")
-        if self.rule.batches.kept_for:
-            wanted.append("batches that are kept (heavystep.data.PersistentBatches, kept=)")
-        if self.rule.batches.overlap:
-            wanted.append("batches that overlap (heavystep.data.PersistentBatches, overlap=True)")
+        if self.batches == "kept":
+            wanted.append("batches that are kept (PersistentBatches, kept=)")
+        if self.batches == "overlap":
+            wanted.append("batches that overlap (PersistentBatches, overlap=True)")
         if self.diagonal is not None:
             wanted.append("a diagonal")
         return ", ".join(wanted).replace("_", " ") or "nothing"
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All options, checked: those given, the defaults of the others and what is fixed.
-
-        If they ask for another rule, they are those of that rule.
 
         Raises:
             TypeError: an option is unknown or missing.
@@ -214,13 +178,12 @@ class Method:
         for name, value in filled.items():
             if value is REQUIRED:
                 raise TypeError(f"{self.name} needs {name}: {known[name].text}")
-        settled = self.rule.settle({**self.fixed, **filled})
-        chosen = self.chosen(settled)
-        check_none(self, chosen, settled)
-        chosen.check(settled)
-        check_effect(self, filled)
-        used = {option.name for option in chosen.all_options}
-        return {name: value for name, value in settled.items() if name in used}
+        options = {
+            option.name: {**self.fixed, **filled}[option.name] for option in self.all_options
+        }
+        self.check(options)
+        self.rule.resolve(options)
+        return options
 
     def check(self, options: Mapping[str, Any]) -> None:
         """Refuse options out of range, and others than the method fixes."""
@@ -234,10 +197,53 @@ class Method:
             option.check(options[option.name])
 
 
-@cache
-def _with_rule(method: Method, rule: Rule) -> Method:
-    names = {option.name for option in (LR, MOMENTUM, *rule.options)}
-    kept = {name: value for name, value in method.defaults.items() if name in names}
-    main = method.main if method.main in names else ""
-    form = HEAVY_BALL if method.form.averages > rule.averages else method.form
-    return replace(method, rule=rule, form=form, by_scaling={}, defaults=kept, main=main)
+METHODS: dict[str, Method] = {}
+"""By name, in the order in which they are listed."""
+ELSEWHERE = {
+    "Diminishing": "heavystep.Diminishing(optimizer), a scheduler",
+    "AdaSVRPS": 'lab.simulate(VarianceReduced(problem), "AdaSPS", ...)',
+    "AdaSVRLS": 'lab.simulate(VarianceReduced(problem), "AdaSLS", ...)',
+}
+"""What is listed beside the methods and is no optimizer of its own: how it is called."""
+
+
+def register(method: Method) -> Method:
+    """Add a method, so that every part of the package finds it by its name.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+    if method.name in METHODS:
+        raise ValueError(f"there is a method {method.name!r} already")
+    METHODS[method.name] = method
+    return method
+
+
+def method_of(name: str) -> Method:
+    """The method of that name.
+
+    >>> method_of("SPS").rule.name
+    'polyak'
+    >>> method_of("SHBPolyack")
+    Traceback (most recent call last):
+    ValueError: no method is named 'SHBPolyack'; nearest: SHBPolyak...; heavystep methods lists all
+    """
+    if name not in METHODS:
+        check_name(name)  # refuses it
+    return METHODS[name]
+
+
+def check_name(name: str, beside: Iterable[str] = ()) -> None:
+    """Refuse a name that no method has, nor anything ``beside`` them, and say which are near.
+
+    Names of publications are not accepted, but lead to that of the method.
+
+    >>> check_name("SHB-PS")
+    Traceback (most recent call last):
+    ValueError: no method is named 'SHB-PS'; nearest: SHBPolyak...; heavystep methods lists all
+    """
+    if name in ELSEWHERE and name not in beside:
+        raise ValueError(f"{name} is not an optimizer, but {ELSEWHERE[name]}")
+    known = {method.title: name for name, method in METHODS.items()}
+    known |= {other: other for other in (*METHODS, *beside)}
+    validation.registered("method", name, known, "heavystep methods")

@@ -3,10 +3,8 @@
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
-from heavystep.methods.effect import SCALING
 from heavystep.methods.method import Method
 
 Options = tuple[tuple[str, Any], ...]
@@ -44,25 +42,6 @@ def written(options: Options) -> str:
     )
 
 
-def tuned(method: Method, options: Mapping[str, Any]) -> Method:
-    """The method with the rule that the options ask for, and with them as its defaults.
-
-    Args:
-        method: which one.
-        options: values by name; names that it does not have are passed over.
-
-    >>> from heavystep.methods import SHB_POLYAK
-    >>> paper = tuned(SHB_POLYAK, {"scaling": "practical"})
-    >>> paper.rule.name, {option.name: option.default for option in paper.options}["max_step"]
-    ('polyak', 1.0)
-    """
-    known = {option.name: option.default for option in method.options}
-    given = {name: value for name, value in options.items() if name in known}
-    settled = method.rule.settle({**method.fixed, **known, **given})
-    chosen = method.chosen(settled)
-    return replace(chosen, defaults={each.name: settled[each.name] for each in chosen.options})
-
-
 def differing(method: Method, options: Mapping[str, Any]) -> Options:
     """The options that one has to give to a method for these to be all of its options.
 
@@ -71,14 +50,11 @@ def differing(method: Method, options: Mapping[str, Any]) -> Options:
         options: all of them, as :meth:`~heavystep.methods.Method.complete` has them.
 
     >>> from heavystep.methods import SHB_POLYAK
-    >>> differing(SHB_POLYAK, SHB_POLYAK.complete({"c": 0.5, "scaling": "practical"}))
-    (('c', 0.5), ('scaling', 'practical'))
+    >>> differing(SHB_POLYAK, SHB_POLYAK.complete({"c": 0.5, "scaling": "plain"}))
+    (('c', 0.5), ('scaling', 'plain'))
     """
-    rule = {name: value for name, value in options.items() if name == SCALING}
-    usual = {each.name: each.default for each in tuned(method, rule).options}
-    usual |= {each.name: each.default for each in method.options if each.name == SCALING}
-    known = ((name, value) for name, value in options.items() if name in usual)
-    return tuple((name, value) for name, value in known if value != usual[name])
+    usual = {each.name: each.default for each in method.options}
+    return tuple((n, value) for n, value in options.items() if n in usual and value != usual[n])
 
 
 def _option(text: str, part: str) -> tuple[str, Any]:

@@ -66,20 +66,21 @@ class Diminishing(LRScheduler):
             )
         first = optimizer.param_groups[0]
         beta0 = first["momentum"] if beta0 is None else beta0
-        validation.real("eta0", eta0, validation.POSITIVE)
-        validation.real("beta0", beta0, validation.UNIT)
-        validation.real("horizon", horizon, validation.POSITIVE)
-        validation.real("eta_power", eta_power, validation.FINITE)
-        validation.real("beta_power", beta_power, validation.FINITE)
-        validation.real("max_step_power", max_step_power, validation.FINITE)
+        for name, value, allowed in (
+            ("eta0", eta0, validation.POSITIVE),
+            ("beta0", beta0, validation.UNIT),
+            ("horizon", horizon, validation.POSITIVE),
+            ("eta_power", eta_power, validation.FINITE),
+            ("beta_power", beta_power, validation.FINITE),
+            ("max_step_power", max_step_power, validation.FINITE),
+        ):
+            validation.real(name, value, allowed)
         # A loaded optimizer state holds the step that it began with.
         max_step = first.get("initial_max_step", first["max_step"])
         if max_step is None:
-            choices = getattr(type(optimizer), "method").by_scaling  # noqa: B009
-            plain = 'scaling="plain", the rule of Section 4, or '
             raise ValueError(
                 "max_step (gamma_max) must be a number to diminish, got None: give "
-                f"{type(optimizer).__name__} {plain if choices else ''}a max_step"
+                f"{type(optimizer).__name__} a max_step"
             )
         laws = {
             "lr": PowerLaw(eta0, eta_power, horizon),

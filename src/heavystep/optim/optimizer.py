@@ -1,7 +1,9 @@
-"""The torch driver: one optimizer for every method of the registry."""
+"""The torch driver: one optimizer for every method of the registry.
+
+A step reads from top to bottom: options, loss, measure, decide, update, diagnostics.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import torch
@@ -10,37 +12,50 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import ParamsT
 
 from heavystep.methods import Method
-from heavystep.optim.arguments import check_arguments, needs_closure
-from heavystep.optim.closures.closure import Closure, checked_loss, evaluate_with_gradients
-from heavystep.optim.closures.handed_over import HandedOver
-from heavystep.optim.closures.trials import Buffers, ParameterCopies, TrialPoints, checked_buffers
-from heavystep.optim.committing import held_back
-from heavystep.optim.deciding import (
-    Decision,
-    HostRule,
-    common_bound,
-    decide_on_device,
-    device_memory,
-    host_numbers,
+from heavystep.optim.closure import (
+    Buffers,
+    Closure,
+    HandedOver,
+    ParameterCopies,
+    TrialPoints,
+    checked_buffers,
+    checked_loss,
+    evaluate_with_gradients,
 )
-from heavystep.optim.groups import (
+from heavystep.optim.decide import (
+    Decision,
+    begin_search,
+    bound_of,
+    conclude_search,
+    decide_on_device,
+    decide_on_host,
+    device_memory,
+    finish_search,
+    growth_of_rounding,
+)
+from heavystep.optim.diagnostics import NOTHING_TO_TRAIN, StepInfo, Watch, warn_caller
+from heavystep.optim.measure import (
+    Measure,
+    coarsest_eps,
+    rates_are_in_range,
+    reads_for_free,
+    whole,
+)
+from heavystep.optim.options import (
     Group,
     check_groups,
     check_options,
     check_params,
+    checked_bound,
     common_options,
+    complete_loaded,
+    keep_wide,
+    option_names,
     plain_numbers,
-    unchanged,
     with_lr_of_groups,
 )
-from heavystep.optim.info import StepInfo
-from heavystep.optim.loading import complete_loaded
-from heavystep.optim.ranks import Ranks, whole
-from heavystep.optim.sample import Active, Measure, Sample, active_of
-from heavystep.optim.speaking import NOTHING_TO_TRAIN, warn_caller
-from heavystep.optim.state import apply_step, keep_wide, make_state, vectors_of, ways_of
-from heavystep.optim.stretching import stretched
-from heavystep.optim.watching import Watch
+from heavystep.optim.update import Active
+from heavystep.rules import Search, Seen, where
 
 
 class RuleOptimizer(Optimizer):
@@ -52,13 +67,13 @@ class RuleOptimizer(Optimizer):
 
     Args:
         params: parameters, or dicts that define parameter groups.
-        options: those of the method, ``weight_decay``, ``decay`` and ``foreach``.
+        options: those of the method, ``weight_decay`` and ``decay``.
         process_group: the processes that train one model together.
         buffers: what a forward pass changes in place, for methods that search.
     """
 
     method: Method
-    """The row of the registry; of an optimizer, with the rule that its options ask for."""
+    """The row of the registry."""
 
     def __init__(
         self,
@@ -69,24 +84,23 @@ class RuleOptimizer(Optimizer):
     ) -> None:
         params, given = with_lr_of_groups(params, plain_numbers(options))
         common = {o.name: given.pop(o.name, o.default) for o in common_options(self.method)}
-        defaults = self._chosen({**self.method.complete(given), **common})
+        defaults = {**self.method.complete(given), **common, **self.method.rule.memory, "step": 0.0}
         check_options(self.method, defaults)
-        self._ranks = Ranks(process_group)
+        self._names = option_names(self.method)
+        self._measure = Measure(process_group)
         self._handed_over = HandedOver()
         self._buffers: Callable[[], Iterable[Tensor]] = checked_buffers(buffers)
-        self._copies = ParameterCopies()
-        self._watched = Watch()
-        # In dicts, because a compiled step cannot set an attribute of its optimizer.
-        self._resolved: dict[str, Any] = {}
+        self._begin()
+        # In a dict, because a compiled step cannot set an attribute of its optimizer.
         self._outcome: dict[str, Any] = {}
         super().__init__(params, defaults)
 
-    def _chosen(self, options: Group) -> Group:
-        """Take the rule that the options ask for; gives the defaults of groups."""
-        self.method = type(self).method.chosen(options)
-        used = (*self.method.all_options, *common_options(self.method))
-        self._agreeing = {option.name for option in used}
-        return {**{name: options[name] for name in self._agreeing}, **self.method.rule.memory}
+    def _begin(self) -> None:
+        """Nothing is known yet of the run that follows."""
+        self._copies = ParameterCopies()
+        self._watched = Watch()
+        self._resolved: dict[str, Any] = {"options": []}
+        self._active: list[Active] = []
 
     @property
     def info(self) -> StepInfo | None:
@@ -113,47 +127,189 @@ class RuleOptimizer(Optimizer):
             The loss, detached.
         """
         if closure is None and loss is None and self._only_wants_state():
-            self._make_state()
+            self._take_active()
+            if not self.method.rule.searches:
+                self._device_memory()
             return None
-        check_arguments(self, closure, loss, lower_bound, handed_over=bool(self._handed_over))
-        self._check_groups()
-        lower_bound = common_bound(lower_bound, self._measure())
+        self._check_arguments(closure, loss, lower_bound)
+        self._resolve()
+        bound = None if lower_bound is None else checked_bound(lower_bound)
         if self.method.rule.searches:
-            assert closure is not None
-            returned, sample, decide = self._search(closure, lower_bound)
-        else:
-            returned = self._loss_of(closure, loss)
-            sample = self._sample(returned)
-            measure, rule = self._measure(), self.method.rule
-            decide = partial(decide_on_device, rule, *self._numbers, sample, measure, lower_bound)
-        with held_back():
-            decision = decide()
-            self._apply(sample, decision)
-            self._report(decision)
+            return self._search(closure, bound)
+        returned = self._loss_of(closure, loss)
+        self._take_active()
+        self._apply(self._decide(returned, bound))
         return returned
 
-    def _search(self, closure: Closure, lower_bound: Any) -> tuple[Any, Sample, partial[Decision]]:
+    def _check_arguments(self, closure: Any, loss: Any, lower_bound: Any) -> None:
+        """Refuse a call of ``step`` from which the rule does not learn, once, what it reads."""
+        rule, name = self.method.rule, type(self).__name__
+        handed_over = bool(self._handed_over._sum)
+        if lower_bound is not None and "lower_bound" not in rule.reads:
+            raise TypeError(f"lower_bound means nothing to {name}, whose step does not use it")
+        if rule.searches and closure is None:
+            raise self._needs_closure()
+        if "loss" in rule.reads and closure is None and loss is None and not handed_over:
+            raise ValueError(
+                f"{name}.step() needs the loss: call step(loss=loss) after loss.backward(), or "
+                "step(closure), or where a framework calls step(), hand_over(loss) before (see "
+                "heavystep.integrations)"
+            )
+        if loss is not None and handed_over:
+            raise ValueError("step() takes loss= or what was handed over, not both")
+        if closure is not None and loss is not None:
+            raise ValueError("step() takes a closure or loss=, not both")
+        if closure is not None and not callable(closure):
+            raise TypeError(
+                f"closure must be callable, got {closure!r}: pass the loss as step(loss=loss)"
+            )
+
+    def _needs_closure(self) -> TypeError:
+        return TypeError(
+            f"{type(self).__name__} evaluates the loss at trial points and needs "
+            "step(closure); HeavyStep and SHBPolyak work with step(loss=loss) and hand_over(loss)"
+        )
+
+    def _resolve(self) -> None:
+        """Check the options, and resolve them for the rule, if they are not what they were."""
+        names = self._names
+        options = [group[name] for group in self.param_groups for name in names]
+        before = self._resolved["options"]
+        if options == before:  # tensors are, at once, if they are the same ones
+            return
+        check_groups(self.method, self.param_groups)
+        metric = self.param_groups[0].get("diagonal")
+        if self.state and metric != self._resolved.get("metric", metric):
+            raise ValueError(f"diagonal must stay what it was when training began, got {metric!r}")
+        constants = self.method.rule.constants_of(self.param_groups[0])
+        self._resolved.update(options=options, constants=constants, metric=metric)
+
+    def _take_active(self) -> None:
+        """The parameters that have a gradient, with what is kept of them."""
+        active = self._active
+        if len(active) == len(self.param_groups) and all([each.refresh() for each in active]):
+            return
+        groups = self.param_groups
+        self._measure.look_at(self._all_params)
+        self._active = [Active(self.method, group, self.state, groups) for group in groups]
+        if not any(active.params for active in self._active):
+            warn_caller(NOTHING_TO_TRAIN)
+
+    def _decide(self, loss: Any, bound: Any) -> Decision:
+        """The decision of a closed form."""
+        rule, group, measure = self.method.rule, self.param_groups[0], self._measure
+        names = [*self._names, *rule.memory]
+        products, value, bound = measure.batch(
+            rule, self._active, self.param_groups, names, loss, bound
+        )
+        bound = bound_of(group, bound)
+        usable = rates_are_in_range(self.param_groups, measure)
+        eps = coarsest_eps(self._places, loss, measure.device) if "loss_eps" in rule.reads else 0.0
+        constants = self._resolved["constants"]
+        if reads_for_free(measure.device):
+            numbers = {name: float(each) for name, each in products.items()}
+            known = 0.0 if value is None else value.item()
+            self._resolved["loss"] = None if value is None else known
+            seen = Seen(known, float(bound), loss_eps=eps, **numbers)
+            return decide_on_host(rule, constants, group, seen, usable, measure.held)
+        if isinstance(bound, Tensor):
+            bound = bound.to(measure.device, measure.dtype)
+        self._resolved["loss"] = value
+        seen = Seen(0.0 if value is None else value, bound, loss_eps=eps, **products)
+        return decide_on_device(rule, constants, group, seen, usable, measure)
+
+    def _search(self, closure: Any, bound: Any) -> Any:
         """Evaluate the batch, then search along its gradient or another direction."""
+        rule, group, measure = self.method.rule, self.param_groups[0], self._measure
         trials = TrialPoints(closure, self._all_params, self._buffers(), self._copies)
         returned, calls_backward = self._call(closure)
-        self._watched.about_to_search(self._all_params, self._buffers())
         trials.first_evaluation_done(calls_backward)
-        sample, measure = self._sample(returned), self._measure()
-        rule = HostRule(self.method.rule, *self._numbers, sample)
-        seen = rule.seen(host_numbers(sample).tolist(), lower_bound)
-        search = rule.begun(seen)
-
-        def trial_loss(trial: float) -> float:
-            share = trials.loss_at(trial, lambda loss: measure.objective_share(loss, sample.groups))
-            return measure.objective(share).item()
-
+        self._take_active()
+        seen = self._seen_by_search(returned, bound)
+        constants = self._resolved["constants"]
+        search = begin_search(rule, constants, group, seen, self._places)
         if search.active:
-            ways = ways_of(self.method, sample, self.state, search.momentum)
-            finish = partial(rule.finished, seen, search, trial_loss)
-            search = trials.along(sample.params, ways, finish)
+            with trials.along(self._places, self._ways(search)):
+                search = finish_search(
+                    rule, constants, group, seen, search,
+                    lambda t: measure.objective(trials.loss_at(t), self._active).item(),
+                )  # fmt: skip
         if not search.accepted:
             trials.forget_batch()
-        return returned, sample, partial(rule.conclude, seen, search)
+        usable = rates_are_in_range(self.param_groups, measure)
+        self._apply(conclude_search(rule, constants, group, seen, search, usable))
+        return returned
+
+    def _seen_by_search(self, loss: Any, bound: Any) -> Seen:
+        """What a line search looks at, as numbers."""
+        rule, group, measure = self.method.rule, self.param_groups[0], self._measure
+        products, value, bound = measure.batch(
+            rule, self._active, self.param_groups, self._names, loss, bound
+        )
+        assert value is not None
+        known, *numbers = torch.stack([value, *products.values()]).tolist()
+        self._resolved["loss"] = known
+        eps = group["loss_eps"]
+        if eps is None:
+            eps = coarsest_eps(self._places, loss, measure.device)
+        eps *= growth_of_rounding(known, group["example_loss"])
+        named = dict(zip(products, numbers, strict=True))
+        return Seen(known, float(bound_of(group, bound)), loss_eps=eps, **named)
+
+    def _ways(self, search: Search) -> list[Tensor]:
+        """What trials go along."""
+        return [way for active in self._active for way in active.ways(search.momentum)]
+
+    def _apply(self, decision: Decision) -> None:
+        """Take the step that was decided, and report it.
+
+        Last of all: what goes wrong before leaves parameters and state as they were.
+        """
+        accepted, group = decision.accepted, self.param_groups[0]
+        search, step = decision.search, decision.step
+        on_host = not isinstance(accepted, Tensor)
+        if accepted is not False:
+            for active in self._active:
+                if active.params:
+                    self._move(active, step, search, accepted, on_host)
+        told = where(accepted, step, 0.0)
+        bound = decision.seen.lower_bound
+        outcome = self._outcome
+        outcome["step"] = group["step"] = group["lr"] * told
+        outcome["base_step"] = told
+        outcome["loss"] = loss = self._resolved["loss"]
+        outcome["grad_sqnorm"] = norm = decision.seen.grad_sqnorm
+        outcome["trials"] = search.trials
+        outcome["accepted"], outcome["capped"] = accepted, decision.capped
+        known = isinstance(bound, Tensor) or bound != -float("inf")
+        outcome["lower_bound"] = bound = bound if known else None
+        outcome["max_step"] = group.get("max_step")
+        if not torch.compiler.is_compiling():
+            self._watched.see(loss, bound, norm, told, self.method.rule, group)
+
+    def _move(
+        self, active: Active, base: Any, search: Search, accepted: Any, on_host: bool
+    ) -> None:
+        """Move the parameters of one group."""
+        group = active.group
+        rate: Any = group["lr"]
+        momentum = group["momentum"] if search.momentum is None else search.momentum
+        decay = group["weight_decay"] if group["decay"] == "decoupled" else 0.0
+        shrink: Any = None
+        amount = base if search.decay is None else search.decay
+        if on_host and not self.method.rule.searches:
+            # Products in the format of the parameters, as on a device.
+            held = self._measure.held
+            rate = rate.item() if isinstance(rate, Tensor) else held(rate)
+            step = held(rate * base)
+            if decay:
+                shrink = held(self.method.form.shrink(held(held(rate * amount) * held(decay))))
+        else:
+            step = rate * base
+            step = step.item() if on_host and isinstance(step, Tensor) else step
+            if decay:
+                shrink = self.method.form.shrink(rate * amount * decay)
+        active.move(step, momentum, search.weight, shrink, accepted)
 
     def hand_over(self, loss: Any) -> None:
         """Hand a loss over for the next ``step()``, as ``backward()`` does with its gradient.
@@ -168,10 +324,10 @@ class RuleOptimizer(Optimizer):
                 unscaled loss.
         """
         if self.method.rule.searches:
-            raise needs_closure(self)
+            raise self._needs_closure()
         value = whole(checked_loss(loss, "the loss that is handed over"))
-        self._handed_over.refuse_if_lost(self._all_params)
-        self._handed_over.add(self._measure().scalar(value))
+        self._measure.look_at(self._all_params)
+        self._handed_over.add(self._measure.scalar(value), self._all_params)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Zero the gradients and drop the losses that were handed over with them.
@@ -189,112 +345,89 @@ class RuleOptimizer(Optimizer):
         super().add_param_group(param_group)
         added = self.param_groups[-1]
         try:
-            check_options(self.method, added)
-            check_params(type(self).__name__, added["params"], self._measure().device)
-            self._check_groups()
+            check_options(self.method, {**added, "lr": 1.0} if _on_device(added) else added)
+            first = self._all_params[0] if self._all_params else None
+            device = None if first is None else first.device
+            check_params(type(self).__name__, added["params"], device)
+            check_groups(self.method, self.param_groups)
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
-
-    def _check_groups(self) -> None:
-        """Check the options, and resolve them for the rule, if they are not what they were."""
-        options = [group[name] for group in self.param_groups for name in self._agreeing]
-        if not unchanged(options, self._resolved.get("options", [])):
-            check_groups(self.method, self.param_groups, self._agreeing)
-            rule = self.method.rule
-            self._resolved.update(
-                options=options, constants=rule.constants_of(self.param_groups[0])
-            )
-            self._ranks.agreement.on(self.param_groups, self._agreeing, at_once=rule.searches)
-
-    @property
-    def _numbers(self) -> tuple[Any, Group]:
-        """The constants of the rule, and the group that holds its memory."""
-        return self._resolved["constants"], self.param_groups[0]
 
     def _loss_of(self, closure: Closure | None, loss: Any) -> Any:
         """The loss of the batch, from the arguments of ``step``."""
         if closure is not None:
             return self._call(closure)[0]
-        if self._handed_over:
+        if self._handed_over._sum:
             return self._handed_over.take()
         loss = None if loss is None else checked_loss(loss, "loss")
         return loss.detach() if isinstance(loss, Tensor) else loss
 
     def _call(self, closure: Closure) -> tuple[Any, bool]:
         """The closure's loss, with its gradient in ``p.grad``; and whether it called backward."""
-        # An autocast around the training loop keeps casts of the parameters before the last step.
-        torch.clear_autocast_cache()
         rule = self.method.rule
-        wanted = "loss" in rule.reads
-        found = evaluate_with_gradients(
-            closure, self._all_params, self._handed_over, weigh=rule.searches, wanted=wanted
+        return evaluate_with_gradients(
+            closure, self._all_params, self._handed_over, rule.searches, "loss" in rule.reads
         )
-        if found.part_only and wanted:
-            found.tell_of_earlier_parts()
-        return found.loss, found.calls_backward
-
-    def _sample(self, loss: Any) -> Sample:
-        groups = [self._active(group) for group in self.param_groups]
-        method, state, foreach = self.method, self.state, self._foreach
-        stretches = [stretched(method, active, state, foreach) for active in groups]
-        vectors = vectors_of(method, groups, state, stretches)
-        sample = self._measure().sample(groups, loss, vectors, stretches)
-        if not any(active.grads for active in groups):
-            warn_caller(NOTHING_TO_TRAIN)
-        return sample
-
-    def _active(self, group: Group) -> Active:
-        return active_of(group, type(self).__name__, self.method, self.state, self.param_groups)
-
-    def _apply(self, sample: Sample, decision: Decision) -> None:
-        apply_step(self.method, sample, decision, self.state, self._foreach)
-
-    def _report(self, decision: Decision) -> None:
-        self._outcome.update(decision.outcome(self.param_groups[0]))
-        self._watched.see(self._outcome, self.method.rule, self.param_groups[0])
 
     def _only_wants_state(self) -> bool:
         """Whether a step of length 0 is asked for before the first one.
 
         torch.distributed.checkpoint does so, without a loss, to find out what state there is.
         """
-        begun = bool(self._handed_over or self.state)
+        begun = bool(self.state or self._handed_over._sum)
         return not begun and all(float(group["lr"]) == 0.0 for group in self.param_groups)
 
-    def _make_state(self) -> None:
-        """The state that a step finds or makes."""
-        make_state(self.method, [self._active(group) for group in self.param_groups], self.state)
-        if not self.method.rule.searches:
-            device_memory(self.method.rule, self.param_groups[0], self._measure())
-
-    def _measure(self) -> Measure:
-        return Measure(self._ranks, self._all_params, self._foreach)
+    def _device_memory(self) -> None:
+        if not reads_for_free(self._measure.device):
+            device_memory(self.method.rule, self.param_groups[0], self._measure)
 
     @property
     def _all_params(self) -> list[Tensor]:
         return [param for group in self.param_groups for param in group["params"]]
 
     @property
-    def _foreach(self) -> bool:
-        return self.param_groups[0]["foreach"] is not False
+    def _places(self) -> list[Tensor]:
+        """What this process holds of the parameters that have a gradient."""
+        return [place for active in self._active for place in active.places]
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ({self.method.title})"]
+        group = self.param_groups[0]
+        usual = {option.name: option.default for option in self.method.options}
+        set_by_user = {n: group[n] for n in usual if n in group and group[n] != usual[n]}
+        shown = ", ".join(f"{name}={value!r}" for name, value in set_by_user.items())
+        lines.append(f"  options: {shown or 'as by default'}")
+        count = sum(param.numel() for param in self._all_params)
+        lines.append(f"  parameters: {count:,} in {len(self.param_groups)} group(s)")
+        step = group.get("step")
+        lines.append(f"  last step: {float(step or 0.0):g}")
+        return "\n".join(lines)
 
     def __getstate__(self) -> Group:
         # A pickled parameter leaves its gradient behind, and with it the losses handed over.
-        kept = {name: getattr(self, name) for name in ("_outcome", "_ranks", "_buffers")}
-        fresh = {"_handed_over": HandedOver(), "_copies": ParameterCopies(), "_resolved": {}}
-        return {**super().__getstate__(), **kept, **fresh, "_watched": Watch()}
+        kept = {n: getattr(self, n) for n in ("_outcome", "_measure", "_buffers", "_names")}
+        return {**super().__getstate__(), **kept}
 
     def __setstate__(self, state: Group) -> None:
         # Here a load has changed nothing yet, and its hooks have been called.
-        defaults = state.get("defaults") or self.defaults
-        options = {**defaults, **state["param_groups"][0]}
-        method = type(self).method.chosen(options)
-        complete_loaded(method, state["state"], state["param_groups"])
+        complete_loaded(self.method, state["state"], state["param_groups"])
+        if "_measure" in state:  # a copy, not a load
+            self._handed_over = HandedOver()
         super().__setstate__(state)
-        self.defaults = {**defaults, **self._chosen(options)}
+        self._begin()
+        self._measure.compare_anew()
 
     def load_state_dict(self, state_dict: Group) -> None:
-        """Load what :meth:`state_dict` returned; the run then goes on as if uninterrupted."""
+        """Load what :meth:`state_dict` returned; training then goes on as if uninterrupted.
+
+        Raises:
+            ValueError: it is no state of this method, or does not fit the parameters.
+        """
         super().load_state_dict(state_dict)
         keep_wide(state_dict, self._all_params, self.state)
+
+
+def _on_device(group: Group) -> bool:
+    return isinstance(group["lr"], Tensor)
+

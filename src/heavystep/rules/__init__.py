@@ -8,20 +8,19 @@ from heavystep.rules.alr_smag import ALR_SMAG
 from heavystep.rules.armijo import ARMIJO
 from heavystep.rules.contract import (
     DIRECTION,
-    NEW_BATCHES,
     PRODUCTS,
     REQUIRED,
-    Batches,
     Option,
     Rule,
     Search,
     Seen,
+    Slot,
     Whole,
 )
 from heavystep.rules.decreasing import SLS_DEC, SPS_DEC
 from heavystep.rules.decsps import DECSPS
 from heavystep.rules.fixed import FIXED
-from heavystep.rules.goldstein import GOLDSTEIN
+from heavystep.rules.heavystep import HEAVYSTEP
 from heavystep.rules.iam import IAM
 from heavystep.rules.l4 import L4
 from heavystep.rules.mbcg import MBCG
@@ -43,12 +42,11 @@ from heavystep.rules.primitives import (
 )
 from heavystep.rules.salsa import SALSA
 from heavystep.rules.scaling import SCALINGS, Scaling, kappa, momentum_factor
+from heavystep.rules.schedule_free import SF_POLYAK
 from heavystep.rules.sgdm_aps import SGDM_APS
 from heavystep.rules.slises import SLISES
 from heavystep.rules.smooth_reset import FIRST_STEP, growth_factor, remember_step, step_cap
 from heavystep.rules.sps_safe import SPS_SAFE
-from heavystep.rules.steady_armijo import STEADY_ARMIJO
-from heavystep.rules.steady_polyak import STEADY_POLYAK
 
 __all__ = [
     "ADASLS",
@@ -61,7 +59,7 @@ __all__ = [
     "DIRECTION",
     "FIRST_STEP",
     "FIXED",
-    "GOLDSTEIN",
+    "HEAVYSTEP",
     "IAM",
     "L4",
     "MBCG",
@@ -69,7 +67,6 @@ __all__ = [
     "MOMSPS",
     "MOMSPS_SMOOTH",
     "MSL",
-    "NEW_BATCHES",
     "NGN",
     "POLYAK",
     "PONOS",
@@ -77,20 +74,19 @@ __all__ = [
     "REQUIRED",
     "SALSA",
     "SCALINGS",
+    "SF_POLYAK",
     "SGDM_APS",
     "SLISES",
     "SLS_DEC",
     "SPS_DEC",
     "SPS_SAFE",
-    "STEADY_ARMIJO",
-    "STEADY_POLYAK",
-    "Batches",
     "Option",
     "Primitives",
     "Rule",
     "Scaling",
     "Search",
     "Seen",
+    "Slot",
     "Whole",
     "batch_is_finite",
     "growth_factor",

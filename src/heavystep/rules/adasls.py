@@ -10,15 +10,14 @@ written down from memory of the publication, of which no code is public. Another
 (Vaswani et al. 2020) is AdaGrad with a line search.
 """
 
-from math import inf
 from typing import Any
 
 from heavystep import validation
 from heavystep.rules.armijo import sufficient_loss
 from heavystep.rules.backtracking import OPTIONS, READS, begin, judge, skip_below
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.primitives import minimum, where
-from heavystep.rules.smooth_reset import MAX_STEP, remember_step
+from heavystep.rules.smooth_reset import LAST_STEP, MAX_STEP, remember_step
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -60,8 +59,8 @@ ADASLS = Rule(
         *OPTIONS,
     ),
     reads=READS,
-    constants=("c", "divisor", "max_step", "decrease_factor", "max_trials"),
-    memory={"gains": 0.0, "first_gain": 0.0, "last_step": inf},
+    resolve=constants("c", "divisor", "max_step", "decrease_factor", "max_trials"),
+    memory={"gains": Slot(0.0, validation.NON_NEGATIVE),
+            "first_gain": Slot(0.0, validation.NON_NEGATIVE), "last_step": LAST_STEP},
     start=start, skip=skip_below(sufficient_loss), advance=advance, remember=remember,
-    searches=True, foresees=True,
 )  # fmt: skip

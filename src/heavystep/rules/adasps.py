@@ -8,15 +8,14 @@ heavy ball. Not verified: AdaSPS is written down from memory of the publication,
 public, and MomAdaSPS is derived from it.
 """
 
-from math import inf
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import batch_is_finite, maximum, where
-from heavystep.rules.scaling import resolve_damping
-from heavystep.rules.smooth_reset import remember_step
+from heavystep.rules.scaling import damping
+from heavystep.rules.smooth_reset import LAST_STEP, remember_step
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -50,9 +49,12 @@ ADASPS = Rule(
     r"\sqrt{(f_0 - \ell_0) / \sum_{s \le k} (f_s - \ell_s)},\ \gamma_{k-1}\}",
     reference="Jiang and Stich (2023)",
     options=(Option("c", 1.0, validation.POSITIVE, "divisor c, > 0."), LOWER_BOUND),
-    constants=("c", "damping"),
-    resolve=resolve_damping,
-    memory={"gaps": 0.0, "first_gap": 0.0, "last_step": inf},
+    resolve=constants("c", damping=damping),
+    memory={
+        "gaps": Slot(0.0, validation.NON_NEGATIVE),
+        "first_gap": Slot(0.0, validation.NON_NEGATIVE),
+        "last_step": LAST_STEP,
+    },
     start=start,
     remember=remember,
 )

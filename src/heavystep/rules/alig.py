@@ -6,7 +6,7 @@ r"""ALI-G: the Polyak step of an interpolating network, with a cap; made for Nes
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import batch_is_finite, where
 from heavystep.rules.smooth_reset import MAX_STEP
@@ -36,6 +36,6 @@ ALIG = Rule(
         LOWER_BOUND,
         Option("eps", 1e-5, validation.NON_NEGATIVE, "added to the squared norm, >= 0."),
     ),
-    constants=("max_step", "eps"),
+    resolve=constants("max_step", "eps"),
     start=start,
 )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND, search_below
 from heavystep.rules.smooth_reset import MAX_STEP
 
@@ -34,6 +34,6 @@ ALR_SHB = Rule(
         LOWER_BOUND,
     ),
     reads=frozenset({"loss", "lower_bound", "grad_sqnorm", "drift"}),
-    constants=("c", "max_step", "momentum"),
+    resolve=constants("c", "max_step", "momentum"),
     start=start,
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND, search_below
 from heavystep.rules.smooth_reset import MAX_STEP
 
@@ -28,6 +28,6 @@ ALR_SMAG = Rule(
         LOWER_BOUND,
     ),
     reads=frozenset({"loss", "lower_bound", "grad_sqnorm", "direction_sqnorm"}),
-    constants=("c", "max_step"),
+    resolve=constants("c", "max_step"),
     start=start,
 )

@@ -24,22 +24,22 @@ from heavystep.rules.backtracking import (
     lowered,
     skip_below,
 )
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.scaling import SCALING
 from heavystep.rules.smooth_reset import (
-    FIRST_STEP,
     GROWTH,
+    LAST_STEP,
     MAX_STEP,
     STEPS_PER_EPOCH,
+    growth_of,
+    kappa_of,
     remember_step,
-    resolve_cap,
-    settle_steps_per_epoch,
     step_cap,
 )
 
 
 def sufficient_loss(
-    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any = 0.0
+    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any = None
 ) -> Any:
     """The largest loss that makes a trial step acceptable."""
     return lowered(constants, seen, seen.loss, trial, seen.grad_sqnorm)
@@ -81,15 +81,12 @@ ARMIJO = Rule(
         LOSS_EPS,
     ),
     reads=READS,
-    constants=("c", "kappa", "growth_factor", "max_step", "decrease_factor", "max_trials"),
-    settle=settle_steps_per_epoch,
-    resolve=resolve_cap,
-    memory={"last_step": FIRST_STEP},
+    resolve=constants(
+        "c", "max_step", "decrease_factor", "max_trials", kappa=kappa_of, growth_factor=growth_of
+    ),
+    memory={"last_step": LAST_STEP},
     start=start,
     skip=skip_below(sufficient_loss),
     advance=advance,
     remember=remember,
-    searches=True,
-    foresees=True,
-    theory="armijo",
 )

@@ -60,8 +60,8 @@ def lowered(constants: Any, seen: Seen, level: Any, trial: Any, slope: Any) -> A
     return level - constants.c * trial * slope + tolerance(seen)
 
 
-def begin(constants: Any, seen: Seen, lower_bound: Any, trial: Any, momentum: Any = 0.0) -> Search:
-    """A search from ``trial`` on, with the momentum of a rule that steers.
+def begin(constants: Any, seen: Seen, lower_bound: Any, trial: Any, momentum: Any = None) -> Search:
+    """A search from ``trial`` on, with the momentum of a rule that sets it.
 
     There is nothing to search, and the step is 0, if the gradient vanished or the loss
     lies at or below its lower bound. A non-finite loss or gradient is refused at once.

@@ -6,13 +6,15 @@ are pure functions of numbers, written with arithmetic, comparisons and
 stay on their device, on numpy arrays (an entry a run) and inside numba kernels::
 
     search = start(constants, memory, seen)
-    while search.active:                       # line searches only
+    search = skip(constants, memory, seen, search)           # line searches only
+    while search.active:
         search = advance(constants, memory, seen, search, loss at the trial step)
     memory = remember(constants, memory, seen, search)       # unless the batch is refused
 
-``constants``, ``memory`` and ``seen`` have named fields: the rule declares the first two, the third
-is :class:`Seen`. Nothing else knows a rule: signatures, range checks, ``state_dict``, kernels,
-captured graphs, the command line and the documentation read what is declared here.
+``constants``, ``memory`` and ``seen`` have named fields: ``resolve`` names the first, the rule
+declares the second, the third is :class:`Seen`. Nothing else knows a rule: signatures, range
+checks, ``state_dict``, kernels, captured graphs, the command line and the documentation read what
+is declared here.
 """
 
 from collections import namedtuple
@@ -57,8 +59,6 @@ class Option:
         if value is None and self.optional:
             return
         if isinstance(self.allowed, validation.Interval):
-            if type(value) is float and value in self.allowed:  # at every step, for every option
-                return
             symbols = validation.SYMBOLS | ({self.name: self.symbol} if self.symbol else {})
             validation.real(self.name, value, self.allowed, symbols)
         elif isinstance(self.allowed, Whole):
@@ -75,16 +75,20 @@ class Seen(NamedTuple):
     lower_bound: Any = 0.0
     """A lower bound of the sampled loss; -inf if none is known."""
     grad_sqnorm: Any = 0.0
-    """||g_k||^2, the squared norm of the sampled gradient."""
+    """||g_k||^2, the squared norm of the sampled gradient; g_k' D_k^-1 g_k with a diagonal."""
     loss_eps: Any = 0.0
     """Relative rounding error of the loss; line searches compare losses with a tolerance of it."""
+    pull_sqnorm: Any = 0.0
+    """||D_k^-1 g_k||^2: how far a step of length 1 moves a parameter vector, squared."""
+    position_sqnorm: Any = 0.0
+    """||theta_k||^2."""
     direction_sqnorm: Any = 0.0
-    """||d_k||^2, for the direction d_k of the momentum form."""
+    """||d_k||^2, for the direction d_k of the momentum form; d_k' D_k^-1 d_k with a diagonal."""
     slope: Any = 0.0
-    """<g_k, d_k>."""
+    """<g_k, d_k>; g_k' D_k^-1 d_k with a diagonal."""
     drift: Any = 0.0
-    """<g_k, b_k> for the buffer b_k of the momentum form, under heavy ball the displacement
-    theta_k - theta_{k-1}."""
+    """<g_k, b_k> for the buffer b_k of the momentum form: under heavy ball the displacement
+    theta_k - theta_{k-1}, under averaged heavy ball the lead z_k - x_k."""
     grad_position: Any = 0.0
     """<g_k, theta_k>."""
     direction_position: Any = 0.0
@@ -94,28 +98,27 @@ class Seen(NamedTuple):
 
 
 class Product(NamedTuple):
-    """An inner product of two vectors that a driver holds."""
+    """An inner product <x, D^-power y> of two vectors that a driver holds."""
 
     left: str
     """``"gradient"``, ``"direction"``, ``"buffer"`` or ``"position"``, and so is the other."""
     right: str
-    divided: bool
-    """Whether a method with a diagonal D measures it as <x, D^-1 y>."""
+    power: int = 0
+    """How often it is divided by the diagonal D, of a method that has one."""
 
 
 PRODUCTS = {
-    "grad_sqnorm": Product("gradient", "gradient", divided=True),
-    "direction_sqnorm": Product("direction", "direction", divided=True),
-    "slope": Product("gradient", "direction", divided=True),
-    "drift": Product("gradient", "buffer", divided=False),
-    "grad_position": Product("gradient", "position", divided=False),
-    "direction_position": Product("direction", "position", divided=False),
-    "buffer_sqnorm": Product("buffer", "buffer", divided=False),
+    "grad_sqnorm": Product("gradient", "gradient", 1),
+    "pull_sqnorm": Product("gradient", "gradient", 2),
+    "position_sqnorm": Product("position", "position"),
+    "direction_sqnorm": Product("direction", "direction", 1),
+    "slope": Product("gradient", "direction", 1),
+    "drift": Product("gradient", "buffer"),
+    "grad_position": Product("gradient", "position"),
+    "direction_position": Product("direction", "position"),
+    "buffer_sqnorm": Product("buffer", "buffer"),
 }
-"""The fields of :class:`Seen` that are inner products, in their order.
-
-``grad_sqnorm`` is always computed; the others are the last fields.
-"""
+"""The fields of :class:`Seen` that are inner products. ``grad_sqnorm`` is always computed."""
 GRADIENT, DIRECTION = "gradient", "direction"
 
 
@@ -137,33 +140,23 @@ class Search(NamedTuple):
     """Whether the loss at ``trial`` is wanted."""
     trial_loss: Any = 0.0
     """The loss at the last trial, for a rule that remembers it."""
-    momentum: Any = 0.0
-    """The momentum of this step, from a rule that ``steers``; it must be known at the start."""
+    momentum: Any = None
+    """The momentum of this step, from a rule that sets it; None: that of the options. It must be
+    known at the start."""
+    weight: Any = None
+    """The weight of the next point in the average of a momentum form that averages; None from a
+    rule that says nothing of averages."""
+    decay: Any = None
+    """What decoupled ``weight_decay`` is multiplied by, before ``lr``; None: the step."""
 
 
-class Batches(NamedTuple):
-    """How the batches of successive steps are related, where a rule compares them.
+class Slot(NamedTuple):
+    """One number that a rule remembers."""
 
-    Simulations draw them so; :class:`heavystep.data.PersistentBatches` does it for a DataLoader.
-    """
-
-    kept_for: str = ""
-    """The option that says for how many steps a batch is kept; empty: for one."""
-    overlap: bool = False
-    """Whether the first half of a batch is the second half of the one before."""
-
-
-NEW_BATCHES = Batches()
-
-
-def no_advance(constants: Any, memory: Any, seen: Any, search: Any, trial_loss: Any) -> Any:
-    """The ``advance`` of a closed form, which has nothing to try."""
-    return search
-
-
-def skip_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
-    """The ``skip`` of a rule that cannot tell beforehand which trials must fail."""
-    return search
+    first: float
+    """Its value before the first step."""
+    allowed: validation.Interval = validation.FINITE
+    """What it may be; a state with another value is refused."""
 
 
 def remember_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
@@ -171,14 +164,24 @@ def remember_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any
     return ()
 
 
-def weigh_the_last(constants: Any, memory: Any) -> Any:
-    """The ``weigh`` of a rule that averages nothing: an average is its last point."""
-    return 1.0
+def skip_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
+    """The ``skip`` of a rule that cannot tell beforehand which trials must fail."""
+    return search
 
 
-def as_given(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Options as they are: the ``settle`` and ``resolve`` of a rule that needs neither."""
-    return options
+def constants(*names: str, **made: Callable[[Mapping[str, Any]], Any]) -> Callable[..., Any]:
+    """A ``resolve`` that takes some options as they are, and makes further numbers of them.
+
+    >>> resolve = constants("c", damping=lambda options: 1.0 - options["momentum"])
+    >>> resolve({"c": 2.0, "momentum": 0.75, "lower_bound": 0.0})
+    {'c': 2.0, 'damping': 0.25}
+    """
+
+    def resolve(options: Mapping[str, Any]) -> dict[str, Any]:
+        taken = {name: options[name] for name in names}
+        return {**taken, **{name: make(options) for name, make in made.items()}}
+
+    return resolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +190,7 @@ class Rule:
 
     >>> half = Rule("half", r"\gamma_k = 1/2", "a constant", options=(),
     ...             start=lambda constants, memory, seen: Search(0.5, True, False))
-    >>> half.start(half.Constants(), half.Memory(), Seen()).step
+    >>> half.start(half.constants_of({}), half.Memory(), Seen()).step
     0.5
     """
 
@@ -198,88 +201,60 @@ class Rule:
     """Where the rule was published, or how it was obtained."""
     options: tuple[Option, ...]
     start: Callable[[Any, Any, Seen], Search]
+    """The step of a closed form, or the beginning of a search."""
     reads: frozenset[str] = frozenset({"loss", "lower_bound", "grad_sqnorm"})
     """The fields of :class:`Seen` that the formulas use."""
-    constants: tuple[str, ...] | None = None
-    """What the formulas read besides memory; None: the options themselves."""
-    settle: Callable[[Mapping[str, Any]], Mapping[str, Any]] = as_given
-    """Fills in options whose default depends on others, once, when a method is set up."""
-    resolve: Callable[[Mapping[str, Any]], Mapping[str, Any]] = as_given
-    """From options, the momentum among them, to the constants; options may be arrays over steps."""
-    memory: Mapping[str, float] = field(default_factory=dict)
-    """What is carried from step to step, with its first value."""
+    resolve: Callable[[Mapping[str, Any]], Mapping[str, Any]] = constants()  # noqa: RUF009
+    """From options, the momentum among them, to the constants of the formulas. Options may be
+    arrays over steps. A ValueError here refuses options that do not go together."""
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    """What is carried from step to step: a :class:`Slot` or the first value by name."""
     remember: Callable[[Any, Any, Seen, Search], tuple[Any, ...]] = remember_nothing
     """The memory after an accepted step, in the order of ``memory``."""
-    searches: bool = False
-    """Whether it evaluates the loss at trial points, and so needs a closure."""
-    advance: Callable[[Any, Any, Seen, Search, Any], Search] = no_advance
+    advance: Callable[[Any, Any, Seen, Search, Any], Search] | None = None
+    """What a line search makes of the loss at its trial; None: a closed form."""
     skip: Callable[[Any, Any, Seen, Search], Search] = skip_nothing
     """Passes over trials that must fail, on numbers; saves evaluations and changes no step."""
     along: str = GRADIENT
     """What trials go along: ``"gradient"``, or ``"direction"`` for that of the momentum form."""
-    steers: bool = False
-    """Whether it sets the momentum of each step itself."""
-    weigh: Callable[[Any, Any], Any] = weigh_the_last
-    """The weight of the point that this step leads to in the average of a momentum form that has
-    one, from constants and memory."""
-    foresees: bool = False
-    """Whether the first trial step depends on constants and memory alone, not on the batch."""
-    clips_last: bool = False
-    """Whether ``max_step`` clips the step when all else is decided, and nothing remembers it: steps
-    that never reach it are then those without it."""
-    letters: str = ""
-    """What the letters of the formula mean that only this rule has, in a sentence."""
-    batches: Batches = NEW_BATCHES
-    theory: str = ""
-    """The name under which :mod:`heavystep.theory` knows the rule; empty: no theorem covers it."""
-    version: int = 1
-    """To be raised when the same numbers go in and others come out; part of the key of runs."""
-
-    @property
-    def averages(self) -> bool:
-        """Whether it says how a momentum form averages."""
-        return self.weigh is not weigh_the_last
 
     def __post_init__(self) -> None:
-        names = self.constants
-        if names is None:
-            names = tuple(option.name for option in self.options)
+        slots = {n: v if isinstance(v, Slot) else Slot(v) for n, v in self.memory.items()}
+        object.__setattr__(self, "slots", slots)
+        object.__setattr__(self, "memory", {name: slot.first for name, slot in slots.items()})
+        usual = {"momentum": 0.9, **{option.name: option.default for option in self.options}}
+        made = self.resolve(usual)
+        object.__setattr__(self, "Constants", namedtuple("Constants", tuple(made)))
+        object.__setattr__(self, "Memory", namedtuple("Memory", tuple(slots)))
+        object.__setattr__(self, "searches", self.advance is not None)
         taken = {option.name for option in self.options} | {"lr", "momentum", "params"}
-        faults = {
-            "memory and option of one name": taken & set(self.memory),
-            "reads what no driver gives": set(self.reads) - set(Seen._fields),
-            "memory without remember": (
-                set(self.memory) if self.remember is remember_nothing else set()
-            ),
-            "constants that are no options, and no resolve": (
-                set(names) - taken if self.resolve is as_given else set()
-            ),
-            "trials along": {self.along} - {GRADIENT, DIRECTION},
-            "steers the direction that it reads": (
-                {name for name in self.reads if DIRECTION in PRODUCTS.get(name, ())}
-                if self.steers
-                else set()
-            ),
-            "keeps batches for": {self.batches.kept_for} - {"", *(o.name for o in self.options)},
-            "steers and foresees": {"steers"} if self.steers and self.foresees else set(),
-        }
-        for fault, which in faults.items():
-            if which:
-                raise ValueError(f"rule {self.name!r}: {fault}: {', '.join(sorted(which))}")
-        object.__setattr__(self, "constants", names)
-        object.__setattr__(self, "Constants", namedtuple("Constants", names))
-        object.__setattr__(self, "Memory", namedtuple("Memory", tuple(self.memory)))
+        self._refuse("memory and option of one name", taken & set(slots))
+        self._refuse("reads what no driver gives", set(self.reads) - set(Seen._fields))
+        idle = self.remember is remember_nothing
+        self._refuse("memory without remember", set(slots) if idle else set())
+        self._refuse("trials along", {self.along} - {GRADIENT, DIRECTION})
+        # What a rule says of momentum and averages is found by asking it once.
+        seen = Seen(1.0, 0.0, 1.0, *(1.0,) * (len(Seen._fields) - 3))
+        asked = self.start(self.Constants(**made), self.Memory(**self.memory), seen)
+        object.__setattr__(self, "steers", asked.momentum is not None)
+        object.__setattr__(self, "averages", asked.weight is not None)
+        directed = {name for name in self.reads if DIRECTION in PRODUCTS.get(name, ())}
+        self._refuse("sets the direction that it reads", directed if self.steers else set())
 
+    def _refuse(self, fault: str, which: set[str]) -> None:
+        if which:
+            raise ValueError(f"rule {self.name!r}: {fault}: {', '.join(sorted(which))}")
+
+    slots: Mapping[str, Slot] = field(init=False, repr=False)
     Constants: Callable[..., Any] = field(init=False, repr=False)
     Memory: Callable[..., Any] = field(init=False, repr=False)
+    searches: bool = field(init=False, repr=False)
+    """Whether it evaluates the loss at trial points, and so needs a closure."""
+    steers: bool = field(init=False, repr=False)
+    """Whether it sets the momentum of each step itself."""
+    averages: bool = field(init=False, repr=False)
+    """Whether it says how a momentum form averages."""
 
     def constants_of(self, options: Mapping[str, Any]) -> Any:
         """The constants for these options, as the formulas take them."""
-        resolved = self.resolve(options)
-        return self.Constants(*(resolved[name] for name in self.constants or ()))
-
-    def looks_at(self, options: Mapping[str, Any]) -> Any:
-        """All that steps depend on in these options: what they come to, and what drivers read."""
-        read = (*Seen._fields, self.batches.kept_for)
-        asked = {name: options[name] for name in read if name in options}
-        return self.constants_of(options), asked
+        return self.Constants(**self.resolve(options))

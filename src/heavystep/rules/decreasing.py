@@ -16,7 +16,7 @@ from typing import Any
 from heavystep import validation
 from heavystep.rules.armijo import sufficient_loss
 from heavystep.rules.backtracking import OPTIONS, READS, begin, judge, skip_below
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import batch_is_finite
 from heavystep.rules.smooth_reset import MAX_STEP
@@ -31,6 +31,7 @@ LAWS = (
     Option("horizon", 1e4, validation.POSITIVE, "h, steps after which they fade, > 0.",
            symbol="h"),
 )  # fmt: skip
+COUNT = {"count": Slot(0.0, validation.NON_NEGATIVE)}
 FADING = ("max_step", "eta_power", "max_step_power", "horizon")
 
 
@@ -76,8 +77,8 @@ SPS_DEC = Rule(
     r"\gamma_{\max} (1 + k/h)^{-b}\}",
     reference="Sebbouh, Gower and Defazio (2021)",
     options=(C, *LAWS, LOWER_BOUND),
-    constants=("c", *FADING),
-    memory={"count": 0.0},
+    resolve=constants("c", *FADING),
+    memory=COUNT,
     start=start_polyak,
     remember=remember,
 )
@@ -93,7 +94,7 @@ SLS_DEC = Rule(
         *OPTIONS,
     ),
     reads=READS,
-    constants=("c", *FADING, "decrease_factor", "max_trials"),
-    memory={"count": 0.0}, start=start, skip=skip_below(sufficient_loss), advance=advance,
-    remember=remember, searches=True, foresees=True,
+    resolve=constants("c", *FADING, "decrease_factor", "max_trials"),
+    memory=COUNT, start=start, skip=skip_below(sufficient_loss), advance=advance,
+    remember=remember,
 )  # fmt: skip

@@ -8,15 +8,14 @@ With momentum this is MomDecSPS: 1 - beta turns the step of an averaged iterate 
 ball. Not verified: MomDecSPS is derived so from DecSPS; no code of it is public.
 """
 
-from math import inf
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import batch_is_finite, minimum
-from heavystep.rules.scaling import resolve_damping
-from heavystep.rules.smooth_reset import remember_step
+from heavystep.rules.scaling import damping
+from heavystep.rules.smooth_reset import LAST_STEP, remember_step
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -47,9 +46,8 @@ DECSPS = Rule(
         ),
         LOWER_BOUND,
     ),
-    constants=("c", "max_step", "damping"),
-    resolve=resolve_damping,
-    memory={"count": 0.0, "scaled_step": inf},
+    resolve=constants("c", "max_step", damping=damping),
+    memory={"count": Slot(0.0, validation.NON_NEGATIVE), "scaled_step": LAST_STEP},
     start=start,
     remember=remember,
 )  # fmt: skip

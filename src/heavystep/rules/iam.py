@@ -10,9 +10,9 @@ and z_k - theta_k = lambda (theta_k - theta_{k-1}).
 
 from typing import Any
 
-from heavystep.rules.contract import Rule, Search, Seen
+from heavystep.rules.contract import Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND, search_below
-from heavystep.rules.scaling import resolve_damping
+from heavystep.rules.scaling import damping
 from heavystep.rules.smooth_reset import MAX_STEP
 
 
@@ -30,7 +30,6 @@ IAM = Rule(
     reference="IAM, arXiv 2504.01898 (2025)",
     options=(MAX_STEP, LOWER_BOUND),
     reads=frozenset({"loss", "lower_bound", "grad_sqnorm", "drift"}),
-    constants=("max_step", "damping"),
-    resolve=resolve_damping,
+    resolve=constants("max_step", damping=damping),
     start=start,
 )

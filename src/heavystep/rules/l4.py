@@ -10,7 +10,7 @@ d_k is the average of gradients; the division corrects its bias.
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
 
 
@@ -51,8 +51,8 @@ L4 = Rule(
         Option("eps", 1e-12, validation.POSITIVE, "added to the squared norm, > 0."),
     ),
     reads=frozenset({"loss", "grad_sqnorm", "direction_sqnorm"}),
-    constants=("fraction", "least_share", "first_share", "forget", "eps", "momentum"),
-    memory={"least": 0.0, "power": 1.0},
+    resolve=constants("fraction", "least_share", "first_share", "forget", "eps", "momentum"),
+    memory={"least": 0.0, "power": Slot(1.0, validation.CLOSED_UNIT)},
     start=start,
     remember=remember,
 )  # fmt: skip

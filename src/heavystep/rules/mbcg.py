@@ -18,14 +18,16 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.rules.backtracking import READS, advance_below, begin, skip_below
-from heavystep.rules.contract import DIRECTION, Batches, Option, Rule, Search, Seen
+from heavystep.rules.contract import DIRECTION, Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.ponos import (
+    CONSTANTS,
+    MEMORY,
     PONOS,
     average,
     clipped_polyak,
     largest_loss,
+    min_step,
     next_shrink,
-    settle,
 )
 from heavystep.rules.primitives import maximum, minimum, where
 from heavystep.rules.steering import descending, slope
@@ -80,10 +82,9 @@ MBCG = Rule(
         Option("most_momentum", 1.5, validation.POSITIVE, "largest beta_k, > 0."),
     ),
     reads=READS | {"drift", "buffer_sqnorm"},
-    constants=(*(PONOS.constants or ()), "most_momentum"),
-    memory={**PONOS.memory, "last_sqnorm": 0.0},
-    settle=settle, start=start, skip=skip_below(sufficient_loss),
+    resolve=constants(*CONSTANTS, "most_momentum", min_step=min_step),
+    memory={**MEMORY, "last_sqnorm": Slot(0.0, validation.NON_NEGATIVE)},
+    start=start, skip=skip_below(sufficient_loss),
     advance=advance_below(sufficient_loss),
-    remember=remember, searches=True, along=DIRECTION, steers=True,
-    batches=Batches(overlap=True), version=2,
+    remember=remember, along=DIRECTION,
 )  # fmt: skip

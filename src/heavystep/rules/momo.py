@@ -11,16 +11,17 @@ corrects their bias, which there is an option; weight decay is not part of the m
 
 from typing import Any
 
-from heavystep.momentum.exponential_average import averaged
-from heavystep.rules.contract import Rule, Search, Seen
+from heavystep import validation
+from heavystep.momentum import exponential
+from heavystep.rules.contract import Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND, search_below
 from heavystep.rules.smooth_reset import MAX_STEP
 
 
 def averages(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
     """Of gaps and of offsets, as the momentum form makes them of gradients."""
-    gap = averaged(memory.gaps, seen.loss - seen.lower_bound, constants.momentum)
-    return gap, averaged(memory.offsets, seen.grad_position, constants.momentum)
+    gap = exponential(memory.gaps, seen.loss - seen.lower_bound, constants.momentum)
+    return gap, exponential(memory.offsets, seen.grad_position, constants.momentum)
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -45,8 +46,8 @@ MOMO = Rule(
     reads=frozenset(
         {"loss", "lower_bound", "direction_sqnorm", "grad_position", "direction_position"}
     ),
-    constants=("max_step", "momentum"),
-    memory={"gaps": 0.0, "offsets": 0.0, "power": 1.0},
+    resolve=constants("max_step", "momentum"),
+    memory={"gaps": 0.0, "offsets": 0.0, "power": Slot(1.0, validation.CLOSED_UNIT)},
     start=start,
     remember=remember,
 )

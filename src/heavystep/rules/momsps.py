@@ -6,24 +6,18 @@ r"""MomSPS: Polyak steps damped by 1 - beta, with a cap or with a smooth reset.
           q\,\gamma_{k-1}\Big\}, \quad q = \mathrm{growth}^{1/n_b}, \ \gamma_{-1} = \gamma_b
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND, search_below
 from heavystep.rules.primitives import where
-from heavystep.rules.smooth_reset import GROWTH, MAX_STEP, growth_factor, remember_step
+from heavystep.rules.scaling import damping
+from heavystep.rules.smooth_reset import GROWTH, LAST_STEP, MAX_STEP, growth_of, remember_step
 
 C = Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0.")
-
-
-def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The momentum enters as 1 - beta; without a smooth reset there is no growth."""
-    growth = growth_factor(options.get("growth", 1.0), options.get("steps_per_epoch"))
-    return {**options, "damping": 1.0 - options["momentum"], "growth_factor": growth}
 
 
 def damped(cap: Any, constants: Any, seen: Seen) -> Search:
@@ -54,8 +48,7 @@ MOMSPS = Rule(
     formula=r"\gamma_k = \eta_k (1 - \beta) \min\{(f_k - \ell_k) / (c \|g_k\|^2),\ \gamma_{\max}\}",
     reference="Oikonomou and Loizou (2025)",
     options=(C, replace(MAX_STEP, default=10.0), LOWER_BOUND),
-    constants=("c", "max_step", "damping"),
-    resolve=resolve,
+    resolve=constants("c", "max_step", damping=damping),
     start=start,
 )
 MOMSPS_SMOOTH = Rule(
@@ -72,9 +65,8 @@ MOMSPS_SMOOTH = Rule(
                "n_b, the number of batches in an epoch, >= 1."),
         replace(GROWTH, default=2.0),
     ),
-    constants=("c", "first_step", "damping", "growth_factor"),
-    resolve=resolve,
-    memory={"last_step": inf},
+    resolve=constants("c", "first_step", damping=damping, growth_factor=growth_of),
+    memory={"last_step": LAST_STEP},
     start=start_smooth,
     remember=remember_smooth,
 )  # fmt: skip

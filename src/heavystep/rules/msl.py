@@ -9,30 +9,24 @@ correction halves beta_k until it is one, and a restart sets beta_k = 0.
 Not verified: written from memory of the publication, whose constants may differ.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from heavystep import validation
 from heavystep.rules.armijo import remember
 from heavystep.rules.backtracking import OPTIONS, READS, begin, judge, lowered, skip_below
-from heavystep.rules.contract import DIRECTION, Option, Rule, Search, Seen
+from heavystep.rules.contract import DIRECTION, Option, Rule, Search, Seen, constants
 from heavystep.rules.smooth_reset import (
-    FIRST_STEP,
     GROWTH,
+    LAST_STEP,
     MAX_STEP,
     STEPS_PER_EPOCH,
-    resolve_growth,
+    growth_of,
     step_cap,
 )
 from heavystep.rules.steering import descending, slope
 
 FACTORS = {"correct": 0.5, "restart": 0.0}
-
-
-def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The factor q of the reset, and that of a momentum that leads uphill."""
-    return {**resolve_growth(options), "factor": FACTORS[options["uphill"]]}
 
 
 def momentum(constants: Any, seen: Seen) -> Any:
@@ -75,9 +69,8 @@ MSL = Rule(
         *OPTIONS,
     ),
     reads=READS | {"drift"},
-    constants=("c", "max_step", "growth_factor", "momentum", "factor", "decrease_factor",
-               "max_trials"),
-    resolve=resolve, memory={"last_step": FIRST_STEP}, start=start,
-    skip=skip_below(sufficient_loss), advance=advance, remember=remember, searches=True,
-    along=DIRECTION, steers=True,
+    resolve=constants("c", "max_step", "momentum", "decrease_factor", "max_trials",
+                      growth_factor=growth_of, factor=lambda options: FACTORS[options["uphill"]]),
+    memory={"last_step": LAST_STEP}, start=start, skip=skip_below(sufficient_loss),
+    advance=advance, remember=remember, along=DIRECTION,
 )  # fmt: skip

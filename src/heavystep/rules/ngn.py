@@ -8,10 +8,10 @@ With momentum this is NGN-M.
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND
 from heavystep.rules.primitives import batch_is_finite, maximum, where
-from heavystep.rules.scaling import resolve_damping
+from heavystep.rules.scaling import damping
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -28,7 +28,6 @@ NGN = Rule(
     formula=r"\gamma_k = \eta_k (1 - \beta) c / (1 + c \|g_k\|^2 / (2 (f_k - \ell_k)))",
     reference="Orvieto and Xiao (2024)",
     options=(Option("c", 1.0, validation.POSITIVE, "the largest step c, > 0."), LOWER_BOUND),
-    constants=("c", "damping"),
-    resolve=resolve_damping,
+    resolve=constants("c", damping=damping),
     start=start,
 )

@@ -9,17 +9,17 @@ with kappa of :mod:`heavystep.rules.scaling` and cap_k of :mod:`heavystep.rules.
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
 from heavystep.rules.scaling import SCALING
 from heavystep.rules.smooth_reset import (
-    FIRST_STEP,
     GROWTH,
+    LAST_STEP,
     MAX_STEP,
     STEPS_PER_EPOCH,
+    growth_of,
+    kappa_of,
     remember_step,
-    resolve_cap,
-    settle_steps_per_epoch,
     step_cap,
 )
 
@@ -99,11 +99,8 @@ POLYAK = Rule(
         STEPS_PER_EPOCH,
         GROWTH,
     ),
-    constants=("c", "kappa", "growth_factor", "max_step"),
-    settle=settle_steps_per_epoch,
-    resolve=resolve_cap,
-    memory={"last_step": FIRST_STEP},
+    resolve=constants("c", "max_step", kappa=kappa_of, growth_factor=growth_of),
+    memory={"last_step": LAST_STEP},
     start=start,
     remember=remember,
-    theory="polyak",
 )

@@ -30,7 +30,7 @@ from heavystep.rules.backtracking import (
     lowered,
     skip_below,
 )
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import maximum, minimum, where
 from heavystep.rules.smooth_reset import MAX_STEP
@@ -42,14 +42,12 @@ LEAST_SHRINK = 1e-300
 """Further down, delta^(l_k) could not grow again."""
 
 
-def settle(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Options as they are, if their bounds are in order."""
+def min_step(options: Mapping[str, Any]) -> Any:
+    """The least first trial, if it is not above the largest step."""
     least, most = options["min_step"], options["max_step"]
-    MIN_STEP.check(least)
-    MAX_STEP.check(most)
-    if least > most:
+    if most < least:
         raise ValueError(f"min_step must be at most max_step = {most!r}, got {least!r}")
-    return options
+    return least
 
 
 def average(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
@@ -65,7 +63,7 @@ def largest_loss(constants: Any, memory: Any, seen: Seen, trial: Any, slope: Any
 
 
 def sufficient_loss(
-    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any = 0.0
+    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any = None
 ) -> Any:
     """The largest loss of a trial along the gradient."""
     return largest_loss(constants, memory, seen, trial, seen.grad_sqnorm)
@@ -101,6 +99,13 @@ def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[A
     return *average(constants, memory, seen), shrink
 
 
+CONSTANTS = ("c", "polyak_c", "max_step", "decrease_factor", "keeping", "max_trials")
+MEMORY = {
+    "weight": Slot(0.0, validation.NON_NEGATIVE),
+    "average": 0.0,
+    "shrink": Slot(1.0, validation.Interval(0.0, 1.0, closed_high=True)),
+}
+
 PONOS = Rule(
     name="ponos",
     formula=r"\gamma_k = \eta_k t_k, \qquad f(\theta_k - t_k g_k; x_k) \le "
@@ -120,9 +125,8 @@ PONOS = Rule(
         LOWER_BOUND, MAX_TRIALS, LOSS_EPS,
     ),
     reads=READS,
-    constants=("c", "polyak_c", "max_step", "min_step", "decrease_factor", "keeping", "max_trials"),
-    memory={"weight": 0.0, "average": 0.0, "shrink": 1.0},
-    settle=settle, start=start, skip=skip_below(sufficient_loss),
+    resolve=constants(*CONSTANTS, min_step=min_step), memory=MEMORY,
+    start=start, skip=skip_below(sufficient_loss),
     advance=advance_below(sufficient_loss),
-    remember=remember, searches=True,
+    remember=remember,
 )  # fmt: skip

@@ -3,7 +3,7 @@
 A rule is an ordinary function of numbers written with arithmetic, comparisons and
 the functions below. Python numbers are handled here; a back end adds its own
 scalars once, with :func:`register` (torch, JAX) or with ``numba.extending.overload``
-(see ``heavystep.simulation.numba_rules``), and every rule then runs on them unchanged: the formula
+(see ``heavystep.lab.simulate``), and every rule then runs on them unchanged: the formula
 exists once.
 
 Minimum, maximum and ``where`` propagate NaN, so that a non-finite loss or gradient shows up in the
@@ -14,17 +14,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
-def _some(condition: Any) -> Any:
-    return condition
-
-
 class Primitives(NamedTuple):
     """What a back end must supply for its scalar type."""
 
     where: Callable[[Any, Any, Any], Any]
     minimum: Callable[[Any, Any], Any]
     maximum: Callable[[Any, Any], Any]
-    some: Callable[[Any], Any] = _some
+    some: Callable[[Any], Any] = lambda condition: condition
 
 
 def _where(condition: Any, if_true: Any, if_false: Any) -> Any:
@@ -61,18 +57,27 @@ def _back_end(*operands: Any) -> Primitives:
     return PYTHON
 
 
+# Plain numbers are handled at once below: a step asks dozens of times.
+
+
 def where(condition: Any, if_true: Any, if_false: Any) -> Any:
     """``if_true`` where ``condition`` holds, else ``if_false``; both are evaluated."""
+    if condition is True or condition is False:
+        return if_true if condition else if_false
     return _back_end(condition, if_true, if_false).where(condition, if_true, if_false)
 
 
 def minimum(a: Any, b: Any) -> Any:
     """The smaller of two numbers, NaN if either is NaN."""
+    if type(a) is float and type(b) is float:
+        return a if (a < b or a != a) else b
     return _back_end(a, b).minimum(a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
     """The larger of two numbers, NaN if either is NaN."""
+    if type(a) is float and type(b) is float:
+        return a if (a > b or a != a) else b
     return _back_end(a, b).maximum(a, b)
 
 

@@ -21,10 +21,11 @@ from math import inf
 from typing import Any
 
 from heavystep import validation
-from heavystep.momentum.exponential_average import averaged
+from heavystep.momentum import exponential
 from heavystep.rules.backtracking import DECREASE_FACTOR, LOSS_EPS, MAX_TRIALS, judge, tolerance
-from heavystep.rules.contract import Option, Rule, Search, Seen, Whole
+from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, Whole, constants
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
+from heavystep.rules.smooth_reset import LAST_STEP
 
 FAST, SLOW = 0.9, 0.99
 
@@ -48,7 +49,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
 
 def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
     """The condition, solved for the trial loss."""
-    sqnorm = averaged(memory.sqnorm, seen.grad_sqnorm, constants.smoothing)
+    sqnorm = exponential(memory.sqnorm, seen.grad_sqnorm, constants.smoothing)
     missing = constants.c * search.trial * sqnorm - constants.smoothing * memory.decrease
     enough = seen.loss - missing / (1.0 - constants.smoothing) + tolerance(seen)
     return judge(constants, search, trial_loss, enough, -inf, search.trial, False)
@@ -57,14 +58,14 @@ def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss:
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
     """All averages and the step, after a search; without one, that time has passed."""
     searched = search.trial > 0.0
-    decrease = averaged(memory.decrease, seen.loss - search.trial_loss, constants.smoothing)
+    decrease = exponential(memory.decrease, seen.loss - search.trial_loss, constants.smoothing)
     return (
         where(searched, search.step, memory.last_step),
         where(searched, decrease, memory.decrease),
-        where(searched, averaged(memory.sqnorm, seen.grad_sqnorm, constants.smoothing),
+        where(searched, exponential(memory.sqnorm, seen.grad_sqnorm, constants.smoothing),
               memory.sqnorm),
-        where(searched, averaged(memory.fast, search.step, FAST), memory.fast),
-        where(searched, averaged(memory.slow, search.step, SLOW), memory.slow),
+        where(searched, exponential(memory.fast, search.step, FAST), memory.fast),
+        where(searched, exponential(memory.slow, search.step, SLOW), memory.slow),
         where(searched, 0.0, memory.waited + 1.0),
     )  # fmt: skip
 
@@ -87,9 +88,10 @@ SALSA = Rule(
         LOSS_EPS,
     ),
     reads=frozenset({"loss", "grad_sqnorm", "loss_eps"}),
-    constants=("c", "first_step", "increase_factor", "decrease_factor", "smoothing",
-               "longest_pause", "max_trials"),
-    memory={"last_step": inf, "decrease": 0.0, "sqnorm": 0.0, "fast": 0.0, "slow": 0.0,
-            "waited": 0.0},
-    start=start, advance=advance, remember=remember, searches=True,
+    resolve=constants("c", "first_step", "increase_factor", "decrease_factor", "smoothing",
+                      "longest_pause", "max_trials"),
+    memory={"last_step": LAST_STEP, "decrease": 0.0,
+            **dict.fromkeys(("sqnorm", "fast", "slow", "waited"),
+                            Slot(0.0, validation.NON_NEGATIVE))},
+    start=start, advance=advance, remember=remember,
 )  # fmt: skip

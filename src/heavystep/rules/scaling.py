@@ -38,9 +38,9 @@ def momentum_factor(momentum: Any) -> Any:
     return (1.0 - momentum**0.5) ** 2
 
 
-def resolve_damping(options: Mapping[str, Any]) -> Mapping[str, Any]:
+def damping(options: Mapping[str, Any]) -> Any:
     """From a step of averaged iterates to one of heavy ball: 1 - beta times it."""
-    return {**options, "damping": 1.0 - options["momentum"]}
+    return 1.0 - options["momentum"]
 
 
 def kappa(scaling: str, momentum: Any) -> Any:

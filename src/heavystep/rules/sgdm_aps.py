@@ -4,22 +4,15 @@ r"""SGDM-APS: a Polyak step of torch's momentum buffer d_k, with gaps that fade 
           \qquad D_k = \beta^{3/2} D_{k-1} + f_k - \ell_k, \quad q = \mathrm{growth}^{1/n_b}
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Rule, Search, Seen
+from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import batch_is_finite, maximum, where
-from heavystep.rules.smooth_reset import GROWTH, remember_step, resolve_growth
-
-
-def resolve(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the momentum comes to, and q."""
-    beta = options["momentum"]
-    return {**resolve_growth(options), "damping": 1.0 - beta**0.5, "fading": beta**1.5}
+from heavystep.rules.smooth_reset import GROWTH, LAST_STEP, growth_of, remember_step
 
 
 def gaps(constants: Any, memory: Any, seen: Seen) -> Any:
@@ -56,9 +49,12 @@ SGDM_APS = Rule(
         replace(GROWTH, default=2.0),
     ),
     reads=frozenset({"loss", "lower_bound", "grad_sqnorm", "direction_sqnorm"}),
-    constants=("c", "first_step", "damping", "fading", "growth_factor"),
-    resolve=resolve,
-    memory={"gaps": 0.0, "last_step": inf},
+    resolve=constants(
+        "c", "first_step", growth_factor=growth_of,
+        damping=lambda options: 1.0 - options["momentum"] ** 0.5,
+        fading=lambda options: options["momentum"] ** 1.5,
+    ),
+    memory={"gaps": Slot(0.0, validation.NON_NEGATIVE), "last_step": LAST_STEP},
     start=start,
     remember=remember,
 )  # fmt: skip

@@ -22,8 +22,8 @@ from typing import Any
 from heavystep import validation
 from heavystep.rules.armijo import sufficient_loss
 from heavystep.rules.backtracking import OPTIONS, READS, advance_below, begin, skip_below
-from heavystep.rules.contract import Batches, Option, Rule, Search, Seen, Whole
-from heavystep.rules.ponos import MIN_STEP, settle
+from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, Whole, constants
+from heavystep.rules.ponos import MIN_STEP, min_step
 from heavystep.rules.primitives import maximum, minimum, where
 from heavystep.rules.smooth_reset import MAX_STEP
 
@@ -61,9 +61,11 @@ SLISES = Rule(
         *OPTIONS,
     ),
     reads=READS | {"drift", "buffer_sqnorm"},
-    constants=("c", "max_step", "min_step", "kept", "decrease_factor", "max_trials"),
-    memory={"coefficient": 1.0, "last_sqnorm": 0.0, "count": 0.0},
-    settle=settle, start=start, skip=skip_below(sufficient_loss),
+    resolve=constants("c", "max_step", "kept", "decrease_factor", "max_trials",
+                      min_step=min_step),
+    memory={"coefficient": Slot(1.0, validation.POSITIVE),
+            **dict.fromkeys(("last_sqnorm", "count"), Slot(0.0, validation.NON_NEGATIVE))},
+    start=start, skip=skip_below(sufficient_loss),
     advance=advance_below(sufficient_loss),
-    remember=remember, searches=True, batches=Batches(kept_for="kept"),
+    remember=remember,
 )  # fmt: skip

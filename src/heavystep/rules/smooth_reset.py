@@ -18,13 +18,13 @@ from math import inf
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option
+from heavystep.rules.contract import Option, Slot
 from heavystep.rules.primitives import minimum, where
 from heavystep.rules.scaling import kappa
 
 FIRST_STEP = inf
 """``last_step`` before the first step: the cap is then ``max_step``."""
-PRACTICAL_STEPS_PER_EPOCH = 500
+LAST_STEP = Slot(FIRST_STEP, validation.STEP)
 
 MAX_STEP = Option(
     "max_step",
@@ -34,10 +34,10 @@ MAX_STEP = Option(
 )
 STEPS_PER_EPOCH = Option(
     "steps_per_epoch",
-    "auto",
+    None,
     validation.AT_LEAST_ONE,
-    "n_b of the smooth reset, >= 1; None turns the reset off. Default: 500 with practical scaling, "
-    "None otherwise. Give the number of batches in an epoch.",
+    "n_b of the smooth reset, >= 1: the number of batches in an epoch. None, the default, turns "
+    "the reset off. The paper's experiments use it.",
     optional=True,
 )
 GROWTH = Option(
@@ -48,23 +48,14 @@ GROWTH = Option(
 )
 
 
-def settle_steps_per_epoch(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The default of ``steps_per_epoch``, which depends on the scaling."""
-    if options["steps_per_epoch"] != "auto":
-        return options
-    practical = options["scaling"] == "practical"
-    return {**options, "steps_per_epoch": PRACTICAL_STEPS_PER_EPOCH if practical else None}
-
-
-def resolve_growth(options: Mapping[str, Any]) -> Mapping[str, Any]:
+def growth_of(options: Mapping[str, Any]) -> float:
     """The factor q from growth and n_b."""
-    factor = growth_factor(options["growth"], options["steps_per_epoch"])
-    return {**options, "growth_factor": factor}
+    return growth_factor(options["growth"], options["steps_per_epoch"])
 
 
-def resolve_cap(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The constants of the paper's rules: q, and kappa from the scaling."""
-    return {**resolve_growth(options), "kappa": kappa(options["scaling"], options["momentum"])}
+def kappa_of(options: Mapping[str, Any]) -> Any:
+    """Kappa from the scaling and the momentum."""
+    return kappa(options["scaling"], options["momentum"])
 
 
 def growth_factor(growth: float, steps_per_epoch: float | None) -> float:

@@ -1,1 +1,0 @@
-"""Averages of the iterates of an optimizer."""

@@ -1,0 +1,393 @@
+"""Closures: what they return, and the loss at trial points as if there had been one evaluation.
+
+A closure may call ``backward()`` or leave it to the optimizer. A line search calls it again at trial
+points; dropout then draws the mask of the first evaluation, and BatchNorm does not see the batch
+twice. Where there is no closure, losses are handed over before the step.
+"""
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from heavystep.optim.diagnostics import warn_caller
+from heavystep.optim.measure import forget_gathered, indices_by_dtype, local
+
+Closure = Callable[[], Any]
+Buffers = Iterable[Tensor] | Callable[[], Iterable[Tensor]]
+"""Buffers that a forward pass changes, or a function that gives them."""
+EARLIER_PARTS = (
+    "the closure added to gradients that were there, and its loss does not belong to all of them: "
+    "call zero_grad() in it, or hand_over() every loss (in Lightning: callbacks=[HandOverLoss()] "
+    "of heavystep.integrations.lightning)"
+)
+
+
+def checked_loss(loss: Any, source: str) -> Any:
+    """Refuse what cannot be a loss: ``source`` says where it came from."""
+    if isinstance(loss, Tensor):
+        if loss.is_complex():
+            raise TypeError(f"{source} must be a real number, got dtype {loss.dtype}")
+        if loss.numel() != 1:
+            raise ValueError(
+                f"{source} must be one number, got shape {tuple(loss.shape)}: "
+                "reduce it, for example with .mean()"
+            )
+        return loss
+    if isinstance(loss, (bool, str)) or not hasattr(loss, "__float__"):
+        forgot = loss is None and "closure" in source
+        hint = ": the closure must end with 'return loss'" if forgot else ""
+        raise TypeError(f"{source} must be a number or a 0-dim tensor, got {loss!r}{hint}")
+    return loss
+
+
+class HandedOver:
+    """The sum of the losses whose gradients add up in ``p.grad``.
+
+    Like them it is dropped by ``zero_grad()`` and is no part of a checkpoint.
+    """
+
+    def __init__(self) -> None:
+        # In a list, because a compiled step cannot set an attribute, and because wrappers of an
+        # optimizer may hold the same object.
+        self._sum: list[Tensor] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._sum)
+
+    @property
+    def sum(self) -> Tensor | None:
+        """The sum so far, another tensor after each addition; None if there is nothing."""
+        return self._sum[0] if self._sum else None
+
+    def add(self, loss: Tensor, params: Iterable[Tensor]) -> None:
+        """Add a 0-dim tensor, which may be changed in place afterwards."""
+        # Of a DTensor FSDP keeps the gradient to itself until micro-batches are complete.
+        if self._sum and all(p.grad is None and not hasattr(p, "to_local") for p in params):
+            raise ValueError(
+                "a loss was handed over before, and its gradients are gone: hand over what "
+                "backward() is called on, once, and zero gradients with the optimizer's zero_grad()"
+            )
+        self._sum[:] = [self._sum[0] + loss] if self._sum else [loss.clone()]
+
+    def take(self) -> Tensor:
+        """The sum, which is then gone."""
+        return self._sum.pop()
+
+    def drop(self) -> None:
+        """Forget the losses: their gradients are gone."""
+        self._sum.clear()
+
+
+class GradientWatch:
+    """Tells whether gradients were computed since it was made.
+
+    A gradient that is another tensor than before was computed. One that was changed in place
+    may have been accumulated or merely zeroed, so one parameter is asked by a hook: if its
+    gradient changed although nothing was accumulated into it, in-place changes are zeroing.
+    Tensors are held weakly: ``zero_grad()`` in a closure must be able to free the old
+    gradients before the forward needs their memory.
+    """
+
+    def __init__(self, params: Sequence[Tensor], weigh: bool = False) -> None:
+        self._params = params
+        self._seen = [
+            None if param.grad is None else (weakref.ref(param.grad), param.grad._version)
+            for param in params
+        ]
+        self._accumulated = False
+        self.added = False
+        """Whether gradients were added to those that were there, as far as one can tell."""
+        self._handle: Any = None
+        self._witness = next(
+            (i for i, p in enumerate(params) if p.grad is not None and p.requires_grad and p.is_leaf),
+            None,
+        )
+        self.leftover: Tensor | None = None
+        """The sum of the absolute values of a gradient that was there; None unless ``weigh``."""
+        if weigh and self._witness is not None:
+            grad: Any = params[self._witness].grad
+            self.leftover = local(grad.detach()).abs().sum()
+
+    def __enter__(self) -> "GradientWatch":
+        if self._witness is not None:
+            register: Any = self._params[self._witness].register_post_accumulate_grad_hook
+            self._handle = register(self._note)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._handle is not None:
+            self._handle.remove()
+
+    def _note(self, param: Tensor) -> None:
+        if not self._accumulated and self._witness is not None:
+            # Zeroing in place would have been a second change; clipping comes later.
+            self.added = self._changes(self._witness) == 1
+        self._accumulated = True
+
+    def _changes(self, index: int) -> int | None:
+        """In-place changes of one gradient; None if it is another tensor or there is none."""
+        grad, seen = self._params[index].grad, self._seen[index]
+        if grad is None or seen is None or seen[0]() is not grad:
+            return None
+        return grad._version - seen[1]
+
+    def fired(self) -> bool:
+        """Whether any parameter has a gradient that was not there before."""
+        if self._accumulated:
+            return True
+        zeroed = (self._changes(self._witness) or 0) if self._witness is not None else 0
+        changed = (self._changes(i) for i, p in enumerate(self._params) if p.grad is not None)
+        return any(changes is None or changes > zeroed for changes in changed)
+
+
+def evaluate_with_gradients(
+    closure: Closure,
+    params: Sequence[Tensor],
+    handed_over: HandedOver,
+    searches: bool = False,
+    wanted: bool = True,
+) -> tuple[Any, bool]:
+    """Call ``closure`` and see to it that ``p.grad`` belongs to the loss.
+
+    If the closure calls ``backward()``, losses that were handed over in it or before, for the
+    gradients that it adds to, count instead of the one it returns. If it does not, ``backward()``
+    is called here on fresh gradients: those that a caller forgot to zero belong to another batch.
+
+    Args:
+        closure: of the user.
+        params: all parameters.
+        handed_over: losses handed over before, which are used up.
+        searches: whether gradients that were there before are refused, and not only told of.
+        wanted: whether the loss is; one that is not need not be returned.
+
+    Returns:
+        The loss whose gradients are in ``p.grad``, detached; whether the closure called backward.
+    """
+    # An autocast around the training loop keeps casts of the parameters before the last step.
+    torch.clear_autocast_cache()
+    before = handed_over.sum
+    with torch.enable_grad(), GradientWatch(params, searches) as watch:
+        returned = closure()
+        fired = watch.fired()
+        leaves_backward = isinstance(returned, Tensor) and returned.requires_grad and not fired
+        if handed_over and not leaves_backward:
+            if fired and handed_over.sum is before:
+                raise ValueError(
+                    "a loss was handed over before, but not the one of which the closure took the "
+                    "gradient: call zero_grad() of the optimizer in it, or hand_over(loss)"
+                )
+            return handed_over.take(), fired
+        if returned is None and not wanted:
+            return None, fired
+        loss = checked_loss(returned, "the closure's return value")
+        if leaves_backward:
+            handed_over.drop()
+            for param in params:
+                param.grad = None
+            _backward(loss)
+    if wanted and watch.added and not leaves_backward:
+        if watch.leftover is None:
+            warn_caller(EARLIER_PARTS)
+        elif watch.leftover.item() != 0.0:
+            raise ValueError(EARLIER_PARTS)
+    return loss.detach() if isinstance(loss, Tensor) else loss, fired
+
+
+def _backward(loss: Any) -> None:
+    try:
+        loss.backward()
+    except RuntimeError as error:
+        if "backward through the graph a second time" not in str(error):
+            raise
+        raise RuntimeError(
+            "the closure returned a loss of which backward() was called before: call "
+            "step(loss=loss) after loss.backward(), or let the closure compute the loss"
+        ) from None
+
+
+class RandomStreams:
+    """The random-number generators of the CPU and of each accelerator that may be in use."""
+
+    def __init__(self, device: torch.device) -> None:
+        # All devices of the kind: a forward may use others than the parameters'.
+        count = 0 if device.type == "cpu" else torch.get_device_module(device).device_count()
+        self._devices = [torch.device(device.type, index) for index in range(count)]
+
+    def state(self) -> list[Tensor]:
+        """Where the streams are now."""
+        modules = [(torch.get_device_module(device.type), device) for device in self._devices]
+        return [torch.get_rng_state(), *(module.get_rng_state(at) for module, at in modules)]
+
+    def restore(self, state: list[Tensor]) -> None:
+        """Put the streams where they were."""
+        cpu, *others = state
+        torch.set_rng_state(cpu)
+        for device, other in zip(self._devices, others, strict=True):
+            torch.get_device_module(device.type).set_rng_state(other, device)
+
+
+class Snapshot(NamedTuple):
+    """States of random streams, and buffer values."""
+
+    streams: list[Tensor]
+    buffers: list[Tensor]
+
+
+class Replay:
+    """Random streams and ``buffers`` before the first evaluation and after it.
+
+    Create it before the first evaluation, call :meth:`first_done` right after it,
+    :meth:`rewind` before each further one and :meth:`finish` at the end, when everything
+    is as the first evaluation left it.
+    """
+
+    def __init__(self, device: torch.device, buffers: Iterable[Tensor]) -> None:
+        self._buffers = list(buffers)
+        self._streams = RandomStreams(device)
+        self._before = self._after = self._snapshot()
+
+    def first_done(self) -> None:
+        """Remember the state that one forward and backward leave."""
+        self._after = self._snapshot()
+
+    def rewind(self) -> None:
+        """Back to before the first evaluation."""
+        self._restore(self._before)
+
+    def finish(self) -> None:
+        """Forward to after the first evaluation."""
+        self._restore(self._after)
+
+    def forget_buffers(self) -> None:
+        """Buffers back to before the first evaluation; random streams stay."""
+        put_back(self._buffers, self._before.buffers)
+
+    def _snapshot(self) -> Snapshot:
+        copies = [buffer.detach().clone() for buffer in self._buffers]
+        return Snapshot(self._streams.state(), copies)
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        self._streams.restore(snapshot.streams)
+        put_back(self._buffers, snapshot.buffers)
+
+
+def put_back(tensors: list[Tensor], values: list[Tensor]) -> None:
+    """Give tensors, of which there may be none, their former values."""
+    # A list of mixed formats, as BatchNorm's buffers are, would be copied one by one.
+    for indices in indices_by_dtype(tensors):
+        torch._foreach_copy_([tensors[i] for i in indices], [values[i] for i in indices])
+
+
+class ParameterCopies:
+    """Memory for one copy of each parameter, kept from step to step."""
+
+    def __init__(self) -> None:
+        self._copies: list[Tensor] = []
+
+    def of(self, params: list[Tensor]) -> list[Tensor]:
+        """Copies of the parameters as they are now."""
+        fitting = len(self._copies) == len(params) and all(
+            (copy.device, copy.dtype, copy.shape, copy.stride())
+            == (param.device, param.dtype, param.shape, param.stride())
+            for copy, param in zip(self._copies, params, strict=True)
+        )
+        if not fitting:
+            self._copies = [torch.empty_like(param) for param in params]
+        put_back(self._copies, params)
+        return self._copies
+
+
+class TrialPoints:
+    """The closure's loss along the gradient, theta_k - t g_k, for one batch.
+
+    Make it before the first evaluation and call :meth:`first_evaluation_done` right after. Within
+    the ``with`` block of :meth:`along` one may call :meth:`loss_at`; at its end, whatever happens,
+    parameters, gradients, random streams and buffers are as the first evaluation left them.
+    """
+
+    def __init__(
+        self,
+        closure: Closure,
+        owned: list[Tensor],
+        buffers: Iterable[Tensor],
+        copies: ParameterCopies,
+    ) -> None:
+        self._closure, self._owned, self._copies = closure, owned, copies
+        self._replay = Replay(owned[0].device if owned else torch.device("cpu"), buffers)
+        self._calls_backward = self._moved = False
+        self._params: list[Tensor] = []
+        self._ways: list[Tensor] = []
+        self._origin: list[Tensor] = []
+        self._gradients: list[Tensor | None] = []
+
+    def first_evaluation_done(self, calls_backward: bool) -> None:
+        """Remember what one forward and backward leave, and how the closure works."""
+        self._calls_backward = calls_backward
+        self._replay.first_done()
+
+    def along(self, params: list[Tensor], ways: list[Tensor]) -> "TrialPoints":
+        """Let the parameters move along these ways in the block that follows."""
+        self._params, self._ways = params, ways
+        self._origin = self._copies.of(params)
+        self._gradients = [param.grad for param in self._owned]
+        return self
+
+    def __enter__(self) -> None:
+        # A closure that calls backward() must not add to the gradient at theta_k.
+        for param in self._owned:
+            param.grad = None
+
+    def __exit__(self, *exception: object) -> None:
+        if self._moved:
+            torch._foreach_copy_(self._params, self._origin)
+        for param, grad in zip(self._owned, self._gradients, strict=True):
+            param.grad = grad
+        self._replay.finish()
+
+    def forget_batch(self) -> None:
+        """Put the buffers back to before the batch: it was refused."""
+        self._replay.forget_buffers()
+
+    def loss_at(self, trial: float) -> Any:
+        """The closure's loss at theta_k - trial * d, at which the parameters stay."""
+        if self._moved:  # from the copy, so that nothing drifts from trial to trial
+            torch._foreach_copy_(self._params, self._origin)
+        self._moved = True
+        torch._foreach_add_(self._params, self._ways, alpha=-trial)
+        self._replay.rewind()
+        # A cast cached by an outer autocast is one of other parameter values.
+        torch.clear_autocast_cache()
+        try:
+            with torch.set_grad_enabled(self._calls_backward):
+                return checked_loss(self._closure(), "the closure's return value")
+        finally:
+            forget_gathered(self._owned)
+
+
+class _Listed:
+    """Buffers given as a list, behind the same call as ``model.buffers``."""
+
+    def __init__(self, buffers: Iterable[Tensor]) -> None:
+        self.buffers = list(buffers)
+
+    def __call__(self) -> Iterable[Tensor]:
+        return self.buffers
+
+
+def checked_buffers(buffers: Buffers | None) -> Callable[[], Iterable[Tensor]]:
+    """What gives the buffers anew at each step, or a refusal of what are none."""
+    if callable(buffers) and not isinstance(buffers, torch.nn.Module):
+        return buffers
+    if isinstance(buffers, (torch.nn.Module, Tensor)) or not isinstance(buffers, Iterable | None):
+        raise TypeError(
+            f"buffers must be an iterable of tensors or a function that returns one, got "
+            f"{type(buffers).__name__}: pass model.buffers()"
+        )
+    listed = _Listed(buffers or ())
+    for buffer in listed():
+        if not isinstance(buffer, Tensor):
+            raise TypeError(f"buffers must hold tensors, got {buffer!r}: pass model.buffers()")
+    return listed

@@ -1,1 +1,0 @@
-"""Training steps recorded as CUDA graphs."""

@@ -1,0 +1,324 @@
+"""Options of parameter groups: checked when they change, refused when a state does not fit."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from heavystep import validation
+from heavystep.documentation import args_section
+from heavystep.methods import METHODS, Method
+from heavystep.momentum import SQUARE_WEIGHT, SQUARES
+from heavystep.rules import Option
+
+Group = dict[str, Any]
+T = TypeVar("T", bound=type)
+WEIGHT_DECAY = Option(
+    "weight_decay", 0.0, validation.NON_NEGATIVE, "decay lambda, >= 0. May differ by group."
+)
+DECAY = Option(
+    "decay",
+    "decoupled",
+    ("decoupled", "objective"),
+    '"decoupled": parameters are multiplied by 1 - gamma_k * lambda (where momentum averages: '
+    "divided by 1 + gamma_k * lambda) and the rule sees the data loss alone; "
+    '"objective": (lambda/2) ||theta||^2 is part of the loss, of the gradient and of trial losses.',
+)
+EXAMPLE_LOSS = Option(
+    "example_loss",
+    0.0,
+    validation.NON_NEGATIVE,
+    "the loss of an example that a network gets wrong, in the unit of the loss: 1 for "
+    "cross-entropy. A smaller mean comes from few examples, and what rounding makes of it falls "
+    "with its square root only. So where loss_eps is that of a mean as large as this, it is "
+    "multiplied by the root of example_loss / loss below. 0: loss_eps as it is.",
+)
+MAY_DIFFER = {"lr", "weight_decay"}
+"""Options that parameter groups need not share."""
+TEXTS = {
+    "params": "parameters to optimize, or dicts that define parameter groups.",
+    "buffers": "buffers that a forward pass changes in place, such as BatchNorm statistics: pass "
+    "``model.buffers()``, or ``model.buffers`` if the model changes device or format later. They "
+    "change once a step, however many trials are made, and not at all if the batch is refused.",
+    "process_group": "the processes that train one model together: their losses are averaged and "
+    "all take the same step. None: all of torch.distributed, if it is initialised.",
+    **{option.name: option.text for option in (WEIGHT_DECAY, DECAY, EXAMPLE_LOSS)},
+}
+"""What the driver adds to the options of a method."""
+OTHER_NAMES = {
+    "betas": "momentum",
+    "beta": "momentum",
+    "learning_rate": "lr",
+    "max_lr": "max_step",
+    "f_star": "lower_bound",
+}
+"""What other optimizers, and the paper, call these options."""
+SHOWN = 6
+"""How many names a message has."""
+
+
+def common_options(method: Method) -> tuple[Option, ...]:
+    """The options of a method's optimizer that are not the method's own."""
+    return (WEIGHT_DECAY, DECAY, *((EXAMPLE_LOSS,) if method.rule.searches else ()))
+
+
+def option_names(method: Method) -> list[str]:
+    """All options that a parameter group has."""
+    return [option.name for option in (*method.all_options, *common_options(method))]
+
+
+def check_options(method: Method, options: Mapping[str, Any]) -> None:
+    """Refuse options out of range."""
+    method.check(options)
+    for option in common_options(method):
+        option.check(options[option.name])
+
+
+def check_groups(method: Method, groups: list[Group]) -> None:
+    """Refuse options out of range, whatever a scheduler did to them, and groups that disagree."""
+    first = groups[0]
+    for group in groups:
+        # A learning rate on the device must not be read at every step.
+        check_options(method, {**group, "lr": 1.0} if isinstance(group["lr"], Tensor) else group)
+        for name in option_names(method):
+            if name != "lr" and isinstance(group[name], Tensor):
+                raise TypeError(
+                    f"{validation.label(name)} must be a plain number, got {group[name]!r}: only "
+                    "lr may be a tensor"
+                )
+            if name not in MAY_DIFFER and group[name] != first[name]:
+                validation.disagree(name, (g[name] for g in groups))
+
+
+def check_params(owner: str, params: list[Tensor], device: Any) -> None:
+    """Refuse parameters that are not real numbers on the one device."""
+    for param in params:
+        if not param.is_floating_point():
+            kind = "complex" if param.is_complex() else str(param.dtype)
+            raise TypeError(
+                f"{owner} needs real floating-point parameters, got {kind}: "
+                "optimize torch.view_as_real(parameter) instead of a complex one"
+            )
+        if param.device != device:
+            raise ValueError(
+                f"all parameters must be on one device, got {device} and {param.device}: "
+                "one step size is chosen from the loss and the gradient of all of them"
+            )
+
+
+def plain_numbers(options: Mapping[str, Any]) -> Group:
+    """Options as Python's numbers, which a checkpoint can hold safely; ``lr`` may be a tensor."""
+    return {name: v if name == "params" else _plain(name, v) for name, v in options.items()}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Tensor) and value.numel() != 1 and name == "lr":
+        raise ValueError(
+            f"{validation.label(name)} must be one number, got shape {tuple(value.shape)}: Tensor "
+            "lr must be 1-element"
+        )
+    if isinstance(value, Tensor) and value.numel() == 1:
+        # A view: whoever changes the tensor in place changes the learning rate.
+        rate = value.reshape(()) if value.ndim else value
+        return rate if name == "lr" else value.item()
+    return value
+
+
+def with_lr_of_groups(params: Any, options: Group) -> tuple[Any, Group]:
+    """Parameters and options; a learning rate that was not given is that of the first group.
+
+    So it is if every group has one of its own; otherwise it stays out, for the method to ask for.
+    """
+    if isinstance(params, nn.Module):
+        name = type(params).__name__
+        raise TypeError(f"params must be parameters, got a {name}: give model.parameters()")
+    if "lr" not in options or options["lr"] is not None:
+        return params, options
+    left = {name: value for name, value in options.items() if name != "lr"}
+    if isinstance(params, Tensor):
+        return params, left
+    groups = list(params)
+    own = [group.get("lr") if isinstance(group, dict) else None for group in groups]
+    if not own or any(lr is None for lr in own):
+        return groups, left
+    return groups, {**options, **plain_numbers({"lr": own[0]})}
+
+
+def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group]) -> None:
+    """Refuse what is no state of this method; a refused one has changed nothing.
+
+    Torch takes any state with as many parameters. Another optimizer's would set options of the
+    same names, such as ``lr``, leave the others as they are, and train on with both.
+
+    Raises:
+        ValueError: it lacks something, has something of another optimizer, or a value is out of
+            range.
+    """
+    needed = {*option_names(method), *method.rule.memory}
+    others = {
+        name for m in METHODS.values() for name in (*option_names(m), *m.rule.memory)
+    } - needed
+    for group in groups:
+        missing, strange = sorted(needed - set(group)), sorted(others & set(group))
+        # Groups may have names of schedulers and users, too.
+        if missing or strange:
+            lacks = f"its groups lack {_listed(missing)}" if missing else ""
+            has = f"its groups have {_listed(strange)}" if strange else ""
+            raise _foreign(method, " and ".join(filter(None, (lacks, has))))
+        on_device = isinstance(group["lr"], Tensor)
+        for name in option_names(method):
+            if name != "lr" and isinstance(group[name], Tensor):
+                raise _foreign(method, f"{name} must be a plain number, and is a tensor")
+        try:
+            check_options(method, {**group, "lr": 1.0} if on_device else group)
+        except (TypeError, ValueError) as error:
+            raise _foreign(method, str(error)) from None
+        for name in ("lr", *method.rule.memory):
+            _check_number(method, name, group[name])
+        for name, slot in method.rule.slots.items():
+            value = float(group[name])
+            if value not in slot.allowed:
+                text = f"{name} must be {slot.allowed}, got {value!r}"
+                raise _foreign(method, f"what the rule remembers is out of range: {text}")
+    known = {method.form.buffer, *((SQUARES, SQUARE_WEIGHT) if any(method.diagonals) else ())}
+    for kept in state.values():
+        if strangers := sorted(map(str, set(kept) - known)):
+            raise _foreign(method, f"a parameter has {_listed(strangers)}")
+        for name, value in kept.items():
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                raise _foreign(method, f"{name} must be a tensor of numbers, got {value!r}")
+            if name == SQUARE_WEIGHT and value.ndim:
+                raise _foreign(method, f"{name} must be one number, got {tuple(value.shape)}")
+
+
+def _check_number(method: Method, name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Tensor)):
+        raise _foreign(method, f"{name} must be a number, got {value!r}")
+    if isinstance(value, Tensor) and value.numel() != 1:
+        raise _foreign(method, f"{name} must be one number, got {tuple(value.shape)}")
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:SHOWN]))
+    return shown + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def _foreign(method: Method, reason: str) -> ValueError:
+    return ValueError(
+        f"the state is not one of {method.name}, and nothing was loaded: {reason}. Load the state "
+        "of the optimizer that is to go on; a new kind of optimizer begins without one"
+    )
+
+
+def misshapen(what: str, tensor: Tensor, param: Tensor, groups: list[Group]) -> ValueError:
+    """The refusal of a tensor that does not fit its parameter."""
+    places = ((i, k) for i, group in enumerate(groups) for k in range(len(group["params"])))
+    i, k = next((i, k) for i, k in places if groups[i]["params"][k] is param)
+    names = groups[i].get("param_names")
+    name = f" ({names[k]})" if names else ""
+    advice = (
+        "call zero_grad() and backward() after exchanging a parameter"
+        if what == "gradient"
+        else "load a state of this model, or make a new optimizer for a new parameter"
+    )
+    return ValueError(
+        f"the {what} of parameter {k} in group {i}{name} must have its shape "
+        f"{tuple(param.shape)}, got {tuple(tensor.shape)}: {advice}"
+    )
+
+
+def checked_bound(given: Any) -> Any:
+    """The lower bound given for one step: a number, or a 0-dim tensor."""
+    if isinstance(given, Tensor) and given.numel() == 1:
+        return given.detach().reshape(())
+    validation.real("lower_bound", given, validation.FINITE)
+    return given
+
+
+def refusing_unknown(method: Method, made: Callable[..., None]) -> Callable[..., None]:
+    """An ``__init__`` that refuses unknown arguments before Python does, in our own words."""
+    known = [n for n in inspect.signature(made).parameters if n not in ("self", "params")]
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        refuse_unknown(method, kwargs, known)
+        made(self, *args, **kwargs)
+
+    __init__.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
+    return __init__
+
+
+def refuse_unknown(method: Method, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names of arguments that an optimizer does not have.
+
+    Raises:
+        TypeError: there is one that it does not have.
+    """
+    names = list(known)
+    for name in given:
+        if name in names or name == "params":
+            continue
+        if name in method.fixed:
+            hint = f"it is always {method.fixed[name]!r} there"
+        elif OTHER_NAMES.get(name) in names:
+            hint = f"here it is called {OTHER_NAMES[name]}"
+        else:
+            hint = f"it has {', '.join(names)}"
+        raise TypeError(f"{method.name} has no option {name!r}: {hint}")
+
+
+def documented(cls: T) -> T:
+    """Put the formulas and the ``Args`` section of its method into a class docstring.
+
+    The formulas come after the first paragraph. Unknown arguments are refused in our words.
+    """
+    method: Method = cls.method  # type: ignore[attr-defined]
+    summary, _, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")
+    texts = TEXTS | {option.name: option.text for option in method.options}
+    arguments = args_section(inspect.signature(cls).parameters, texts)
+    formulas = "\n\n".join(f".. math:: {formula}" for formula in method.formulas)
+    reference = f"Reference: {method.reference}."
+    parts = [summary, formulas, method.explained, rest, reference, arguments]
+    cls.__doc__ = "\n\n".join(filter(None, parts)) + "\n"
+    cls.__init__ = refusing_unknown(method, cls.__init__)  # type: ignore[misc]
+    return cls
+
+
+def signature_of(method: Method) -> inspect.Signature:
+    """The arguments of a method's optimizer: lr and momentum by position, all else by name."""
+    kinds = inspect.Parameter
+
+    def parameter(name: str, default: Any, kind: Any = kinds.KEYWORD_ONLY) -> inspect.Parameter:
+        return kinds(name, kind, default=kinds.empty if default is ... else default)
+
+    first = [kinds("params", kinds.POSITIONAL_OR_KEYWORD)]
+    by_place = [option for option in method.options if option.name in ("lr", "momentum")]
+    first += [parameter(o.name, o.default, kinds.POSITIONAL_OR_KEYWORD) for o in by_place]
+    options = [option for option in method.options if option not in by_place]
+    last = ["buffers"] if method.rule.searches else []
+    return inspect.Signature(
+        first
+        + [parameter(o.name, o.default) for o in (*options, *common_options(method))]
+        + [parameter(name, None) for name in (*last, "process_group")]
+    )
+
+
+def state_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Format of buffers and scalars: at least float32."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def keep_wide(saved: Group, params: list[Tensor], state: Mapping[Any, Any]) -> None:
+    """Undo what torch does to a state that it loads: it rounds it to the parameter's format."""
+    saved_ids = [i for group in saved["param_groups"] for i in group["params"]]
+    for saved_id, param in zip(saved_ids, params, strict=True):
+        dtype = state_dtype(param.dtype)
+        if param.dtype == dtype:
+            continue
+        for name, value in saved["state"].get(saved_id, {}).items():
+            if isinstance(value, Tensor) and value.is_floating_point():
+                state[param][name] = value.detach().to(param.device, dtype, copy=True)

@@ -1,1 +1,0 @@
-"""What an optimizer did, step by step, for certificates and plots."""

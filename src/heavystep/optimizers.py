@@ -1,0 +1,334 @@
+"""The optimizers that users write, with signatures; every other method by its name."""
+
+from functools import cache
+from typing import Any
+
+from torch.optim.optimizer import ParamsT
+
+from heavystep import methods
+from heavystep.methods import METHODS, Method, method_of
+from heavystep.optim.closure import Buffers
+from heavystep.optim.optimizer import RuleOptimizer
+from heavystep.optim.options import documented, refuse_unknown, signature_of
+
+
+def given(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The options among the arguments of a constructor, from its ``locals()``."""
+    others = {"self", "params", "process_group", "buffers", "__class__"}
+    return {name: value for name, value in arguments.items() if name not in others}
+
+
+@documented
+class HeavyStep(RuleOptimizer):
+    """Averaged heavy ball whose step chooses itself: the optimizer to begin with.
+
+    There is nothing to tune. The rule, :mod:`heavystep.rules.heavystep`, has all of its constants
+    with the measurements that chose them; gradients are taken near the average of the run
+    (:mod:`heavystep.momentum`), so that nothing is to be switched on for an evaluation.
+
+    A batch with a non-finite loss or gradient changes nothing. Parameters without a gradient are
+    left alone. See ``info``.
+
+    >>> import torch
+    >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
+    >>> opt = HeavyStep([theta])
+    >>> for _ in range(300):
+    ...     opt.zero_grad()
+    ...     loss = ((theta - torch.tensor([1.0, 2.0])) ** 2).sum()
+    ...     loss.backward()
+    ...     _ = opt.step(loss=loss)
+    >>> print(theta.detach().round(decimals=2))
+    tensor([1., 2.])
+    """
+
+    method: Method = methods.HEAVYSTEP
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 1.0,
+        momentum: float = 0.9,
+        *,
+        lower_bound: float = 0.0,
+        total_steps: int | None = None,
+        max_step: float | None = None,
+        diagonal: str | None = "element",
+        weight_decay: float = 0.0,
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group)
+
+
+@documented
+class SHBPolyak(RuleOptimizer):
+    """Stochastic heavy ball with the Polyak step size (SHB-PS) of the paper.
+
+    The formula of cap_k is in :mod:`heavystep.rules.smooth_reset`, kappa in
+    :mod:`heavystep.rules.scaling`; :func:`heavystep.paper_settings` has the settings of the paper's
+    experiments. It costs one pass over the gradients and never waits for the device. Gradients
+    count as they stand in ``p.grad``: clip them before ``step`` and the clipped gradient is both
+    the direction and the norm in the rule.
+
+    A batch with a non-finite loss or gradient changes nothing. A vanished gradient or a loss at or
+    below ``lower_bound`` takes no gradient step while momentum goes on. Parameters without a
+    gradient are left alone. See ``info``.
+
+    >>> import torch
+    >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
+    >>> opt = SHBPolyak([theta])
+    >>> for _ in range(200):
+    ...     opt.zero_grad()
+    ...     loss = ((theta - torch.tensor([1.0, 2.0])) ** 2).sum()
+    ...     loss.backward()
+    ...     _ = opt.step(loss=loss)
+    >>> print(theta.detach().round(decimals=2))
+    tensor([1., 2.])
+    """
+
+    method: Method = methods.SHB_POLYAK
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 1.0,
+        momentum: float = 0.9,
+        *,
+        c: float = 1.0,
+        max_step: float = 1.0,
+        lower_bound: float = 0.0,
+        scaling: str = "practical",
+        steps_per_epoch: float | None = None,
+        growth: float = 4.0,
+        weight_decay: float = 0.0,
+        decay: str = "decoupled",
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group)
+
+
+@documented
+class SHBArmijo(RuleOptimizer):
+    """Stochastic heavy ball with the modified Armijo line search (SHB-ALS) of the paper.
+
+    ``step(closure)`` calls the closure once for loss and gradient and once a trial; a closure that
+    leaves ``backward()`` to the optimizer makes trials cheaper, since they then run without
+    gradients. All calls of one step see the same random numbers, and afterwards this optimizer's
+    gradients, random streams and ``buffers`` are as one forward and backward would have left them.
+    (A closure that calls ``backward()`` does so at trial points too, and adds to the gradients of
+    parameters that belong to no group here: leave ``backward()`` to the optimizer if there are
+    any.) :func:`heavystep.paper_settings` has the settings of the paper's experiments.
+
+    A batch with a non-finite loss or gradient, or whose search fails, changes nothing. A vanished
+    gradient or a loss at or below ``lower_bound`` takes no gradient step while momentum goes on.
+    Parameters without a gradient are left alone. See ``info``.
+
+    >>> import torch
+    >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
+    >>> opt = SHBArmijo([theta])
+    >>> for _ in range(200):
+    ...     _ = opt.step(lambda: ((theta - torch.tensor([1.0, 2.0])) ** 2).sum())
+    >>> print(theta.detach().round(decimals=2))
+    tensor([1., 2.])
+    """
+
+    method: Method = methods.SHB_ARMIJO
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 1.0,
+        momentum: float = 0.9,
+        *,
+        c: float = 0.1,
+        max_step: float = 1.0,
+        decrease_factor: float = 0.9,
+        lower_bound: float | None = None,
+        scaling: str = "practical",
+        steps_per_epoch: float | None = None,
+        growth: float = 2.0,
+        max_trials: int = 100,
+        weight_decay: float = 0.0,
+        decay: str = "decoupled",
+        buffers: Buffers | None = None,
+        loss_eps: float | None = None,
+        example_loss: float = 0.0,
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group, buffers)
+
+
+@documented
+class SPS(RuleOptimizer):
+    """Stochastic Polyak step size (Loizou et al. 2021): :class:`SHBPolyak` without momentum.
+
+    kappa is 1; c and max_step are those of the baseline in Appendix E.
+    """
+
+    method: Method = methods.SPS
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 1.0,
+        *,
+        c: float = 0.1,
+        max_step: float = 1.0,
+        lower_bound: float = 0.0,
+        steps_per_epoch: float | None = None,
+        growth: float = 4.0,
+        weight_decay: float = 0.0,
+        decay: str = "decoupled",
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group)
+
+
+@documented
+class SLS(RuleOptimizer):
+    """Stochastic line search (Vaswani et al. 2019): :class:`SHBArmijo` without momentum.
+
+    kappa is 1; c and max_step are those of the baseline in Appendix E.
+    """
+
+    method: Method = methods.SLS
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 1.0,
+        *,
+        c: float = 0.1,
+        max_step: float = 1.0,
+        decrease_factor: float = 0.9,
+        lower_bound: float | None = None,
+        steps_per_epoch: float | None = None,
+        growth: float = 2.0,
+        max_trials: int = 100,
+        weight_decay: float = 0.0,
+        decay: str = "decoupled",
+        buffers: Buffers | None = None,
+        loss_eps: float | None = None,
+        example_loss: float = 0.0,
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group, buffers)
+
+
+@documented
+class SHB(RuleOptimizer):
+    """Stochastic heavy ball with a step that you choose, the baseline of the paper.
+
+    Without weight decay it equals ``torch.optim.SGD`` while ``lr`` is constant; when a
+    scheduler changes it, past steps keep the length they were taken with, whereas SGD rescales
+    them. A batch with a non-finite gradient is refused (see ``info.accepted``). ``step()``
+    needs no loss.
+
+    >>> import torch
+    >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
+    >>> opt = SHB([theta], lr=0.1)
+    >>> for _ in range(200):
+    ...     opt.zero_grad()
+    ...     ((theta - torch.tensor([1.0, 2.0])) ** 2).sum().backward()
+    ...     _ = opt.step()
+    >>> print(theta.detach().round(decimals=2))
+    tensor([1., 2.])
+    """
+
+    method: Method = methods.SHB
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | None = None,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        *,
+        decay: str = "decoupled",
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(params, given(locals()), process_group)
+
+
+WRITTEN: dict[str, type[RuleOptimizer]] = {
+    cls.__name__: cls for cls in (HeavyStep, SHBPolyak, SHBArmijo, SPS, SLS, SHB)
+}
+
+
+def optimizer_class(name: str) -> type[RuleOptimizer]:
+    """The optimizer of a registered method: a class of this file, or one made from its row.
+
+    >>> optimizer_class("SPS").__name__
+    'SPS'
+    """
+    return _class_of(method_of(name))
+
+
+def create(name: str, params: ParamsT, **options: Any) -> RuleOptimizer:
+    """The optimizer of a method by its name, as ``heavystep methods`` lists it.
+
+    Args:
+        name: of the method.
+        params: parameters to optimize, or dicts that define parameter groups.
+        options: those of the method and of every optimizer.
+
+    >>> import torch
+    >>> opt = create("NGNM", [torch.zeros(3, requires_grad=True)], c=3.0)
+    >>> opt.param_groups[0]["c"]
+    3.0
+    """
+    kind: Any = optimizer_class(name)
+    made: RuleOptimizer = kind(params, **options)
+    return made
+
+
+def searches(optimizer: object) -> bool:
+    """Whether an optimizer's step evaluates the loss at trial points; never one of torch's."""
+    return isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches
+
+
+@cache
+def _class_of(method: Method) -> type[RuleOptimizer]:
+    written = WRITTEN.get(method.name)
+    if written is not None and written.method is method:
+        return written
+
+    def __init__(self: Any, params: ParamsT, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        refuse_unknown(method, kwargs, [n for n in signature.parameters if n != "params"])
+        bound = signature.bind(params, *args, **kwargs).arguments
+        del bound["params"]
+        apart = {name: bound.pop(name, None) for name in ("process_group", "buffers")}
+        RuleOptimizer.__init__(self, params, bound, **apart)
+
+    signature = signature_of(method)
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    content = {
+        "__doc__": method.summary,
+        "__init__": __init__,
+        "__module__": __name__,
+        "__signature__": signature,
+        "__reduce__": _reduced,
+        "method": method,
+    }
+    return documented(type(method.name, (RuleOptimizer,), content))
+
+
+def _reduced(self: RuleOptimizer) -> Any:
+    if type(self) is not _class_of(self.method):  # a subclass, which pickle finds by its name
+        return object.__reduce_ex__(self, 2)
+    # Pickle cannot find a class that was made here by its name alone.
+    return _made, (self.method.name,), self.__getstate__()
+
+
+def _made(name: str) -> RuleOptimizer:
+    kind = optimizer_class(name)
+    return kind.__new__(kind)
+
+
+def __getattr__(name: str) -> Any:  # a class whose options a type checker cannot know
+    if name in METHODS:
+        return optimizer_class(name)
+    raise AttributeError(f"module 'heavystep.optimizers' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *METHODS})
