@@ -11,6 +11,8 @@ from pathlib import Path
 from heavystep.theory.registry import RESULTS, Result
 
 DOCS = Path(__file__).parent
+REMARKS = json.loads((DOCS / "readings.json").read_text())
+"""How each result is tested, and remarks where its statement is ambiguous or can be sharpened."""
 HEAD = """# The theory, result by result
 
 This page is generated: the text from the registry (`heavystep.theory.registry`), the numbers by
@@ -91,10 +93,10 @@ def section(result: Result) -> str:
         f"- In code: `heavystep.theory.{result.function.__name__}`, `{file(result)}`",
         f"- In the paper: {result.location}",
         f"- Needs: {'; '.join(result.assumptions)}",
-        f"- Tested: {result.tested}",
+        f"- Tested: {REMARKS[result.id]['tested']}",
     ]
-    lines += [f"- Must reduce to: {reduction.text}" for reduction in result.reductions]
-    lines += [f"- Reading: {reading}" for reading in result.readings]
+    lines += [f"- Must reduce to: {text}" for text in result.reductions]
+    lines += [f"- Reading: {reading}" for reading in REMARKS[result.id]["readings"]]
     return "\n".join(lines) + "\n"
 
 

@@ -93,8 +93,8 @@ def test_results_are_public_and_documented(result):
 @pytest.mark.parametrize("result", RESULTS, ids=lambda result: result.id)
 def test_labels_are_in_the_paper(result):
     text = "".join(path.read_text() for path in PAPER.glob("*.txt"))
-    label = re.search(r"(lemma|thm|assump):\w+", result.location).group()
-    assert rf"\label{{{label}}}" in text
+    label = re.search(r"label (\w+)", result.location).group(1)
+    assert re.search(rf"\\label{{(lemma|thm|assump):{label}}}", text)
 
 
 def test_unknown_result():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from heavystep.optimizers import SHB, SLS, SPS, HeavyStep, SHBArmijo, SHBPolyak, create
     from heavystep.pictures.steps import plot_steps
     from heavystep.smoothness import estimate_smoothness
-    from heavystep.suggestions.suggest import suggest
+    from heavystep.suggestions import suggest
 
 __all__ = [
     "SHB",
@@ -56,7 +56,7 @@ _HOMES = {
     "estimate_smoothness": "heavystep.smoothness",
     "paper_settings": "heavystep.methods",
     "plot_steps": "heavystep.pictures.steps",
-    "suggest": "heavystep.suggestions.suggest",
+    "suggest": "heavystep.suggestions",
 }
 """Where each name is defined. It is imported when it is first asked for: torch takes seconds, and
 the command line's help and completion need none of it."""

@@ -1,7 +1,68 @@
-"""The diminishing schedules of Section 4 and the assumption that they must meet."""
+"""The diminishing schedules of Section 4 and the assumption that they must meet.
+
+A schedule says how fast it falls (:class:`Decay`), and Assumption 5 follows from that by Bertrand's
+test, exactly. :class:`PowerLaw` is the paper's; a schedule of your own has the attributes of
+:class:`Schedule`.
+"""
 
 from fractions import Fraction
-from typing import Any, NamedTuple
+from math import inf
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+
+class Decay(NamedTuple):
+    r"""How fast a schedule falls: like :math:`k^{-p}(\log k)^{-q}`; p infinite: faster than any.
+
+    >>> Decay(0.5).times(Decay(0.5, 2)).summable, Decay(1).summable
+    (True, False)
+    """
+
+    power: Any
+    log_power: Any = 0
+
+    def times(self, other: "Decay") -> "Decay":
+        """The decay of a product of two schedules."""
+        pairs = zip(self, other, strict=True)
+        return Decay(*(inf if inf in pair else exact(pair[0]) + exact(pair[1]) for pair in pairs))
+
+    @property
+    def summable(self) -> bool:
+        """Whether the sum over all k is finite (Bertrand)."""
+        return bool(self.power > 1 or (exact(self.power) == 1 and self.log_power > 1))
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether the schedule goes to 0."""
+        return bool(self.power > 0 or (self.power == 0 and self.log_power > 0))
+
+    def __str__(self) -> str:
+        log = f" (log k)^{-float(self.log_power):g}" if self.log_power else ""
+        return f"k^{-float(self.power):g}{log}" if self.power < inf else "faster than any power"
+
+
+class Schedule(Protocol):
+    """What a schedule says about itself, so that Assumption 5 can be decided."""
+
+    @property
+    def initial(self) -> float:
+        """The value at k = 0, and the largest."""
+
+    @property
+    def horizon(self) -> float:
+        """The number of steps after which the decay sets in."""
+
+    @property
+    def decay(self) -> Decay | None:
+        """How fast it falls; None: it does not say, or falls at no such rate."""
+
+    @property
+    def falls(self) -> bool:
+        """Whether no value is above the one before."""
+
+    def __call__(self, k: Any) -> Any:
+        """The value at step ``k``, an int or an array of them."""
 
 
 class PowerLaw(NamedTuple):
@@ -18,23 +79,86 @@ class PowerLaw(NamedTuple):
     horizon: float = 1e4
     """h, the number of steps after which the decay sets in."""
 
+    @property
+    def decay(self) -> Decay:
+        """p, as the decimal number that it prints as."""
+        return Decay(exact(self.power))
+
+    @property
+    def falls(self) -> bool:
+        """True unless p < 0."""
+        return self.power >= 0.0
+
     def __call__(self, k: Any) -> Any:
         """The value at step ``k``, an int or an array of them."""
         return self.initial * (1.0 + k / self.horizon) ** -self.power
 
 
+class LogPowerLaw(NamedTuple):
+    r"""The schedule :math:`a\,(1 + k/h)^{-p}\,(1 + \log(1 + k/h))^{-q}`, p and q >= 0.
+
+    >>> LogPowerLaw(initial=0.5, power=1.0, log_power=2.0).decay.summable
+    True
+    """
+
+    initial: float
+    power: float
+    log_power: float
+    horizon: float = 1e4
+
+    @property
+    def decay(self) -> Decay:
+        """(p, q)."""
+        return Decay(exact(self.power), exact(self.log_power))
+
+    @property
+    def falls(self) -> bool:
+        """True unless p or q is negative."""
+        return min(self.power, self.log_power) >= 0.0
+
+    def __call__(self, k: Any) -> Any:
+        """The value at step ``k``, an int or an array of them."""
+        grown = 1.0 + k / self.horizon
+        return self.initial * grown**-self.power * (1.0 + np.log(grown)) ** -self.log_power
+
+
+class Geometric(NamedTuple):
+    r"""The schedule :math:`a\,2^{-k/h}`: halved every h steps. A momentum may fall like that.
+
+    >>> Geometric(initial=0.8, horizon=10.0)(10)
+    0.4
+    """
+
+    initial: float
+    horizon: float
+
+    @property
+    def decay(self) -> Decay:
+        """Faster than any power."""
+        return Decay(inf)
+
+    @property
+    def falls(self) -> bool:
+        """Always."""
+        return True
+
+    def __call__(self, k: Any) -> Any:
+        """The value at step ``k``, an int or an array of them."""
+        return self.initial * 2.0 ** (-k / self.horizon)
+
+
 class Schedules(NamedTuple):
-    r"""The three schedules of a diminishing variant; they share one horizon.
+    r"""The three schedules of a diminishing variant; power laws share one horizon.
 
     >>> Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3).eta(0)
     0.5
     """
 
-    eta: PowerLaw
+    eta: Schedule
     """Outer multiplier eta_k."""
-    beta: PowerLaw
+    beta: Schedule
     """Momentum beta_k."""
-    gamma_max: PowerLaw
+    gamma_max: Schedule
     """Largest step gamma_max,k."""
 
     @classmethod
@@ -66,7 +190,7 @@ class Condition(NamedTuple):
     """What must hold, the inequality between exponents that this means, and the number given."""
 
 
-def exact(power: float) -> Fraction:
+def exact(power: Any) -> Any:
     """The decimal number that ``power`` prints as, so that 0.1 + 0.2 is 0.3.
 
     An exponent written as 0.7 is meant to be 7/10. The float is only near it, and a sum of such
@@ -75,11 +199,11 @@ def exact(power: float) -> Fraction:
     >>> exact(0.1) + exact(0.2) == exact(0.3)
     True
     """
-    return power if isinstance(power, Fraction) else Fraction(repr(float(power)))
+    return power if isinstance(power, (Fraction, int)) else Fraction(repr(float(power)))
 
 
 def diminishing_conditions(
-    eta: PowerLaw, beta: PowerLaw, max_step: PowerLaw
+    eta: Schedule, beta: Schedule, max_step: Schedule
 ) -> tuple[Condition, ...]:
     r"""The paper's assumption on diminishing schedules, item by item, decided exactly.
 
@@ -88,56 +212,50 @@ def diminishing_conditions(
     (iii) :math:`\sum \eta_k \gamma_{\max,k} = \infty` and
     :math:`\sum \eta_k^2 \gamma_{\max,k} < \infty`.
 
-    For power laws each item is an inequality between the exponents, because
-    :math:`\sum (1 + k/h)^{-p}` is finite exactly when p > 1. Exponents count as the decimal
-    numbers that they print as (:func:`exact`).
+    A sum of :math:`k^{-p}(\log k)^{-q}` is finite exactly when p > 1, or p = 1 and q > 1. Exponents
+    count as the decimal numbers that they print as (:func:`exact`). Schedules that say nothing
+    about their decay are refused, and so are those other than power laws that rise anywhere.
+
+    Raises:
+        ValueError: a schedule does not say what is needed.
 
     Reference: Zhang, Shi and Gu, Assumption 5 (label as_decay), Section 4.
     """
-    step_power = exact(eta.power) + exact(max_step.power)
-    square_power = step_power + exact(eta.power)
+    laws = {"eta_k": eta, "beta_k": beta, "gamma_max,k": max_step}
+    decays: list[Decay] = []
+    for name, law in laws.items():
+        if law.decay is None:
+            raise ValueError(f"{name} does not say how fast it falls: its `decay` is None")
+        decays.append(law.decay)
+    of_eta, of_beta, of_cap = decays
+    step = of_eta.times(of_cap)
+    square = step.times(of_eta)
+    powers = all(isinstance(law, PowerLaw) for law in laws.values())
 
-    def condition(item: str, holds: bool, text: str, got: Fraction) -> Condition:
-        return Condition(item, holds, f"{text}, got {float(got):g}")
+    def condition(item: str, holds: bool, must: str, inequality: str, got: Any) -> Condition:
+        text = f"{must}, which needs {inequality}, got {float(got.power):g}"
+        return Condition(item, holds, text if powers else f"{must}; it falls {got}")
 
-    return (
-        condition(
-            "(i)",
-            beta.initial == 0.0 or beta.power > 1.0,
-            "sum of beta_k must be finite, which needs beta_power > 1",
-            exact(beta.power),
-        ),
-        condition(
-            "(ii)",
-            max_step.power > 0.0,
-            "gamma_max,k must go to 0, which needs max_step_power > 0",
-            exact(max_step.power),
-        ),
-        condition(
-            "(ii)",
-            step_power >= 0,
-            "eta_k gamma_max,k must not increase, which needs eta_power + max_step_power >= 0",
-            step_power,
-        ),
-        condition(
-            "(iii)",
-            step_power <= 1,
-            "sum of eta_k gamma_max,k must be infinite, which needs "
-            "eta_power + max_step_power <= 1",
-            step_power,
-        ),
-        condition(
-            "(iii)",
-            square_power > 1,
-            "sum of eta_k^2 gamma_max,k must be finite, which needs "
-            "2 eta_power + max_step_power > 1",
-            square_power,
-        ),
-    )
+    steps, squares = "sum of eta_k gamma_max,k must", "sum of eta_k^2 gamma_max,k must"
+    falls = step.power >= 0 if powers else eta.falls and max_step.falls
+    found = (
+        condition("(i)", beta.initial == 0.0 or of_beta.summable,
+                  "sum of beta_k must be finite", "beta_power > 1", of_beta),
+        condition("(ii)", of_cap.vanishes,
+                  "gamma_max,k must go to 0", "max_step_power > 0", of_cap),
+        condition("(ii)", falls,
+                  "eta_k gamma_max,k must not increase", "eta_power + max_step_power >= 0", step),
+        condition("(iii)", not step.summable, f"{steps} be infinite",
+                  "eta_power + max_step_power <= 1", step),
+        condition("(iii)", square.summable, f"{squares} be finite",
+                  "2 eta_power + max_step_power > 1", square),
+    )  # fmt: skip
+    rising = [] if powers else [name for name, law in laws.items() if not law.falls]
+    return found + tuple(Condition("(i)", False, f"{name} must not increase") for name in rising)
 
 
-def check_diminishing(eta: PowerLaw, beta: PowerLaw, max_step: PowerLaw) -> None:
-    """Refuse power laws outside the assumption (:func:`diminishing_conditions`).
+def check_diminishing(eta: Schedule, beta: Schedule, max_step: Schedule) -> None:
+    """Refuse schedules outside the assumption (:func:`diminishing_conditions`).
 
     Raises:
         ValueError: names the item and the inequality that fails, with its numbers.

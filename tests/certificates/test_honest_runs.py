@@ -11,7 +11,6 @@ import heavystep
 from heavystep.certificates import certify
 from heavystep.problems import LeastSquares, paper_least_squares
 from heavystep.records import stack
-from heavystep.simulation.batch import draw_samples
 from tests.helpers.certified_runs import (
     RULES,
     SECTION_5,
@@ -20,7 +19,7 @@ from tests.helpers.certified_runs import (
     torch_runs,
 )
 from tests.helpers.examples import examples
-from tests.helpers.paper_symbols import recorded
+from tests.helpers.runs import draw_samples, recorded
 from tests.helpers.theory_cases import (
     ANY,
     LAWS,

@@ -9,9 +9,8 @@ import torch
 import heavystep
 from heavystep.certificates import certify
 from heavystep.records import stack
-from heavystep.simulation.batch import draw_samples
 from tests.helpers.certified_runs import SECTION_5, diminishing_run, section_5_run
-from tests.helpers.paper_symbols import recorded
+from tests.helpers.runs import draw_samples, recorded
 from tests.helpers.theory_cases import LAWS
 
 

@@ -8,8 +8,7 @@ import heavystep
 from heavystep import theory
 from heavystep.problems import paper_cosine, paper_least_squares
 from heavystep.records import stack
-from heavystep.simulation.batch import draw_samples
-from tests.helpers.paper_symbols import recorded
+from tests.helpers.runs import draw_samples, recorded
 from tests.helpers.theory_cases import LAWS
 
 RULES = {"polyak": {"c": 0.75}, "armijo": {"c": 0.75, "omega": 0.5}}

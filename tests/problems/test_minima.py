@@ -5,7 +5,7 @@ import pytest
 
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression, paper_cosine
 from heavystep.problems.cosine import tilted_minimum
-from heavystep.problems.newton import stationary
+from heavystep.problems.logistic import stationary
 from tests.helpers.finite_sums import (
     CASES,
     LEAST_SQUARES,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from heavystep import parquet
-from heavystep.certificates.promised import promise
+from heavystep.certificates.theorems import promise
 from heavystep.paper.figure1.bounds import bound
 from heavystep.report.commands import commands
 from heavystep.report.described import described, labels

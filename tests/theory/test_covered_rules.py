@@ -9,10 +9,9 @@ import pytest
 from heavystep import theory
 from heavystep.certificates import certify
 from heavystep.problems import paper_least_squares
-from heavystep.simulation.batch import draw_samples
 from heavystep.theory.rules import RULES, ConditionOnC, CoveredRule, covered
 from heavystep.validation import POSITIVE, Interval
-from tests.helpers.paper_symbols import recorded
+from tests.helpers.runs import draw_samples, recorded
 from tests.helpers.theory_cases import LAWS
 
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from heavystep import theory
 from heavystep.schedules import PowerLaw, Schedules, diminishing_conditions, exact
-from heavystep.theory.condition_on_c import TOLERANCE, c_condition, c_limit, smallest_K
-from heavystep.theory.diminishing_step_bounds import DiminishingSteps
-from heavystep.theory.schedule_assumption import check_schedules
+from heavystep.theory.convex_diminishing import TOLERANCE, c_condition, c_limit, smallest_K
+from heavystep.theory.diminishing import DiminishingSteps, check_schedules
 from tests import reference
 from tests.helpers.examples import examples
 from tests.helpers.theory_cases import LAWS, log_uniform, schedules

@@ -10,7 +10,7 @@ from heavystep.arrays import square
 from heavystep.schedules import Schedules
 from tests import reference
 from tests.helpers.examples import examples
-from tests.helpers.paper_symbols import recorded
+from tests.helpers.runs import recorded
 from tests.helpers.theory_cases import (
     ADMISSIBLE_C,
     ANY,

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.certificates.rounding import TINY
 
 RESOLVED = 1e-9
 """If rounding is more than this part of a number, its slack is a matter of rounding."""
+TINY = float(np.finfo(np.float64).tiny)
+"""Numbers below this lose digits, and no relative statement about them holds."""
 
 
 class Skipped(NamedTuple):
@@ -84,28 +85,51 @@ class Check:
     def row(self) -> dict[str, Any]:
         """The line of the table, for the step at which the check is tightest."""
         at = self.tightest
-        bound, measured = float(self.bound[at]), float(self.measured[at])
         return {
             "result": self.result,
             "quantity": self.quantity,
             "k": int(self.k[at[-1]]),
-            "bound": bound,
-            "measured": measured,
+            "bound": float(self.bound[at]),
+            "measured": float(self.measured[at]),
             "slack": float(self.slacks[at]),
             "holds": self.holds,
         }
+
+
+@dataclass(frozen=True)
+class StepBias:
+    r"""How far the step depends on the sample whose gradient it multiplies.
+
+    A step that is chosen from the sample itself makes :math:`E[\gamma g]`, which moves the
+    iterate, differ from :math:`E[\gamma]\,E[g]`. A run then comes to rest where the first
+    vanishes, and not where the gradient does. Means are over the second half of all runs.
+    """
+
+    covariance: float
+    """The norm of E[gamma g] - E[gamma] E[g], in units of E[gamma] (E ||g||^2)^(1/2)."""
+    chance: float
+    """How large that is on average where step and gradient have nothing to do with each other."""
+
+    def __str__(self) -> str:
+        size = f"{self.covariance:.2g} of E[gamma] (E ||g||^2)^(1/2), by chance {self.chance:.2g}"
+        return f"step and gradient: ||E[gamma g] - E[gamma] E[g]|| is {size}"
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """All checks of a run.
 
-    ``print(certificate)`` shows the table, with each check at the step where it is tightest.
+    ``print(certificate)`` shows the table, with each check at the step where it is tightest, and
+    says whether any theorem covers the run.
     """
 
     checks: tuple[Check, ...]
     skipped: dict[str, str] = field(default_factory=dict)
     """The results that do not apply to this run, with the reasons."""
+    asked: tuple[str, ...] = ()
+    """The results that were asked about; empty: any theorem will do."""
+    bias: StepBias | None = None
+    """How far steps depend on their samples; None where the record cannot say it."""
 
     @property
     def holds(self) -> bool:
@@ -113,9 +137,36 @@ class Certificate:
         return bool(self.checks) and all(check.holds for check in self.checks)
 
     @property
+    def covered(self) -> bool:
+        """Whether every result that was asked about was checked; by default at least one theorem.
+
+        Lemmas hold where no theorem does: with c = 0.4 every check may hold, and Theorem 2, which
+        needs c > 1/2, still promises nothing.
+        """
+        if self.asked:
+            return all(result in self for result in self.asked)
+        return any(check.result.startswith("Theorem") for check in self.checks)
+
+    @property
     def failures(self) -> tuple[Check, ...]:
         """The checks that do not hold."""
         return tuple(check for check in self.checks if not check.holds)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: what holds, and whether a theorem covers the run."""
+        if not self.checks:
+            return "Nothing was checked."
+        if failures := self.failures:
+            return f"BROKEN: {', '.join(dict.fromkeys(check.result for check in failures))}."
+        theorems = dict.fromkeys(c.result for c in self.checks if c.result.startswith("Theorem"))
+        missing = [result for result in self.asked if result not in self]
+        if missing:
+            why = "; ".join(f"{r} {self.skipped.get(r, 'was not checked')}" for r in missing)
+            return f"Every check holds, but what was asked about does not cover the run: {why}."
+        if not theorems:
+            return "Every check holds, but no theorem covers the run."
+        return f"Every check holds; covered by {', '.join(theorems)}."
 
     def rows(self) -> list[dict[str, Any]]:
         """The table as a list of dicts: result, quantity, k, bound, measured, slack, holds."""
@@ -145,7 +196,8 @@ class Certificate:
         widths = [max(len(line[column]) for line in body) for column in range(len(header))]
         lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in body]
         lines += [f"not checked: {result} {reason}" for result, reason in self.skipped.items()]
-        return "\n".join(lines)
+        lines += [] if self.bias is None else [str(self.bias)]
+        return "\n".join([*lines, self.verdict])
 
 
 def _text(value: Any) -> str:

@@ -16,7 +16,7 @@ from heavystep.cli.output import show
 from heavystep.schedules import Schedules, diminishing_conditions
 from heavystep.theory.advice import advice
 from heavystep.theory.registry import RESULTS, Result
-from heavystep.theory.schedule_assumption import check_schedules
+from heavystep.theory.diminishing import check_schedules
 
 theory = group_of_commands(
     "List the paper's results, compute their constants and bounds, see what they admit.\n\n"

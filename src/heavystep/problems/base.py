@@ -1,27 +1,25 @@
 """What every finite sum offers: vectorised losses and gradients, and exact constants."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavystep.arrays import Array
+from heavystep.validation import POSITIVE, real
 
 
 class FiniteSum(ABC):
     r"""A finite sum :math:`F(\theta) = \frac1n \sum_{i=1}^n f(\theta; i)` with exact constants.
 
-    Points are arrays (..., d). Every method takes many points at once, and one point can go with
-    many indices. Constants are proved or computed to rounding, never estimated: each docstring
-    says how. A costly constant is computed when it is first asked for, and then kept. It stays
-    true because the arrays of a problem are read-only.
+    Points are arrays (..., d), many at once; one point can go with many indices. Constants are
+    proved or computed to rounding, never estimated; they stay true, as arrays are read-only.
     """
 
     version: ClassVar[int]
     """Raised when the same arguments would give other numbers; part of the key of stored runs."""
-    lane_bytes: ClassVar[int] = 1 << 14
-    """One core takes steps of several runs together, because a step alone is too short and waits
-    for its own sums; those must find their points in so many bytes, the nearest cache."""
     convex: bool
     """Whether every term is convex."""
     theta0: Array
@@ -101,3 +99,140 @@ class FiniteSum(ABC):
     def gap(self, theta: Array) -> Array:
         """F(theta) - F*. Subclasses use a form without cancellation where there is one."""
         return self.objective(theta) - self.F_star
+
+
+class WithGrowth(FiniteSum):
+    """A finite sum whose E ||grad f||^2 is a quadratic of grad F: delta is exact."""
+
+    @abstractmethod
+    def _second_moment(self) -> tuple[Array, Array, float]:
+        """(k, p, c0) of :func:`smallest_delta`."""
+
+    def weak_growth(self, rho: float | None = None) -> "WeakGrowth":
+        r"""The pair (rho, delta) of Assumption 4, with the smallest delta for this rho.
+
+        Exact, by :func:`smallest_delta`.
+
+        Args:
+            rho: at least :math:`\rho_0`, the smallest there is, and greater where noise moves the
+                gradient. None: :math:`\rho_0` where that is admitted, else :math:`2\rho_0`.
+
+        Raises:
+            ValueError: ``rho`` is too small for any delta.
+        """
+        return smallest_delta(rho, *self._moments)
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array, float]:
+        return self._second_moment()
+
+    @property
+    def rho(self) -> float:
+        """The default rho of :meth:`weak_growth`."""
+        return self.weak_growth().rho
+
+    @property
+    def delta(self) -> float:
+        """The smallest delta for :attr:`rho`."""
+        return self.weak_growth().delta
+
+
+class WeakGrowth(NamedTuple):
+    """The constants of Assumption 4: E ||grad f||^2 <= rho ||grad F||^2 + delta."""
+
+    rho: float
+    delta: float
+
+
+def smallest_delta(rho: float | None, curvature: Array, pull: Array, noise: float) -> WeakGrowth:
+    r"""The pair (rho, delta) with the smallest delta, for a second moment quadratic in grad F.
+
+    Let :math:`v = \nabla F(\theta)` in some orthonormal basis take every value in
+    :math:`R^d`, and let
+
+    .. math:: E\|\nabla f(\theta; x)\|^2 = \sum_j (k_j v_j^2 + 2 p_j v_j) + c_0
+
+    with :math:`k_j` = ``curvature``, :math:`p_j` = ``pull``, :math:`c_0` = ``noise``. Then
+    :math:`E\|\nabla f\|^2 - \rho\|\nabla F\|^2` is bounded above exactly when, for each j,
+    :math:`\rho > k_j`, or :math:`\rho = k_j` and :math:`p_j = 0`. Its maximum, at
+    :math:`v_j = p_j / (\rho - k_j)`, is the smallest delta:
+
+    .. math:: \delta(\rho) = c_0 + \sum_{j:\ p_j \ne 0} p_j^2 / (\rho - k_j).
+
+    Args:
+        rho: growth constant; at least :math:`\rho_0 = \max_j k_j`, and greater where some
+            :math:`p_j` is not 0. None: :math:`\rho_0` if all :math:`p_j` are 0, else
+            :math:`2\rho_0`.
+        curvature: (d,) :math:`k_j \ge 0`.
+        pull: (d,) :math:`p_j`.
+        noise: :math:`c_0 \ge 0`.
+
+    Raises:
+        ValueError: ``rho`` is too small for any delta.
+
+    >>> smallest_delta(4.0, np.array([1.0, 2.0]), np.array([0.0, 1.0]), noise=0.5)
+    WeakGrowth(rho=4.0, delta=1.0)
+    >>> smallest_delta(2.0, np.array([1.0, 2.0]), np.array([0.0, 1.0]), noise=0.5)
+    Traceback (most recent call last):
+    ValueError: rho must be > rho_0 = 2 (weak growth, Assumption 4), got 2.0
+
+    Reference: Zhang, Shi and Gu, Assumption 4 (label wgc).
+    """
+    rho_0 = float(curvature.max())
+    pulled = pull != 0.0
+    if rho is None:
+        rho = 2.0 * rho_0 if pulled.any() else rho_0
+    real("rho", rho, POSITIVE)
+    if rho < rho_0 or (pulled.any() and rho == rho_0):
+        bound = ">" if pulled.any() else ">="
+        raise ValueError(
+            f"rho must be {bound} rho_0 = {rho_0:.17g} (weak growth, Assumption 4), got {rho!r}"
+        )
+    delta = noise + float(np.sum(pull[pulled] ** 2 / (rho - curvature[pulled])))
+    return WeakGrowth(float(rho), delta)
+
+
+def frozen(array: Array) -> Array:
+    """The array itself, made read-only so that constants computed from it stay true."""
+    array.flags.writeable = False
+    return array
+
+
+def finite_array(name: str, value: Any, ndim: int, *, empty: bool = False) -> Array:
+    """A read-only float64 copy of ``value``.
+
+    Numbers that are not finite, another dimension and, unless ``empty`` allows it, an empty array
+    are refused.
+    """
+    try:
+        if np.iscomplexobj(value):
+            raise TypeError
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a dense array of real numbers, got {value!r}") from None
+    if array.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
+    if array.size == 0 and not empty:
+        raise ValueError(f"{name} must not be empty, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        index = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite, got {array[index]} at index {index}")
+    return frozen(array)
+
+
+def shaped(name: str, array: Array, shape: tuple[int, ...], why: str) -> None:
+    """Refuse an array of another shape; ``why`` names what the shape must match."""
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape} to match {why}, got {array.shape}")
+
+
+def start(theta0: ArrayLike | None, default: Array, why: str) -> Array:
+    """Where runs start: ``theta0``, or ``default`` if that is None.
+
+    ``why`` names what the shape must match.
+    """
+    if theta0 is None:
+        return frozen(default)
+    array = finite_array("theta0", theta0, ndim=1)
+    shaped("theta0", array, default.shape, why)
+    return array

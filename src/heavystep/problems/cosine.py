@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavystep.arrays import Array, inner
-from heavystep.problems.arrays import finite_array, frozen, shaped, start
-from heavystep.problems.base import FiniteSum
-from heavystep.problems.growth import WeakGrowth, smallest_delta
+from heavystep.problems.base import WithGrowth, finite_array, frozen, shaped, start
 
 
 def bowl(theta: Array) -> Array:
@@ -64,7 +62,7 @@ def centred(xi: Array) -> bool:
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class Cosine(FiniteSum):
+class Cosine(WithGrowth):
     r"""The non-convex sum of Section 5.
 
     .. math:: f(\theta; i) = s_i \sum_j \big[\tfrac12\theta_j^2 + 2(1 - \cos\theta_j)\big]
@@ -161,40 +159,18 @@ class Cosine(FiniteSum):
         """Exact: each term is separable, with :func:`tilted_minimum` at xi_ij / s_i."""
         return frozen(self.s * tilted_minimum(self.xi / self.s[:, None]).sum(axis=-1))
 
-    def weak_growth(self, rho: float | None = None) -> WeakGrowth:
-        r"""The pair (rho, delta) of Assumption 4, with the smallest delta for this rho.
+    def _second_moment(self) -> tuple[Array, Array, float]:
+        r"""(k, p, c0) of :func:`~heavystep.problems.base.smallest_delta`.
 
-        Exact, by :func:`~heavystep.problems.growth.smallest_delta`. With :math:`v = \nabla F`,
-        bars for means over i and :math:`\phi = v / \bar s` the gradient of the bowl,
+        With bars for means over i and :math:`\phi = \nabla F / \bar s` the gradient of the bowl,
 
         .. math:: E\|\nabla f\|^2 = \overline{s^2}\,\|\phi\|^2
                   - 2\,\overline{s\xi}^{\,\top}\phi + \overline{\|\xi\|^2},
 
-        and v takes every value, because :math:`t + 2\sin t` is continuous and unbounded both
-        ways. The smallest rho is :math:`\rho_0 = \overline{s^2} / \bar s^2`.
-
-        Args:
-            rho: at least :math:`\rho_0`, and greater unless the mean of s xi is 0. None:
-                :math:`\rho_0` if that mean is 0, with delta the mean of ||xi||^2, else
-                :math:`2\rho_0`.
-
-        Raises:
-            ValueError: ``rho`` is too small for any delta.
-
-        >>> Cosine(s=[1.0, 1.0], xi=[[0.3], [-0.3]]).weak_growth()
-        WeakGrowth(rho=1.0, delta=0.09)
+        and :math:`\phi` takes every value, because :math:`t + 2\sin t` is continuous and unbounded
+        both ways. So :math:`\rho_0 = \overline{s^2} / \bar s^2`.
         """
         curvature = np.full(self.dim, np.mean(self.s**2) / self._scale**2)
         tilt = self.s[:, None] * self.xi
         pull = np.zeros(self.dim) if centred(tilt) else -tilt.mean(axis=0) / self._scale
-        return smallest_delta(rho, curvature, pull, float(np.mean(np.sum(self.xi**2, axis=1))))
-
-    @property
-    def rho(self) -> float:
-        """The default rho of :meth:`weak_growth`."""
-        return self.weak_growth().rho
-
-    @property
-    def delta(self) -> float:
-        """The smallest delta for :attr:`rho`; see :meth:`weak_growth`."""
-        return self.weak_growth().delta
+        return curvature, pull, float(np.mean(np.sum(self.xi**2, axis=1)))

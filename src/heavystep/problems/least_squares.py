@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavystep.arrays import Array, inner
-from heavystep.problems.arrays import finite_array, frozen, shaped, start
-from heavystep.problems.base import FiniteSum
-from heavystep.problems.growth import WeakGrowth, smallest_delta
+from heavystep.problems.base import WithGrowth, finite_array, frozen, shaped, start
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class LeastSquares(FiniteSum):
+class LeastSquares(WithGrowth):
     r"""Least squares: one term for each row of ``A``.
 
     .. math:: f(\theta; i) = \tfrac12 (a_i^\top \theta - b_i)^2
@@ -46,12 +44,7 @@ class LeastSquares(FiniteSum):
     convex = True
     version: ClassVar[int] = 1
 
-    def __init__(
-        self,
-        A: ArrayLike,
-        b: ArrayLike,
-        theta0: ArrayLike | None = None,
-    ) -> None:
+    def __init__(self, A: ArrayLike, b: ArrayLike, theta0: ArrayLike | None = None) -> None:
         rows, targets = finite_array("A", A, ndim=2), finite_array("b", b, ndim=1)
         n, dim = rows.shape
         shaped("b", targets, (n,), f"the rows of A of shape {rows.shape}")
@@ -153,9 +146,8 @@ class LeastSquares(FiniteSum):
         """Exact: 0 for each row, which some theta fits, and b_i^2 / 2 where the row is zero."""
         return frozen(np.where(self._row_sqnorms > 0.0, 0.0, 0.5 * self.b**2))
 
-    @cached_property
     def _second_moment(self) -> tuple[Array, Array, float]:
-        r"""(k, p, c0) of :func:`~heavystep.problems.growth.smallest_delta`.
+        r"""(k, p, c0) of :func:`~heavystep.problems.base.smallest_delta`.
 
         With :math:`u = \theta - \theta^\star`, :math:`D = diag(\|a_i\|^2)` and A = U S V,
 
@@ -173,32 +165,3 @@ class LeastSquares(FiniteSum):
         X, K, _ = np.linalg.svd(B, full_matrices=False)
         q = lengths * self.residuals / np.sqrt(self.n)
         return K**2, K * (X.T @ q), float(q @ q)
-
-    def weak_growth(self, rho: float | None = None) -> WeakGrowth:
-        r"""The pair (rho, delta) of Assumption 4, with the smallest delta for this rho.
-
-        Exact, by :func:`~heavystep.problems.growth.smallest_delta`. The smallest rho is the
-        largest eigenvalue :math:`\rho_0` of :math:`H^{-1} Q H^{-1}`, with H the Hessian of F and
-        :math:`Q = \frac1n\sum_i \|a_i\|^2 a_i a_i^\top`.
-
-        Args:
-            rho: at least :math:`\rho_0`, and greater without interpolation. None:
-                :math:`\rho_0` with delta 0 under interpolation, else :math:`2\rho_0`.
-
-        Raises:
-            ValueError: ``rho`` is too small for any delta.
-
-        >>> LeastSquares([[1.0], [2.0]], [1.0, 2.0]).weak_growth().delta
-        0.0
-        """
-        return smallest_delta(rho, *self._second_moment)
-
-    @property
-    def rho(self) -> float:
-        """The default rho of :meth:`weak_growth`."""
-        return self.weak_growth().rho
-
-    @property
-    def delta(self) -> float:
-        """The smallest delta for :attr:`rho`; see :meth:`weak_growth`."""
-        return self.weak_growth().delta

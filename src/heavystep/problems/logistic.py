@@ -8,11 +8,54 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavystep.arrays import Array, inner
-from heavystep.problems.arrays import finite_array, frozen, shaped, start
-from heavystep.problems.base import FiniteSum
-from heavystep.problems.newton import fit_logistic
-from heavystep.problems.sigmoid import penalised_minimum, sigmoid, softplus
+from heavystep.problems.base import FiniteSum, finite_array, frozen, shaped, start
 from heavystep.validation import NON_NEGATIVE, real
+
+EPS = float(np.finfo(float).eps)
+
+
+def softplus(x: Array) -> Array:
+    """log(1 + exp(x)), without overflow and exact in both tails.
+
+    >>> softplus(np.array([-40.0, 0.0, 800.0]))
+    array([4.24835426e-18, 6.93147181e-01, 8.00000000e+02])
+    """
+    return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)), without overflow and exact in both tails.
+
+    >>> sigmoid(np.array([-40.0, 0.0, 40.0]))
+    array([4.24835426e-18, 5.00000000e-01, 1.00000000e+00])
+    """
+    tail = np.exp(-np.abs(x))
+    return np.where(x >= 0.0, 1.0, tail) / (1.0 + tail)
+
+
+def penalised_minimum(r: Array) -> Array:
+    r"""Minimum over x of :math:`\log(1 + e^{-x}) + x^2 / (2r)`, for r >= 0.
+
+    The least value of a penalised logistic term, with r = ||a_i||^2 / l2: only the part of theta
+    along a_i matters, and x is its margin. The minimiser solves g(x) = x - r / (1 + e^x) = 0. On
+    x >= 0 g increases and is concave, so Newton's method from the left of the root approaches it
+    monotonically. The start is left of it: as :math:`1/(1 + e^x) \ge e^{-x}/2`,
+    the root is at least the W with :math:`W e^W = z = r/2`; and :math:`W \le \log(1 + z)` gives
+    :math:`W = z e^{-W} \ge z/(1 + z)`, while for z >= e :math:`W \le \log z` gives
+    :math:`W = \log z - \log W \ge \log z - \log\log z`.
+
+    >>> penalised_minimum(np.array([0.0, 2.0])).round(6)
+    array([0.693147, 0.525457])
+    """
+    z = 0.5 * r
+    log_z = np.log(np.maximum(z, np.e))
+    x = np.maximum(z / (1.0 + z), np.where(z >= np.e, log_z - np.log(log_z), 0.0))
+    # 12 steps are twice what any r between 1e-300 and 1e300 needs.
+    for _ in range(12):
+        p = sigmoid(-x)
+        x = x - (x - r * p) / (1.0 + r * p * (1.0 - p))
+    # x^2 / (2r) = x p / 2 at the root, and this form also holds for r = 0.
+    return softplus(-x) + 0.5 * x * sigmoid(-x)
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -51,11 +94,7 @@ class LogisticRegression(FiniteSum):
     version: ClassVar[int] = 1
 
     def __init__(
-        self,
-        A: ArrayLike,
-        y: ArrayLike,
-        l2: float = 0.0,
-        theta0: ArrayLike | None = None,
+        self, A: ArrayLike, y: ArrayLike, l2: float = 0.0, theta0: ArrayLike | None = None
     ) -> None:
         rows, labels = finite_array("A", A, ndim=2), finite_array("y", y, ndim=1)
         shaped("y", labels, rows.shape[:1], f"the rows of A of shape {rows.shape}")
@@ -139,7 +178,7 @@ class LogisticRegression(FiniteSum):
 
         Without penalty it is 0 where a_i is not 0 (and never attained), and log 2 where a_i is 0.
         With penalty only the direction of a_i matters:
-        :func:`~heavystep.problems.sigmoid.penalised_minimum`.
+        :func:`penalised_minimum`.
         """
         if self.l2 == 0.0:
             return frozen(np.where(self._row_sqnorms > 0.0, 0.0, np.log(2.0)))
@@ -147,7 +186,7 @@ class LogisticRegression(FiniteSum):
 
     @cached_property
     def theta_star(self) -> Array:
-        """The unique minimiser, by :func:`~heavystep.problems.newton.fit_logistic`.
+        """The unique minimiser, by :func:`fit_logistic`.
 
         Raises:
             ValueError: there is no minimiser, or more than one. Without penalty the data may be
@@ -176,3 +215,96 @@ class LogisticRegression(FiniteSum):
         the last step by strong convexity.
         """
         return 2.0 * self.L * self.sigma2 if self.l2 > 0.0 else float(self._row_sqnorms.mean())
+
+
+def fit_logistic(Z: Array, l2: float) -> Array:
+    r"""The unique minimiser of :math:`\frac1n\sum_i \log(1 + e^{-z_i^\top\theta})` plus penalty.
+
+    Newton's method from 0. Let :math:`\delta` be Newton's step and :math:`r = \max_i |z_i^\top
+    \delta|` the most it changes a margin. *Damping*: as :math:`|\ell'''| \le \ell''`, F falls along
+    :math:`t\delta` by at least :math:`\Delta^2 (t - (e^{rt} - 1 - rt)/r^2)`, which is largest at
+    :math:`t = \log(1 + r)/r`: the step taken, with no line search, from anywhere. *Existence*:
+    without penalty r < 1 proves that there is a minimiser, because Newton's equation then is a
+    positive combination of the :math:`z_i` that cancels, which leaves no direction that separates
+    the data. The method stops only at r <= 1e-9 and gives up where rounding could hide a step of 1.
+
+    Args:
+        Z: (n, d) rows :math:`z_i = y_i a_i`.
+        l2: :math:`\lambda \ge 0`.
+
+    Raises:
+        ValueError: there is no minimiser, or more than one, to working precision.
+    """
+    basis = orthonormal_basis(Z) if l2 == 0.0 else np.diag(1.0 / np.sqrt(np.mean(Z**2, 0) + l2))
+    rows, penalty = Z @ basis, l2 * basis.T @ basis
+    point = np.zeros(Z.shape[1])
+    for _ in range(1000):
+        if l2 == 0.0 and separates(basis @ point, Z):
+            raise ValueError("no minimiser: the data are separable; use l2 > 0")
+        step, resolved = newton_step(point, rows, penalty)
+        if l2 == 0.0 and not resolved:
+            break
+        change = float(np.abs(rows @ step).max())
+        if change <= 1e-9:
+            point = point + step
+            # One more step: what is then left is at rounding level.
+            last, _ = newton_step(point, rows, penalty)
+            theta: Array = basis @ (point + last)
+            if stationary(theta, Z, l2):
+                return theta
+            break
+        point = point + (np.log1p(change) / change) * step
+    raise ValueError(
+        "no minimiser to working precision: Newton's method stopped at margins of "
+        f"{np.abs(rows @ point).max():.3g}; use a larger l2"
+    )
+
+
+def orthonormal_basis(Z: Array) -> Array:
+    """A matrix T for which Z T has orthonormal columns. A rank of Z below d is refused.
+
+    Without penalty the coordinates are free to choose. In these the Hessian is ill conditioned
+    only if the weights p of the rows are.
+    """
+    n, dim = Z.shape
+    lengths = np.linalg.norm(Z, axis=0)
+    lengths = np.where(lengths > 0.0, lengths, 1.0)
+    _, S, V = np.linalg.svd(Z / lengths, full_matrices=False)
+    rank = int(np.sum(max(n, dim) * EPS * S[0] < S))
+    if rank < dim:
+        raise ValueError(f"no unique minimiser: A has rank {rank} < d = {dim}; use l2 > 0")
+    basis: Array = V.T / S / lengths[:, None]
+    return basis
+
+
+def separates(theta: Array, Z: Array) -> bool:
+    """Whether every margin is positive beyond rounding; zero rows do not count."""
+    rounding = Z.shape[1] * EPS * (np.abs(Z) @ np.abs(theta))
+    return bool(np.all((Z @ theta > rounding) | (inner(Z, Z) == 0.0)))
+
+
+def newton_step(point: Array, rows: Array, penalty: Array) -> tuple[Array, bool]:
+    """Newton's step with the penalty point.penalty.point / 2, and whether it is resolved.
+
+    The relative error of the step is of the order of (n + d) eps times the condition number of
+    the Hessian. Resolved means that this is below 0.01.
+    """
+    n, dim = rows.shape
+    margins = rows @ point
+    p, q = sigmoid(-margins), sigmoid(margins)
+    hessian = (rows * (p * q)[:, None]).T @ rows / n + penalty
+    gradient = penalty @ point - p @ rows / n
+    # Not `solve`: with a tiny penalty a direction without data may be lost to rounding.
+    step, _, _, curvature = np.linalg.lstsq(hessian, -gradient, rcond=dim * EPS)
+    return step, bool(curvature[-1] > 100 * (n + dim) * EPS * curvature[0])
+
+
+def stationary(theta: Array, Z: Array, l2: float) -> bool:
+    """Whether each partial derivative of F is at the rounding level of its summands."""
+    n, dim = Z.shape
+    size, margins = np.abs(Z), Z @ theta
+    p, q = sigmoid(-margins), sigmoid(margins)
+    gradient = l2 * theta - p @ Z / n
+    # The margins err by about eps |Z| |theta|, which moves the weights p by p q times that.
+    summands = l2 * np.abs(theta) + (p + p * q * (size @ np.abs(theta))) @ size / n
+    return bool(np.all(np.abs(gradient) <= 10 * (dim + np.sqrt(n)) * EPS * summands))

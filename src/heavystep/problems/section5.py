@@ -1,4 +1,4 @@
-"""The problems of Section 5 of the paper.
+"""The problems of Section 5 of the paper, and the smallest problem that biases a step.
 
 Whoever changes the numbers drawn here must raise the ``version`` of the class that holds them.
 """
@@ -77,3 +77,16 @@ def paper_cosine(setting: Literal["strong_growth", "noise"], seed: int = 0) -> C
         return Cosine(np.repeat([0.5, 1.5], N // 2), np.zeros((N, DIM)))
     half = np.random.default_rng(seed).choice([-0.3, 0.3], size=(N // 2, DIM))
     return Cosine(np.ones(N), np.concatenate([half, -half]))
+
+
+def two_samples() -> LeastSquares:
+    r"""Two losses with two minima, :math:`\tfrac12(t-1)^2` and :math:`5(t+1)^2`, started at 3.
+
+    The smallest problem on which a step that goes on depending on its sample comes to rest at a
+    wrong point: F is least at t = -9/11, and a rule that takes share * min(ratio, cap) stops where
+    E[min(ratio, cap) g] = 0. Both exact least values are 0.
+
+    >>> round(float(two_samples().theta_star[0]), 6), two_samples().f_star.tolist()
+    (-0.818182, [0.0, 0.0])
+    """
+    return LeastSquares([[1.0], [np.sqrt(10.0)]], [1.0, -np.sqrt(10.0)], theta0=[3.0])

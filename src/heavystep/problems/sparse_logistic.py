@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavystep.arrays import Array
-from heavystep.problems.arrays import finite_array, frozen, shaped
-from heavystep.problems.sigmoid import sigmoid, softplus
+from heavystep.problems.base import finite_array, frozen, shaped
+from heavystep.problems.logistic import sigmoid, softplus
 from heavystep.sparse import SparseRows
 
 
@@ -45,16 +45,9 @@ class SparseLogistic:
     convex = True
     version: ClassVar[int] = 1
     """Raised when the same arguments would give other numbers; part of the key of stored runs."""
-    lane_bytes: ClassVar[int] = 1 << 18
-    """Points of runs that one core takes together may be in the second cache: what they share is
-    the way through all rows, for the full loss, and a batch of rows fills the nearest."""
 
     def __init__(
-        self,
-        rows: SparseRows,
-        y: ArrayLike,
-        l2: ArrayLike = 0.0,
-        weights: ArrayLike | None = None,
+        self, rows: SparseRows, y: ArrayLike, l2: ArrayLike = 0.0, weights: ArrayLike | None = None
     ) -> None:
         labels = finite_array("y", y, ndim=1)
         shaped("y", labels, (rows.n,), f"{rows.n} rows")
@@ -70,19 +63,6 @@ class SparseLogistic:
             raise ValueError(f"weights must be >= 0 and not all 0, {got}")
         weight = weight if weights is None else frozen(weight / weight.mean())
         self.__dict__.update(rows=rows, y=labels, l2=penalties, weights=weight)
-
-    @classmethod
-    def unchecked(cls, rows: SparseRows, y: Array, l2: Array, weights: Array) -> "SparseLogistic":
-        """The same of float64 arrays that are known to be right, without looking at them again.
-
-        They must be as ``__init__`` makes them, but for the mean of the weights, and nobody may
-        change them.
-        """
-        problem = object.__new__(cls)
-        problem.__dict__.update(
-            rows=rows, y=frozen(y), l2=frozen(l2), weights=frozen(weights / weights.mean())
-        )
-        return problem
 
     @property
     def n(self) -> int:

@@ -43,23 +43,15 @@ class VarianceReduced:
 
     by dropping what is not negative and minimising the rest, whether or not the terms are convex.
     The right side is what rules take for the gap. ``AdaSPS`` on this problem is AdaSVRPS, and
-    ``AdaSLS`` is AdaSVRLS. The formulas were written down from memory of the publication and not
-    verified; its choice of :math:`\mu` is not known here, and the default is this package's own.
-
-    Other rules run on it, but near a minimum without interpolation the gradient of the surrogate
-    vanishes and the gap does not. A rule whose steps may grow again (``SPS``, ``SLS``) needs a
-    ``max_step`` of about 1 / L there, or it may diverge. Those of ``AdaSPS`` and ``AdaSLS`` do not.
-
-    Metrics are those of the problem itself. A step evaluates two gradients of its batch, and one of
-    all terms when the anchor moves.
+    ``AdaSLS`` is AdaSVRLS, from memory of the publication and not verified; mu is our choice. A rule
+    whose steps may grow again (``SPS``, ``SLS``) needs a ``max_step`` of about 1 / L here.
 
     Args:
         problem: least squares, the cosine problem or sparse logistic regression.
         probability: p, in (0, 1]; None: the batch size over n (at most 1), so that the anchor moves
             once an epoch on average.
-        curvature: mu, > 0; None: a tenth of the smoothness L of the terms. The surrogate is smooth
-            with L + mu, so that a Polyak step is at least 1 / (2 c (L + mu)): a large mu makes
-            short steps. A small one makes the first steps long, as the gap grows with 1 / mu.
+        curvature: mu, > 0; None: a tenth of the smoothness L of the terms. A large mu makes short
+            steps, a small one long first steps.
 
     Raises:
         TypeError: the problem is no finite sum, or is reduced already.
@@ -81,10 +73,7 @@ class VarianceReduced:
     """Raised when the same arguments would give other numbers; part of the key of stored runs."""
 
     def __init__(
-        self,
-        problem: Reducible,
-        probability: float | None = None,
-        curvature: float | None = None,
+        self, problem: Reducible, probability: float | None = None, curvature: float | None = None
     ) -> None:
         if not isinstance(problem, Reducible):
             raise TypeError(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.certificates.promised import promise
+from heavystep.certificates.theorems import promise
 from heavystep.methods import METHODS
 from heavystep.problems import FiniteSum, paper_cosine, paper_least_squares
 from heavystep.report.reading import Run

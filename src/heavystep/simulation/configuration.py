@@ -12,7 +12,7 @@ from heavystep.momentum import Diagonal, Form
 from heavystep.rules import Option, Rule, Whole
 from heavystep.schedules import PowerLaw
 from heavystep.simulation import KERNEL_VERSION
-from heavystep.theory.step_bounds import smallest_step
+from heavystep.theory.steps import smallest_step
 
 EPS = float(np.finfo(np.float64).eps)
 SCHEDULED = ("lr", "momentum", "max_step")

@@ -1,33 +1,31 @@
 """The paper's lemmas and theorems as functions: constants, conditions and bounds.
 
-Each result has a file of its own; :data:`heavystep.theory.registry.RESULTS` lists them. The rules
+A file for each family of results; :data:`heavystep.theory.registry.RESULTS` lists them. The rules
 that they cover are in :mod:`heavystep.theory.rules`. Every function takes numbers and returns
 numbers, in float64; ``k`` may be an array. A violated condition raises ``ValueError`` with the
 theorem, the inequality and the numbers.
 """
 
-from heavystep.theory.advice import advice
-from heavystep.theory.basic_inequality import basic_inequality
-from heavystep.theory.convex import convex
-from heavystep.theory.convex_almost_sure import convex_almost_sure
-from heavystep.theory.convex_diminishing import convex_diminishing
-from heavystep.theory.convex_little_o import convex_tail_bound
-from heavystep.theory.decoupling_convex import decoupling_identity
-from heavystep.theory.decoupling_nonconvex import decoupling_inequality
-from heavystep.theory.diminishing_basic_inequality import diminishing_basic_inequality
-from heavystep.theory.diminishing_step_bounds import diminishing_step_bounds
-from heavystep.theory.nonconvex import nonconvex, nonconvex_step_limit
-from heavystep.theory.nonconvex_almost_sure import nonconvex_almost_sure
-from heavystep.theory.nonconvex_diminishing import nonconvex_diminishing
-from heavystep.theory.nonconvex_little_o import nonconvex_tail_bound
-from heavystep.theory.robbins_siegmund import almost_supermartingale
-from heavystep.theory.schedule_assumption import check_schedules
-from heavystep.theory.step_bounds import step_bounds
+from heavystep.theory.advice import advice, momsps_limit, side_by_side
+from heavystep.theory.averaged import averaged, averaged_sampled
+from heavystep.theory.convex import convex, convex_almost_sure
+from heavystep.theory.convex_diminishing import convex_diminishing, convex_tail_bound
+from heavystep.theory.decoupling import decoupling_identity, decoupling_inequality
+from heavystep.theory.diminishing import (
+    almost_supermartingale,
+    check_schedules,
+    diminishing_step_bounds,
+)
+from heavystep.theory.nonconvex import nonconvex, nonconvex_almost_sure, nonconvex_step_limit
+from heavystep.theory.nonconvex_diminishing import nonconvex_diminishing, nonconvex_tail_bound
+from heavystep.theory.steps import basic_inequality, diminishing_basic_inequality, step_bounds
 from heavystep.theory.strongly_convex import strongly_convex
 
 __all__ = [
     "advice",
     "almost_supermartingale",
+    "averaged",
+    "averaged_sampled",
     "basic_inequality",
     "check_schedules",
     "convex",
@@ -38,11 +36,13 @@ __all__ = [
     "decoupling_inequality",
     "diminishing_basic_inequality",
     "diminishing_step_bounds",
+    "momsps_limit",
     "nonconvex",
     "nonconvex_almost_sure",
     "nonconvex_diminishing",
     "nonconvex_step_limit",
     "nonconvex_tail_bound",
+    "side_by_side",
     "step_bounds",
     "strongly_convex",
 ]

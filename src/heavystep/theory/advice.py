@@ -1,12 +1,18 @@
-"""Which c and gamma_max each theorem admits."""
+"""Which c, gamma_max and beta each theorem admits, and what momentum does to its rate."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from heavystep import validation
 from heavystep.theory import conditions
 from heavystep.theory.arguments import documented
-from heavystep.theory.nonconvex import nonconvex_step_limit
-from heavystep.theory.step_bounds import check
+from heavystep.theory.convex import convex
+from heavystep.theory.nonconvex import nonconvex, nonconvex_step_limit
+from heavystep.theory.rules import Polyak
+from heavystep.theory.steps import check
+from heavystep.theory.strongly_convex import strongly_convex
 from heavystep.validation import Interval
 
 
@@ -79,3 +85,89 @@ def advice(
         lines.append(Advice("Theorems 3 and 5", condition.admissible, caps, None, at_c))
     lines.append(Advice("Theorems 6-9", Interval(0.0, high), any_cap, best_c=None))
     return tuple(lines)
+
+
+class WithMomentum(NamedTuple):
+    """The rates of Theorems 1 to 3 at one momentum, and the limits on the step."""
+
+    beta: float
+    contraction: float
+    """1 - r of Theorem 1 with a gamma_max that does not restrict: about 1 / (steps to shrink)."""
+    A: float
+    """Of Theorem 2, for ||theta_0 - theta*||^2 = 1: the gap is at most A / k."""
+    best: float
+    """1 / ((1 + beta) s1) of Theorem 3 at half its limit, for gap0 = 1: at most this / k."""
+    gamma_max_limit: float
+    """What gamma_max must stay below in Theorem 3. Theorems 1 and 2 admit any."""
+    momsps_gamma_max: float
+    """What the cap of MomSPS must stay below, so that its theorem admits this momentum."""
+
+
+def side_by_side(
+    rule: str = "polyak",
+    *,
+    L: float,
+    mu: float,
+    rho: float = 1.0,
+    c: float = 1.0,
+    omega: float | None = None,
+    betas: Iterable[float] = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99),
+) -> list[WithMomentum]:
+    r"""Theorems 1 to 3 against beta, with MomSPS's limit beside them.
+
+    Theorems 1 to 3 admit every beta below 1. Their constants are worse for a larger one: momentum
+    does not improve the order, it changes constants only. A step of the rule is
+    :math:`(1-\sqrt\beta)^2/2` of a Polyak step and momentum lengthens it by 1 / (1 - beta) at most.
+
+    >>> for row in side_by_side(L=1.0, mu=0.1, betas=(0.0, 0.5, 0.9)):
+    ...     print(*(f"{value:.3g}" for value in row))
+    0 0.025 4 5.33 0.5 inf
+    0.5 0.00322 31.1 41.4 0.0429 0.75
+    0.9 0.000125 799 1.07e+03 0.00132 0.528
+
+    Reference: Zhang, Shi and Gu, Theorems 1-3; :func:`momsps_limit`.
+    """
+    rows = []
+    for beta in map(float, betas):
+        method: dict[str, Any] = {"L": L, "beta": beta, "c": c, "omega": omega}
+        # Large enough to restrict nothing: the smallest uncapped step is below 1 / L.
+        wide = {**method, "gamma_max": 1e3 / (L * min(c, 1.0))}
+        limit = nonconvex_step_limit(rule, rho=rho, **method)
+        half = nonconvex(rule, rho=rho, delta=0.0, gap0=1.0, gamma_max=limit / 2.0, **method)
+        alpha = 1.0 / (2.0 * c * L)
+        cap = alpha * (2.0 - (1.0 - beta) / c) / (2.0 * beta) if beta else np.inf
+        rows.append(
+            WithMomentum(
+                beta,
+                strongly_convex(rule, mu=mu, **wide).contraction,
+                convex(rule, dist0_sq=1.0, **wide).A,
+                1.0 / half.scale,
+                limit,
+                max(float(cap), alpha),
+            )
+        )
+    return rows
+
+
+def momsps_limit(*, L: float, gamma_max: float, c: float = 1.0) -> float:
+    r"""The momentum that the theorem of MomSPS must stay below; its cap is gamma_max.
+
+    .. math:: \beta < \frac{\alpha(2-1/c)}{2\gamma_{\max}-\alpha/c}, \qquad
+              \alpha = \min\{1/(2cL),\ \gamma_{\max}\}
+
+    With :math:`\eta_k` the step of SPS, :math:`\gamma_k = (1-\beta)\eta_k`, and :math:`z_k = x_k +
+    \frac\beta{1-\beta}(x_k-x_{k-1})`, MomSPS moves z by :math:`-\eta_k g_k`. Convexity,
+    :math:`\eta_k\|g_k\|^2 \le (f_k-\ell_k)/c` and :math:`\alpha\le\eta_k\le\gamma_{\max}` leave
+    :math:`\alpha(2-\frac{1-\beta}c) F(x_k)` against :math:`2\gamma_{\max}\beta F(x_{k-1})`: the sum
+    is a rate where the first is more. For c = 1 it is the limit of the publication as remembered,
+    :math:`\alpha/(2\gamma_b-\alpha)`; derived here, and not compared with its text.
+
+    >>> momsps_limit(L=1.0, gamma_max=0.5), round(momsps_limit(L=1.0, gamma_max=10.0), 4)
+    (1.0, 0.0256)
+
+    Reference: Oikonomou and Loizou (ICLR 2025), arXiv 2406.04142.
+    """
+    conditions.real("MomSPS", validation.POSITIVE, L=L, gamma_max=gamma_max)
+    conditions.real("MomSPS", validation.Interval(0.5), c=c)
+    alpha = min(Polyak(c=c).unit_step() / L, gamma_max)
+    return min(1.0, alpha * (2.0 - 1.0 / c) / (2.0 * gamma_max - alpha / c))

@@ -44,23 +44,27 @@ _TEXTS = {
     "schedules": "eta_k, beta_k and gamma_max,k within Assumption 5.",
 }
 
+_RAISES = """Raises:
+    ValueError: a condition fails; names the result, the inequality and the numbers."""
+
 
 def documented(**texts: str) -> Callable[[Function], Function]:
-    """Write the ``Args`` section of a result, and let it take numbers of other libraries.
+    """Write the sections ``Args`` and ``Raises``, and take numbers of other libraries.
 
-    The section stands before ``Raises``. An argument has its text from ``texts``, or else from
+    The sections stand before the example. An argument has its text from ``texts``, or else from
     the table above. A numpy or torch scalar arrives in the function as a float.
     """
 
     def decorate(function: Function) -> Function:
         names = inspect.signature(function).parameters
-        head, raises, tail = inspect.cleandoc(function.__doc__ or "").partition("Raises:")
+        head, mark, example = inspect.cleandoc(function.__doc__ or "").partition(">>> ")
 
         @functools.wraps(function)
         def with_floats(*args: Any, **numbers: Any) -> Any:
             return function(*args, **{name: as_float(value) for name, value in numbers.items()})
 
-        with_floats.__doc__ = f"{head}{args_section(names, _TEXTS | texts)}\n\n{raises}{tail}"
+        sections = f"{args_section(names, _TEXTS | texts)}\n\n{_RAISES}\n\n"
+        with_floats.__doc__ = f"{head}{sections}{mark}{example}"
         return cast(Function, with_floats)
 
     return decorate

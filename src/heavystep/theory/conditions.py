@@ -1,6 +1,6 @@
-"""Errors for violated conditions: each names the result, the inequality and the numbers."""
+"""Errors for violated conditions, and the search for the index from which one holds."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import isfinite
 from typing import Any
@@ -112,3 +112,24 @@ def at_most(result: str, counts: Array, most: float) -> None:
 def like(k: Any, values: Array) -> Any:
     """``values`` as a float if ``k`` is a single number, else as they are."""
     return float(values) if np.ndim(k) == 0 else values
+
+
+LARGEST = 10**300
+"""Larger indices come near the end of the range of float64."""
+
+
+def smallest_index(holds: Callable[[int], bool], what: str) -> int:
+    """The smallest K >= -1 with ``holds(K)``, which must then hold for every larger K too.
+
+    >>> smallest_index(lambda K: K >= 41, "Theorem 6")
+    41
+    """
+    fails, found = -2, -1
+    while not holds(found):
+        fails, found = found, 2 * found + 3
+        if found > LARGEST:
+            raise ValueError(f"{what} holds from no K below 10^300 on, for these schedules")
+    while found - fails > 1:
+        middle = (fails + found) // 2
+        fails, found = (fails, middle) if holds(middle) else (middle, found)
+    return found

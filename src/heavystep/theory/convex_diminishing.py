@@ -1,6 +1,9 @@
-"""Theorem 6: exact convergence of the weighted average for convex objectives."""
+"""Theorems 6 and 8: exact convergence of the weighted average for convex objectives."""
 
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -8,11 +11,78 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.schedules import Schedules
-from heavystep.theory import conditions, schedule_assumption
+from heavystep.theory import conditions
 from heavystep.theory.arguments import documented
-from heavystep.theory.condition_on_c import c_limit, smallest_K
-from heavystep.theory.diminishing_step_bounds import DiminishingSteps
-from heavystep.theory.robbins_siegmund import almost_supermartingale
+from heavystep.theory.conditions import smallest_index
+from heavystep.theory.diminishing import DiminishingSteps, almost_supermartingale, check
+
+TOLERANCE = 1e-9
+
+
+def c_condition(steps: DiminishingSteps, k: int) -> float:
+    """g(k) above; infinite if its denominator is not positive."""
+    return _envelope(steps, k, k)
+
+
+def _envelope(steps: DiminishingSteps, first: int, last: float) -> float:
+    """Upper bound on g over first <= k <= last, exact for a single k.
+
+    All schedules and gamma_max / gamma_min decrease, so the numerator and the part that is
+    subtracted are largest at ``first``, the part that is added is smallest at ``last``.
+    """
+    eta, beta, gamma_max = steps.schedules
+    beta_first, beta_last = float(beta(first)), 0.0 if last == inf else float(beta(last))
+    cap, least = float(gamma_max(first)), float(steps.gamma_min(first))
+    ratio = cap / least if least > 0.0 else 1.0  # both underflowed: the cap is what binds
+    denominator = 1.0 + beta_last - beta_first / (1.0 + beta_first) * ratio
+    return float(eta(first)) / denominator if denominator > 0.0 else inf
+
+
+def c_limit(steps: DiminishingSteps, K: int) -> float:
+    r"""The supremum of g over all k > K: what c must be at least.
+
+    Branch and bound on :func:`_envelope`: exact up to a relative 1e-9, from above. Power laws
+    with p_eta > 0, the only ones that Assumption 5 leaves, make it fall to 0 as K grows.
+
+    >>> from heavystep.schedules import Schedules
+    >>> laws = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
+    >>> round(c_limit(DiminishingSteps("polyak", 42.0, laws, 0.75, None), K=0), 4)
+    0.3837
+    """
+    least = K + 1
+    best = c_condition(steps, least)
+    order = count()  # ties in the heap are broken by age, intervals are never compared
+    heap = [(-_envelope(steps, least, inf), next(order), least, inf)]
+    while heap and best < inf:
+        upper, _, first, last = heappop(heap)
+        if -upper <= best * (1.0 + TOLERANCE):
+            return -upper if -upper > best else best
+        if last - first <= 1:
+            continue  # both ends are known
+        middle = _between(first, last, steps.schedules.eta.horizon)
+        best = max(best, c_condition(steps, middle))
+        for start, end in ((first, middle), (middle, last)):
+            heappush(heap, (-_envelope(steps, start, end), next(order), start, end))
+    return best
+
+
+def _between(first: int, last: float, horizon: float) -> int:
+    """A whole number between the two: halfway in log(1 + k / h), on which the schedules depend."""
+    if last == inf:
+        return 2 * first + int(horizon) + 2
+    halfway = sqrt(horizon + first) * sqrt(horizon + last) - horizon
+    return min(max(int(halfway), first + 1), int(last) - 1)
+
+
+def smallest_K(steps: DiminishingSteps) -> int:
+    """The smallest K >= -1 beyond which c meets the condition; -1 means from k = 0 on.
+
+    It exists for every c > 0, because g goes to 0.
+    """
+    return smallest_index(
+        lambda K: c_limit(steps, K) <= steps.c, f"Theorem 6's condition on c = {steps.c:g}"
+    )
+
 
 THEOREM = "Theorem 6"
 
@@ -71,9 +141,7 @@ class ConvexDiminishing(DiminishingSteps):
         return conditions.like(k, sums[last] / np.asarray(self.weight_sum(last)))
 
 
-@documented(
-    K="from where on the condition on c is asked for, >= -1; None: the smallest.",
-)
+@documented(K="from where on the condition on c is asked for, >= -1; None: the smallest.")
 def convex_diminishing(
     rule: str,
     *,
@@ -91,10 +159,7 @@ def convex_diminishing(
               {\sum_{m=1}^k\eta_m\gamma_{\min,m}},\quad S_k = \sum_{m=1}^k\eta_m\gamma_{\max,m}
 
     Assumes convex L-smooth samples, finite sigma^2, Assumption 5 and the condition on c
-    (:mod:`heavystep.theory.condition_on_c`) for all k > K.
-
-    Raises:
-        ValueError: a condition fails; names the theorem, the inequality and the numbers.
+    (:mod:`heavystep.theory.convex_diminishing`) for all k > K.
 
     >>> laws = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
     >>> promise = convex_diminishing("polyak", L=42.0, schedules=laws, c=0.75)
@@ -103,7 +168,7 @@ def convex_diminishing(
 
     Reference: Zhang, Shi and Gu, Theorem 6 (label convex_as_dec), Appendix C.
     """
-    schedule_assumption.check(THEOREM, rule, L=L, schedules=schedules, c=c, omega=omega)
+    check(THEOREM, rule, L=L, schedules=schedules, c=c, omega=omega)
     conditions.real(THEOREM, validation.NON_NEGATIVE, sigma2=sigma2)
     steps = DiminishingSteps(rule, L, schedules, c, omega)
     if K is None:
@@ -147,3 +212,45 @@ def diminishing_distance(
     progress = gamma * (2.0 - eta / c) * gap
     right: Array = (1.0 + beta) * (dist_sq + beta * moved_sq - progress + 2.0 * gamma * optimal_gap)
     return right
+
+
+def convex_tail_bound(
+    tail_gap: Array, tail_gradient: Array, *, head: Array, total: Array, diameter: Array, L: float
+) -> Array:
+    r"""Upper bound on :math:`W_k (F(\bar\theta^{\rm w}_k)-F^\star)` for n < k (Theorem 8).
+
+    .. math:: W_k\big(F(y_{n,k})-F^\star\big) + M W_n\|\nabla F(y_{n,k})\|
+              + \frac{LM^2W_n^2}{2W_k},\qquad W_k = \sum_{m=1}^k\eta_m\gamma_{\min,m}
+
+    with the weighted average :math:`y_{n,k}` of theta_{n+1} .. theta_k and
+    :math:`M \ge \|\bar\theta^{\rm w}_n-y_{n,k}\|`. As k grows the right side goes to the tail
+    of a convergent sum, so that the left side goes to 0: the gap is o(1 / W_k) almost surely,
+    under the conditions of Theorem 6.
+
+    Args:
+        tail_gap: F(y_{n,k}) - F*.
+        tail_gradient: ||grad F(y_{n,k})||.
+        head: W_n.
+        total: W_k.
+        diameter: M.
+        L: smoothness of F.
+
+    >>> import numpy as np
+    >>> half, one = np.array(0.5), np.array(1.0)
+    >>> convex_tail_bound(half, one, head=one, total=4.0 * one, diameter=2.0 * one, L=1.0)
+    np.float64(4.5)
+
+    Reference: Zhang, Shi and Gu, Theorem 8 (label convex_as_dec_little_o), Appendix C.
+    """
+    gap, slope, head, total, diameter = conditions.finite_arrays(
+        "Theorem 8",
+        nonnegative=True,
+        tail_gap=tail_gap,
+        tail_gradient=tail_gradient,
+        head=head,
+        total=total,
+        diameter=diameter,
+    )
+    conditions.require("Theorem 8", bool((total > 0.0).all()), "W_k > 0", W_k=float(total.min()))
+    bound: Array = total * gap + diameter * head * slope + L * diameter**2 * head**2 / (2.0 * total)
+    return bound

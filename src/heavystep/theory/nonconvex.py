@@ -1,4 +1,4 @@
-"""Theorem 3: the best iterate for non-convex objectives under weak growth."""
+"""Theorems 3 and 5: non-convex objectives, the best iterate and almost sure convergence."""
 
 from dataclasses import dataclass
 from math import hypot, sqrt
@@ -8,7 +8,8 @@ from heavystep import validation
 from heavystep.rules import momentum_factor
 from heavystep.theory import conditions
 from heavystep.theory.arguments import C_NONCONVEX, documented
-from heavystep.theory.step_bounds import check, step_bounds
+from heavystep.theory.convex import SummableSequence
+from heavystep.theory.steps import check, step_bounds
 
 THEOREM = "Theorem 3"
 
@@ -45,9 +46,6 @@ def nonconvex_step_limit(
               \Big(1-\rho+\sqrt{(1-\rho)^2+2\rho(1+\rho)\kappa}\Big),\qquad
               \kappa = \tfrac1c\ \text{(Polyak)},\quad \kappa = 4\omega(1-c)\ \text{(Armijo)}
 
-    Raises:
-        ValueError: a condition fails; names the theorem, the inequality and the numbers.
-
     >>> nonconvex_step_limit("polyak", L=2.0, rho=1.0, beta=0.0, c=0.25)
     0.5
 
@@ -71,10 +69,7 @@ def nonconvex_step_limit(
     return limit
 
 
-@documented(
-    c=C_NONCONVEX,
-    gamma_max="cap of the step, below :func:`nonconvex_step_limit`.",
-)
+@documented(c=C_NONCONVEX, gamma_max="cap of the step, below :func:`nonconvex_step_limit`.")
 def nonconvex(
     rule: str,
     *,
@@ -100,9 +95,6 @@ def nonconvex(
     :math:`E\|\nabla f\|^2 \le \rho\|\nabla F\|^2+\delta`. Strength: upper. Without noise
     (delta = 0) the second term vanishes.
 
-    Raises:
-        ValueError: a condition fails; names the theorem, the inequality and the numbers.
-
     >>> nonconvex("polyak", L=2.0, rho=1.0, delta=0.0, beta=0.0, c=0.25, gamma_max=0.25,
     ...           gap0=1.0).bound(4)
     2.0
@@ -124,3 +116,48 @@ def nonconvex(
     conditions.require(THEOREM, s1 > 0.0, "s1 > 0 in float64", s1=s1, gamma_max=gamma_max)
     conditions.finite(THEOREM, first=gap0 / scale, second=s2 * delta / scale)
     return NonConvex(s1, s2, q, gamma_min, limit, scale, gap0, delta)
+
+
+@documented(
+    rho="strong growth factor, > 0.",
+    c=C_NONCONVEX,
+    gamma_max="cap of the step, below :func:`nonconvex_step_limit`.",
+)
+def nonconvex_almost_sure(
+    rule: str,
+    *,
+    L: float,
+    rho: float,
+    beta: float,
+    c: float,
+    gamma_max: float,
+    omega: float | None = None,
+    gap0: float,
+) -> SummableSequence:
+    r"""The sum that carries almost sure convergence under strong growth (Theorem 5).
+
+    With delta = 0, :math:`\|\nabla F(\theta_k)\|\to0` and
+    :math:`\min_{m<k}\|\nabla F(\theta_m)\|^2 = O(1/k)` almost surely, because
+
+    .. math:: E\sum_{m\ge0}\|\nabla F(\theta_m)\|^2 \le
+              \frac{F(\theta_0)-F(\theta^\star)}{(1+\beta)s_1}
+
+    >>> nonconvex_almost_sure("polyak", L=2.0, rho=1.0, beta=0.0, c=0.25, gamma_max=0.25,
+    ...                       gap0=1.0).expected_sum
+    8.0
+
+    Reference: Zhang, Shi and Gu, Theorem 5 (label nonconvex_as), Appendix B.
+    """
+    with conditions.told_by("Theorem 5"):
+        promise = nonconvex(
+            rule,
+            L=L,
+            rho=rho,
+            delta=0.0,
+            beta=beta,
+            c=c,
+            gamma_max=gamma_max,
+            omega=omega,
+            gap0=gap0,
+        )
+    return SummableSequence("Theorem 5", promise.gap0 / promise.scale)

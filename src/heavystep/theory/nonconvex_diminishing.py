@@ -1,4 +1,4 @@
-"""Theorem 7: exact convergence of the best iterate for non-convex objectives."""
+"""Theorems 7 and 9: exact convergence of the best iterate for non-convex objectives."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavystep import validation
+from heavystep.arrays import Array
 from heavystep.schedules import Schedules
-from heavystep.theory import conditions, schedule_assumption
+from heavystep.theory import conditions
 from heavystep.theory.arguments import documented
-from heavystep.theory.diminishing_step_bounds import DiminishingSteps
-from heavystep.theory.robbins_siegmund import almost_supermartingale
-from heavystep.theory.search import smallest_index
+from heavystep.theory.conditions import smallest_index
+from heavystep.theory.diminishing import DiminishingSteps, almost_supermartingale, check
 
 THEOREM = "Theorem 7"
 
@@ -105,16 +105,40 @@ def nonconvex_diminishing(
     Assumes L-smooth samples, weak growth and Assumption 5; there is no condition on c beyond
     the rule's own.
 
-    Raises:
-        ValueError: a condition fails; names the theorem, the inequality and the numbers.
-
     >>> laws = Schedules.power_laws(0.5, 0.4, 0.1, 1.1, 0.1, 0.3)
     >>> nonconvex_diminishing("polyak", L=1.0, rho=1.0, delta=0.5, schedules=laws, c=1.0).K
     -1
 
     Reference: Zhang, Shi and Gu, Theorem 7 (label nonconvex_as_dec), Appendix C.
     """
-    schedule_assumption.check(THEOREM, rule, L=L, schedules=schedules, c=c, omega=omega)
+    check(THEOREM, rule, L=L, schedules=schedules, c=c, omega=omega)
     conditions.real(THEOREM, validation.POSITIVE, rho=rho)
     conditions.real(THEOREM, validation.NON_NEGATIVE, delta=delta)
     return NonConvexDiminishing(rule, L, schedules, c, omega, rho, delta)
+
+
+def nonconvex_tail_bound(tail_sum: Array, least: Array, *, head: Array) -> Array:
+    r"""Upper bound on :math:`S_k\min_{1\le j\le k}\|\nabla F(\theta_j)\|^2` for n <= k (Theorem 9).
+
+    .. math:: \sum_{m=n}^{k}\eta_m\gamma_{\max,m}\|\nabla F(\theta_m)\|^2
+              + \min_{1\le j\le k}\|\nabla F(\theta_j)\|^2\,S_n
+
+    Holds on every run. The sum is the tail of a convergent one and the minimum goes to 0, so
+    that the left side goes to 0: o(1 / S_k) almost surely, under the conditions of Theorem 7.
+
+    Args:
+        tail_sum: the sum over m = n .. k.
+        least: the minimum over 1 <= j <= k.
+        head: S_n.
+
+    >>> import numpy as np
+    >>> nonconvex_tail_bound(np.float64(2.0), np.float64(0.5), head=3.0)
+    np.float64(3.5)
+
+    Reference: Zhang, Shi and Gu, Theorem 9 (label nonconvex_as_dec_little_o), Appendix C.
+    """
+    tail, smallest, head = conditions.finite_arrays(
+        "Theorem 9", nonnegative=True, tail_sum=tail_sum, least=least, head=head
+    )
+    bound: Array = tail + smallest * head
+    return bound

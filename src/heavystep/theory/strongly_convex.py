@@ -9,7 +9,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.theory import conditions
 from heavystep.theory.arguments import c_from, documented
-from heavystep.theory.step_bounds import check, step_bounds
+from heavystep.theory.steps import check, step_bounds
 
 THEOREM = "Theorem 1"
 
@@ -70,9 +70,6 @@ def strongly_convex(
     The theorem leaves B open; the proof gives it from :math:`e_k = E\|\theta_k-\theta^\star\|^2
     - R`: :math:`B = \max\{e_0, (e_1 - r_- e_0)/(r - r_-)\}`, and 0 if :math:`e_0 \le 0`. Where
     e_1 is not known the recursion bounds it by :math:`(1-x)e_0`.
-
-    Raises:
-        ValueError: a condition fails; names the theorem, the inequality and the numbers.
 
     >>> promise = strongly_convex("polyak", L=2.0, mu=0.5, beta=0.0, c=0.5, gamma_max=1.0,
     ...                           dist0_sq=4.0)

@@ -3,10 +3,10 @@
 from typing import Any
 
 from heavystep.arrays import Array
-from heavystep.certificates.promised import promise
+from heavystep.certificates.theorems import promise
 from heavystep.schedules import Schedules
 from heavystep.sweeps.specification import ProblemSpec, RunSpec
-from heavystep.theory.diminishing_step_bounds import DiminishingSteps
+from heavystep.theory.diminishing import DiminishingSteps
 
 
 def bound(run: RunSpec, k: Array) -> Array:

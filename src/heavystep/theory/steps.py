@@ -1,4 +1,4 @@
-r"""Lemma 2: bounds on the step sizes, and the one formula behind Lemmas 2 and 5.
+r"""Lemmas 1 and 2: what every step satisfies, with the formulas behind Lemmas 5 and 6.
 
 .. math:: \min\{\kappa\,u / L,\ \gamma_{\max}\} \le \gamma_k / \eta_k \le \gamma_{\max},
           \qquad u = \tfrac{1}{2c}\ \text{(Polyak)},\quad u = 2\omega(1-c)\ \text{(Armijo)}
@@ -41,13 +41,7 @@ def smallest_step(
 
 @documented()
 def step_bounds(
-    rule: str,
-    *,
-    L: float,
-    beta: float,
-    c: float,
-    gamma_max: float,
-    omega: float | None = None,
+    rule: str, *, L: float, beta: float, c: float, gamma_max: float, omega: float | None = None
 ) -> StepBounds:
     r"""Smallest and largest step of SHB-PS or SHB-ALS (Lemma 2).
 
@@ -57,9 +51,6 @@ def step_bounds(
     Holds at every step with a gradient that does not vanish, on every run. Assumes
     L-smooth samples. Strength: tight (a quadratic sample with curvature L attains the Polyak
     bound).
-
-    Raises:
-        ValueError: a condition fails; names the lemma, the inequality and the numbers.
 
     >>> step_bounds("polyak", L=2.0, beta=0.25, c=0.5, gamma_max=1.0)
     StepBounds(gamma_min=0.0625, gamma_max=1.0)
@@ -89,3 +80,62 @@ def check(
     conditions.real(result, validation.POSITIVE, L=L, gamma_max=gamma_max)
     conditions.real(result, validation.UNIT, beta=beta)
     return checked(result, rule, c=c, omega=omega)
+
+
+def largest_slope(scaling: str, *, beta: Any, eta: Any, c: float, gap: Any) -> Any:
+    r"""Upper bound on :math:`\gamma_k \|g_k\|^2` for any scaling.
+
+    .. math:: \gamma_k \|g_k\|^2 \le \frac{\eta_k \kappa}{c}
+              \big(f(\theta_k; x_k) - f^\star(x_k)\big)
+
+    The Polyak step is at most the ratio; an Armijo step decreased the sampled loss by
+    :math:`c\,(\gamma_k/\kappa)\|g_k\|^2`, which cannot be more than its height above the
+    infimum. ``gap`` is that height; with a lower bound in place of the infimum both hold too.
+    """
+    return eta * kappa(scaling, beta) / c * gap
+
+
+def basic_inequality(*, beta: float, c: float, gap: Any) -> Any:
+    r"""Upper bound on :math:`\gamma_k \|\nabla f(\theta_k;x_k)\|^2` (Lemma 1).
+
+    .. math:: \frac{(1-\sqrt\beta)^2}{2c}\,\big(f(\theta_k; x_k) - f^\star(x_k)\big)
+
+    Holds at every step of SHB-PS and SHB-ALS, on every run. No smoothness is needed.
+    Strength: tight (equality for an uncapped Polyak step).
+
+    Args:
+        beta: momentum, in [0, 1).
+        c: > 0.
+        gap: f(theta_k; x_k) - f*(x_k) >= 0, a number or an array.
+
+    >>> basic_inequality(beta=0.25, c=0.5, gap=2.0)
+    0.5
+
+    Reference: Zhang, Shi and Gu, Lemma 1 (label basic_step_size).
+    """
+    conditions.real("Lemma 1", validation.UNIT, beta=beta)
+    conditions.real("Lemma 1", validation.POSITIVE, c=c)
+    (gaps,) = conditions.finite_arrays("Lemma 1", nonnegative=True, gap=gap)
+    slope = largest_slope("theory", beta=float(beta), eta=1.0, c=float(c), gap=gaps)
+    return conditions.like(gap, slope)
+
+
+def diminishing_basic_inequality(*, eta: Any, c: float, gap: Any) -> Any:
+    r"""Upper bound on :math:`\gamma_k \|\nabla f(\theta_k;x_k)\|^2` of the diminishing variants.
+
+    .. math:: \frac{\eta_k}{c}\,\big(f(\theta_k; x_k) - f^\star(x_k)\big)
+
+    Args:
+        eta: multiplier eta_k, a number or an array.
+        c: > 0.
+        gap: f(theta_k; x_k) - f*(x_k) >= 0, a number or an array.
+
+    >>> diminishing_basic_inequality(eta=0.5, c=0.25, gap=3.0)
+    6.0
+
+    Reference: Zhang, Shi and Gu, Lemma 6 (label dec_basic), Appendix C.
+    """
+    conditions.real("Lemma 6", validation.POSITIVE, c=c)
+    etas, gaps = conditions.finite_arrays("Lemma 6", nonnegative=True, eta=eta, gap=gap)
+    slope = largest_slope("plain", beta=0.0, eta=etas, c=float(c), gap=gaps)
+    return conditions.like(slope, slope)

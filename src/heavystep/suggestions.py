@@ -1,0 +1,538 @@
+"""Tries the main methods on a model for a few hundred steps, and says which one to use."""
+
+import copy
+import random
+import sys
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from math import isfinite, sqrt
+from statistics import fmean, median, stdev
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from heavystep import validation
+from heavystep.methods import METHODS, method_of
+from heavystep.optim import create
+from heavystep.optim.closures.replay import RandomStreams
+
+CANDIDATES: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("HeavyStep", {"diagonal": "element"}),
+    ("HeavyStep", {"diagonal": "tensor"}),
+    ("HeavyStep", {"diagonal": None}),
+    ("SHBPolyak", {}),
+    ("SHBArmijo", {}),
+)
+"""What is tried unless the user names others."""
+MAIN = tuple(each for each in CANDIDATES if each[0] in METHODS)
+OWN = ("HeavyStep", "SHBPolyak", "SHBArmijo")
+"""Classes of ``heavystep`` itself; others are made by ``heavystep.create``."""
+LOOKS = 5
+"""How often a trial is validated, and the part of the steps whose mean is its training loss."""
+SURE = 2.0
+"""A loss is lower than another if so many standard errors lie between them."""
+WARM_UP = 3
+"""Steps that are not timed: memory is reserved and kernels are chosen in the first ones."""
+BACKWARD = 2.0
+"""What a backward costs, in forwards."""
+MIB = 2.0**20
+HEADING = ("method", "loss", "at equal cost", "ms a step", "forwards a step", "state MiB")
+DEEPEST, LONGEST = 4, 64
+"""How far from a loader its parts are looked for; longer lists hold data, and no parts of it."""
+CONTAINERS = (list, dict, set, deque)
+NO_PARTS = (type, ModuleType, FunctionType, MethodType, Tensor, nn.Module, str, bytes, np.ndarray)
+GLOBAL_NUMPY: Any = np.random.mtrand._rand
+"""The stream of ``np.random.rand`` and its like."""
+
+
+class Tail(NamedTuple):
+    """A mean of losses, and its standard error."""
+
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, losses: Iterable[float]) -> "Tail":
+        """Infinite if one of them is not finite.
+
+        >>> Tail.of([1.0, 3.0])
+        Tail(mean=2.0, error=1.0)
+        """
+        all_ = list(losses)
+        if not all(map(isfinite, all_)):
+            return cls(float("inf"), 0.0)
+        return cls(fmean(all_), stdev(all_) / sqrt(len(all_)) if len(all_) > 1 else 0.0)
+
+    def clearly_below(self, other: "Tail") -> bool:
+        """Whether the difference is more than noise of the batches could make it."""
+        return self.mean < other.mean - SURE * sqrt(self.error**2 + other.error**2)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one method did; numbers of memory are bytes."""
+
+    method: str
+    """Its name, and the options that were set."""
+    losses: tuple[float, ...]
+    """The loss of each batch, before the step that was taken on it."""
+    costs: tuple[float, ...]
+    """What each step cost, in forwards of the model: one, two for the backward, and trials."""
+    seconds: float
+    """The median wall time of a step, without the loader."""
+    refused: int
+    """Batches that the optimizer refused, because loss or gradient was not finite."""
+    state_memory: int
+    """What the optimizer keeps from step to step."""
+    peak_memory: int | None
+    """The most that was allocated on a GPU above what was there before; None on a CPU."""
+    warnings: tuple[str, ...]
+    """What the optimizer had to say."""
+    validated: tuple[tuple[int, Tail], ...] = ()
+    """Steps taken, and the validation loss there, from before the first step on."""
+    code: str = ""
+    """The line that makes the optimizer."""
+
+    @property
+    def forwards(self) -> float:
+        """Losses that were evaluated, a step."""
+        return sum(self.costs) / len(self.costs) - BACKWARD
+
+    def steps_within(self, budget: float) -> int:
+        """How many steps a budget pays for, one in any case."""
+        return max(sum(cost <= budget for cost in accumulate(self.costs)), 1)
+
+    def level(self, budget: float) -> Tail:
+        """The validation loss when the budget is spent; without one the last training losses."""
+        steps = self.steps_within(budget)
+        if self.validated:
+            return [loss for at, loss in self.validated if at <= steps][-1]
+        return Tail.of(self.losses[:steps][-max(steps // LOOKS, 1) :])
+
+    def start(self) -> Tail:
+        """The same before training; of training losses the first fifth, single ones are noise."""
+        if self.validated:
+            return self.validated[0][1]
+        return Tail.of(self.losses[: max(len(self.losses) // LOOKS, 1)])
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The trials, and which method to use. ``print`` it for the table."""
+
+    trials: tuple[Trial, ...]
+    best: str | None
+    """The method to use; None if no method got below where it began."""
+    reason: str
+
+    @property
+    def code(self) -> str:
+        """The line that makes the optimizer; empty if there is none to use."""
+        return next((trial.code for trial in self.trials if trial.method == self.best), "")
+
+    def __str__(self) -> str:
+        budget = equal_cost(self.trials)
+        peaks = any(trial.peak_memory is not None for trial in self.trials)
+        rows = [(*HEADING, *(["peak MiB"] if peaks else []), "refused")]
+        for trial in self.trials:
+            peak = [f"{(trial.peak_memory or 0) / MIB:.1f}"] if peaks else []
+            levels = (f"{trial.level(cost).mean:.4g}" for cost in (float("inf"), budget))
+            memory = f"{trial.state_memory / MIB:.2f}"
+            speed = (f"{trial.seconds * 1e3:.2f}", f"{trial.forwards:.2f}", memory)
+            rows.append((trial.method, *levels, *speed, *peak, str(trial.refused)))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
+        notes = [f"{trial.method}: {text}" for trial in self.trials for text in trial.warnings]
+        return "\n".join([*lines, *notes, self.reason, *([self.code] if self.code else [])])
+
+
+def suggest(
+    model: nn.Module,
+    loader: Iterable[Any],
+    loss_fn: Callable[..., Any],
+    *,
+    validation_loader: Iterable[Any] | None = None,
+    steps: int = 300,
+    methods: Iterable[Any] = MAIN,
+    takes_batch: bool = False,
+) -> Suggestion:
+    """Try the main methods with nothing set, from the same start, and say which one to use.
+
+    Each takes the same number of steps on the same batches. Methods are compared after equal work,
+    in which a trial of a line search counts as a forward: by the validation loss where there is a
+    ``validation_loader``, else by the mean training loss of the last steps. If noise could explain
+    a difference, the cheaper one wins. The reason says which loss was used.
+
+    Afterwards everything is as it was, to the bit, also if something raises: parameters, gradients,
+    buffers, attributes and modes of the model; the random streams of torch (CPU and GPUs), numpy
+    and Python; the attributes and generators of loaders, their samplers and data sets. Batches are
+    copied before the model sees them. A model that is not in training mode is tried in it.
+
+    Args:
+        model: on the device where it is to be trained.
+        loader: a DataLoader, a list, or anything that gives batches each time it is asked for them.
+        loss_fn: called as ``loss_fn(model(*inputs), target)``, where a batch is ``(*inputs,
+            target)``. Tensors are moved to the device of the model.
+        validation_loader: batches that are not trained on; the model sees them in eval mode, five
+            times a trial.
+        steps: how many steps each method takes, >= 10.
+        methods: names of ``heavystep methods``, or pairs of a name and a dict of its options.
+        takes_batch: call ``loss_fn(model, batch)`` instead, for batches of another form.
+
+    Returns:
+        A :class:`Suggestion`: print it for a table of losses, times, forwards and memory. ``best``
+        is the method, ``code`` the line that makes it.
+
+    Raises:
+        TypeError: the loader gives batches only once, or a batch has another form.
+        ValueError: the loader gives no batches, or there is nothing to train.
+
+    >>> import torch
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Linear(3, 1)
+    >>> x = torch.randn(64, 3)
+    >>> loader = list(zip(x.split(8), (x.sum(1, keepdim=True) + 1).split(8)))
+    >>> found = suggest(model, loader, torch.nn.functional.mse_loss, steps=100,
+    ...                 methods=["SHBPolyak", "SHBArmijo"])
+    >>> [trial.method for trial in found.trials], found.best in found.code
+    (['SHBPolyak', 'SHBArmijo'], True)
+    """
+    validation.integer("steps", steps, least=10)
+    validation.choice("takes_batch", takes_batch, (False, True))
+    listed = [methods] if isinstance(methods, str) else list(methods)
+    rows = [(each, {}) if isinstance(each, str) else (each[0], dict(each[1])) for each in listed]
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if not callable(loss_fn):
+        raise TypeError(f"loss_fn must be a function, got {type(loss_fn).__name__}")
+    _check_loader("loader", loader)
+    if validation_loader is not None:
+        _check_loader("validation_loader", validation_loader)
+    if not rows:
+        raise ValueError("methods must name at least one method")
+    for name, _ in rows:
+        method_of(name)
+    if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
+        raise ValueError("model has lazy parameters: give it a batch first, so that they are there")
+    kept = Kept(model, (loader, validation_loader, loss_fn), device_of(model))
+
+    def loss_of(batch: Any) -> Any:
+        if takes_batch:
+            return loss_fn(model, batch)
+        if not isinstance(batch, (list, tuple)) or len(batch) < 2:
+            raise TypeError(
+                f"a batch must be (*inputs, target), got {type(batch).__name__}: with "
+                "takes_batch=True loss_fn(model, batch) is called instead"
+            )
+        *inputs, target = batch
+        return loss_fn(model(*inputs), target)
+
+    trials = []
+    try:
+        for name, options in rows:
+            kept.restore()
+            kept.drop_gradients()
+            if not model.training:
+                model.train()
+            with torch.enable_grad():
+                work = (model, loader, validation_loader, loss_of, steps)
+                trials.append(run_trial(name, options, *work))
+    finally:
+        kept.restore()
+    return suggestion_of(tuple(trials))
+
+
+def equal_cost(trials: tuple[Trial, ...]) -> float:
+    """What the cheapest trial cost: all methods are compared after as much work."""
+    return min((sum(trial.costs) for trial in trials), default=0.0)
+
+
+def suggestion_of(trials: tuple[Trial, ...]) -> Suggestion:
+    """The method with the lowest loss after equal work, cheapest of those level with it."""
+    budget = equal_cost(trials)
+    levels = {id(trial): trial.level(budget) for trial in trials}
+    fell = [trial for trial in trials if levels[id(trial)].mean < trial.start().mean]
+    if not fell:
+        return Suggestion(
+            trials,
+            None,
+            "No method got below where it began: take more steps, and see whether the loss and "
+            "its lower bound are what you think.",
+        )
+    lowest = levels[id(min(fell, key=lambda trial: levels[id(trial)].mean))]
+    level = [trial for trial in fell if not lowest.clearly_below(levels[id(trial)])]
+    chosen = min(level, key=lambda trial: (sum(trial.costs), trials.index(trial)))
+    others = [trial.method for trial in level if trial is not chosen]
+    kind = "validation loss" if chosen.validated else "training loss"
+    why = f"the lowest {kind} after equal work"
+    if others:
+        why = f"as low a {kind} as {' and '.join(others)} up to noise, and no step costs less"
+    unseen = "" if chosen.validated else " No unseen data were looked at (validation_loader)."
+    reason = (
+        f"Use {chosen.method}: {why}, in {len(chosen.losses)} steps. "
+        f"That is how training begins, not how it ends.{unseen}"
+    )
+    return Suggestion(trials, chosen.method, reason)
+
+
+def run_trial(
+    name: str,
+    options: Mapping[str, Any],
+    model: nn.Module,
+    loader: Iterable[Any],
+    validation_loader: Iterable[Any] | None,
+    loss_of: Callable[[Any], Any],
+    steps: int,
+) -> Trial:
+    """Take some steps with a method. Nothing is put back."""
+    device = device_of(model)
+    searches = method_of(name).rule.searches
+    on_gpu = device.type == "cuda"
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device) if on_gpu else 0
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    opt = create(name, trained, **options, **({"buffers": model.buffers()} if searches else {}))
+    losses: list[float] = []
+    costs, seconds, refused, validated = [], [], 0, []
+    looks = {round(steps * part / LOOKS) for part in range(LOOKS + 1)}
+
+    def look() -> None:
+        if validation_loader is not None and len(losses) in looks:
+            validated.append((len(losses), validation_loss(model, validation_loader, loss_of)))
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        look()
+        for batch in cycled(loader, steps):
+            copied, evaluated = moved(batch, device), [0]
+
+            def closure(copied: Any = copied, evaluated: list[int] = evaluated) -> Any:
+                evaluated[0] += 1
+                return loss_of(copied)
+
+            begun = time.perf_counter()
+            opt.step(closure)
+            if on_gpu:
+                torch.cuda.synchronize(device)
+            seconds.append(time.perf_counter() - begun)
+            info = opt.info
+            assert info is not None
+            losses.append(float(info.loss))
+            costs.append(evaluated[0] + BACKWARD)
+            refused += not bool(info.accepted)
+            look()
+    held = [value for state in opt.state.values() for value in state.values()]
+    given = "".join(f", {key}={value!r}" for key, value in options.items())
+    made = f"{name}(" if name in OWN else f'create("{name}", '
+    buffers = ", buffers=model.buffers()" if searches else ""
+    return Trial(
+        method=f"{name}({given[2:]})" if options else name,
+        losses=tuple(losses),
+        costs=tuple(costs),
+        seconds=median(seconds[WARM_UP:] or seconds),
+        refused=refused,
+        state_memory=sum(value.nbytes for value in held if isinstance(value, Tensor)),
+        peak_memory=torch.cuda.max_memory_allocated(device) - before if on_gpu else None,
+        warnings=tuple(dict.fromkeys(str(each.message) for each in said)),
+        validated=tuple(validated),
+        code=f"opt = heavystep.{made}model.parameters(){given}{buffers})",
+    )
+
+
+def validation_loss(model: nn.Module, loader: Iterable[Any], loss_of: Callable[[Any], Any]) -> Tail:
+    """The mean loss over a loader in eval mode; modes are as they were afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            device = device_of(model)
+            losses = [float(loss_of(moved(batch, device))) for batch in loader]
+    finally:
+        for module, mode in modes:
+            module.training = mode
+    if not losses:
+        raise ValueError("validation_loader must give batches each time it is asked, it gave none")
+    return Tail.of(losses)
+
+
+def cycled(loader: Iterable[Any], steps: int) -> Iterator[Any]:
+    """So many batches, from the beginning again whenever the loader ends."""
+    given = 0
+    while True:
+        before = given
+        for batch in loader:
+            yield batch
+            given += 1
+            if given == steps:
+                return
+        if given == before:
+            again = "no batch" if not given else f"{given} batches once, and none the second time"
+            raise ValueError(f"loader must give batches each time it is asked, it gave {again}")
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    """A copy of a batch on a device, so that nobody changes what the loader holds."""
+    if isinstance(batch, Tensor):
+        return batch.detach().to(device, copy=True)
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(moved(each, device) for each in batch))
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(moved(each, device) for each in batch)
+    if isinstance(batch, dict):
+        return {name: moved(each, device) for name, each in batch.items()}
+    return batch
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """The device of the first parameter that is to be trained; ValueError if there is none."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            return parameter.device
+    raise ValueError("model has no parameter that is to be trained")
+
+
+def _check_loader(name: str, loader: Any) -> None:
+    if hasattr(loader, "__next__"):
+        raise TypeError(
+            f"{name} gives its batches only once ({type(loader).__name__}), and every method has "
+            "to see them: give a list or a DataLoader"
+        )
+    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
+        raise TypeError(f"{name} must give batches, got {type(loader).__name__}")
+
+
+class Kept:
+    """The state of a model, of what gives it batches and losses, and of all random streams.
+
+    Args:
+        model: its parameters, gradients, buffers, modes and plain attributes are kept.
+        others: loaders and losses. Of modules the same is kept; of other objects the attributes,
+            and the generators of random numbers that they or their parts hold.
+        device: that of the model.
+    """
+
+    def __init__(self, model: nn.Module, others: tuple[Any, ...], device: torch.device) -> None:
+        roots = [model, *(other for other in others if isinstance(other, nn.Module))]
+        modules = list(dict.fromkeys(part for root in roots for part in root.modules()))
+        tensors = [
+            tensor
+            for module in modules
+            for held in (module._parameters, module._buffers)
+            for tensor in held.values()
+            if tensor is not None
+        ]
+        self._tensors = list({id(tensor): tensor for tensor in tensors}.values())
+        self._values = [tensor.detach().clone() for tensor in self._tensors]
+        self._grads = [tensor.grad for tensor in self._tensors]
+        self._wants = [tensor.requires_grad for tensor in self._tensors]
+        plain = [part for other in others for part in _parts(other)]
+        self._attributes = [_Attributes(part) for part in (*modules, *plain)]
+        self._generators = [_Generator(part) for part in plain if _is_generator(part)]
+        self._streams = RandomStreams(device)
+        self._drawn = self._streams.state()
+        self._numpy, self._python = GLOBAL_NUMPY.get_state(), random.getstate()
+
+    def restore(self) -> None:
+        """Put everything back; it may be called more than once."""
+        for attributes in self._attributes:
+            attributes.restore()
+        with torch.no_grad():
+            for tensor, value in zip(self._tensors, self._values, strict=True):
+                tensor.copy_(value)
+        for tensor, grad, wants in zip(self._tensors, self._grads, self._wants, strict=True):
+            tensor.requires_grad_(wants)
+            tensor.grad = grad
+        for generator in self._generators:
+            generator.restore()
+        self._streams.restore(self._drawn)
+        GLOBAL_NUMPY.set_state(self._numpy)
+        random.setstate(self._python)
+
+    def drop_gradients(self) -> None:
+        """Take the gradients away, so that nobody adds to those that are kept."""
+        for tensor in self._tensors:
+            tensor.grad = None
+
+
+class _Attributes:
+    """The attributes of an object, and what its own lists and dicts hold."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+        self._bound = dict(getattr(owner, "__dict__", {}))
+        self._held = [
+            (value, copy.copy(value))
+            for value in self._bound.values()
+            if isinstance(value, CONTAINERS)
+        ]
+
+    def restore(self) -> None:
+        if self._bound:
+            now = vars(self._owner)
+            for name in [name for name in now if name not in self._bound]:
+                del now[name]
+            now.update(self._bound)
+        for container, content in self._held:
+            if isinstance(container, list):
+                container[:] = content
+            else:
+                container.clear()
+                (container.extend if isinstance(container, deque) else container.update)(content)
+
+
+class _Generator:
+    """A generator of random numbers of torch, numpy or Python, and where it was."""
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+        self._state = copy.deepcopy(self._now())
+
+    def _now(self) -> Any:
+        if isinstance(self._generator, np.random.Generator):
+            return self._generator.bit_generator.state
+        if isinstance(self._generator, random.Random):
+            return self._generator.getstate()
+        return self._generator.get_state()
+
+    def restore(self) -> None:
+        if isinstance(self._generator, np.random.Generator):
+            self._generator.bit_generator.state = self._state
+        elif isinstance(self._generator, random.Random):
+            self._generator.setstate(self._state)
+        else:
+            self._generator.set_state(self._state)
+
+
+def _is_generator(part: Any) -> bool:
+    kinds = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
+    return isinstance(part, kinds)
+
+
+def _parts(root: Any) -> Iterator[Any]:
+    """An object and what its attributes hold, a few levels deep: samplers, data, generators."""
+    seen: set[int] = set()
+    level = [root]
+    for _ in range(DEEPEST + 1):
+        following: list[Any] = []
+        for part in level:
+            if id(part) in seen or isinstance(part, NO_PARTS):
+                continue
+            seen.add(id(part))
+            if isinstance(part, (list, tuple)):
+                following += part if len(part) <= LONGEST else ()
+            elif _is_generator(part):
+                yield part
+            elif type(part).__module__.partition(".")[0] not in sys.stdlib_module_names:
+                # Queues, locks and processes have a life of their own.
+                yield part
+                following += list(getattr(part, "__dict__", {}).values())
+        level = following
