@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         create,
         estimate_smoothness,
     )
-    from heavystep.pictures.steps import plot_steps
+    from heavystep.pictures import plot_steps
     from heavystep.simulation.run import simulate
     from heavystep.suggestions.suggest import suggest
     from heavystep.sweeps.public import sweep
@@ -63,7 +63,7 @@ _HOMES = {
     ),
     "certify": "heavystep.certificates",
     "paper_settings": "heavystep.methods",
-    "plot_steps": "heavystep.pictures.steps",
+    "plot_steps": "heavystep.pictures",
     "simulate": "heavystep.simulation.run",
     "suggest": "heavystep.suggestions.suggest",
     "sweep": "heavystep.sweeps.public",

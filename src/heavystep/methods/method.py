@@ -190,9 +190,9 @@ class Method:
         if EPOCH in known and not without_effect(self, {**known, EPOCH: 2.0}):
             wanted.append("epoch length")
         if self.rule.batches.kept_for:
-            wanted.append("batches that are kept (heavystep.data.PersistentBatches, kept=)")
+            wanted.append("batches that are kept (heavystep.batches.PersistentBatches, kept=)")
         if self.rule.batches.overlap:
-            wanted.append("batches that overlap (heavystep.data.PersistentBatches, overlap=True)")
+            wanted.append("batches that overlap (heavystep.batches.PersistentBatches, overlap=True)")
         if self.diagonal is not None:
             wanted.append("a diagonal")
         return ", ".join(wanted).replace("_", " ") or "nothing"

@@ -144,7 +144,7 @@ class Search(NamedTuple):
 class Batches(NamedTuple):
     """How the batches of successive steps are related, where a rule compares them.
 
-    Simulations draw them so; :class:`heavystep.data.PersistentBatches` does it for a DataLoader.
+    Simulations draw them so; :class:`heavystep.batches.PersistentBatches` does it for a DataLoader.
     """
 
     kept_for: str = ""
