@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
 from heavystep import SHBPolyak
-from heavystep.data import load_cifar
+from heavystep.lab.data import load_cifar
 from heavystep.training.resnet import ResNet
 
 

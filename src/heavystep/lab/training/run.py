@@ -298,8 +298,24 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
     if not known:
         raise ValueError(f"{path} is a checkpoint of another version: remove it to begin again")
     if found != run:
-        raise ValueError(f"{path} is a checkpoint of another configuration: {found}, not {run}")
+        there, here = (_flat(json.loads(text)) for text in (found, run))
+        differences = "; ".join(
+            f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
+            for name in sorted(there | here)
+            if there.get(name) != here.get(name)
+        )
+        raise ValueError(f"{path} is a checkpoint of another configuration: {differences}")
     return state
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Nested JSON in one level: {"a": {"b": 1}} gives {"a.b": 1}; options are pairs."""
+    if isinstance(value, list) and all(isinstance(item, list) and len(item) == 2 for item in value):
+        value = dict(value)
+    if not isinstance(value, dict):
+        return {name: value}
+    parts = (_flat(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items())
+    return {key: inner for part in parts for key, inner in part.items()}
 
 
 def _on_cpu(value: Any) -> Any:
