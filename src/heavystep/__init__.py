@@ -6,37 +6,15 @@ if TYPE_CHECKING:
     from heavystep import certificates, lab, lower_bounds, problems, theory
     from heavystep.certificates import certify
     from heavystep.methods import paper_settings
-<<<<<<< HEAD
     from heavystep.optim.average import Average
     from heavystep.optim.captured import CapturedStep
     from heavystep.optim.diagnostics import StepInfo
     from heavystep.optim.diminishing import Diminishing
     from heavystep.optim.recorder import Recorder
     from heavystep.optimizers import SHB, SLS, SPS, HeavyStep, SHBArmijo, SHBPolyak, create
-    from heavystep.pictures.steps import plot_steps
+    from heavystep.pictures import plot_steps
     from heavystep.smoothness import estimate_smoothness
     from heavystep.suggestions import suggest
-=======
-    from heavystep.optim import (
-        SHB,
-        SLS,
-        SPS,
-        Average,
-        CapturedStep,
-        Diminishing,
-        Recorder,
-        SHBAdam,
-        SHBArmijo,
-        SHBPolyak,
-        StepInfo,
-        create,
-        estimate_smoothness,
-    )
-    from heavystep.pictures import plot_steps
-    from heavystep.simulation.run import simulate
-    from heavystep.suggestions.suggest import suggest
-    from heavystep.sweeps.public import sweep
->>>>>>> lab
 
 __all__ = [
     "SHB",
@@ -77,17 +55,9 @@ _HOMES = {
     "certify": "heavystep.certificates",
     "estimate_smoothness": "heavystep.smoothness",
     "paper_settings": "heavystep.methods",
-<<<<<<< HEAD
-    "plot_steps": "heavystep.pictures.steps",
+    "plot_steps": "heavystep.pictures",
     "suggest": "heavystep.suggestions",
 }
-=======
-    "plot_steps": "heavystep.pictures",
-    "simulate": "heavystep.simulation.run",
-    "suggest": "heavystep.suggestions.suggest",
-    "sweep": "heavystep.sweeps.public",
-}  # fmt: skip
->>>>>>> lab
 """Where each name is defined. It is imported when it is first asked for: torch takes seconds, and
 the command line's help and completion need none of it."""
 _EXTRAS = {"plot_steps": "figures"}

@@ -155,17 +155,10 @@ class Method:
         known = {option.name: option.default for option in self.options}
         if known.get("steps_per_epoch") is not None:
             wanted.append("epoch length")
-<<<<<<< HEAD
         if self.batches == "kept":
             wanted.append("batches that are kept (PersistentBatches, kept=)")
         if self.batches == "overlap":
             wanted.append("batches that overlap (PersistentBatches, overlap=True)")
-=======
-        if self.rule.batches.kept_for:
-            wanted.append("batches that are kept (heavystep.batches.PersistentBatches, kept=)")
-        if self.rule.batches.overlap:
-            wanted.append("batches that overlap (heavystep.batches.PersistentBatches, overlap=True)")
->>>>>>> lab
         if self.diagonal is not None:
             wanted.append("a diagonal")
         return ", ".join(wanted).replace("_", " ") or "nothing"

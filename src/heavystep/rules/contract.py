@@ -153,33 +153,10 @@ class Search(NamedTuple):
 class Slot(NamedTuple):
     """One number that a rule remembers."""
 
-<<<<<<< HEAD
     first: float
     """Its value before the first step."""
     allowed: validation.Interval = validation.FINITE
     """What it may be; a state with another value is refused."""
-=======
-    Simulations draw them so; :class:`heavystep.batches.PersistentBatches` does it for a DataLoader.
-    """
-
-    kept_for: str = ""
-    """The option that says for how many steps a batch is kept; empty: for one."""
-    overlap: bool = False
-    """Whether the first half of a batch is the second half of the one before."""
-
-
-NEW_BATCHES = Batches()
-
-
-def no_advance(constants: Any, memory: Any, seen: Any, search: Any, trial_loss: Any) -> Any:
-    """The ``advance`` of a closed form, which has nothing to try."""
-    return search
-
-
-def skip_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
-    """The ``skip`` of a rule that cannot tell beforehand which trials must fail."""
-    return search
->>>>>>> lab
 
 
 def remember_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
