@@ -10,8 +10,8 @@ from heavystep.paper.figure1.claims import figure1_claims, slope
 from heavystep.paper.figure1.definition import figure1
 from heavystep.paper.figure1.plot import figure1_pictures
 from heavystep.records import Trajectories
-from heavystep.simulation.run import log_grid
-from heavystep.simulation.theory_watch import THEORY_METRICS as METRICS
+from heavystep.lab.simulation.run import log_grid
+from heavystep.lab.simulation.watches import THEORY_METRICS as METRICS
 from tests.helpers.small_figure1 import SMALL
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from heavystep.data.catalogue import CATALOGUE
-from heavystep.paper.appendix_e import FIXED
+from heavystep.lab.figures.appendix_e import FIXED
 from heavystep.paper.figure2.claims import figure2_claims
 from heavystep.paper.figure2.definition import figure2
 from heavystep.paper.figure2.table import rows_of

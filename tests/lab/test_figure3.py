@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from heavystep.paper.appendix_e import FIXED, METHODS
+from heavystep.lab.figures.appendix_e import FIXED, METHODS
 from heavystep.paper.figure3.claims import figure3_claims
 from heavystep.paper.figure3.plot import figure3_pictures
-from heavystep.paper.plot import styled
+from heavystep.lab.plot import styled
 from tests.helpers.figure3_results import BOTH, BROKEN, SPEEDS, K, accuracy, drawn, fill, ideal
 from tests.helpers.histories import EPOCHS, spec, store_of
 

@@ -5,8 +5,8 @@ import pytest
 
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression
 from heavystep.schedules import PowerLaw
-from heavystep.simulation.batch import draw_samples, record_runs
-from heavystep.simulation.configuration import configure
+from heavystep.lab.simulation.records import draw_samples, record_runs
+from heavystep.lab.simulation.configuration import configure
 from tests import reference
 from tests.helpers.paper_symbols import recorded
 

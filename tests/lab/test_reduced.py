@@ -18,10 +18,10 @@ from heavystep.problems import (
 )
 from heavystep.problems.variance_reduced import PUBLISHED
 from heavystep.simulation import run as running
-from heavystep.simulation.batch import record_runs
-from heavystep.simulation.configuration import configure
-from heavystep.simulation.run import Run, simulate
-from heavystep.simulation.streams import index_stream, unit_stream
+from heavystep.lab.simulation.records import record_runs
+from heavystep.lab.simulation.configuration import configure
+from heavystep.lab.simulation.run import Run, simulate
+from heavystep.lab.simulation.streams import index_stream, unit_stream
 from heavystep.sparse import SparseRows
 from tests import reference_reduced as literal
 

@@ -33,6 +33,7 @@ import os
 import socket
 import threading
 import traceback
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -272,12 +273,13 @@ def outcomes(runs: Sequence[Run], progress: Progress, engine: Engine = HERE) -> 
                 what = (progress, stopped) if here else (hash_sources(),)
                 calls = [joblib.delayed(work)(place, run, *what) for place, run in left.items()]
                 try:
-                    for outcome in parallel(calls):
-                        run, losses = left.pop(outcome.place), 0
-                        if not here:
-                            progress.begin(run.label)
-                            progress.advance(run.work)
-                        yield outcome
+                    with _given_up(parallel(calls)) as found:
+                        for outcome in found:
+                            run, losses = left.pop(outcome.place), 0
+                            if not here:
+                                progress.begin(run.label)
+                                progress.advance(run.work)
+                            yield outcome
                 except Exception as lost:  # each engine has its own error for a worker that is gone
                     losses += 1
                     reason = str(lost).strip().partition("\n")[0] or type(lost).__name__
@@ -287,6 +289,17 @@ def outcomes(runs: Sequence[Run], progress: Progress, engine: Engine = HERE) -> 
                     progress.note(f"a worker was lost ({reason}); its runs are handed out again")
         finally:
             stopped.set()
+
+
+@contextmanager
+def _given_up(found: Any) -> Iterator[Any]:
+    """Close a generator of joblib after the block, which warns if runs are in flight."""
+    try:
+        yield found
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.close()
 
 
 class _StoppedError(Exception):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from heavystep import validation
 from heavystep.lab.figures.figure import Chosen, Claim, Figure, Reproducible
+from heavystep.lab.simulation.run import check_compiler
 from heavystep.lab.simulation.sweep import FORMAT
 from heavystep.lab.store import Store
 from heavystep.lab.sweeps import Engine, Progress, complete, kept
@@ -62,6 +63,7 @@ class SimulatedFigure(Reproducible):
         self, runs: dict[str, Any], folder: Path, progress: Progress, chosen: Chosen
     ) -> Results:
         """The results of all runs."""
+        check_compiler()  # once, since all runs would say the same
         force, engine = bool(chosen.get("force")), _engine(chosen)
         found = complete(runs.values(), Store(folder), progress, engine=engine, force=force)
         return {key: run.trajectories(found[key]) for key, run in runs.items()}

@@ -203,8 +203,7 @@ def simulate(
         wanted = (len(seeds), iterations, batch_size)
         if indices.shape != wanted:
             raise ValueError(f"indices must have shape {wanted}, got {indices.shape}")
-    if not COMPILES:
-        raise ValueError("simulations are compiled by numba: unset NUMBA_DISABLE_JIT")
+    check_compiler()
     stream = np.empty((0, batch_size), dtype=np.int64)
 
     def go(place: int) -> Array:
@@ -231,6 +230,16 @@ def simulate(
             stacked = np.stack(list(pool.map(go, range(len(seeds)))))
     columns = {name: stacked[:, :, column] for column, name in enumerate(metric_names(problem))}
     return Trajectories(grid, tuple(seeds), columns)
+
+
+def check_compiler() -> None:
+    """Refuse to go on if numba's compiler is switched off.
+
+    Raises:
+        ValueError: it is.
+    """
+    if not COMPILES:
+        raise ValueError("simulations are compiled by numba: unset NUMBA_DISABLE_JIT")
 
 
 def seconds_of(
