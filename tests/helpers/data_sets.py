@@ -10,7 +10,7 @@ import pytest
 
 from heavystep.data.catalogue import DataSet
 from heavystep.data.cifar import CIFAR
-from heavystep.data.locate import VARIABLE, present
+from heavystep.lab.data import VARIABLE, present
 from heavystep.data.text import Text
 from tests.helpers.places import ROOT
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heavystep.data.catalogue import CATALOGUE
-from heavystep.data.locate import VARIABLE
+from heavystep.lab.data import LIBSVM as CATALOGUE
+from heavystep.lab.data import VARIABLE
 
 ROWS, COLUMNS = 150, 6
 

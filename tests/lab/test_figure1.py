@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heavystep.paper.figure1.claims import figure1_claims, slope
-from heavystep.paper.figure1.definition import figure1
-from heavystep.paper.figure1.plot import figure1_pictures
+from heavystep.lab.figures.figure1 import claims as figure1_claims
+from heavystep.lab.figures.figure1 import figure1, slope
+from heavystep.lab.figures.figure1 import pictures as figure1_pictures
 from heavystep.records import Trajectories
 from heavystep.lab.simulation.run import log_grid
 from heavystep.lab.simulation.watches import THEORY_METRICS as METRICS

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from heavystep.data.catalogue import CATALOGUE
+from heavystep.lab.data import LIBSVM as CATALOGUE
 from heavystep.lab.figures.appendix_e import FIXED
-from heavystep.paper.figure2.claims import figure2_claims
-from heavystep.paper.figure2.definition import figure2
-from heavystep.paper.figure2.table import rows_of
+from heavystep.lab.figures.figure2 import claims as figure2_claims
+from heavystep.lab.figures.figure2 import figure2
+from heavystep.lab.figures.figure2 import _rows as rows_of
 from tests.helpers.figure2_results import K, by_label, ideal, trajectory
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from heavystep.lab.figures.appendix_e import FIXED, METHODS
-from heavystep.paper.figure3.claims import figure3_claims
-from heavystep.paper.figure3.plot import figure3_pictures
+from heavystep.lab.figures.figure3 import claims as figure3_claims
+from heavystep.lab.figures.figure3_picture import pictures as figure3_pictures
 from heavystep.lab.plot import styled
 from tests.helpers.figure3_results import BOTH, BROKEN, SPEEDS, K, accuracy, drawn, fill, ideal
 from tests.helpers.histories import EPOCHS, spec, store_of

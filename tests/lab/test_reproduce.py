@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from heavystep import parquet
 from heavystep.cli.app import app
-from heavystep.files import PREFIX
-from heavystep.sweeps.output_folder import MARK, claim_folder
+from heavystep.lab.files import MARK, claim_folder
 from tests.helpers.launch import PATIENCE
 from tests.helpers.small_figure1 import damage_data
 

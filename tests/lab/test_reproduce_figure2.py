@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from heavystep.cli.app import app
-from heavystep.paper import reproduce
+from heavystep.lab.figures import reproduce
 from tests.helpers import tiny_libsvm
 
 SMALL = ["--seeds", "2", "--iterations", "1000"]

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from heavystep.methods import METHODS
-from heavystep.paper.figure1.definition import figure1
-from heavystep.paper.figure2.definition import methods
-from heavystep.paper.figure3.definition import methods as trained
+from heavystep.lab.figures.figure1 import figure1, slope
+from heavystep.lab.figures.figure2 import methods
+from heavystep.lab.figures.figure3 import methods as trained
 from heavystep.rules import REQUIRED
 from heavystep.training.resnet import NETWORKS
 from heavystep.training.setup import optimizer_of
-from heavystep.training.specification import UNSAID
+from heavystep.lab.training.runs import UNSAID
 
 PAPER = {"scaling": "practical"}
 

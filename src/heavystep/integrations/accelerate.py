@@ -7,7 +7,7 @@ from torch import Tensor
 
 from heavystep.extras import needed_by
 from heavystep.integrations.wrapped import heavy_ball, line_search, tolerate_rounding
-from heavystep.optim.closures.closure import Closure
+from heavystep.optim.closure import Closure
 
 with needed_by("heavystep.integrations.accelerate", "accelerate"):
     from accelerate import Accelerator

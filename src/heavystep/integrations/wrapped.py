@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 
-from heavystep.optim import RuleOptimizer, searches
+from heavystep.optim import RuleOptimizer
+from heavystep.optimizers import searches
 
 
 def heavy_ball(optimizer: Any) -> RuleOptimizer | None:

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed
-from torch._utils import _flatten_dense_tensors as flatten
 
 from heavystep.optim.options import Group
 from heavystep.rules import PRODUCTS, Primitives, Rule, register
@@ -139,7 +138,7 @@ def squared_norm(tensors: list[Tensor], dtype: torch.dtype) -> Tensor:
         vectors = [tensor.reshape(-1) for tensor in alike if tensor.numel() > _ROW]
         short = [tensor for tensor in alike if tensor.numel() <= _ROW]
         if short:
-            vectors.append(flatten(short))  # type: ignore[no-untyped-call]
+            vectors.append(torch._C._nn.flatten_dense_tensors(short))
         for vector in vectors:
             size = vector.numel()
             full = size - size % _ROW
@@ -150,6 +149,18 @@ def squared_norm(tensors: list[Tensor], dtype: torch.dtype) -> Tensor:
                 rest = vector[full:] if full else vector
                 norms.append(torch.linalg.vector_norm(rest, dtype=dtype).unsqueeze(0))
     return (norms[0] if len(norms) == 1 else torch.cat(norms)).square().sum()
+
+
+def host_sqnorm(tensors: list[Tensor], dtype: torch.dtype) -> float:
+    """The same as a number, to the bit, of tensors on the host; those of a small model at once."""
+    if dtype == torch.float32 and sum([tensor.numel() for tensor in tensors]) <= _ROW:
+        try:
+            vector = torch._C._nn.flatten_dense_tensors(tensors)
+        except RuntimeError:  # formats are mixed
+            return squared_norm(tensors, dtype).item()
+        norm = torch.linalg.vector_norm(vector, dtype=dtype).item()
+        return single(norm * norm)
+    return squared_norm(tensors, dtype).item()
 
 
 class Measure:
@@ -166,6 +177,8 @@ class Measure:
     dtype = torch.float32
     """Of numbers on a device: float64 if a parameter is."""
     device = torch.device("cpu")
+    count = 1
+    """The number of processes, as it was when something last had another gradient."""
 
     def __init__(self, group: Any = None) -> None:
         if group is distributed.GroupMember.NON_GROUP_MEMBER:
@@ -191,6 +204,8 @@ class Measure:
         self.dtype = torch.float64 if wide else torch.float32
         self.device = params[0].device if params else torch.device("cpu")
         self.held = double if wide else single
+        several = distributed.is_available() and distributed.is_initialized()
+        self.count = distributed.get_world_size(self._group) if several else 1
 
     held = staticmethod(single)
     """A number as the format holds it."""
@@ -198,12 +213,6 @@ class Measure:
     def compare_anew(self) -> None:
         """Have the options and the memory of all processes compared at the next step."""
         self._digest, self._agreed = None, False
-
-    @property
-    def count(self) -> int:
-        """The number of processes."""
-        several = distributed.is_available() and distributed.is_initialized()
-        return distributed.get_world_size(self._group) if several else 1
 
     def scalar(self, value: Any) -> Tensor:
         """A number, or a tensor with one element, in this format and place."""
@@ -215,14 +224,16 @@ class Measure:
         distributed.all_reduce(together, group=self._group)
         return list(together.unbind())
 
-    def sqnorm_share(self, tensors: list[Tensor]) -> Tensor:
+    def sqnorm_share(self, tensors: list[Tensor]) -> Any:
         """The part of a process in the squared norm: their sum over processes is the norm.
 
         Elements that several processes hold count once.
         """
         if not tensors:
-            return self.scalar(0.0)
+            return 0.0
         count = self.count
+        if count == 1 and tensors[0].is_cpu and not torch.compiler.is_compiling():
+            return host_sqnorm(tensors, self.dtype)
         if count == 1:
             return squared_norm([local(tensor) for tensor in tensors], self.dtype)
         held: dict[float, list[Tensor]] = {}
@@ -308,7 +319,8 @@ class Measure:
         if count == 1:
             return _without_plain(found), value, bound
         if self._digest is None:
-            said = {name: [_said(group[name]) for group in options] for name in sorted(names)}
+            every = sorted([*names, *rule.memory])
+            said = {name: [_said(group[name]) for group in options] for name in every}
             found_digest = hashlib.sha256(repr(said).encode()).digest()
             self._digest = int.from_bytes(found_digest[:8], "big")
         trained = sum(len(active.params) for active in groups)

@@ -107,7 +107,6 @@ class RuleOptimizer(Optimizer):
         """What the last step did; None before the first one."""
         return StepInfo(**self._outcome) if self._outcome else None
 
-    @torch.no_grad()
     def step(
         self, closure: Closure | None = None, *, loss: Any = None, lower_bound: Any = None
     ) -> Any:
@@ -126,20 +125,25 @@ class RuleOptimizer(Optimizer):
         Returns:
             The loss, detached.
         """
-        if closure is None and loss is None and self._only_wants_state():
+        grads_wanted = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)  # a context manager takes ten calls
+        try:
+            if closure is None and loss is None and self._only_wants_state():
+                self._take_active()
+                if not self.method.rule.searches:
+                    self._device_memory()
+                return None
+            self._check_arguments(closure, loss, lower_bound)
+            self._resolve()
+            bound = None if lower_bound is None else checked_bound(lower_bound)
+            if self.method.rule.searches:
+                return self._search(closure, bound)
+            returned = self._loss_of(closure, loss)
             self._take_active()
-            if not self.method.rule.searches:
-                self._device_memory()
-            return None
-        self._check_arguments(closure, loss, lower_bound)
-        self._resolve()
-        bound = None if lower_bound is None else checked_bound(lower_bound)
-        if self.method.rule.searches:
-            return self._search(closure, bound)
-        returned = self._loss_of(closure, loss)
-        self._take_active()
-        self._apply(self._decide(returned, bound))
-        return returned
+            self._apply(self._decide(returned, bound))
+            return returned
+        finally:
+            torch._C._set_grad_enabled(grads_wanted)
 
     def _check_arguments(self, closure: Any, loss: Any, lower_bound: Any) -> None:
         """Refuse a call of ``step`` from which the rule does not learn, once, what it reads."""
@@ -182,7 +186,10 @@ class RuleOptimizer(Optimizer):
         if self.state and metric != self._resolved.get("metric", metric):
             raise ValueError(f"diagonal must stay what it was when training began, got {metric!r}")
         constants = self.method.rule.constants_of(self.param_groups[0])
-        self._resolved.update(options=options, constants=constants, metric=metric)
+        tensors = any(isinstance(group["lr"], Tensor) for group in self.param_groups)
+        self._resolved.update(
+            options=options, constants=constants, metric=metric, tensors=tensors
+        )
 
     def _take_active(self) -> None:
         """The parameters that have a gradient, with what is kept of them."""
@@ -198,12 +205,13 @@ class RuleOptimizer(Optimizer):
     def _decide(self, loss: Any, bound: Any) -> Decision:
         """The decision of a closed form."""
         rule, group, measure = self.method.rule, self.param_groups[0], self._measure
-        names = [*self._names, *rule.memory]
         products, value, bound = measure.batch(
-            rule, self._active, self.param_groups, names, loss, bound
+            rule, self._active, self.param_groups, self._names, loss, bound
         )
         bound = bound_of(group, bound)
-        usable = rates_are_in_range(self.param_groups, measure)
+        usable = True
+        if self._resolved["tensors"]:
+            usable = rates_are_in_range(self.param_groups, measure)
         eps = coarsest_eps(self._places, loss, measure.device) if "loss_eps" in rule.reads else 0.0
         constants = self._resolved["constants"]
         if reads_for_free(measure.device):
@@ -246,14 +254,18 @@ class RuleOptimizer(Optimizer):
         products, value, bound = measure.batch(
             rule, self._active, self.param_groups, self._names, loss, bound
         )
-        assert value is not None
-        known, *numbers = torch.stack([value, *products.values()]).tolist()
+        facts = torch.stack([measure.scalar(each) for each in (value, *products.values())])
+        return self._seen_as(facts.tolist(), list(products), loss, bound)
+
+    def _seen_as(self, facts: list[float], names: list[str], loss: Any, bound: Any) -> Seen:
+        """What a line search looks at, from the loss and the inner products of these names."""
+        group, (known, *numbers) = self.param_groups[0], facts
         self._resolved["loss"] = known
         eps = group["loss_eps"]
         if eps is None:
-            eps = coarsest_eps(self._places, loss, measure.device)
+            eps = coarsest_eps(self._places, loss, self._measure.device)
         eps *= growth_of_rounding(known, group["example_loss"])
-        named = dict(zip(products, numbers, strict=True))
+        named = dict(zip(names, numbers, strict=True))
         return Seen(known, float(bound_of(group, bound)), loss_eps=eps, **named)
 
     def _ways(self, search: Search) -> list[Tensor]:
@@ -265,27 +277,39 @@ class RuleOptimizer(Optimizer):
 
         Last of all: what goes wrong before leaves parameters and state as they were.
         """
-        accepted, group = decision.accepted, self.param_groups[0]
-        search, step = decision.search, decision.step
-        on_host = not isinstance(accepted, Tensor)
+        accepted = decision.accepted
         if accepted is not False:
+            on_host = not isinstance(accepted, Tensor)
             for active in self._active:
                 if active.params:
-                    self._move(active, step, search, accepted, on_host)
-        told = where(accepted, step, 0.0)
+                    self._move(active, decision.step, decision.search, accepted, on_host)
+        self._report(decision)
+
+    def _report(self, decision: Decision) -> None:
+        """Say what the step did."""
+        accepted, group = decision.accepted, self.param_groups[0]
+        told = where(accepted, decision.step, 0.0)
         bound = decision.seen.lower_bound
         outcome = self._outcome
         outcome["step"] = group["step"] = group["lr"] * told
         outcome["base_step"] = told
-        outcome["loss"] = loss = self._resolved["loss"]
-        outcome["grad_sqnorm"] = norm = decision.seen.grad_sqnorm
-        outcome["trials"] = search.trials
+        outcome["loss"] = self._resolved["loss"]
+        outcome["grad_sqnorm"] = decision.seen.grad_sqnorm
+        outcome["trials"] = decision.search.trials
         outcome["accepted"], outcome["capped"] = accepted, decision.capped
         known = isinstance(bound, Tensor) or bound != -float("inf")
-        outcome["lower_bound"] = bound = bound if known else None
+        outcome["lower_bound"] = bound if known else None
         outcome["max_step"] = group.get("max_step")
-        if not torch.compiler.is_compiling():
-            self._watched.see(loss, bound, norm, told, self.method.rule, group)
+        if not isinstance(accepted, Tensor) or not torch.compiler.is_compiling():
+            self._watch()
+
+    def _watch(self) -> None:
+        """Look at the run, now and then."""
+        told, group = self._outcome, self.param_groups[0]
+        self._watched.see(
+            told["loss"], told["lower_bound"], told["grad_sqnorm"], told["base_step"],
+            self.method.rule, group,
+        )  # fmt: skip
 
     def _move(
         self, active: Active, base: Any, search: Search, accepted: Any, on_host: bool

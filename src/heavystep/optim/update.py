@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._utils import _flatten_dense_tensors as flatten
 
 from heavystep.methods import Method
 from heavystep.momentum import (
@@ -35,8 +34,8 @@ from heavystep.optim.measure import (
 )
 from heavystep.optim.options import Group, misshapen, state_dtype
 
-BLOCK = 1 << 16
-"""Elements of a block: what the kernels of a step read of it, a megabyte, stays in the cache."""
+BLOCK = 1 << 17
+"""Elements of a block: what the kernels of a step read of it, two megabytes, stays in the cache."""
 _LONG_AGO = torch.tensor(1e30)
 """A number of steps after which the Adam kernel corrects no bias itself."""
 State = MutableMapping[Any, Any]
@@ -95,6 +94,7 @@ class Active:
             alike = torch.zeros_like if self.metric == "element" else _zero
             self._squares = self._kept(SQUARES, alike, groups)
             self._weights = self._kept(SQUARE_WEIGHT, _zero, groups)
+            self._sizes = [max(param.numel(), 1) for param in self.params]
         self._numbers: list[float] = []
         """The weights, where the host computes them."""
         if self._lasting:
@@ -102,6 +102,7 @@ class Active:
             self._where = [param.data_ptr() for param in self.params]
             self._strides = [param.stride() for param in self.params]
             self._types = [param.dtype for param in self.params]
+            self._layouts = [torch.strided] * len(self.params)
         self.on_host = bool(self.params) and reads_for_free(self.places[0].device)
         self.by_kernel = self._has_kernel()
         self._chunks: list[Chunk] = []
@@ -125,11 +126,11 @@ class Active:
 
     def refresh(self) -> bool:
         """Take the new gradients; False if this must be made anew."""
-        if not self._lasting or torch.compiler.is_compiling():
+        if not self._lasting:
             return False
         params = self.params
         grads: list[Any] = [param.grad for param in params]
-        if len(self.group["params"]) != len(self._all) or None in map(id_or_none, grads):
+        if len(self.group["params"]) != len(self._all):
             return False
         for param in self._idle:
             if param.grad is not None and param.requires_grad:
@@ -141,21 +142,26 @@ class Active:
                 return False
             if self.metric and (own is None or own.get(SQUARES) is not self._squares[0]):
                 return False
-        if (
-            False in [param.requires_grad for param in params]
-            or [param.data_ptr() for param in params] != self._where
-            or [grad.layout for grad in grads].count(torch.strided) != len(grads)
-            or [grad.shape for grad in grads] != self._shapes
-            or [param.dtype for param in params] != self._types
-        ):
+        try:
+            if (
+                False in [param.requires_grad for param in params]
+                or [param.data_ptr() for param in params] != self._where
+                or [grad.layout for grad in grads] != self._layouts
+                or [grad.shape for grad in grads] != self._shapes
+                or [param.dtype for param in params] != self._types
+            ):
+                return False
+        except AttributeError:  # there is no gradient
             return False
         self.grads = grads
         self._set_slopes()
         return True
 
     def _set_slopes(self) -> None:
+        decay = self.group["weight_decay"]
+        self.in_objective = bool(decay) and self.group["decay"] == "objective"
+        """Whether weight decay is part of loss and gradient."""
         if self.in_objective and self.params:
-            decay = self.group["weight_decay"]
             self.grads = list(torch._foreach_add(self.grads, self.params, alpha=decay))
         self.slopes = self.grads if self._lasting else [local(grad) for grad in self.grads]
         if self.by_kernel:
@@ -169,11 +175,6 @@ class Active:
     def metric_in_use(self) -> bool:
         """Whether there is a gradient to be divided by the diagonal."""
         return bool(self.metric and self.params)
-
-    @property
-    def in_objective(self) -> bool:
-        """Whether weight decay is part of loss and gradient."""
-        return bool(self.group["weight_decay"]) and self.group["decay"] == "objective"
 
     def _has_kernel(self) -> bool:
         form, first = self._method.form, self.places[0] if self.params else None
@@ -216,60 +217,74 @@ class Active:
 
     def divisors(self) -> list[Any]:
         """The diagonal D with this batch in it, of each parameter: a tensor or one number."""
-        if not self._divisors:
-            slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
-            if self.metric == "tensor":
-                squares = self._mean_squares(slopes)
-            else:
-                squares = list(torch._foreach_mul(slopes, slopes))
-            self._new_squares = [
-                second_moment(old, new) for old, new in zip(self._squares, squares, strict=True)
-            ]
-            self._new_weights = [second_moment(old, 1.0) for old in self._weights]
-            pairs = zip(self._new_squares, self._new_weights, strict=True)
-            self._divisors = [divisor(squares, weight) for squares, weight in pairs]
+        if self._divisors:
+            return self._divisors
+        slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
+        if self.metric == "tensor":
+            old, weights = torch.stack(self._squares), torch.stack(self._weights)
+            self._lengths = torch.stack(torch._foreach_norm(slopes)).to(old).square()
+            means = self._over_shards(self._lengths) / old.new_tensor(self._sizes)
+            new, weights = second_moment(old, means), second_moment(weights, 1.0)
+            self._row = divisor(new, weights)
+            self._news = [*new.unbind(), *weights.unbind()]
+            self._divisors = self._row.tolist() if self.on_host else list(self._row.unbind())
+        else:
+            squares = torch._foreach_mul(slopes, slopes)
+            pairs = zip(self._squares, squares, strict=True)
+            news = [second_moment(old, square) for old, square in pairs]
+            weights = [second_moment(old, 1.0) for old in self._weights]
+            self._news = [*news, *weights]
+            self._divisors = [divisor(*pair) for pair in zip(news, weights, strict=True)]
         return self._divisors
 
-    def _mean_squares(self, slopes: list[Tensor]) -> list[Tensor]:
-        """The mean of the squares of each gradient, over all processes that hold a part of it."""
-        norms = torch.stack(torch._foreach_norm(slopes)).square()
-        if any(shards(grad) > 1 for grad in self.grads):
-            torch.distributed.all_reduce(norms)
-            norms = norms / norms.new_tensor(
-                [torch.distributed.get_world_size() / shards(grad) for grad in self.grads]
-            )
-        pairs = zip(norms.unbind(), self.grads, strict=True)
-        return [norm / max(grad.numel(), 1) for norm, grad in pairs]
+    def _over_shards(self, lengths: Tensor) -> Tensor:
+        """Squared norms of whole gradients, from those of the parts that this process holds."""
+        if all(shards(grad) == 1 for grad in self.grads):
+            return lengths
+        count = torch.distributed.get_world_size()
+        copies = lengths.new_tensor([count / shards(grad) for grad in self.grads])
+        lengths = lengths / copies
+        torch.distributed.all_reduce(lengths)
+        return lengths
 
     def metric_products(self, measure: Measure) -> tuple[Any, Any, Any]:
         """This process's part of ||g||^2, g' D^-1 g and ||D^-1 g||^2."""
         if self.by_kernel and self.on_host and self.metric == "element":
             return self._element_products()
-        slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
-        pulls = [slope / each for slope, each in zip(slopes, self.divisors(), strict=True)]
-        lists = slopes, torch._foreach_mul(slopes, pulls), pulls
-        plain, divided, twice = (
-            torch.stack(torch._foreach_norm(each, order, measure.dtype))
-            for each, order in zip(lists, (2, 1, 2), strict=True)
-        )
-        count = measure.count
-        if count > 1:
-            copies = plain.new_tensor([count / shards(grad) for grad in self.grads])
-            return (plain**2 / copies).sum(), (divided / copies).sum(), (twice**2 / copies).sum()
-        return plain.square().sum(), divided.sum(), twice.square().sum()
+        divisors = self.divisors()
+        if self.metric == "tensor":
+            plain = self._lengths.to(measure.dtype)
+            divided, twice = plain / self._row, plain / self._row.square()
+        else:
+            slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
+            pulls = [slope / each for slope, each in zip(slopes, divisors, strict=True)]
+            lists = slopes, torch._foreach_mul(slopes, pulls), pulls
+            plain, divided, twice = (
+                torch.stack(torch._foreach_norm(each, order, measure.dtype))
+                for each, order in zip(lists, (2, 1, 2), strict=True)
+            )
+            plain, twice = plain.square(), twice.square()
+        if measure.count > 1:
+            copies = plain.new_tensor([measure.count / shards(grad) for grad in self.grads])
+            plain, divided, twice = plain / copies, divided / copies, twice / copies
+        return plain.sum(), divided.sum(), twice.sum()
 
     def _element_products(self) -> tuple[float, float, float]:
         """The same on the host, block by block; nothing of a block is kept."""
         plain = divided = twice = 0.0
-        for chunk in self.chunks():
+        chunks = self.chunks()
+        longest = max(sum(grad.numel() for grad in chunk.grads) for chunk in chunks)
+        pulls, past = torch.zeros(2, longest, dtype=chunks[0].grads[0].dtype)
+        for chunk in chunks:
             grad, squares = _together(chunk.grads), _together(chunk.squares)
-            weight = second_moment(chunk.weight, 1.0)
-            squares = torch.mul(squares, BETA2).addcmul_(grad, grad, value=1.0 - BETA2)
-            pull = grad / squares.div_(weight).sqrt_().add_(EPS)
-            copies = chunk.copies
-            plain += float(torch.dot(grad, grad)) / copies
-            divided += float(torch.dot(grad, pull)) / copies
-            twice += float(torch.dot(pull, pull)) / copies
+            if len(chunk.squares) == 1:  # not a copy yet
+                squares = squares.clone()
+            size, copies = grad.numel(), chunk.copies
+            pull = pulls[:size].zero_().to(grad.dtype)
+            _adam([pull], [grad], [past[:size].to(grad.dtype)], [squares], -1.0, chunk.weight)
+            plain += torch.dot(grad, grad).item() / copies
+            divided += torch.dot(grad, pull).item() / copies
+            twice += torch.dot(pull, pull).item() / copies
         return plain, divided, twice
 
     # -- What is moved -----------------------------------------------------------------------
@@ -289,10 +304,11 @@ class Active:
         else:
             self._move_each(step, momentum, weight, shrink, accepted)
         if self.metric == "tensor" or (self.metric and not (self.by_kernel and self.on_host)):
-            for place, new in zip(self._squares, self._new_squares, strict=True):
-                place.copy_(new if accepted is True else torch.where(accepted, new, place))
-            for place, new in zip(self._weights, self._new_weights, strict=True):
-                place.copy_(new if accepted is True else torch.where(accepted, new, place))
+            kept = [*self._squares, *self._weights]
+            if accepted is not True:
+                pairs = zip(self._news, kept, strict=True)
+                self._news = [torch.where(accepted, new, old) for new, old in pairs]
+            torch._foreach_copy_(kept, self._news)
         elif self.metric:
             kind = double_or_single(self._weights)
             self._numbers = [kind(second_moment(old, 1.0)) for old in self._numbers]
@@ -464,22 +480,31 @@ def _averaged(
 
 
 def _pull(places: list[Tensor], chunk: Chunk, step: Any, refused: Any, element: bool) -> None:
-    """Take ``step`` times the gradients from tensors, divided by Adam's diagonal if ``element``.
-
-    With beta_1 = 0 the Adam kernel computes v <- beta_2 v + (1 - beta_2) g^2 and b <- b - gamma g /
-    (eps + sqrt(v)) in one walk through memory. The weight w of the average goes into the two
-    numbers: g / D is sqrt(w) g / (sqrt(w) eps + sqrt(v)).
-    """
+    """Take ``step`` times the gradients from tensors, divided by Adam's diagonal if ``element``."""
     if not element:
         _sgd(places, chunk.grads, [], step, refused)
         return
-    root = sqrt(second_moment(chunk.weight, 1.0))
-    longest = max(grad.numel() for grad in chunk.grads)
-    past = torch.zeros(longest, dtype=places[0].dtype)  # which it writes to
+    sizes = [grad.numel() for grad in chunk.grads]
+    past = torch.zeros(max(sizes), dtype=places[0].dtype)
+    pasts = {size: past[:size] for size in set(sizes)}
+    _adam(places, chunk.grads, [pasts[n] for n in sizes], chunk.squares, step, chunk.weight)
+
+
+def _adam(
+    places: list[Tensor], grads: list[Tensor], pasts: list[Tensor], squares: list[Tensor],
+    step: float, weight: float,
+) -> None:  # fmt: skip
+    """Take ``step`` times g / D from tensors, and g into the averages of its squares.
+
+    With beta_1 = 0 the kernel computes v <- beta_2 v + (1 - beta_2) g^2 and b <- b - gamma g /
+    (eps + sqrt(v)) in one walk through memory, on the host. The weight w of the average goes into
+    the two numbers: g / D is sqrt(w) g / (sqrt(w) eps + sqrt(v)). ``pasts``, which it writes to,
+    may hold any finite numbers.
+    """
+    root = sqrt(second_moment(weight, 1.0))
     torch._fused_adam_(
-        places, chunk.grads, [past[: grad.numel()] for grad in chunk.grads], chunk.squares, [],
-        [_LONG_AGO] * len(places), lr=step * root, beta1=0.0, beta2=BETA2, weight_decay=0.0,
-        eps=EPS * root, amsgrad=False, maximize=False,
+        places, grads, pasts, squares, [], [_LONG_AGO] * len(places), lr=step * root, beta1=0.0,
+        beta2=BETA2, weight_decay=0.0, eps=EPS * root, amsgrad=False, maximize=False,
     )  # fmt: skip
 
 
@@ -514,11 +539,6 @@ def double_or_single(tensors: list[Tensor]) -> Callable[[float], float]:
     return float if tensors[0].dtype == torch.float64 else single
 
 
-def id_or_none(value: Any) -> Any:
-    """None for None; tensors compare element by element."""
-    return None if value is None else 0
-
-
 def _several() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
@@ -544,5 +564,4 @@ def _flat(tensor: Tensor) -> Tensor:
 def _together(tensors: list[Tensor]) -> Tensor:
     if len(tensors) == 1:
         return _flat(tensors[0])
-    found: Tensor = flatten(tensors)  # type: ignore[no-untyped-call]
-    return found
+    return torch._C._nn.flatten_dense_tensors(tensors)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from heavystep.paper.figure1.definition import BETAS, figure1
+from heavystep.lab.figures.figure1 import BETAS, figure1
 from heavystep.problems import paper_cosine
 from tests import reference
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from heavystep.data.catalogue import CATALOGUE
+from heavystep.lab.data import LIBSVM as CATALOGUE
 from tests.helpers import tiny_libsvm
 
 

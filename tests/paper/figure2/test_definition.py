@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heavystep.data.catalogue import CATALOGUE
+from heavystep.lab.data import LIBSVM as CATALOGUE
 from heavystep.paper.appendix_e import FAMILIES, FIXED
-from heavystep.paper.figure2.definition import figure2, methods
+from heavystep.lab.figures.figure2 import figure2, methods
 from heavystep.sweeps.specification import ProblemSpec, RunSpec
 from tests.helpers import tiny_libsvm
 from tests.helpers.figure2_results import ADAPTIVE, by_label

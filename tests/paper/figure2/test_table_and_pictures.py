@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heavystep.data.catalogue import CATALOGUE
+from heavystep.lab.data import LIBSVM as CATALOGUE
 from heavystep.paper.appendix_e import FIXED
-from heavystep.paper.figure2.definition import figure2
-from heavystep.paper.figure2.plot import figure2_pictures
-from heavystep.paper.figure2.table import Row, area, figure2_table, over_steps
-from heavystep.paper.interval import mean_and_half_width
+from heavystep.lab.figures.figure2 import figure2
+from heavystep.lab.figures.figure2_picture import pictures as figure2_pictures
+from heavystep.lab.figures.figure2 import Row, area, table, over_steps
+from heavystep.lab.plot import mean_and_half_width
 from heavystep.paper.plot import styled
 from heavystep.records import Trajectories
 from heavystep.simulation.watch import TRAINING_METRICS
@@ -40,7 +40,7 @@ def test_the_shares_of_steps_are_told(eight):
     for name in CATALOGUE:
         key = by_label(figure, name)["SHB-PS"].key()
         results[key] = trajectory(np.ones(len(K)), capped=0.25 * ones, limited=0.5 * ones)
-    assert "SHB-PS 25% (50%), SPS 0% (0%)" in figure2_table(figure, results).note
+    assert "SHB-PS 25% (50%), SPS 0% (0%)" in table(figure, results).note
 
 
 def test_the_table_is_plain_arithmetic(eight):
@@ -52,7 +52,7 @@ def test_the_table_is_plain_arithmetic(eight):
         })
         for key in ideal(figure)
     }  # fmt: skip
-    table = figure2_table(figure, results)
+    table = table(figure, results)
     read = list(csv.DictReader(io.StringIO(table.csv)))
     assert [row["method"] for row in read[:8]] == [*ADAPTIVE, *FIXED]
     runs = by_label(figure, "ijcnn1")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from heavystep.paper.appendix_e import FIXED
-from heavystep.paper.figure3.definition import QUICK, figure3, methods
-from heavystep.paper.interval import mean_and_half_width
-from heavystep.parquet import DamagedError
-from heavystep.training.history import EpochRow
+from heavystep.lab.figures.figure3 import QUICK, figure3, methods
+from heavystep.lab.plot import mean_and_half_width
+from heavystep.lab.store import DamagedError
+from heavystep.lab.training.trainer import EpochRow
 from heavystep.training.results import curves, missing
-from heavystep.training.specification import Scale, parsed
+from heavystep.lab.training.runs import Scale, parsed
 from tests.helpers.figure3_results import K
 from tests.helpers.histories import TINY, rows, save, spec, store_of
 

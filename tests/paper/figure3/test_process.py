@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from heavystep.cli.app import app
 from heavystep.data.cifar import CIFAR
-from heavystep.paper.figure3.definition import QUICK
+from heavystep.lab.figures.figure3 import QUICK
 from heavystep.training import setup as training_setup
-from heavystep.training.store import TrainingStore
+from heavystep.lab.training.runs import TrainingStore
 from tests.helpers import tiny_cifar
 from tests.helpers.data_sets import files_under, published_images
 from tests.helpers.launch import PATIENCE

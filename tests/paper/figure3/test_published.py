@@ -7,11 +7,11 @@ import re
 import pytest
 
 from heavystep.paper.appendix_e import METHODS
-from heavystep.paper.figure3.definition import PAPER
+from heavystep.lab.figures.figure3 import PAPER
 from heavystep.paper.reproduce import evaluate_claims
 from heavystep.sweeps.output_folder import runs_folder
 from heavystep.training.results import survey
-from heavystep.training.store import TrainingStore
+from heavystep.lab.training.runs import TrainingStore
 from tests.helpers.pages import table
 from tests.helpers.places import ROOT
 

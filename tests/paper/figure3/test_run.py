@@ -13,15 +13,15 @@ import torch
 
 from heavystep.bench.train import made_up_images
 from heavystep.data.cifar import Images, TrainTest
-from heavystep.paper.figure3.definition import methods
+from heavystep.lab.figures.figure3 import methods
 from heavystep.training import runner as figure3_run
 from heavystep.training import setup as training_setup
 from heavystep.training import stopping
 from heavystep.training.images import colours
 from heavystep.training.runner import How, train_missing
 from heavystep.training.setup import trainer_of
-from heavystep.training.specification import Scale, TrainingRuns
-from heavystep.training.store import TrainingStore
+from heavystep.lab.training.runs import Scale, TrainingRuns
+from heavystep.lab.training.runs import TrainingStore
 from heavystep.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from heavystep.paper.appendix_e import METHODS
-from heavystep.paper.figure3.plot import figure3_pictures
+from heavystep.lab.figures.figure3_picture import pictures as figure3_pictures
 from heavystep.paper.figure3.table import Row, figure3_table, final
 from heavystep.paper.plot import styled
-from heavystep.training.history import EpochRow
-from heavystep.training.store import Stored, Stretch
+from heavystep.lab.training.trainer import EpochRow
+from heavystep.lab.training.runs import Stored, Stretch
 from tests.helpers.figure3_results import K, drawn, fill
 from tests.helpers.histories import EPOCHS, rows, save, spec, store_of
 

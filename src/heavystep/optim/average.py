@@ -1,0 +1,368 @@
+"""The average of an optimizer's iterates, and a model at it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer, swa_utils
+
+from heavystep import validation
+from heavystep.momentum import POWER, weight_of_next
+from heavystep.optim.closure import put_back
+from heavystep.optim.measure import forget_gathered, local
+from heavystep.optim.optimizer import RuleOptimizer
+from heavystep.optim.options import state_dtype
+
+STATE = {"power", "count", "averages"}
+"""What a state holds."""
+
+
+class Average:
+    r"""The average of what an optimizer made of its parameters, step by step.
+
+    Where the noise of the batches stays, iterates wander around the minimum and their average does
+    not. Weights grow with the step k as k^p, so that neither a horizon nor a beginning has to be
+    chosen; ``weight_of_next`` in :mod:`heavystep.momentum` has the formula.
+
+    The average follows every ``optimizer.step()``. Training never sees it: :meth:`in_place` lends
+    it to the model for a while, for validation or to be saved. A batch that an optimizer of this
+    package refuses (``info.accepted`` is false) does not count, as if there had been no such step;
+    nothing waits for the device to know. A GradScaler that skips a step skips it here too.
+
+    Averages are kept in float32 at least, one a parameter that is to be trained. A parameter that
+    is added or thawed later counts as if it had always stood where it is after its next step; one
+    that is frozen stays where it is. With FSDP each process averages its shards. No process sends
+    anything.
+
+    Args:
+        optimizer: of this package or any other of torch.
+        power: p, >= 0; 0 is the mean of all iterates, 8 has half of its weight on the last 7%.
+        automatic: whether steps are followed by themselves; :meth:`update` is then refused, since
+            it would count a step twice. Otherwise call it after each step: a
+            :class:`~heavystep.CapturedStep` calls no hooks, and takes ``report=average.update``.
+
+    >>> import torch
+    >>> theta = torch.zeros(1, requires_grad=True)
+    >>> opt = torch.optim.SGD([theta], lr=0.5)
+    >>> average = Average(opt, power=0.0)
+    >>> for target in (1.0, -1.0) * 50:
+    ...     loss = ((theta - target) ** 2).sum() / 2
+    ...     opt.zero_grad()
+    ...     loss.backward()
+    ...     opt.step()
+    >>> round(theta.item(), 3)
+    -0.333
+    >>> with average.in_place():
+    ...     print(round(theta.item(), 3))
+    0.003
+    >>> round(theta.item(), 3)
+    -0.333
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, *, power: float = POWER, automatic: bool = True
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"optimizer must be one of torch's kind, got {optimizer!r}")
+        validation.real("power", power, validation.NON_NEGATIVE)
+        validation.choice("automatic", automatic, (False, True))
+        self._optimizer, self._power = optimizer, float(power)
+        self._averages: dict[Tensor, Tensor] = {}
+        self._to_come: set[Tensor] = set()
+        """Those of which no iterate has been seen: what is kept of them means nothing yet."""
+        self._lent: KeptBuffers | None = None
+        """What is to be put back, while the model has the averages."""
+        self._moves = True
+        self._make()
+        first = next(iter(self._params()), torch.zeros(()))
+        self._count = torch.zeros((), dtype=torch.int64, device=first.device)
+        self._handles: list[Any] = []
+        if automatic:
+            self._follow()
+
+    def _follow(self) -> None:
+        before, after = map(torch.compiler.disable, (self._before_step, self._after_step))
+        self._handles = [
+            self._optimizer.register_step_pre_hook(before),
+            self._optimizer.register_step_post_hook(after),
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._lent is not None:
+            raise ValueError("an Average cannot be copied within in_place(): copy it afterwards")
+        return {**vars(self), "_handles": bool(self._handles)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _handles=[])
+        # A copy of an optimizer has no hooks: without these it would be followed no longer.
+        if state["_handles"]:
+            self._follow()
+
+    @property
+    def count(self) -> Tensor:
+        """How many iterates were averaged, on the device of the parameters."""
+        return self._count
+
+    def detach(self) -> None:
+        """Follow the optimizer no longer; the average stays as it is."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def update(self) -> None:
+        """Take the parameters into the average, unless the optimizer refused the last batch."""
+        if self._handles and self._lent is None:
+            raise ValueError(
+                "update() would count a step twice: this average follows its optimizer by itself. "
+                "Leave the call out, or make it with automatic=False"
+            )
+        self._update()
+
+    @torch.no_grad()
+    def _update(self) -> None:
+        if self._lent is not None:
+            raise ValueError("update() within in_place(): the parameters are the average itself")
+        accepted = self._accepted()
+        if accepted is False:
+            return
+        self._make()
+        self._begin()
+        for params, averages in self._alike():
+            device, dtype = averages[0].device, averages[0].real.dtype
+            share = weight_of_next(self._count.to(device, dtype), self._power)
+            if accepted is not True:
+                share = torch.where(accepted.to(device), share, 0.0)
+            # The host need not know the share.
+            distances = torch._foreach_sub(params, averages)
+            torch._foreach_mul_(distances, share)
+            torch._foreach_add_(averages, distances)
+        self._count += accepted
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Lend the average to the model for the block; afterwards it goes on as if nothing was.
+
+        Within the block the parameters have the values of the average, in their own format, so that
+        the model can be validated, or saved. Afterwards, also after an exception, they have their
+        own again, to the bit. Steps are refused within. Before the first step nothing changes.
+        BatchNorm's statistics belong to the iterates and not to their average: see
+        :meth:`update_bn`.
+        """
+        if self._lent is not None:
+            raise ValueError("in_place() within in_place(): the model already has the average")
+        pairs = [(p, a) for p, a in self._averages.items() if p not in self._to_come]
+        params = [param for param, _ in pairs]
+        places = [local(param.detach()) for param in params]
+        own = [place.clone() for place in places]
+        refusing = self._optimizer.register_step_pre_hook(_refuse)
+        self._lent = KeptBuffers()
+        try:
+            _fill(params, places, [local(average) for _, average in pairs])
+            yield
+        finally:
+            _fill(params, places, own)
+            self._lent.put_back()
+            self._lent = None
+            refusing.remove()
+
+    def update_bn(self, loader: Iterable[Any], model: nn.Module, device: Any = None) -> None:
+        """Estimate BatchNorm's statistics at the average, until the end of the block.
+
+        As ``torch.optim.swa_utils.update_bn``, one pass over batches. At the end of
+        :meth:`in_place` all buffers of the model are again those of training, and right away every
+        module is again in the mode, ``train()`` or ``eval()``, that it was in.
+
+        Args:
+            loader: batches: tensors, or tuples that begin with one.
+            model: whose parameters the optimizer has.
+            device: to which batches are brought, if they are elsewhere.
+        """
+        if self._lent is None:
+            raise ValueError(
+                "update_bn() belongs into the block of in_place(): at its end the model gets the "
+                "statistics of training back"
+            )
+        self._lent.keep(model)
+        with _same_modes(model):
+            swa_utils.update_bn(loader, model, device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on; averages by the place of the parameter in the optimizer."""
+        places = {param: place for place, param in enumerate(self._params())}
+        kept = {places[p]: average for p, average in self._averages.items() if p in places}
+        return {"power": self._power, "count": self._count, "averages": kept}
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned; averaging then goes on as if uninterrupted."""
+        if self._lent is not None:
+            raise ValueError("load_state_dict() within in_place(): the model has the old average")
+        params = list(self._params())
+        check_state(state_dict, params)
+        loaded = state_dict["averages"]
+        self._power = float(state_dict["power"])
+        self._count.copy_(state_dict["count"])
+        self._make()
+        # Into the memory that is there: a CUDA graph may have been recorded with it.
+        for place, value in loaded.items():
+            param = params[place]
+            if param not in self._averages:
+                self._averages[param] = _room_for(param)
+            local(self._averages[param]).copy_(local(value))
+        begun = {params[place] for place in loaded} if int(self._count) else set()
+        self._to_come = self._averages.keys() - begun
+
+    def _params(self) -> Iterator[Tensor]:
+        for group in self._optimizer.param_groups:
+            yield from group["params"]
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        # By a step of length 0 torch.distributed.checkpoint asks what state there is.
+        self._moves = bool(optimizer.state) or any(
+            not _is_zero(group.get("lr", 1.0)) for group in optimizer.param_groups
+        )
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._moves:
+            self._update()
+
+    def _accepted(self) -> Any:
+        """Whether the last batch was; a tensor where only the device knows."""
+        info = self._optimizer.info if isinstance(self._optimizer, RuleOptimizer) else None
+        return True if info is None else info.accepted
+
+    def _make(self) -> None:
+        """Room for the average of every parameter that is to be trained; a model may have moved."""
+        for param in self._params():
+            average = self._averages.get(param)
+            if average is None and param.requires_grad:
+                self._averages[param] = _room_for(param)
+                self._to_come.add(param)
+            elif average is not None and average.device != param.device:
+                self._averages[param] = average.to(param.device)
+
+    def _begin(self) -> None:
+        """Averages begin where the parameters are."""
+        begin = [param for param in self._params() if param in self._to_come]
+        if begin and begin[0].is_cuda and torch.cuda.is_current_stream_capturing():
+            raise ValueError("update() must be called once before it is part of a CUDA graph")
+        for param in begin:
+            local(self._averages[param]).copy_(local(param))
+        self._to_come.difference_update(begin)
+
+    def _alike(self) -> Iterable[tuple[list[Tensor], list[Tensor]]]:
+        """What this process holds of parameters and averages, of one device and format each."""
+        alike: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
+        for param in self._params():
+            if param in self._averages:
+                place, average = local(param.detach()), local(self._averages[param])
+                both = alike.setdefault((average.device, place.dtype, average.dtype), ([], []))
+                both[0].append(place)
+                both[1].append(average)
+        return alike.values()
+
+
+def _refuse(optimizer: Any, args: Any, kwargs: Any) -> None:
+    raise ValueError(
+        "step() within in_place(): the model has the average there; train outside of the block"
+    )
+
+
+def _is_zero(lr: Any) -> bool:
+    """Whether the host knows a learning rate to be 0."""
+    elsewhere = isinstance(lr, Tensor) and lr.device.type != "cpu"
+    return not elsewhere and float(lr) == 0.0
+
+
+def _room_for(param: Tensor) -> Tensor:
+    return param.detach().to(state_dtype(param.dtype), copy=True)
+
+
+@torch.no_grad()
+def _fill(params: list[Tensor], places: list[Tensor], values: list[Tensor]) -> None:
+    """Give parameters other values, and let go of what was made of the old ones."""
+    put_back(places, values)
+    forget_gathered(params)
+    torch.clear_autocast_cache()
+
+
+class KeptBuffers:
+    """The buffers of models as they were, to be put back."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[nn.Module, str], tuple[Tensor, Tensor]] = {}
+
+    def keep(self, model: nn.Module) -> None:
+        """Remember all buffers of a model, unless they are remembered already."""
+        for module in model.modules():
+            for name, buffer in module._buffers.items():
+                if buffer is not None and (module, name) not in self._kept:
+                    self._kept[module, name] = buffer, buffer.detach().clone()
+
+    def put_back(self) -> None:
+        """Give the buffers their values, in the memory that they had, and forget them."""
+        with torch.no_grad():
+            for (module, name), (buffer, value) in self._kept.items():
+                buffer.copy_(value)
+                module._buffers[name] = buffer
+        self._kept.clear()
+
+
+@contextmanager
+def _same_modes(model: nn.Module) -> Iterator[None]:
+    """Give modules back their modes, and BatchNorm its momentum, even after an exception."""
+    modes = [(module, module.training) for module in model.modules()]
+    momenta = [
+        (m, m.momentum) for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)
+    ]
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+        for norm, momentum in momenta:
+            norm.momentum = momentum
+
+
+def check_state(state: Any, params: list[Tensor]) -> None:
+    """Refuse what is no state of an average of these parameters.
+
+    Args:
+        state: what was given.
+        params: all parameters of the optimizer.
+
+    Raises:
+        TypeError: a value is of another kind.
+        ValueError: it lacks something, or a value is out of range.
+    """
+    if not isinstance(state, Mapping) or not state.keys() >= STATE:
+        got = sorted(map(str, state)) if isinstance(state, Mapping) else state
+        wanted = ", ".join(sorted(STATE))
+        raise ValueError(f"state_dict must be that of an Average, with {wanted}, got {got!r}")
+    validation.real("power", state["power"], validation.NON_NEGATIVE)
+    count, averages = state["count"], state["averages"]
+    one = isinstance(count, Tensor) and not count.ndim
+    validation.integer("count", count.item() if one else count, least=0)
+    if not isinstance(averages, Mapping):
+        raise TypeError(f"averages must be tensors by places of parameters, got {averages!r}")
+    for place, value in averages.items():
+        validation.integer("the place of an average", place, least=0)
+        _check_fits(place, value, params)
+
+
+def _check_fits(place: int, value: Any, params: list[Tensor]) -> None:
+    if place >= len(params):
+        raise ValueError(
+            f"there must be a parameter for each average, got average {place} of {len(params)} "
+            "parameters"
+        )
+    param = params[place]
+    if not isinstance(value, Tensor) or value.is_complex() != param.is_complex():
+        raise TypeError(f"average {place} must be a tensor as its parameter is, got {value!r}")
+    if local(value).shape != local(param).shape:
+        raise ValueError(
+            f"average {place} must have the shape of its parameter, {tuple(local(param).shape)}, "
+            f"got {tuple(local(value).shape)}"
+        )

@@ -1,0 +1,327 @@
+"""Record what an optimizer did at every step, for certificates and plots."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from heavystep import validation
+from heavystep.arrays import Array
+from heavystep.momentum import HEAVY_BALL
+from heavystep.optim.decide import bound_of, growth_of_rounding
+from heavystep.optim.optimizer import RuleOptimizer
+from heavystep.optim.options import Group
+from heavystep.records import Record, heavy_ball_defect
+
+_BLOCK = 1024
+ROUNDINGS = 16.0
+_CONSTANTS = ("c", "decrease_factor", "scaling")
+_PER_STEP = ("beta", "gamma_max", "eta")
+_PER_RUN = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted")
+_LR_DIFFERS = "a record has one step gamma_k: lr (eta) must be the same in all parameter groups"
+
+
+class Recorder:
+    r"""Writes down every step of an optimizer, from its construction to :meth:`detach`.
+
+    ``record()`` gives a :class:`heavystep.records.Record` of one run: step gamma_k, loss,
+    squared gradient norm and lower bound as the rule saw them, eta_k (``lr``), beta_k
+    (``momentum``) and gamma_max,k (``max_step``) as they were at that step. Numbers stay on
+    their device until then: a Polyak step still waits for nothing. Replays of a CUDA graph
+    cannot be seen. A step that raised is not recorded. A refused batch is, with step 0 and
+    ``accepted`` False: it is no step of the recursion, which goes on from the last accepted one.
+
+    With ``iterates=True`` also :math:`\theta_0 .. \theta_K` and the sampled gradients, each one
+    float64 vector over all groups; this reads the device. ``record()`` then checks that every
+    step is the recursion from :math:`\theta_{-1} = \theta_0`, up to rounding.
+
+    Weight decay: ``decay="objective"`` is recorded as the rule saw it, as part of loss and
+    gradient. Decoupled decay enters no step size, so what is known of these still holds of
+    the record, but its iterates obey no theorem and are refused.
+
+    Args:
+        optimizer: one that chooses its step, such as :class:`SHBPolyak` or :class:`SLS`. The record
+            of a method that no theorem covers bears its name, and :func:`heavystep.certify`
+            refuses it.
+        iterates: whether to record iterates and gradients too.
+
+    Raises:
+        TypeError: the optimizer chooses no step size.
+        ValueError: its groups differ in ``lr``, or ``iterates`` are wanted of a method whose
+            iterates are not those of heavy ball, or with decoupled weight decay.
+
+    >>> import torch
+    >>> from heavystep import Recorder, SHBPolyak
+    >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
+    >>> opt = SHBPolyak([theta], momentum=0.5)
+    >>> with Recorder(opt, iterates=True) as recorder:
+    ...     for _ in range(3):
+    ...         _ = opt.step(lambda: ((theta - torch.tensor([1.0, 2.0])) ** 2).sum())
+    >>> record = recorder.record()
+    >>> record.gamma.round(4).tolist(), record.iterates.shape
+    ([[0.125, 0.125, 0.125]], (1, 4, 2))
+    """
+
+    def __init__(self, optimizer: Optimizer, *, iterates: bool = False) -> None:
+        validation.choice("iterates", iterates, (False, True))
+        self._rule = _rule_of(optimizer, iterates)
+        _check_groups(optimizer.param_groups, iterates)
+        self._path = RecordedPath() if iterates else None
+        self._rows: list[Group] = []
+        self._blocks: list[Group] = []
+        self._steps = 0
+        self._constants: Group = {}
+        self._smooth_reset = False
+        self._eps = 0.0
+        self._tiny = 0.0
+        self._loss_formats: set[torch.dtype] = set()
+        self._flaw: str | None = None
+        """Why this is no record of one run: for ``record``, since training itself goes on."""
+        # A compiled step would be compiled anew whenever the record grows.
+        before, after = map(torch.compiler.disable, (self._before, self._after))
+        post: Any = optimizer.register_step_post_hook(after)
+        # Before the other post-hooks: one may drive a scheduler or clear the gradients.
+        post.hooks_dict_ref().move_to_end(post.id, last=False)
+        self._handles = [optimizer.register_step_pre_hook(before), post]
+
+    def detach(self) -> None:
+        """Stop recording; what was recorded stays."""
+        for handle in self._handles:
+            handle.remove()
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.detach()
+
+    def record(self) -> Record:
+        """What was recorded so far, as numbers; waits for the device.
+
+        Raises:
+            ValueError: nothing was recorded, or not one run of one method; says why.
+        """
+        if self._flaw is not None:
+            raise ValueError(self._flaw)
+        if not self._steps:
+            raise ValueError("nothing recorded: call the optimizer's step() first")
+        blocks = [*self._blocks, _packed(self._rows)]
+        per_step = {name: _numbers(blocks, name) for name in _PER_STEP}
+        per_run = {name: _numbers(blocks, name) for name in _PER_RUN}
+        per_run["accepted"] = per_run["accepted"] != 0.0
+        if self._path is not None:
+            per_run |= self._path.arrays(per_step["beta"], per_run["gamma"], per_run["accepted"])
+        return Record(
+            rule=self._rule,
+            scaling=self._constants.get("scaling", "plain"),
+            c=float(self._constants.get("c", 1.0)),
+            omega=self._constants.get("decrease_factor"),
+            smooth_reset=self._smooth_reset,
+            eps=self._eps,
+            tiny=self._tiny,
+            **per_step,
+            **{name: values[None] for name, values in per_run.items()},
+        )
+
+    def _before(self, optimizer: Any, args: Any, kwargs: Group) -> tuple[Any, Group]:
+        self._loss_formats.clear()
+        self._note_format(kwargs.get("loss"))
+        if self._path is not None:
+            self._path.theta = flat(optimizer._all_params)
+        # The format of a closure's loss shows nowhere else.
+        if len(args) > 1 and callable(args[1]):
+            args = (args[0], partial(self._watched, args[1]), *args[2:])
+        if callable(kwargs.get("closure")):
+            kwargs = {**kwargs, "closure": partial(self._watched, kwargs["closure"])}
+        return args, kwargs
+
+    def _watched(self, closure: Callable[[], Any]) -> Any:
+        loss = closure()
+        self._note_format(loss)
+        return loss
+
+    def _note_format(self, loss: Any) -> None:
+        if isinstance(loss, Tensor) and loss.is_floating_point():
+            self._loss_formats.add(loss.dtype)
+
+    def _after(self, optimizer: Any, args: Any, kwargs: Group) -> None:
+        options, info = optimizer.param_groups[0], optimizer.info
+        if getattr(info.step, "is_cuda", False) and torch.cuda.is_current_stream_capturing():
+            self._flaw = self._flaw or "a CUDA graph was captured: its replays cannot be recorded"
+            return
+        row = {
+            "gamma": info.step,
+            "loss": info.loss,
+            "grad_sqnorm": info.grad_sqnorm,
+            "f_star": _bound_used(options, kwargs.get("lower_bound"), info.loss),
+            "accepted": info.accepted,
+            "beta": options["momentum"],
+            "gamma_max": _largest(options),
+            "eta": options["lr"],
+        }
+        row = {name: _kept(value) for name, value in row.items()}
+        eps, tiny = _coarsest(optimizer, self._loss_formats)
+        self._eps, self._tiny = max(self._eps, eps), max(self._tiny, tiny)
+        self._smooth_reset |= options.get("steps_per_epoch") is not None
+        flaw = self._flaw_of(optimizer.param_groups)
+        if self._path is not None:
+            flaw = self._path.append(optimizer) or flaw
+        if flaw is not None and self._flaw is None:
+            self._flaw = f"step {self._steps} cannot be recorded: {flaw}"
+        self._rows.append(row)
+        self._steps += 1
+        if len(self._rows) == _BLOCK:
+            self._blocks.append(_packed(self._rows))
+            self._rows = []
+
+    def _flaw_of(self, groups: list[Group]) -> str | None:
+        options = {name: groups[0][name] for name in _CONSTANTS if name in groups[0]}
+        self._constants = self._constants or options
+        for name, first in self._constants.items():
+            if options[name] != first:
+                label = validation.label(name)
+                return f"{label} changed during the run, from {first!r} to {options[name]!r}"
+        return None if _share_lr(groups) else _LR_DIFFERS
+
+
+def _rule_of(optimizer: Any, iterates: bool) -> str:
+    """The name under which the theory knows the rule, or the method's if no theorem covers it."""
+    if not isinstance(optimizer, RuleOptimizer) or "loss" not in optimizer.method.rule.reads:
+        raise TypeError(
+            "Recorder needs an optimizer that chooses its step (SHBPolyak, SHBArmijo, SPS, SLS or "
+            f"another), got {type(optimizer).__name__}"
+        )
+    method = optimizer.method
+    if iterates and method.form is not HEAVY_BALL:
+        raise ValueError(
+            f"iterates=True is for heavy ball, and {method.name} has the momentum form "
+            f"{method.form.name!r}"
+        )
+    if iterates and method.diagonal is not None:
+        raise ValueError(
+            f"iterates=True is for heavy ball, and {method.name} divides it by the diagonal "
+            f"{method.diagonal!r}"
+        )
+    return method.known_as
+
+
+def _check_groups(groups: list[Group], iterates: bool) -> None:
+    """Refuse what can be seen beforehand to make the record of no use."""
+    if not _share_lr(groups):
+        raise ValueError(f"{_LR_DIFFERS}, got {', '.join(repr(g['lr']) for g in groups)}")
+    decays = [g["weight_decay"] for g in groups if g["weight_decay"] and g["decay"] == "decoupled"]
+    if iterates and decays:
+        raise ValueError(
+            f"iterates=True needs weight_decay 0 or decay='objective', got {decays[0]}: with "
+            "decoupled decay the iterates do not follow the heavy-ball recursion"
+        )
+
+
+def _share_lr(groups: list[Group]) -> bool:
+    # Tensors are alike if they are one: to compare values would wait for the device.
+    lrs = (group["lr"] for group in groups)
+    return len({id(lr) if isinstance(lr, Tensor) else lr for lr in lrs}) == 1
+
+
+def _largest(options: Group) -> Any:
+    """gamma_max; infinity if there is none, NaN for a rule that knows of none."""
+    largest = options.get("max_step", np.nan)
+    return np.inf if largest is None else largest
+
+
+def _bound_used(group: Group, given: Any, loss: Any) -> Any:
+    bound = bound_of(group, given)
+    on_device = isinstance(bound, Tensor) and isinstance(loss, Tensor)
+    return bound.to(loss.dtype) if on_device else bound
+
+
+def _kept(value: Any) -> Any:
+    # Cloned, because a bound, an lr on the device or a static loss may change in place.
+    return value.detach().clone() if isinstance(value, Tensor) else float(value)
+
+
+def _coarsest(optimizer: RuleOptimizer, loss_formats: set[torch.dtype]) -> tuple[float, float]:
+    """Machine epsilon and smallest normal number of all formats that the step passed through."""
+    formats = {param.dtype for param in optimizer._all_params} | loss_formats
+    kind = optimizer._all_params[0].device.type
+    if torch.is_autocast_enabled(kind):
+        formats.add(torch.get_autocast_dtype(kind))
+    group = optimizer.param_groups[0]
+    given = group.get("loss_eps") or 0.0
+    if example_loss := group.get("example_loss", 0.0):  # of a search, whose loss is on the host
+        given *= growth_of_rounding(float(optimizer._outcome["loss"]), example_loss)
+    limits = [torch.finfo(dtype) for dtype in formats]
+    return max(given, *(one.eps for one in limits)), max(one.tiny for one in limits)
+
+
+def _packed(rows: list[Group]) -> Group:
+    """Columns; tensors in one place become one, since on a GPU each alone takes 512 bytes."""
+    columns: Group = {}
+    for name in _PER_STEP + _PER_RUN:
+        values = [row[name] for row in rows]
+        places = {getattr(value, "device", None) for value in values}
+        columns[name] = torch.stack(values) if len(places) == 1 and None not in places else values
+    return columns
+
+
+def _numbers(blocks: list[Group], name: str) -> Array:
+    columns = (c.tolist() if isinstance(c, Tensor) else c for c in (b[name] for b in blocks))
+    return np.array([float(value) for column in columns for value in column])
+
+
+class RecordedPath:
+    """Iterates and sampled gradients, flat, float64, on the CPU; checks that they fit."""
+
+    def __init__(self) -> None:
+        self.theta = torch.empty(0)
+        """theta_k, before a step that may yet raise."""
+        self._iterates: list[Tensor] = []
+        self._gradients: list[Tensor] = []
+        self._limits = torch.finfo(torch.float64)
+
+    def append(self, optimizer: RuleOptimizer) -> str | None:
+        """Record the step from ``theta`` just taken; what is wrong with it, if anything."""
+        params, theta = optimizer._all_params, self.theta
+        new, gradient = flat(params), _gradient_seen(optimizer, theta)
+        moved = bool(self._iterates) and not torch.equal(theta, self._iterates[-1])
+        self._limits = max((torch.finfo(p.dtype) for p in params), key=lambda limits: limits.eps)
+        self._iterates += [new] if self._iterates else [theta, new]
+        self._gradients.append(gradient)
+        return "something else than step() had changed the parameters" if moved else None
+
+    def arrays(self, beta: Array, gamma: Array, accepted: Array) -> dict[str, Array]:
+        """What was recorded, if each step is a heavy-ball step from those before it."""
+        iterates, gradients = (torch.stack(v).numpy() for v in (self._iterates, self._gradients))
+        error, size = heavy_ball_defect(
+            iterates[None], gamma[None], gradients[None], beta, accepted[None]
+        )
+        wrong = abs(error) > ROUNDINGS * self._limits.eps * (size + self._limits.tiny)
+        if wrong.any():
+            raise ValueError(
+                f"step {np.nonzero(wrong)[1][0]} is no heavy-ball step from the iterates before "
+                "it: attach before the first step, load no other state, keep all gradients and "
+                "no weight decay"
+            )
+        return {"iterates": iterates, "gradients": gradients}
+
+
+def flat(tensors: list[Tensor]) -> Tensor:
+    """One vector in new memory."""
+    return torch.cat([t.detach().reshape(-1).to("cpu", torch.float64) for t in tensors])
+
+
+def _gradient_seen(optimizer: RuleOptimizer, theta: Tensor) -> Tensor:
+    """The gradient as the rule saw it at ``theta``: with weight decay in the objective."""
+    owned = [(group, param) for group in optimizer.param_groups for param in group["params"]]
+    origins = torch.split(theta, [param.numel() for _, param in owned])
+    pieces = []
+    for (group, param), origin in zip(owned, origins, strict=True):
+        grad = param.grad if param.requires_grad else None
+        if grad is not None and group["decay"] == "objective" and group["weight_decay"]:
+            grad = torch.add(grad, origin.view_as(param).to(param), alpha=group["weight_decay"])
+        pieces.append(torch.zeros_like(origin) if grad is None else grad)
+    return flat(pieces)

@@ -1,0 +1,233 @@
+"""Estimate the smoothness constant L of one batch's loss, near the present parameters."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heavystep import validation
+from heavystep.optim.closure import (
+    Buffers,
+    Closure,
+    HandedOver,
+    Replay,
+    checked_buffers,
+    evaluate_with_gradients,
+)
+from heavystep.optim.measure import squared_norm
+
+FORMATS = (torch.float32, torch.float64)
+
+
+@dataclass(frozen=True)
+class SmoothnessEstimate:
+    """An estimate of the smoothness constant L of one sampled loss; see its ``str``."""
+
+    value: float
+    """The largest quotient."""
+    iterations: int
+    """How many quotients were taken."""
+    quotients: tuple[float, ...]
+    """Each ||g(theta + h v) - g(theta)|| / ||h v||, in order."""
+    method: str
+    """How it was obtained."""
+
+    def __str__(self) -> str:
+        return f"estimate L = {self.value:g}: {self.method}"
+
+    def __repr__(self) -> str:
+        return f"SmoothnessEstimate(value={self.value!r}, iterations={self.iterations})"
+
+
+def estimate_smoothness(
+    closure: Closure,
+    params: Iterable[Tensor],
+    *,
+    iterations: int = 20,
+    radius: float = 1e-3,
+    buffers: Buffers = (),
+    seed: int = 0,
+) -> SmoothnessEstimate:
+    r"""Estimate L of the closure's loss by a power iteration on gradient differences.
+
+    .. math:: L \ge \hat L = \max_i \frac{\|g(\theta + h v_i) - g(\theta)\|}{\|h v_i\|}, \qquad
+              v_{i+1} \propto g(\theta + h v_i) - g(\theta), \qquad
+              h = \mathtt{radius} \cdot \max\{1, \|\theta\|\}
+
+    Every quotient is a lower bound of the batch's L on the ball of radius h around theta, up
+    to the rounding of the gradients; the largest approaches it if the Hessian varies little
+    there and its largest eigenvalue in magnitude stands out. Nothing is said of other batches
+    or other theta.
+
+    It costs ``iterations`` + 1 evaluations of the closure, with gradients, all with the same
+    random numbers. Afterwards parameters, gradients, torch's random streams and ``buffers``
+    are as if nothing had run, also if the closure raises. (A closure may add to gradients of
+    parameters that are not in ``params``: give all that it trains.)
+
+    Args:
+        closure: returns the loss of the batch; it may call ``backward()`` or not, as for
+            ``optimizer.step``.
+        params: the parameters, float32 or float64; those that require no gradient stay fixed.
+        iterations: length of the power iteration, >= 1.
+        radius: size of the moves relative to theta, > 0. Rounding adds about eps / radius
+            (relative): 1e-4 in float32 and 1e-13 in float64 by default. Take 0.1 if the
+            closure computes in half precision.
+        buffers: buffers that a forward pass changes, as for :class:`SHBArmijo`.
+        seed: of the first direction, drawn apart from torch's global streams.
+
+    Returns:
+        The estimate, 0 if all gradients are alike (a linear function).
+
+    Raises:
+        ValueError: there is nothing to differentiate, a gradient is not finite, or an
+            argument is out of range.
+
+    >>> import torch
+    >>> theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
+    >>> curvature = torch.tensor([2.0, 5.0], dtype=torch.float64)
+    >>> estimate = estimate_smoothness(lambda: (curvature * (theta - 1.0) ** 2).sum() / 2, [theta])
+    >>> print(estimate)
+    estimate L = 5: largest of 20 gradient-difference quotients met by a power iteration...
+    """
+    validation.integer("iterations", iterations, least=1)
+    validation.real("radius", radius, validation.POSITIVE)
+    validation.integer("seed", seed, least=0)
+    moving = _checked_params(params)
+    generator = torch.Generator().manual_seed(seed)
+    quotients = []
+    with _Neighbourhood(closure, moving, buffers, radius) as near:
+        direction: list[Tensor] = []
+        for _ in range(iterations):
+            # Also after a difference of zero, which has no direction.
+            direction = direction or _random_direction(moving, generator)
+            quotient, direction = near.difference_along(direction)
+            quotients.append(quotient)
+    method = (
+        f"largest of {iterations} gradient-difference quotients met by a power iteration at "
+        f"distance {near.distance:.3g} from theta; a local lower bound of this batch's L, up to "
+        "rounding"
+    )
+    return SmoothnessEstimate(max(quotients), iterations, tuple(quotients), method)
+
+
+class _Neighbourhood:
+    """Gradients around theta; at the end of the ``with`` block all is as if nothing had run."""
+
+    def __init__(
+        self, closure: Closure, params: list[Tensor], buffers: Buffers, radius: float
+    ) -> None:
+        self._closure = closure
+        self._params = params
+        self._replay = Replay(params[0].device, checked_buffers(buffers)())
+        self._origin = [param.detach().clone() for param in params]
+        self._found = [param.grad for param in params]
+        self._gradient: list[Tensor] = []
+        self.distance = radius * max(1.0, _norm(self._origin))
+
+    def __enter__(self) -> "_Neighbourhood":
+        try:
+            self._gradient = self._evaluate()
+        except BaseException:
+            self._put_back()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._put_back()
+
+    @torch.no_grad()
+    def difference_along(self, direction: list[Tensor]) -> tuple[float, list[Tensor]]:
+        """The quotient along a direction, and the gradient difference unless it is zero."""
+        torch._foreach_copy_(self._params, self._origin)
+        torch._foreach_add_(self._params, direction, alpha=self.distance / _norm(direction))
+        # The move that was made, after rounding, and not the one that was meant.
+        length = _norm(torch._foreach_sub(self._params, self._origin))
+        if length == 0.0:
+            raise ValueError(
+                f"a move by {self.distance:g} changes no parameter in {self._params[0].dtype}: "
+                "raise radius"
+            )
+        difference = torch._foreach_sub(self._evaluate(), self._gradient)
+        norm = _norm(difference)
+        return norm / length, list(difference) if norm else []
+
+    def _evaluate(self) -> list[Tensor]:
+        """The gradient at the present parameters, in memory of its own."""
+        # Fresh gradients: those found must not be added to.
+        for param in self._params:
+            param.grad = None
+        self._replay.rewind()
+        # A cast cached by an outer autocast is one of other parameter values.
+        torch.clear_autocast_cache()
+        evaluate_with_gradients(self._closure, self._params, HandedOver())
+        if all(param.grad is None for param in self._params):
+            raise ValueError(
+                "the closure gave no gradient: it must return a loss that depends on params, or "
+                "call backward() itself"
+            )
+        gradient = [
+            torch.zeros_like(param)
+            if param.grad is None
+            else param.grad.detach().to_dense().to(param.dtype, copy=True)
+            for param in self._params
+        ]
+        if not math.isfinite(_norm(gradient)):
+            raise ValueError("the gradient is not finite, and neither would be an estimate of L")
+        return gradient
+
+    @torch.no_grad()
+    def _put_back(self) -> None:
+        torch._foreach_copy_(self._params, self._origin)
+        for param, grad in zip(self._params, self._found, strict=True):
+            param.grad = grad
+        self._replay.rewind()
+        torch.clear_autocast_cache()
+
+
+def _norm(tensors: Iterable[Tensor]) -> float:
+    return math.sqrt(squared_norm(list(tensors), torch.float64).item())
+
+
+def _random_direction(params: list[Tensor], generator: torch.Generator) -> list[Tensor]:
+    """Normal numbers, the same on every device."""
+    return [
+        torch.randn(param.shape, generator=generator, dtype=param.dtype).to(param.device)
+        for param in params
+    ]
+
+
+def _checked_params(params: Any) -> list[Tensor]:
+    """The parameters that require a gradient, each once."""
+    if isinstance(params, Tensor) or not isinstance(params, Iterable):
+        raise TypeError(
+            f"params must be an iterable of tensors, got {type(params).__name__}: pass [theta] or "
+            "model.parameters()"
+        )
+    given = list(params)
+    for param in given:
+        if not isinstance(param, Tensor):
+            raise TypeError(
+                f"params must hold tensors, got {type(param).__name__}: pass model.parameters()"
+            )
+    moving = [param for param in dict.fromkeys(given) if param.requires_grad]
+    if not moving:
+        raise ValueError(f"params must hold a tensor that requires a gradient, got {len(given)}")
+    for param in moving:
+        if param.dtype not in FORMATS:
+            raise TypeError(f"params must be float32 or float64, got {param.dtype}")
+        if not param.is_leaf:
+            raise ValueError("params must be leaves, got the result of an operation")
+        if param.device != moving[0].device:
+            raise ValueError(
+                f"params must be on one device, got {moving[0].device} and {param.device}"
+            )
+    return moving
