@@ -3,9 +3,8 @@
 import numpy as np
 
 from heavystep.lab.figures.figure3 import methods
+from heavystep.lab.training.runs import Scale, Stored, Stretch, TrainingSpec, TrainingStore
 from heavystep.lab.training.trainer import EpochRow
-from heavystep.lab.training.runs import Scale, TrainingSpec
-from heavystep.lab.training.runs import Stored, Stretch, TrainingStore
 
 EPOCHS = 20
 TINY = Scale("small", 4, 32, 16)

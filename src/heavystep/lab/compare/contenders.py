@@ -159,7 +159,8 @@ class Ours(Contender):
         found = ranges.get(self.main)
         return isinstance(found, Interval) and value in found
 
-    def _chosen(self, value: float | None, steps: int) -> dict[str, Any]:
+    def chosen(self, value: float | None, steps: int) -> dict[str, Any]:
+        """The options that are set; see :meth:`identity`."""
         told = {LENGTH: steps} if self.horizon else {}
         value = self.default if value is None and self._usual is REQUIRED else value
         varied = {} if value is None else {self.main: value}
@@ -168,7 +169,7 @@ class Ours(Contender):
     def identity(self, value: float | None, steps: int) -> dict[str, Any]:
         """See :class:`Contender`."""
         known = {option.name for option in self.method.options}
-        chosen = self._chosen(value, steps)
+        chosen = self.chosen(value, steps)
         common = {name: chosen.pop(name) for name in sorted(chosen.keys() - known)}
         if common:  # options of the driver, which refuses what it does not know
             create(self.method.name, [torch.zeros(1, requires_grad=True)], **common | chosen)
@@ -178,7 +179,7 @@ class Ours(Contender):
 
     def optimizer(self, work: Work, value: float | None, steps: int) -> Optimizer:
         """See :class:`Contender`."""
-        options = self._chosen(value, steps)
+        options = self.chosen(value, steps)
         if self.method.rule.searches:
             options["buffers"] = work.network.buffers
             if work.device.type == "cuda":  # there losses come from bfloat16 activations

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.optim import swa_utils
 
-from heavystep.lab.compare.contenders import Contender, contender_of
+from heavystep.lab.compare.contenders import Contender, Ours, contender_of
 from heavystep.lab.compare.tasks import Work, task_of
 from heavystep.lab.store import Columns
 from heavystep.lab.sweeps import Advance, Run
@@ -105,17 +105,13 @@ def simulated(run: TaskRun, build: Callable[[], FiniteSum]) -> dict[str, float]:
     if run.contender == START:
         return {"loss": float(problem.gap(problem.theta0))}
     contender = contender_of(run.contender)
-    method = configure(**configured(contender, run.value, run.steps))
+    assert isinstance(contender, Ours)  # plans leave all others out
+    method = configure(contender.method.name, **contender.chosen(run.value, run.steps))
     found = simulate(
-        problem, method, seeds=[run.seed], iterations=run.steps, grid=np.array([run.steps])
-    )
-    return {"loss": float(found.metrics["gap_last"][0, -1]), "seconds": sum(found.seconds)}
-
-
-def configured(contender: Contender, value: float | None, steps: int) -> dict[str, Any]:
-    """Method and options of a contender, as simulations take them."""
-    identity = contender.identity(value, steps)
-    return {"method": identity["name"], **identity["options"]}
+        problem, method, seeds=[run.seed], iterations=run.steps, grid=np.array([run.steps]),
+        may_stop=True,
+    )  # fmt: skip
+    return {"loss": float(found.metrics["gap_last"][0, -1])}
 
 
 def share(k: int, steps: int) -> float:
