@@ -21,7 +21,7 @@ from torch.nn.parameter import is_lazy
 
 from heavystep import validation
 from heavystep.methods import METHODS, method_of
-from heavystep.optim import create
+from heavystep.optimizers import create
 from heavystep.optim.closures.replay import RandomStreams
 
 CANDIDATES: tuple[tuple[str, Mapping[str, Any]], ...] = (

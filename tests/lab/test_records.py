@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from heavystep.lab.simulation.configuration import configure
+from heavystep.lab.simulation.records import draw_samples, record_runs
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression
 from heavystep.schedules import PowerLaw
-from heavystep.lab.simulation.records import draw_samples, record_runs
-from heavystep.lab.simulation.configuration import configure
 from tests import reference
 from tests.helpers.paper_symbols import recorded
 

@@ -5,7 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from heavystep.simulation import run as running
 
+from heavystep.lab.simulation.configuration import configure
+from heavystep.lab.simulation.records import record_runs
+from heavystep.lab.simulation.run import Run, simulate
+from heavystep.lab.simulation.streams import index_stream, unit_stream
 from heavystep.methods import METHODS
 from heavystep.problems import (
     Cosine,
@@ -17,11 +22,6 @@ from heavystep.problems import (
     paper_least_squares,
 )
 from heavystep.problems.variance_reduced import PUBLISHED
-from heavystep.simulation import run as running
-from heavystep.lab.simulation.records import record_runs
-from heavystep.lab.simulation.configuration import configure
-from heavystep.lab.simulation.run import Run, simulate
-from heavystep.lab.simulation.streams import index_stream, unit_stream
 from heavystep.sparse import SparseRows
 from tests import reference_reduced as literal
 

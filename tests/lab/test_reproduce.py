@@ -8,12 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from heavystep.cli.app import app
-from heavystep.lab.files import MARK, claim_folder
+from heavystep.lab.files import MARK
+from heavystep.lab.simulation import sweep
 from tests.helpers.launch import PATIENCE
 from tests.helpers.small_figure1 import damage_data
 
@@ -33,7 +33,7 @@ def test_reproduce_writes_everything_and_claims_reads_it(tmp_path):
     assert files >= {"figure1.png", "figure1.pdf", "figure1/claims.json", MARK}
     assert len([name for name in files if name.endswith(".parquet")]) == 28
     entries = json.loads((out / "figure1" / "claims.json").read_text())
-    assert {"id", "text", "holds", "measured"} == set(entries[0])
+    assert {"id", "of", "text", "holds", "measured"} == set(entries[0])
     shown = invoke("claims", "--out", str(out))
     assert shown.exit_code == int(not all(entry["holds"] for entry in entries))
     assert "figure1.a.bound" in shown.stdout
@@ -88,22 +88,6 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_folder_in_which_only_the_mark_was_begun_is_ours(tmp_path):
-    (tmp_path / f"{MARK}.abc123").write_text("")
-    claim_folder(tmp_path)
-    assert (tmp_path / MARK).exists()
-
-
-def test_what_a_killed_process_left_is_swept_up(tmp_path):
-    claim_folder(tmp_path)
-    left = tmp_path / "figure1" / f"{PREFIX}0123456789abcdef"
-    left.parent.mkdir()
-    left.write_text("half")
-    claim_folder(tmp_path)
-    assert not left.exists()
-    assert (tmp_path / MARK).exists()
-
-
 def test_claims_need_all_runs(small_figure1, tmp_path):
     _, store, _ = small_figure1
     runs = tmp_path / "figure1" / "runs"
@@ -118,18 +102,34 @@ def test_claims_need_all_runs(small_figure1, tmp_path):
     assert "nothing to evaluate" in result.stderr
 
 
-def test_claims_name_runs_that_are_not_used_any_more(tmp_path):
-    early = json.dumps({"data": "", "mathematics": "0123456789abcdef", "run": {}})
-    for number in range(3):
-        path = tmp_path / "figure1" / "runs" / f"{number}.parquet"
-        parquet.write(path, early, {"k": np.arange(2)})
+def test_claims_name_runs_that_are_not_used_any_more(small_figure1, tmp_path, monkeypatch):
+    _, store, _ = small_figure1
+    runs = tmp_path / "figure1" / "runs"
+    runs.mkdir(parents=True)
+    for path in store.folder.iterdir():
+        (runs / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(sweep, "VERSION", sweep.VERSION + 1)
     result = invoke("claims", "--out", str(tmp_path))
     assert result.exit_code == 2
-    first, second = result.stderr.splitlines()
-    assert first.startswith("3 runs in ")
-    assert "an earlier heavystep made them" in first
-    assert first.endswith("; heavystep reproduce figure1 runs them again")
-    assert second.startswith("nothing to evaluate")
+    change = f"simulation {sweep.VERSION - 1} is now {sweep.VERSION}"
+    assert f"28 runs in {runs} are not used" in result.stderr
+    assert f"({change}); heavystep reproduce figure1 runs them again" in result.stderr
+
+
+@pytest.mark.slow
+def test_some_panels_alone(tmp_path):
+    out = str(tmp_path / "results")
+    result = invoke("reproduce", "figure1", *ARGUMENTS, "--out", out, "--panels", "c, d")
+    assert result.exit_code in (0, 1), result.output
+    entries = json.loads((tmp_path / "results" / "figure1" / "claims.json").read_text())
+    assert {entry["id"][0] for entry in entries} == {"c", "d"}
+    assert {entry["of"] for entry in entries} == {"paper", "project"}
+    shown = invoke("claims", "--out", out)
+    assert "figure1.c.neighbourhood" in shown.stdout
+    assert "figure1.a.bound" not in shown.stdout
+    assert "panels c, d" in shown.stderr
+    assert "of the paper's claims hold" in shown.stdout
+    assert invoke("reproduce", "figure1", "--panels", "x").exit_code == 2
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path):
@@ -142,7 +142,7 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path):
             [sys.executable, "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path
         )
         assert run.returncode == code, run.stderr
-        assert ("pip install 'heavystep[figures]'" in run.stderr) == (code == 2)
+        assert ("pip install 'heavystep[lab]'" in run.stderr) == (code == 2)
         assert len(run.stderr.splitlines()) == (code == 2)
 
 

@@ -9,17 +9,16 @@ import pytest
 import torch
 
 import heavystep
+from heavystep.lab.simulation import run
+from heavystep.lab.simulation.configuration import configure
+from heavystep.lab.simulation.records import record_runs
+from heavystep.lab.simulation.run import OneRun, kernels_of, log_grid, simulate
+from heavystep.lab.simulation.streams import index_stream
+from heavystep.lab.simulation.watches import THEORY_METRICS as METRICS
 from heavystep.methods import METHODS as REGISTRY
 from heavystep.methods import method_of
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression, paper_cosine
 from heavystep.schedules import PowerLaw
-from heavystep.lab.simulation import run
-from heavystep.lab.simulation.configuration import configure
-from heavystep.lab.simulation.run import kernels_of
-from heavystep.lab.simulation.run import OneRun, log_grid, simulate
-from heavystep.lab.simulation.records import record_runs
-from heavystep.lab.simulation.streams import index_stream
-from heavystep.lab.simulation.watches import THEORY_METRICS as METRICS
 from heavystep.theory import nonconvex_step_limit
 from tests import reference
 from tests.helpers.paper_symbols import METHODS, configured

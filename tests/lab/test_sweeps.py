@@ -10,8 +10,14 @@ import time
 import numpy as np
 import pytest
 
-from heavystep.lab.files import MARK, PREFIX, claim_folder, expanded, remove_leftovers
-from heavystep.lab.files import write_atomically
+from heavystep.lab.files import (
+    MARK,
+    PREFIX,
+    claim_folder,
+    expanded,
+    remove_leftovers,
+    write_atomically,
+)
 from heavystep.lab.store import DamagedError, Store
 from heavystep.lab.sweeps import Engine, FailedRunsError, complete, outcomes
 from tests.helpers.launch import PATIENCE
@@ -288,7 +294,7 @@ def test_files_appear_in_one_step(tmp_path):
     assert [each.name for each in path.parent.iterdir()] == ["file"]
     blocker = tmp_path / "blocker"
     blocker.write_text("")
-    with pytest.raises(OSError) as at:
+    with pytest.raises(OSError, match="ot a directory") as at:
         write_atomically(blocker / "file", lambda part: part.write_text(""))
     assert at.value.filename == str(blocker / "file")
 

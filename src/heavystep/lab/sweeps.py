@@ -337,19 +337,23 @@ def _tried(place: int, run: Run, advance: Advance) -> Outcome:
 def _pool(engine: Engine, runs: int, here: bool) -> Iterator[Callable[[Any], Any]]:
     """What does calls and gives their results as they are done."""
     with ExitStack() as stack:
-        options: dict[str, Any] = {}
-        if engine.name == "local":
-            cores = engine.jobs or os.cpu_count() or 1
-            name, count = "threading" if here else "loky", min(cores, runs)
-            options = {} if here else {"inner_max_num_threads": 1}
-        elif engine.name == "ray":
+        cores, options = engine.jobs or os.cpu_count() or 1, dict[str, Any]()
+        count: Callable[[], int] = lambda: min(cores, runs)
+        if engine.name == "ray":
             name, count = "heavystep-ray", stack.enter_context(_ray(engine))
-        else:
+        elif engine.name == "dask":
             name, count = "dask", stack.enter_context(_dask(engine))
+        elif here:
+            name = "threading"
+        else:
+            name, options = "loky", {"inner_max_num_threads": 1}
 
-        stack.enter_context(joblib.parallel_config(name, n_jobs=count, **options))
-        # One run a task, so that a result is written as soon as it is there.
-        yield lambda calls: joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
+        def do(calls: Any) -> Any:
+            # A cluster may have lost cores. One run a task: a result is written when it is there.
+            with joblib.parallel_config(name, n_jobs=count(), **options):
+                return joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
+
+        yield do
 
 
 def _environment() -> dict[str, str]:
@@ -359,8 +363,8 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _ray(engine: Engine) -> Iterator[int]:
-    """A connection to a Ray cluster; gives the number of runs at a time."""
+def _ray(engine: Engine) -> Iterator[Callable[[], int]]:
+    """A connection to a Ray cluster; tells how many runs it can do at a time."""
     import ray
     from ray.util.joblib.ray_backend import RayBackend
 
@@ -382,16 +386,21 @@ def _ray(engine: Engine) -> Iterator[int]:
         except (OSError, ValueError, RuntimeError) as error:
             raise _unreachable("Ray", found, error, "ray start --head") from None
     try:
-        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        yield engine.jobs or max(int(resources.get("CPU", 1.0)), 1)
+
+        def count() -> int:
+            there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+            cores = max(int(there.get("CPU", 1.0)), 1)
+            return min(engine.jobs or cores, cores)  # for more it would wait in vain
+
+        yield count
     finally:
         if ours:
             ray.shutdown()
 
 
 @contextmanager
-def _dask(engine: Engine) -> Iterator[int]:
-    """A connection to a Dask cluster; gives the number of runs at a time."""
+def _dask(engine: Engine) -> Iterator[Callable[[], int]]:
+    """A connection to a Dask cluster; tells how many runs it can do at a time."""
     from distributed import Client, LocalCluster
 
     with ExitStack() as stack:
@@ -409,7 +418,7 @@ def _dask(engine: Engine) -> Iterator[int]:
         except (OSError, ValueError) as error:
             raise _unreachable("Dask", str(engine.address), error, "dask scheduler") from None
         stack.enter_context(client)
-        yield engine.jobs or max(sum(client.ncores().values()), 1)
+        yield lambda: engine.jobs or max(sum(client.ncores().values()), 1)
 
 
 def _knock(address: str) -> None:

@@ -27,7 +27,7 @@ from heavystep.lab.compare.tasks import Work
 from heavystep.lab.training.run import BFLOAT16_LOSSES
 from heavystep.methods import METHODS, Method, check_name
 from heavystep.methods.named import Options, read, written
-from heavystep.optim import create
+from heavystep.optimizers import create
 from heavystep.rules import REQUIRED
 from heavystep.validation import Interval
 

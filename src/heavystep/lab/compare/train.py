@@ -16,7 +16,8 @@ from heavystep.lab.compare.tasks import Work, task_of
 from heavystep.lab.store import Columns
 from heavystep.lab.sweeps import Advance, Run
 from heavystep.lab.training.run import compiles, prepared
-from heavystep.optim import Average, CapturedStep, searches
+from heavystep.optim import Average, CapturedStep
+from heavystep.optimizers import searches
 from heavystep.problems import FiniteSum
 
 WARM_UP = 0.05

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from heavystep.methods import METHODS
-from heavystep.optim import searches
+from heavystep.optimizers import searches
 
 Job = Callable[[], object]
 CPU_FILE = Path("/proc/cpuinfo")

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from heavystep.lab.cost import measured, seconds_of
 from heavystep.lab.training.networks import NETWORKS
-from heavystep.optim import create, searches
+from heavystep.optimizers import create, searches
 
 WORKLOADS = {
     "ResNet-18, 62 tensors": [tuple(p.shape) for p in NETWORKS["resnet18"](10).parameters()],

@@ -14,7 +14,7 @@ from heavystep.lab.training.networks import NETWORKS
 from heavystep.lab.training.run import free, prepared
 from heavystep.lab.training.trainer import Trainer
 from heavystep.methods import method_of
-from heavystep.optim import create
+from heavystep.optimizers import create
 
 CLASSES, SETTLED = 10, 10
 """After so many steps all graphs are recorded and all memory is in place."""

@@ -76,6 +76,8 @@ class Plan:
 
     name: str
     figures: list[Figure]
+    runs: dict[str, Any]
+    """By key."""
     chosen: Chosen
     unit: str
     """What the length of a run is counted in: ``"steps"`` or ``"epochs"``."""
@@ -111,7 +113,8 @@ def plan(name: str, out: Path, *, quick: bool, chosen: Chosen) -> Plan:
             option = "--" + choice.replace("_", "-")
             raise ValueError(f"{name} has no {option}: it is for {' and '.join(others)} only")
     figures = figure.figures(quick=quick, chosen=chosen, folder=runs_folder(out, name))
-    return Plan(name, figures, chosen, figure.unit)
+    runs = {key: run for each in figures for key, run in each.runs().items()}
+    return Plan(name, figures, runs, chosen, figure.unit)
 
 
 def make(wanted: Plan, out: Path, progress: Any) -> Reproduction:
@@ -129,8 +132,7 @@ def make(wanted: Plan, out: Path, progress: Any) -> Reproduction:
     name, how = wanted.name, FIGURES[wanted.name]()
     if wanted.figures[0].note:
         progress.note(wanted.figures[0].note)
-    runs = {key: run for figure in wanted.figures for key, run in figure.runs().items()}
-    results = how.complete(runs, runs_folder(out, name), progress, wanted.chosen)
+    results = how.complete(wanted.runs, runs_folder(out, name), progress, wanted.chosen)
     paths: list[Path] = []
     claims: list[Claim] = []
     tables: list[Table] = []

@@ -88,12 +88,15 @@ class SimulatedFigure(Reproducible):
             for line in store.outdated(run.content() for run in runs.values()):
                 note(f"{line}; heavystep reproduce {name} runs them again")
             results = {key: runs[key].trajectories(columns) for key, columns in found.items()}
-            whole = [p for p in paper.panels if all(c.run.key() in found for c in p.curves)]
-            if len(found) < len(runs) and not (self.parts and whole):
+            begun = {key for key in runs if store.path(key).exists()}
+            if self.parts:  # panels that were not asked for have no runs at all
+                panels = (p for p in paper.panels if {c.run.key() for c in p.curves} & begun)
+                paper = replace(paper, panels=tuple(panels))
+            if not found or set(paper.runs()) - set(found):
                 note(f"{size}: only {len(found)} of {len(runs)} methods and problems are there")
                 continue
-            if len(whole) < len(paper.panels):
-                size += f", panels {', '.join(panel.id for panel in whole)}"
+            if len(found) < len(runs):
+                size += f", panels {', '.join(panel.id for panel in paper.panels)}"
             note(f"{size}; {paper.note}" if paper.note else size)
-            return self.claims(replace(paper, panels=tuple(whole)), results)
+            return self.claims(paper, results)
         return []

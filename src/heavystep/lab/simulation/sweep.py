@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from heavystep import validation
+from heavystep.arrays import Array
 from heavystep.lab.data import LIBSVM, binary_labels, load, locate
 from heavystep.lab.files import claim_folder, expanded, runs_folder
 from heavystep.lab.simulation.configuration import VERSION, Configuration, configure
@@ -190,6 +191,12 @@ class Simulated(Run):
         """Say how many runs there are, and how long they are."""
         return f"{self.seeds} runs of {self.iterations:,} steps"
 
+    def grid(self) -> Array:
+        """The numbers of steps after which metrics are recorded."""
+        if self.every is None:
+            return log_grid(self.iterations)
+        return np.append(np.arange(self.every, self.iterations, self.every), self.iterations)
+
     def content(self) -> dict[str, Any]:
         """The full specification, without the label."""
         method, problem = self.method, self.problem.build()
@@ -213,8 +220,7 @@ class Simulated(Run):
 
     def compute(self, advance: Advance) -> Columns:
         """Run all seeds, one after another: a sweep has as many runs as there are cores."""
-        steps = np.arange(self.every, self.iterations, self.every) if self.every else None
-        grid = log_grid(self.iterations) if steps is None else np.append(steps, self.iterations)
+        grid = self.grid()
         done = simulate(
             self.problem.build(),
             self.method,

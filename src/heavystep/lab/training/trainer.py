@@ -12,7 +12,8 @@ from torch.optim import Optimizer
 
 from heavystep.lab.data import Images
 from heavystep.lab.training.images import Colours, DeviceImages, colours, epoch_plan
-from heavystep.optim import CapturedStep, StepInfo, searches
+from heavystep.optim import CapturedStep, StepInfo
+from heavystep.optimizers import searches
 
 BAD_STEPS = 10
 """A run is given up after this many steps in a row without a finite loss."""
