@@ -296,7 +296,7 @@ def _median(curve: Curve, name: str) -> tuple[list[float], list[float | None]]:
     even, early = np.linspace(0, length - 1, POINTS // 2), np.geomspace(1, length, POINTS // 2) - 1
     kept = np.unique(np.concatenate([even, early]).round().astype(int))
     values = curve.metrics.get(name, np.full((1, length), np.nan))[:, kept]
-    missing = np.isnan(values).all(axis=0)
+    missing = np.atleast_1d(np.isnan(values).all(axis=0))
     middle = np.nanmedian(np.where(missing, 0.0, values), axis=0)
     y = [None if gone or not np.isfinite(each) else float(f"{each:.5g}")
          for gone, each in zip(missing, middle, strict=True)]  # fmt: skip

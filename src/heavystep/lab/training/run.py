@@ -530,7 +530,7 @@ class OneRun:
         from torch.utils.tensorboard import SummaryWriter
 
         name = self._run.describe().replace(" ", "_")
-        return SummaryWriter(str(self._how.tensorboard / name))  # type: ignore[no-untyped-call]
+        return SummaryWriter(str(self._how.tensorboard / name))
 
     def _identity(self, trainer: Trainer) -> str:
         return json.dumps({**json.loads(self._run.text()), "precision": trainer.precision})
@@ -638,7 +638,7 @@ def train_on(
     there = replace(how, device=how.device or the_device(None).type, tensorboard=logs)
     jobs = [Elsewhere(run, epochs, folder, there) for run, epochs, _ in lacking]
     failed = []
-    with closing(outcomes(jobs, progress, engine)) as found:  # type: ignore[arg-type, type-var]
+    with closing(outcomes(jobs, progress, engine)) as found:  # type: ignore[arg-type]
         for place, _, failure in found:
             if failure:
                 progress.note(f"{jobs[place].label} failed\n{failure}")
