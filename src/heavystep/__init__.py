@@ -60,7 +60,7 @@ _HOMES = {
 }
 """Where each name is defined. It is imported when it is first asked for: torch takes seconds, and
 the command line's help and completion need none of it."""
-_EXTRAS = {"plot_steps": "figures"}
+_EXTRAS = {"plot_steps": "lab"}
 """The extra that brings what a name needs beside torch and numpy."""
 
 

@@ -36,7 +36,7 @@ def test_damaged_checkpoints_are_refused(damage, tmp_path):
     training.save_checkpoint(path, RUN, {"a": torch.arange(5000)})
     content = bytearray(path.read_bytes())
     if damage == "pickle":
-        torch.save({"format": 1, "run": RUN, "state": Net}, path)
+        torch.save({"format": 2, "run": RUN, "state": Net}, path)
     else:
         changed = {
             "cut": content[: len(content) // 2],

@@ -294,7 +294,7 @@ def test_files_appear_in_one_step(tmp_path):
     assert [each.name for each in path.parent.iterdir()] == ["file"]
     blocker = tmp_path / "blocker"
     blocker.write_text("")
-    with pytest.raises(OSError, match="ot a directory") as at:
+    with pytest.raises(OSError, match="blocker") as at:
         write_atomically(blocker / "file", lambda part: part.write_text(""))
     assert at.value.filename == str(blocker / "file")
 

@@ -3,12 +3,10 @@
 import csv
 import hashlib
 import json
-import platform
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +20,13 @@ from heavystep.lab.files import write_atomically
 from heavystep.lab.store import ENDING, Columns, DamagedError, Store
 
 RUNS, CLAIMS, LINES = "runs", "claims.json", "runs.csv"
-FIGURES = ("figure1", "figure2", "figure3")
+COMMANDS = {f"figure{n}": f"reproduce figure{n}" for n in (1, 2, 3)} | {"compare": "compare"}
 POINTS = 400
 """Of a curve; what is between two of them no screen could show."""
-AT_FIRST = 12
-"""Curves of a panel that are shown at first; a click in the legend shows the others."""
-LARGEST_TABLE = 200
-"""Tables with more rows than this are left to the programs that read them."""
+AT_FIRST, LARGEST_TABLE = 12, 200
+"""Curves of a panel that are shown before a click in the legend, and rows of a table."""
 FIRST = ("loss", "gap_average", "gap_last", "best")
 """The metric that is shown at first, if there is one of these."""
-HEIGHT = 460
-PACKAGES = ("torch", "numpy", "numba", "scipy", "scikit-learn", "pyarrow", "plotly")
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:1150px;margin:2em auto;padding:0 1em}
 table{border-collapse:collapse;margin:1em 0;display:block;overflow-x:auto;font-size:13px}
 td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:right}
@@ -42,13 +36,7 @@ code{background:#f3f3f3;padding:.1em .3em;overflow-wrap:anywhere}"""
 
 @dataclass(frozen=True)
 class Curve:
-    """The runs of one method on one problem.
-
-    Args:
-        label: the method, with the options that tell it from others of its panel.
-        k: (G,) numbers of steps or epochs, or values of a constant.
-        metrics: (seeds, G) each, by name.
-    """
+    """The runs of a method on a problem: metrics (seeds, G) at G steps, epochs or constants."""
 
     problem: str
     label: str
@@ -69,11 +57,7 @@ class Part:
 
 
 def write_report(folder: Path, page: Path) -> None:
-    """Write the page of a results folder.
-
-    Args:
-        folder: what ``--out`` of a command named, or a folder within it.
-        page: the file.
+    """Write the page of a folder that ``--out`` of a command named, or of one within it.
 
     Raises:
         ValueError: there is no such folder, or it holds no results.
@@ -106,15 +90,14 @@ def read_part(folder: Path) -> Part:
     part.curves += _curves(found)
     if (folder / CLAIMS).is_file():
         try:
-            part.claims += [
-                {name: claim[name] for name in ("id", "text", "holds", "measured")}
-                | {"of": claim.get("of", "")}
-                for claim in json.loads((folder / CLAIMS).read_text())
-            ]
+            for claim in json.loads((folder / CLAIMS).read_text()):
+                names = ("id", "text", "holds", "measured")
+                part.claims.append(
+                    {name: claim[name] for name in names} | {"of": claim.get("of", "")}
+                )
         except (OSError, KeyError, TypeError, ValueError):
             part.notes.append(f"{CLAIMS} is not a list of claims; it is left out")
-    ours = found or part.claims or (folder / "README.md").is_file()
-    for path in sorted(folder.glob("*.csv")) if ours or (folder / LINES).is_file() else ():
+    for path in sorted(folder.glob("*.csv")):
         with path.open(newline="", encoding="utf-8", errors="replace") as file:
             rows = [row for row in csv.reader(file) if row]
         if path.name == LINES:
@@ -142,15 +125,14 @@ def _curves(found: list[tuple[dict[str, Any], Columns]]) -> Iterator[Curve]:
         seeds = 1 if epochs else len(np.unique(longest["seed"]))
         k = longest[axis].reshape(seeds, -1)[0].astype(float)
         metrics = {
-            name: np.concatenate([_rows(columns[name], seeds, len(k)) for columns in several])
+            name: np.full((len(several) * seeds, len(k)), np.nan)
             for name in longest if name not in ("seed", axis)
         }  # fmt: skip
+        for name, rows in metrics.items():
+            for place, columns in enumerate(several):
+                part = columns[name].reshape(seeds, -1)
+                rows[place * seeds : (place + 1) * seeds, : part.shape[1]] = part
         yield Curve(_problem(run), label, k, metrics, "epoch" if epochs else "step")
-
-
-def _rows(values: Array, seeds: int, length: int) -> Array:
-    rows = values.astype(float).reshape(seeds, -1)
-    return np.pad(rows, ((0, 0), (0, length - rows.shape[1])), constant_values=np.nan)
 
 
 def _problem(run: dict[str, Any]) -> str:
@@ -164,9 +146,7 @@ def _problem(run: dict[str, Any]) -> str:
 def _labels(runs: list[dict[str, Any]]) -> list[str]:
     """The name of each method, with those options in which runs of one problem differ."""
     methods = [dict(run.get("method") or {}) for run in runs]
-    options = [
-        {**dict(each.get("options", {})), "average": each.get("average")} for each in methods
-    ]
+    options = [{**dict(m.get("options", {})), "average": m.get("average")} for m in methods]
     labels = []
     for run, method, own in zip(runs, methods, options, strict=True):
         name = method.get("name", "run")
@@ -185,65 +165,49 @@ def _short(value: Any) -> str:
 
 def _constants(rows: list[list[str]]) -> Iterator[Curve]:
     """The runs of a comparison: final numbers against the main constant, a curve a contender."""
-    groups: dict[tuple[str, str], dict[float, list[dict[str, str]]]] = {}
-    for row in rows[1:]:
-        line = dict(zip(rows[0], row, strict=False))
-        if len(row) == len(rows[0]) and line.get("value"):
-            values = groups.setdefault((line["task"], line["method"]), {})
-            values.setdefault(float(line["value"]), []).append(line)
-    for (task, method), values in sorted(groups.items()):
-        k, seeds = np.array(sorted(values)), max(map(len, values.values()))
-        if len(k) < 2:
-            continue
-        metrics = {name: np.full((seeds, len(k)), np.nan) for name in ("loss", "metric")}
-        for column, value in enumerate(k):
-            for seed, line in enumerate(values[value]):
-                for name, numbers in metrics.items():
-                    numbers[seed, column] = float(line[name] or "nan")
-        yield Curve(task, method, k, metrics, "constant")
+    lines = [dict(zip(rows[0], row, strict=False)) for row in rows[1:] if len(row) == len(rows[0])]
+    lines = [line for line in lines if line["value"]]
+    for task, method in sorted({(line["task"], line["method"]) for line in lines}):
+        own = [line for line in lines if (line["task"], line["method"]) == (task, method)]
+        k, seeds = sorted({float(line["value"]) for line in own}), {line["seed"] for line in own}
+        at = {(line["seed"], float(line["value"])): line for line in own}
+        metrics = {
+            name: np.array([[float(at.get((seed, v), {}).get(name) or "nan") for v in k]
+                            for seed in sorted(seeds)])
+            for name in ("loss", "metric")
+        }  # fmt: skip
+        if len(k) > 1:
+            yield Curve(task, method, np.array(k), metrics, "constant")
 
 
 def _page(folder: Path, parts: list[Part]) -> Iterator[str]:
-    yield f"<!doctype html><html lang=en><head><meta charset=utf-8><title>{escape(folder.name)}"
-    yield f" - heavystep</title><style>{STYLE}</style><script>{get_plotlyjs()}</script></head><body>"
-    yield f"<h1>{escape(folder.resolve().name)}</h1>"
+    title = escape(folder.resolve().name)
+    yield f"<!doctype html><html lang=en><head><meta charset=utf-8><title>{title} - heavystep"
+    yield f"</title><style>{STYLE}</style><script>{get_plotlyjs()}</script></head><body>"
+    yield f"<h1>{title}</h1>"
     for part in parts:
         yield f"<h2>{escape(part.folder.resolve().name)}</h2>"
-        if part.folder.name in (*FIGURES, "compare"):
-            words = (
-                ["compare"] if part.folder.name == "compare" else ["reproduce", part.folder.name]
-            )
-            command = shlex.join(["heavystep", *words, "--out", str(part.folder.parent)])
+        if words := COMMANDS.get(part.folder.name):
+            command = f"heavystep {words} --out {shlex.quote(str(part.folder.parent))}"
             yield f"<p>The command that goes on here: <code>{escape(command)}</code></p>"
         yield from (f"<p class=note>{escape(note)}</p>" for note in part.notes)
-        yield from _claims(part.claims)
+        if part.claims:
+            yield _claims(part.claims)
         for problem in dict.fromkeys(curve.problem for curve in part.curves):
             yield _panel(problem, [curve for curve in part.curves if curve.problem == problem])
         for name, (heading, *rows) in part.tables.items():
             yield f"<h3>{escape(name)}</h3>{_table(heading, rows)}"
-    here = f"heavystep {__version__}, Python {platform.python_version()}, {platform.machine()}"
-    versions = [f"{name} {metadata.version(name)}" for name in PACKAGES if _installed(name)]
-    yield f"<h2>Made with</h2><p>{escape(here)}; {escape(', '.join(versions))}</p></body></html>"
+    yield f"<p>Made with heavystep {__version__}.</p></body></html>"
 
 
-def _installed(name: str) -> bool:
-    try:
-        return bool(metadata.version(name))
-    except metadata.PackageNotFoundError:
-        return False
-
-
-def _claims(claims: list[dict[str, Any]]) -> Iterator[str]:
-    if not claims:
-        return
-    rows = []
+def _claims(claims: list[dict[str, Any]]) -> str:
+    rows, held = [], sum(claim["holds"] is True for claim in claims)
     for claim in claims:
         numbers = ", ".join(f"{name}: {_short(each)}" for name, each in claim["measured"].items())
         holds = "yes" if claim["holds"] is True else "NO"
         rows.append([claim["id"], claim["of"], holds, claim["text"], numbers])
-    held = sum(claim["holds"] is True for claim in claims)
-    yield f"<p>{held} of {len(claims)} claims hold.</p>"
-    yield _table(["claim", "of", "holds", "text", "measured"], rows)
+    table = _table(["claim", "of", "holds", "text", "measured"], rows)
+    return f"<p>{held} of {len(claims)} claims hold.</p>{table}"
 
 
 def _table(heading: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
@@ -260,16 +224,20 @@ def _panel(problem: str, curves: list[Curve]) -> str:
     metric = next((name for name in FIRST if name in names), names[0])
     figure = go.Figure()
 
-    def ys(name: str) -> list[Any]:
-        return [_median(curve, name)[1] for curve in curves]
-
     for place, curve in enumerate(curves):
         x, y = _median(curve, metric)
         shown: Any = True if place < AT_FIRST else "legendonly"
         mode = "lines+markers" if curve.unit == "constant" else "lines"
         figure.add_scatter(x=x, y=y, name=curve.label, mode=mode, visible=shown)
     buttons = [
-        {"label": name, "method": "update", "args": [{"y": ys(name)}, {"yaxis.title.text": name}]}
+        {
+            "label": name,
+            "method": "update",
+            "args": [
+                {"y": [_median(curve, name)[1] for curve in curves]},
+                {"yaxis.title.text": name},
+            ],
+        }
         for name in dict.fromkeys([metric, *names])
     ]
     axes = [
@@ -279,7 +247,7 @@ def _panel(problem: str, curves: list[Curve]) -> str:
     log_x = "log" if curves[0].unit == "constant" else "linear"
     seeds = max(len(next(iter(curve.metrics.values()))) for curve in curves)
     figure.update_layout(
-        title=f"{escape(problem)}: median of {seeds} seeds", height=HEIGHT, template="plotly_white",
+        title=f"{escape(problem)}: median of {seeds} seeds", height=460, template="plotly_white",
         xaxis={"title": curves[0].unit, "type": log_x}, yaxis={"title": metric, "type": "log"},
         updatemenus=[{"buttons": buttons, "x": 0.0, "y": 1.17, "xanchor": "left"},
                      {"buttons": axes, "x": 0.3, "y": 1.17, "xanchor": "left"}],
@@ -288,15 +256,12 @@ def _panel(problem: str, curves: list[Curve]) -> str:
 
 
 def _median(curve: Curve, name: str) -> tuple[list[float], list[float | None]]:
-    """At most :data:`POINTS` points, evenly spaced on both kinds of axis; None where there is none.
-
-    A curve is cut into bins, and of each bin the last point is kept.
-    """
+    """The median at up to :data:`POINTS` points, evenly spaced on both kinds of axis."""
     length = len(curve.k)
     even, early = np.linspace(0, length - 1, POINTS // 2), np.geomspace(1, length, POINTS // 2) - 1
     kept = np.unique(np.concatenate([even, early]).round().astype(int))
     values = curve.metrics.get(name, np.full((1, length), np.nan))[:, kept]
-    missing = np.isnan(values).all(axis=0)
+    missing = np.atleast_1d(np.isnan(values).all(axis=0))
     middle = np.nanmedian(np.where(missing, 0.0, values), axis=0)
     y = [None if gone or not np.isfinite(each) else float(f"{each:.5g}")
          for gone, each in zip(missing, middle, strict=True)]  # fmt: skip

@@ -338,7 +338,10 @@ def _pool(engine: Engine, runs: int, here: bool) -> Iterator[Callable[[Any], Any
     """What does calls and gives their results as they are done."""
     with ExitStack() as stack:
         cores, options = engine.jobs or os.cpu_count() or 1, dict[str, Any]()
-        count: Callable[[], int] = lambda: min(cores, runs)
+
+        def count() -> int:
+            return min(cores, runs)
+
         if engine.name == "ray":
             name, count = "heavystep-ray", stack.enter_context(_ray(engine))
         elif engine.name == "dask":

@@ -311,7 +311,8 @@ class Other(Contender):
 
 
 def _others() -> Iterable[Other]:
-    torchs, none, alone = "torch.optim", (("weight_decay", 0.0),), {"captured": False}
+    torchs, none = "torch.optim", (("weight_decay", 0.0),)
+    alone: dict[str, Any] = {"captured": False}
     gpu = (("capturable", True),)
     nadam = (("decoupled_weight_decay", True), *none)
     # The other kernels of SGD read a scheduled learning rate on the host.

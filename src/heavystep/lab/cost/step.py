@@ -19,7 +19,7 @@ from heavystep.lab.cost import measured, seconds_of
 from heavystep.lab.training.networks import NETWORKS
 from heavystep.optimizers import create, searches
 
-WORKLOADS = {
+WORKLOADS: dict[str, list[tuple[int, ...]]] = {
     "ResNet-18, 62 tensors": [tuple(p.shape) for p in NETWORKS["resnet18"](10).parameters()],
     "1,000 tensors of 32": [(32,)] * 1000,
 }
@@ -120,11 +120,11 @@ def _timed(stepper: _Stepper, device: str) -> float:
     return seconds_of(steps) / REPEATS
 
 
-class _Allocations(TorchDispatchMode):
+class _Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of tensors made while it is active and still alive."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.live: dict[int, int] = {}
         self.peak = 0
 

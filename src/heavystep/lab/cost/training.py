@@ -87,7 +87,12 @@ def training_costs(size: Size, device: torch.device) -> list[TrainingCost]:
             batch_size=size.batch_size, seed=0, device=device,
         )  # fmt: skip
         if plain:
-            made.step = lambda: (made.prepare(), usual_step(made.optimizer, made.loss))
+
+            def step() -> None:
+                made.prepare()
+                usual_step(made.optimizer, made.loss)
+
+            made.step = step
         made.begin_epoch()
         return take(made, SETTLED)
 
@@ -100,7 +105,7 @@ def training_costs(size: Size, device: torch.device) -> list[TrainingCost]:
 
     def seconds(made: dict[str, Trainer], rounds: int) -> dict[str, float]:
         jobs = {n: (lambda each=each: lambda: take(each, size.steps)) for n, each in made.items()}
-        times = interleaved(jobs, rounds)  # type: ignore[arg-type]
+        times = interleaved(jobs, rounds)
         return {name: time / size.steps for name, time in times.items()}
 
     known, peaks, recorded = optimizers(device), dict[str, int](), dict[str, Trainer]()

@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import io
 import json
 import platform
 import signal
@@ -18,10 +19,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from heavystep import __version__, validation
+from heavystep.lab import sweeps
 from heavystep.lab.data import CIFAR, Images, TrainTest, load_cifar
 from heavystep.lab.files import MARK, write_atomically
 from heavystep.lab.store import Columns
@@ -44,7 +46,7 @@ from heavystep.optimizers import optimizer_class
 
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at the end of an epoch if the last one is older than this."""
-CHECKPOINT = 1
+CHECKPOINT = 2
 """The version of the checkpoints."""
 DEVICES = ("cpu", "cuda")
 BFLOAT16_LOSSES = {"loss_eps": 2.0**-12, "example_loss": 1.0}
@@ -62,29 +64,15 @@ LOGGED = {
 
 
 class RunProgress(Protocol):
-    """What a run reports while it is trained."""
+    """What a run reports while it is trained: shares of an epoch, and epochs of so many images."""
 
-    def advance(self, share: float) -> None:
-        """This share of an epoch was done since the last call."""
+    def advance(self, share: float) -> None: ...  # noqa: D102
 
-    def epoch(self, row: EpochRow, images: int) -> None:
-        """An epoch is complete; it had this many images."""
+    def epoch(self, row: EpochRow, images: int) -> None: ...  # noqa: D102
 
 
-class TrainingProgress(RunProgress, Protocol):
-    """What training reports, run after run."""
-
-    def start(self, runs: int, kept: int, epochs: int) -> None:
-        """There are ``runs`` runs; ``kept`` are complete, and the others take ``epochs`` epochs."""
-
-    def note(self, text: str) -> None:
-        """The user should read this text."""
-
-    def begin(self, run: str) -> None:
-        """The run of this name begins, or goes on."""
-
-    def finish(self) -> None:
-        """A run is complete and kept."""
+class TrainingProgress(RunProgress, sweeps.Progress, Protocol):
+    """What training reports, run after run; work is counted in epochs."""
 
 
 @dataclass(frozen=True)
@@ -264,14 +252,17 @@ def _advice(run: TrainingSpec, device: torch.device) -> str:
 def save_checkpoint(path: Path, run: str, state: dict[str, Any]) -> None:
     """Write a checkpoint in place of the last one.
 
+    It begins with the hash of the rest, because torch does not notice a bit that has changed.
+
     Args:
         path: the file.
         run: everything that decides how the run goes on, as JSON.
         state: made of tensors, numbers, texts, lists and dicts.
     """
-    state = _on_cpu(state)
-    content = {"format": CHECKPOINT, "run": run, "state": state, "sha256": _digest(state)}
-    write_atomically(path, lambda part: torch.save(content, part))
+    body = io.BytesIO()
+    torch.save({"format": CHECKPOINT, "run": run, "state": state}, body)
+    content = hashlib.sha256(body.getvalue()).digest() + body.getvalue()
+    write_atomically(path, lambda part: part.write_bytes(content))
 
 
 def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
@@ -282,30 +273,26 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
         run: what :func:`save_checkpoint` was given; the checkpoint of another run is refused.
 
     Raises:
-        ValueError: the file cannot be read, or is the checkpoint of another run.
+        ValueError: the file is damaged, or is the checkpoint of another run.
     """
     if not path.exists():
         return None
-    with path.open("rb"):
-        pass  # so that a missing permission is not taken for damage
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-        found, state = str(content["run"]), dict(content["state"])
-        known, same = content["format"] == CHECKPOINT, content["sha256"] == _digest(state)
-    except Exception:  # what a damaged file makes torch raise may be anything
-        raise ValueError(f"{path} is no whole checkpoint: remove it to begin again") from None
-    if not same:
-        raise ValueError(f"{path} is damaged: remove it to begin again")
-    if not known:
+    whole = path.read_bytes()
+    digest, body = whole[:32], whole[32:]
+    if hashlib.sha256(body).digest() != digest:
+        raise ValueError(f"{path} is no whole checkpoint: remove it to begin again")
+    content = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
+    if content["format"] != CHECKPOINT:
         raise ValueError(f"{path} is a checkpoint of another version: remove it to begin again")
-    if found != run:
-        there, here = (_flat(json.loads(text)) for text in (found, run))
+    if content["run"] != run:
+        there, here = (_flat(json.loads(text)) for text in (content["run"], run))
         differences = "; ".join(
             f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
             for name in sorted(there | here)
             if there.get(name) != here.get(name)
         )
         raise ValueError(f"{path} is a checkpoint of another configuration: {differences}")
+    state: dict[str, Any] = content["state"]
     return state
 
 
@@ -317,40 +304,6 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
         return {name: value}
     parts = (_flat(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items())
     return {key: inner for part in parts for key, inner in part.items()}
-
-
-def _on_cpu(value: Any) -> Any:
-    """The same value with all tensors on the CPU."""
-    if isinstance(value, Tensor):
-        return value.detach().cpu()
-    if isinstance(value, dict):
-        return {name: _on_cpu(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_on_cpu(inner) for inner in value]
-    return value
-
-
-def _digest(value: Any) -> str:
-    """The hash of a state, because torch does not notice a bit that has changed."""
-    digest = hashlib.sha256()
-
-    def add(value: Any) -> None:
-        if isinstance(value, Tensor):
-            digest.update(f"{value.dtype}{tuple(value.shape)}".encode())
-            digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        elif isinstance(value, dict):
-            for name, inner in value.items():
-                digest.update(f"{name!r}:".encode())
-                add(inner)
-        elif isinstance(value, (list, tuple)):
-            digest.update(f"[{len(value)}".encode())
-            for inner in value:
-                add(inner)
-        else:
-            digest.update(repr(value).encode())
-
-    add(value)
-    return digest.hexdigest()
 
 
 class Stopping:
@@ -531,7 +484,7 @@ class OneRun:
         from torch.utils.tensorboard import SummaryWriter
 
         name = self._run.describe().replace(" ", "_")
-        return SummaryWriter(str(self._how.tensorboard / name))  # type: ignore[no-untyped-call]
+        return SummaryWriter(str(self._how.tensorboard / name))
 
     def _identity(self, trainer: Trainer) -> str:
         return json.dumps({**json.loads(self._run.text()), "precision": trainer.precision})
@@ -639,7 +592,7 @@ def train_on(
     there = replace(how, device=how.device or the_device(None).type, tensorboard=logs)
     jobs = [Elsewhere(run, epochs, folder, there) for run, epochs, _ in lacking]
     failed = []
-    with closing(outcomes(jobs, progress, engine)) as found:  # type: ignore[arg-type, type-var]
+    with closing(outcomes(jobs, progress, engine)) as found:
         for place, _, failure in found:
             if failure:
                 progress.note(f"{jobs[place].label} failed\n{failure}")
