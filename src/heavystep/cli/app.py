@@ -26,7 +26,7 @@ COMMANDS = {
     ),
     "report": Lazy(
         "lab",
-        "Write one HTML page about a results folder: curves, claims, certificates and commands.",
+        "Write one HTML page about a results folder: curves, claims, tables and commands.",
     ),
     "theory": Lazy(
         "theory",

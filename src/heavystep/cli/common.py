@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
@@ -45,6 +44,8 @@ def told(command: Command) -> Command:
 
 def show(*contents: Any) -> None:
     """Print tables and lines, one after another."""
+    from rich.console import Console
+
     # A pipe has no width of its own.
     console = Console()
     console = console if console.is_terminal else Console(width=160)

@@ -19,7 +19,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
+    from heavystep.extras import needed_by
+
     if name not in _HOMES:
         raise AttributeError(f"module 'heavystep.lab' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    with needed_by(f"heavystep.lab.{name}", "lab"):
+        found = globals()[name] = getattr(import_module(_HOMES[name]), name)
     return found
