@@ -21,8 +21,8 @@ from torch.nn.parameter import is_lazy
 
 from heavystep import validation
 from heavystep.methods import METHODS, method_of
+from heavystep.optim.closure import RandomStreams
 from heavystep.optimizers import create
-from heavystep.optim.closures.replay import RandomStreams
 
 CANDIDATES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("HeavyStep", {"diagonal": "element"}),

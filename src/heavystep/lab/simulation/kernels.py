@@ -21,7 +21,8 @@ class Kernels(NamedTuple):
     """Arrays that a run needs besides point and gradient: from the data and the batch size."""
     evaluate: Function
     """(data, theta, batch, g, work): writes the gradient of the batch to ``g``; returns its loss
-    and lower bound, and ||grad F||^2, NaN where that would be costly."""
+    and lower bound, its squared length, NaN where it is to be summed up, and ||grad F||^2, NaN
+    where that would be costly."""
     prepare: Function
     """(data, theta, way, batch, work): what all trials along ``way`` share, after ``evaluate``."""
     trial: Function

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavystep.arrays import Array
+from heavystep.arrays import Array, square
 from heavystep.lab.simulation.compiling import part
 from heavystep.lab.simulation.kernels import (
     Kernels,
@@ -26,6 +26,8 @@ class LeastSquaresData(NamedTuple):
     A: Array
     b: Array
     f_star: Array
+    squares: Array
+    """(n,) squared lengths of the rows."""
     root: Array
     """R with F - F* = ||R (theta - theta*)||^2."""
     theta_star: Array
@@ -35,13 +37,14 @@ def least_squares_data(problem: LeastSquares) -> LeastSquaresData:
     """The problem, laid out for its kernels."""
     _, S, V = np.linalg.svd(problem.A, full_matrices=False)
     root = S[:, None] * V / math.sqrt(2 * problem.n)
-    arrays = (problem.A, problem.b, problem.f_star, root, problem.theta_star)
+    squares = square(problem.A)
+    arrays = (problem.A, problem.b, problem.f_star, squares, root, problem.theta_star)
     return LeastSquaresData(*(np.array(array, order="C") for array in arrays))
 
 
 @part
 def _evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
-    size, loss, low = batch.shape[0], 0.0, 0.0
+    size, loss, low, sqnorm = batch.shape[0], 0.0, 0.0, np.nan
     for b in range(size):
         i = batch[b]
         residual = row_dot(data.A, i, theta) - data.b[i]
@@ -58,7 +61,9 @@ def _evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
             g[j] /= size
         loss /= size
         low /= size
-    return loss, low, np.nan
+    else:
+        sqnorm = 2.0 * loss * data.squares[batch[0]]
+    return loss, low, sqnorm, np.nan
 
 
 @part

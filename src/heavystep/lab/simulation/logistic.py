@@ -189,7 +189,7 @@ def _evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
         loss += 0.5 * work.products[0]
         for j in range(theta.shape[0]):
             g[j] += data.penalties[j] * theta[j]
-    return loss, low, np.nan
+    return loss, low, np.nan, np.nan
 
 
 @part

@@ -92,8 +92,9 @@ def advance(
     @part
     def step(data: Any, work: Any, watch: Any, state: Any, scene: Any, k: Any, row: Any) -> Any:
         theta, buffer, g, divisors = state.theta, state.buffer, state.gradient, state.divisors
-        loss, low, full = evaluate(data, theta, state.batch, g, work)
-        sqnorm = dot(g, g)
+        loss, low, sqnorm, full = evaluate(data, theta, state.batch, g, work)
+        if sqnorm != sqnorm:
+            sqnorm = dot(g, g)
         if measured and is_finite(sqnorm):
             update(state, sqnorm)
             sqnorm = square(theta, buffer, g, divisors, 0.0)

@@ -92,12 +92,12 @@ def reduced(inside: Kernels) -> Kernels:
         shift = work.shift
         # The anchor comes first: trials need what the workspace keeps of theta.
         evaluate_inside(data.inside, data.anchor, batch, shift, work.inside)
-        loss, low, full = evaluate_inside(data.inside, theta, batch, g, work.inside)
+        loss, low, _, full = evaluate_inside(data.inside, theta, batch, g, work.inside)
         for j in range(g.shape[0]):
             shift[j] = data.gradient[j] - shift[j]
             g[j] += shift[j]
         low -= 0.5 * dot(shift, shift) / data.curvature
-        return loss, low, full
+        return loss, low, np.nan, full
 
     @part
     def prepare(data: Any, theta: Any, way: Any, batch: Any, work: Any) -> Any:
