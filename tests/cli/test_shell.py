@@ -192,7 +192,8 @@ def test_misspelt_names(words, hint):
 
 
 @pytest.mark.parametrize("blocked", ["pyarrow", "matplotlib", "numba"])
-def test_a_missing_package_is_named_with_commands_for_a_clone_and_an_index(blocked, extra="lab"):
+def test_a_missing_package_is_named_with_commands_for_a_clone_and_an_index(blocked):
+    extra = "lab"
     shown = heavystep("reproduce", "figure1", "--quick", "--out", "nowhere", blocked=[blocked])
     assert shown.returncode == 2
     assert shown.stderr.splitlines() == [f"this command needs {blocked}: {install(extra)}"]

@@ -228,7 +228,12 @@ def test_a_cluster_of_its_own_survives_a_killed_worker(engine, script, tmp_path,
 
 
 RUN = Toy(7)
-COLUMNS = {"k": np.arange(1000), "seed": np.zeros(1000, dtype=np.int64), "x": np.random.default_rng(1).normal(size=1000), "y": np.ones(1000)}
+COLUMNS = {
+    "k": np.arange(1000),
+    "seed": np.zeros(1000, dtype=np.int64),
+    "x": np.random.default_rng(1).normal(size=1000),
+    "y": np.ones(1000),
+}
 
 
 def test_a_store_gives_back_the_same_bits(tmp_path):

@@ -374,7 +374,9 @@ def _ray(engine: Engine) -> Iterator[Callable[[], int]]:
     class Backend(RayBackend):
         supports_return_generator = True  # as its pool calls back: joblib asks the plain one only
 
-    needs = {"num_cpus": 1, "num_gpus": engine.gpus, "runtime_env": {"env_vars": _environment()}}
+    # No core is reserved: a pool that asks for one on a node that was just lost waits for ever.
+    needs = {"num_cpus": 0, "num_gpus": engine.gpus, "scheduling_strategy": "SPREAD",
+             "runtime_env": {"env_vars": _environment()}}  # fmt: skip
     joblib.register_parallel_backend(
         "heavystep-ray", lambda **given: Backend(ray_remote_args=needs, **given)
     )
@@ -392,8 +394,8 @@ def _ray(engine: Engine) -> Iterator[Callable[[], int]]:
 
         def count() -> int:
             there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-            cores = max(int(there.get("CPU", 1.0)), 1)
-            return min(engine.jobs or cores, cores)  # for more it would wait in vain
+            free = there.get("GPU", 0.0) / engine.gpus if engine.gpus else there.get("CPU", 1.0)
+            return max(min(engine.jobs or int(free), int(free)), 1)
 
         yield count
     finally:

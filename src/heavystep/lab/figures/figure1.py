@@ -161,8 +161,8 @@ APART = 3.0
 VANISHED = -1000.0
 """The slope of a curve that has become 0."""
 LONG = 10_000_000
-"""From so many iterations on, what is drawn shows the neighbourhood itself: the mean of all iterates
-forgets the way to it like 1/k."""
+"""From so many iterations on, what is drawn shows the neighbourhood itself: the mean of all
+iterates forgets the way to it like 1/k."""
 STEP_ROUNDING = 1e-6
 """The rounding of a step; simulations look at step bounds where it is less than this."""
 

@@ -18,9 +18,8 @@ SCHEDULED = ("lr", "momentum", "max_step")
 AVERAGES = ("uniform", "weighted")
 VERSION = 3
 """Part of the key of stored runs. Raise it when the same problem, method and seed give other
-numbers because something here changed: the order of operations in a kernel, the stream
-of samples, what a metric means; or because a rule or a momentum form did. Problems have versions of their
-own."""
+numbers because something changed: a rule, a momentum form, the order of operations in a kernel, the
+stream of samples, what a metric means. Problems have versions of their own."""
 
 
 class Parameters(NamedTuple):
@@ -184,8 +183,8 @@ def configure(method: str, *, average: str = "uniform", **options: Any) -> Confi
     """A method with these options, and the method's defaults for the others.
 
     Options have the names that the optimizer of the same name gives them, and the same ranges;
-    ``lr``, ``momentum`` and ``max_step`` may be a schedule of
-    :mod:`heavystep.schedules`, which is checked at its first value. There is no ``lower_bound``: a simulated problem knows the infimum
+    ``lr``, ``momentum`` and ``max_step`` may be a schedule of :mod:`heavystep.schedules`, which is
+    checked at its first value. There is no ``lower_bound``: a simulated problem knows the infimum
     of each of its losses. ``loss_eps=None`` is that of float64.
 
     Args:

@@ -75,7 +75,7 @@ def advance(
     Metrics go to the row of ``out`` that belongs to their k. It takes fewer steps than asked for
     if a loss or gradient is not finite, or if the rule refuses.
     """
-    go_on = rule.advance
+    go_on: Any = rule.advance  # None for a closed form, which never searches
     said = teach(rule.start, rule.skip, rule.remember, form.move, form.direction)
     said += teach(*filter(None, [go_on]))
     begin, skip, retain, move = rule.start, rule.skip, rule.remember, form.move
@@ -149,7 +149,9 @@ def advance(
                 row += 1
         return scene.length
 
-    return kernel(loop, kernels.name, rule.name, form.name, diagonal, kind, said, sorted(rule.reads))
+    return kernel(
+        loop, kernels.name, rule.name, form.name, diagonal, kind, said, sorted(rule.reads)
+    )
 
 
 @part
