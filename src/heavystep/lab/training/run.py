@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from heavystep import __version__, optim, validation
+from heavystep import __version__, validation
 from heavystep.lab import sweeps
 from heavystep.lab.data import CIFAR, Images, TrainTest, load_cifar
 from heavystep.lab.files import MARK, write_atomically
@@ -42,6 +42,7 @@ from heavystep.lab.training.runs import (
 )
 from heavystep.lab.training.trainer import DivergedError, EpochRow, Trainer
 from heavystep.methods import method_of
+from heavystep.optim import create
 
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at the end of an epoch if the last one is older than this."""
@@ -162,8 +163,7 @@ def optimizer_of(
         options["buffers"] = network.buffers
         if device.type == "cuda":  # there losses come from bfloat16 activations
             options |= BFLOAT16_LOSSES
-    optimizer: Optimizer = getattr(optim, method.optimizer)(network.parameters(), **options)
-    return optimizer
+    return create(method.optimizer, network.parameters(), **options)
 
 
 @cache
