@@ -43,6 +43,7 @@ from heavystep.lab.training.runs import (
 from heavystep.lab.training.trainer import DivergedError, EpochRow, Trainer
 from heavystep.methods import method_of
 from heavystep.optimizers import optimizer_class
+from heavystep.optim import create
 
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at the end of an epoch if the last one is older than this."""
@@ -163,8 +164,7 @@ def optimizer_of(
         options["buffers"] = network.buffers
         if device.type == "cuda":  # there losses come from bfloat16 activations
             options |= BFLOAT16_LOSSES
-    optimizer: Optimizer = optimizer_class(method.optimizer)(network.parameters(), **options)
-    return optimizer
+    return create(method.optimizer, network.parameters(), **options)
 
 
 @cache
