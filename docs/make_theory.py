@@ -8,7 +8,8 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from heavystep.theory.registry import RESULTS, Result
+from heavystep.theory import side_by_side
+from heavystep.theory.registry import OWN, RESULTS, Result
 
 DOCS = Path(__file__).parent
 REMARKS = json.loads((DOCS / "readings.json").read_text())
@@ -49,7 +50,10 @@ s_beta = (1 - sqrt(beta))^2. Expectations are over the samples, runs start at a 
 
 def main():
     """Write the page."""
+    from heavystep.pictures.momentum import plot_momentum
+
     (DOCS / "theory.md").write_text(render())
+    plot_momentum(side_by_side(L=1.0, mu=0.1)).savefig(DOCS / "momentum.png", dpi=100)
 
 
 def render() -> str:
@@ -72,6 +76,7 @@ def render() -> str:
         "Theorem 3 (non-convex), means less one standard error; diminishing runs with the "
         "schedules of Section 5. A slack of -1e-16 is rounding.\n"
     )
+    parts += ["## Our own\n", *(section(result) for result in OWN), momentum()]
     return "\n".join(parts)
 
 
@@ -80,7 +85,7 @@ def overview() -> str:
     lines = ["## Overview\n", "| result | says | in code |", "|---|---|---|"]
     lines += [
         f"| [{r.id}](#{r.id.lower().replace(' ', '-')}) | {escape(r.statement)} | `{file(r)}` |"
-        for r in RESULTS
+        for r in RESULTS + OWN
     ]
     return "\n".join(lines) + "\n"
 
@@ -91,12 +96,31 @@ def section(result: Result) -> str:
         f"## {result.id}\n",
         f"{result.statement}.\n",
         f"- In code: `heavystep.theory.{result.function.__name__}`, `{file(result)}`",
-        f"- In the paper: {result.location}",
+        f"- {'Proof' if result in OWN else 'In the paper'}: {result.location}",
         f"- Needs: {'; '.join(result.assumptions)}",
         f"- Tested: {REMARKS[result.id]['tested']}",
     ]
     lines += [f"- Must reduce to: {text}" for text in result.reductions]
     lines += [f"- Reading: {reading}" for reading in REMARKS[result.id]["readings"]]
+    return "\n".join(lines) + "\n"
+
+
+def momentum() -> str:
+    """Theorems 1 to 3 against the momentum."""
+    lines = [
+        "## Momentum, side by side\n",
+        "Constants of Theorems 1 to 3 for SHB-PS at L = 1, mu = 0.1, rho = 1, c = 1 "
+        "(`theory.side_by_side`, drawn by `pictures.momentum.plot_momentum`). Every one grows with "
+        "beta: momentum does not improve the order. Theorems 1 to 3 admit every beta below 1, "
+        "Theorems 1 and 2 every gamma_max; MomSPS admits a momentum only below a cap "
+        "(`theory.momsps_limit`, derived here).\n",
+        "![Constants and limits against beta](momentum.png)\n",
+        "| beta | Theorem 1: 1 - r | Theorem 2: A | Theorem 3: constant | gamma_max of Theorem 3 | "
+        "cap of MomSPS |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in side_by_side(L=1.0, mu=0.1):
+        lines.append("| " + " | ".join(f"{value:.4g}" for value in row) + " |")
     return "\n".join(lines) + "\n"
 
 

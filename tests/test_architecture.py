@@ -69,7 +69,7 @@ LAYERS = {
         *BASE, "compare", "methods", "data", "extras", "files", "linear", "optim", "paper", "problems", "records", "rules",
         "schedules", "simulation", "sparse", "sweeps", "training",
     },
-    "pictures": {"arrays", "optim", "paper.plot", "records"},
+    "pictures": {"arrays", "optim", "paper.plot", "records", "theory"},
     "report": {
         *BASE, "__version__", "certificates", "files", "methods", "parquet", "problems",
     },
@@ -89,6 +89,7 @@ LAYERS = {
 }  # fmt: skip
 OUTSIDE = {
     "arrays": {"numpy"},
+    "schedules": {"numpy"},
     "records": {"numpy"},
     "sparse": {"numpy"},
     "parquet": {"numpy", "pyarrow"},

@@ -50,7 +50,7 @@ def readable(tensor: Tensor) -> bool:
 
 
 def labels_of(name: str, value: Any, classes: int | None, ignore_index: int) -> Tensor:
-    """Class indices as a tensor, refused if one is no class; on another device they are not read."""
+    """Class indices as a tensor; those on another device are not read."""
     labels = tensor_of(name, value)
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise TypeError(

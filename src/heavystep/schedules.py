@@ -39,7 +39,7 @@ class Decay(NamedTuple):
 
     def __str__(self) -> str:
         log = f" (log k)^{-float(self.log_power):g}" if self.log_power else ""
-        return f"k^{-float(self.power):g}{log}" if self.power < inf else "faster than any power"
+        return f"like k^{-float(self.power):g}{log}" if self.power < inf else "faster than k^-p"
 
 
 class Schedule(Protocol):

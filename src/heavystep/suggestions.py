@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from heavystep import validation
 from heavystep.methods import METHODS, method_of
 from heavystep.optim.closure import RandomStreams
 from heavystep.optimizers import create
+from heavystep.validation import choice, integer
 
 CANDIDATES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("HeavyStep", {"diagonal": "element"}),
@@ -205,8 +205,8 @@ def suggest(
     >>> [trial.method for trial in found.trials], found.best in found.code
     (['SHBPolyak', 'SHBArmijo'], True)
     """
-    validation.integer("steps", steps, least=10)
-    validation.choice("takes_batch", takes_batch, (False, True))
+    integer("steps", steps, least=10)
+    choice("takes_batch", takes_batch, (False, True))
     listed = [methods] if isinstance(methods, str) else list(methods)
     rows = [(each, {}) if isinstance(each, str) else (each[0], dict(each[1])) for each in listed]
     if not isinstance(model, nn.Module):

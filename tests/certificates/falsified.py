@@ -21,20 +21,21 @@ def honest(rule="polyak", samples=SAMPLES, **changes):
     return recorded(PROBLEM, rule, samples, **{**options, **changes})
 
 
-def rerun(move, samples=SAMPLES):
+def rerun(move, record=None, problem=PROBLEM):
     """True losses and gradients along iterates that another method made with the same steps."""
-    record = honest(samples=samples)
+    record = honest() if record is None else record
+    samples = record.samples
     theta = record.iterates[:, 0]
     memory, before = np.zeros_like(theta), theta
     iterates, gradients = [theta], []
     for k in range(record.steps):
-        g = PROBLEM.gradients(theta, samples[:, k])
+        g = problem.gradients(theta, samples[:, k])
         gradients.append(g)
         new, memory = move(theta, before, memory, record.gamma[:, k, None], g)
         before, theta = theta, new
         iterates.append(theta)
     iterates, gradients = np.stack(iterates, axis=1), np.stack(gradients, axis=1)
-    loss = PROBLEM.losses(iterates[:, :-1], samples)
+    loss = problem.losses(iterates[:, :-1], samples)
     square = np.einsum("rkd,rkd->rk", gradients, gradients)
     return replace(record, iterates=iterates, gradients=gradients, loss=loss, grad_sqnorm=square)
 
@@ -44,6 +45,10 @@ def heavy_ball(momentum, sign=1.0):
         return theta - sign * gamma * g + momentum * (theta - before), memory
 
     return move
+
+
+def away(theta, before, memory, gamma, g):
+    return theta + 1e4, memory
 
 
 def nesterov(theta, before, memory, gamma, g):

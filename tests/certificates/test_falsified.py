@@ -1,14 +1,17 @@
 """Every record that lies is caught: a check fails, or the record is refused."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from heavystep.certificates import certify
 from heavystep.certificates.lemmas import sample_check, step_bias
 from heavystep.certificates.theorems import tail_sums
 from heavystep.problems import paper_least_squares
+from heavystep.schedules import Schedules
 from tests.certificates.falsified import (
     FALSIFIED,
     LAWS,
@@ -16,10 +19,14 @@ from tests.certificates.falsified import (
     RUNS,
     SAMPLES,
     STEPS,
+    away,
     drawn,
     honest,
+    rerun,
 )
+from tests.helpers.certified_runs import section_5_run, torch_runs
 from tests.helpers.runs import draw_samples, recorded
+from tests.helpers.theory_cases import CONVEX, cosine, make_problem
 
 
 def verdict(record):
@@ -132,3 +139,53 @@ def test_the_tail_inequalities_can_fail_():
 
 def test_uneven_weights_make_the_even_ones():
     assert certify(drawn(np.ones(PROBLEM.n)), PROBLEM)["Samples"].holds
+
+
+def broken(record, problem, schedules=None):
+    moved = rerun(away, record, problem)
+    return {check.result for check in certify(moved, problem, schedules=schedules).failures}
+
+
+def test_bounds_of_theorems_can_fail():
+    """A run that moves away from the optimum breaks every bound that goes to zero."""
+    for name, results in (("interpolation", {1, 2, 4}), ("strong growth", {3, 5})):
+        problem, record = section_5_run(name, "polyak", beta=0.0)
+        assert {f"Theorem {number}" for number in results} <= broken(record, problem)
+
+
+def test_diminishing_bounds_can_fail():
+    """Small momentum and a short horizon: the constants of the proofs are within reach."""
+    laws = Schedules.power_laws(0.5, 0.6, 0.05, 2.0, 1.0, 0.3, horizon=5.0)
+    for builder, seed, rule, options, result in (
+        (CONVEX, 3, "polyak", {"c": 0.75}, "Theorem 6"),
+        ([cosine], 4, "armijo", {"c": 0.5, "omega": 0.5}, "Theorem 7"),
+    ):
+        problem = make_problem(builder, seed)
+        laws = laws._replace(gamma_max=laws.gamma_max._replace(initial=0.2 / problem.L))
+        samples = draw_samples(problem, runs=6, steps=60)
+        record = recorded(problem, rule, samples, **laws._asdict(), **options, scaling="plain")
+        assert certify(record, problem, schedules=laws)[result].holds
+        assert result in broken(record, problem, laws)
+
+
+MISFITS = [
+    (lambda r: replace(r, loss=2.0 * r.loss), "loss is not the problem's in run 0 at step 0"),
+    (lambda r: replace(r, gradients=0.95 * r.gradients, grad_sqnorm=0.95**2 * r.grad_sqnorm),
+     "gradient is not the problem's"),
+    (lambda r: replace(r, grad_sqnorm=1.01 * r.grad_sqnorm), "grad_sqnorm is not that of"),
+    (lambda r: replace(r, samples=r.samples + PROBLEM.n), "samples name no term .* has 512"),
+    (lambda r: replace(r, samples=r.samples + 0.0), "samples must be whole numbers"),
+    (lambda r: replace(r, iterates=r.iterates[..., :3], gradients=None), "points of 3 numbers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), MISFITS)
+def test_a_record_of_another_problem_is_refused(change, message):
+    assert re.search(message, verdict(change(honest())))
+
+
+@pytest.mark.parametrize("factor", [1.5, 0.25])
+def test_float32_runs_can_fail(factor):
+    record = torch_runs(PROBLEM, 5, 50, dtype=torch.float32)
+    assert certify(record, PROBLEM).holds
+    assert not certify(replace(record, gamma=factor * record.gamma), PROBLEM).holds

@@ -20,14 +20,7 @@ from tests.helpers.certified_runs import (
 )
 from tests.helpers.examples import examples
 from tests.helpers.runs import draw_samples, recorded
-from tests.helpers.theory_cases import (
-    ANY,
-    LAWS,
-    make_problem,
-    methods,
-    problem_seeds,
-    run,
-)
+from tests.helpers.theory_cases import ANY, LAWS, make_problem, methods, problem_seeds, run
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,6 @@ import torch
 from torch.nn import functional
 
 from heavystep import SHBArmijo, SHBPolyak, lower_bounds
-from heavystep.lower_bounds import targets
 from tests.helpers.training import make_batches, make_net
 from tests.optim.test_no_sync import NoHostRead
 
@@ -26,7 +25,7 @@ OF_A_BATCH = {
 
 @pytest.mark.parametrize("name", OF_A_BATCH)
 def test_nothing_is_read_on_the_host(name, monkeypatch):
-    monkeypatch.setattr(targets, "readable", lambda tensor: False)  # as on another device
+    monkeypatch.setattr(lower_bounds, "readable", lambda tensor: False)  # as on another device
     with NoHostRead():
         bound = OF_A_BATCH[name]()
     assert not bound.requires_grad

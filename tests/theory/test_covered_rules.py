@@ -34,8 +34,8 @@ class Halved(CoveredRule):
         least = rho / 8.0
         return ConditionOnC(Interval(least, closed_low=True), least, {"c": self.c, "rho": rho})
 
-    def decisive_loss(self, at):
-        return at.loss - at.f_star
+    def decisive_loss(self, gap, grad_sqnorm, trial):
+        return gap
 
 
 @pytest.fixture

@@ -157,10 +157,7 @@ def test_theorems_3_and_5_in_exact_expectation(seed, method, part):
 
 @examples(500)
 @given(
-    seed=problem_seeds,
-    method=methods(least_c=0.3),
-    laws=schedules(),
-    cap=log_uniform(1e-2, 1e1),
+    seed=problem_seeds, method=methods(least_c=0.3), laws=schedules(), cap=log_uniform(1e-2, 1e1)
 )
 def test_theorem_6_in_exact_expectation(seed, method, laws, cap):
     problem = make_problem(CONVEX, seed)

@@ -360,3 +360,36 @@ def test_best_c_is_best(rule, omega):
         for c in [strong.best_c, *grid]
     ]
     assert rates[0] == min(rates)
+
+
+def test_side_by_side_is_the_theorems():
+    rows = theory.side_by_side(
+        "armijo", L=2.0, mu=0.3, rho=1.25, c=0.7, omega=0.5, betas=(0.0, 0.6)
+    )
+    for row in rows:
+        method = {"L": 2.0, "beta": row.beta, "c": 0.7, "omega": 0.5}
+        least = reference.gamma_min("armijo", 2.0, row.beta, 0.7, 1e9, 0.5)
+        assert pytest.approx(1.0 / ((1.0 + row.beta) * (2.0 - 1.0 / 0.7) * least)) == row.A
+        limit = theory.nonconvex_step_limit("armijo", rho=1.25, **method)
+        assert row.gamma_max_limit == limit
+        want = theory.strongly_convex("armijo", mu=0.3, gamma_max=1e3, **method).contraction
+        assert row.contraction == pytest.approx(want, rel=1e-12)
+    constants = np.array(
+        [[1.0 / row.contraction, row.A, row.best] for row in theory.side_by_side(L=1.0, mu=0.1)]
+    )
+    assert (np.diff(constants, axis=0) > 0.0).all()  # momentum improves none of them
+
+
+@pytest.mark.parametrize("c", [0.75, 1.0, 2.0])
+@pytest.mark.parametrize("cap", [0.1, 1.0, 10.0])
+def test_limit_of_momsps(c, cap):
+    """The momentum at which its two sums balance, and the cap that belongs to that momentum."""
+    beta, alpha = theory.momsps_limit(L=1.0, gamma_max=cap, c=c), min(1.0 / (2.0 * c), cap)
+    if cap > alpha:
+        assert alpha * (2.0 - (1.0 - beta) / c) == pytest.approx(2.0 * cap * beta)
+        (row,) = theory.side_by_side(L=1.0, mu=0.1, c=c, betas=(beta,))
+        assert row.momsps_gamma_max == pytest.approx(cap)
+    else:
+        assert beta == 1.0
+    with pytest.raises(ValueError, match=r"MomSPS needs c > 0\.5"):
+        theory.momsps_limit(L=1.0, gamma_max=1.0, c=0.5)

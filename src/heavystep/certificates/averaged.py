@@ -9,7 +9,7 @@ from heavystep.arrays import Array
 from heavystep.certificates.check import TINY, Certificate, Check
 from heavystep.certificates.lemmas import ROUNDINGS
 from heavystep.theory import conditions
-from heavystep.theory.averaged import THEOREM_A, averaged
+from heavystep.theory.averaged import THEOREM_A, Averaged, averaged
 
 
 def certify_averaged(
@@ -62,20 +62,14 @@ def certify_averaged(
         THEOREM_A, a=a, z=z, x=x, theta=theta, gradients=gradients, theta_star=theta_star,
         diagonal=diagonal,
     )  # fmt: skip
-    steps = len(a)
-    dim = star.shape
+    steps, dim = len(a), star.shape
     if not (z.shape == x.shape == (steps + 1, *dim) and theta.shape == g.shape == (steps, *dim)):
         raise ValueError(f"{THEOREM_A} needs K steps, K + 1 points z and x, and K points theta")
     conditions.require(THEOREM_A, bool((D > 0.0).all()), "diagonal > 0", least=float(D.min()))
     k, unit = np.arange(steps), ROUNDINGS * float(np.finfo(float).eps)
-    w = ((power + 1.0) / (k + power + 1.0))[:, None]
     before, size = x[:-1], abs(z).max() + abs(x).max() + abs(star).max()
-    error = np.stack([
-        theta - (1.0 - beta) * z[:-1] - beta * before,
-        x[1:] - before - w * (z[1:] - before),
-        z[1:] - z[:-1] + a[:, None] * g / D,
-    ])  # fmt: skip
-    error = np.maximum(abs(error).max(axis=(0, 2)), abs(x[0] - z[0]).max())
+    w = ((power + 1.0) / (k + power + 1.0))[:, None]
+    error = _errors(a, z, x, theta, g / D, w, beta)
     least, S = float(objective(star)), objective(before) - float(objective(star))
     gap, moved = objective(theta) - least + level_gap, a * (g * g / D).sum(axis=-1)
     blur = unit * (abs(objective(theta)) + abs(objective(before)) + abs(least))
@@ -88,11 +82,8 @@ def certify_averaged(
     ]  # fmt: skip
     try:
         L = promise.weights(a)
-    except ValueError:  # from here on there is no V: at most this much growth was allowed
-        ratio = np.divide(a[1:], a[:-1], out=np.full(steps - 1, np.inf), where=a[:-1] > 0.0)
-        limit = np.append(ratio[:1], promise.growth(k[2:])) if steps > 2 else ratio
-        check = Check(f"{THEOREM_A}, growth", "a_k / a_{k-1}", k[1:], ratio, limit, unit * limit)
-        return Certificate((*checks, check), {}, (THEOREM_A,))
+    except ValueError:
+        return Certificate((*checks, _too_fast(a, promise)), {}, (THEOREM_A,))
     V = (D * (z - star) ** 2).sum(axis=-1) + np.append(0.0, L * S)
     allowed = V[:-1] + tau * level_gap * a
     rounding = (
@@ -106,3 +97,25 @@ def certify_averaged(
               blur),
     ]  # fmt: skip
     return Certificate(tuple(checks), {}, (THEOREM_A,))
+
+
+def _errors(
+    a: Array, z: Array, x: Array, theta: Array, pull: Array, w: Array, beta: float
+) -> Array:
+    """(K,) the largest error of a coordinate: theta, the average, or the move of z."""
+    before = x[:-1]
+    parts = (
+        theta - (1.0 - beta) * z[:-1] - beta * before,
+        x[1:] - before - w * (z[1:] - before),
+        z[1:] - z[:-1] + a[:, None] * pull,
+    )
+    errors: Array = np.maximum(abs(np.stack(parts)).max(axis=(0, 2)), abs(x[0] - z[0]).max())
+    return errors
+
+
+def _too_fast(a: Array, promise: Averaged) -> Check:
+    """The growth of steps that leave no V, against what is always allowed."""
+    k = np.arange(1, len(a))
+    ratio = np.divide(a[1:], a[:-1], out=np.full(len(k), np.inf), where=a[:-1] > 0.0)
+    limit = np.append(ratio[:1], promise.growth(k[1:])) if len(k) > 1 else ratio
+    return Check(f"{THEOREM_A}, growth", "a_k / a_{k-1}", k, ratio, limit, 1e-12 * limit)

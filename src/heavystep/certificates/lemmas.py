@@ -21,7 +21,6 @@ from heavystep.rules import kappa
 from heavystep.theory.convex import distance_recursion
 from heavystep.theory.convex_diminishing import diminishing_distance
 from heavystep.theory.decoupling import decoupling_identity, decoupling_inequality, discounted_sums
-from heavystep.theory.rules import SmallestStep
 from heavystep.theory.steps import largest_slope, smallest_step
 
 ROUNDINGS = 64.0
@@ -119,8 +118,8 @@ def _kappas(record: Record) -> Array:
 def _blur(record: Record, least: Array, rounding: Rounding) -> Array:
     """How far rounding of the losses may move the smallest step, relative to it."""
     scale = record.eta * _kappas(record)
-    at = SmallestStep(record.loss, record.f_star, record.grad_sqnorm, least, scale)
-    decisive = record.theory.decisive_loss(at)
+    gap, trial = record.loss - record.f_star, least / scale
+    decisive = record.theory.decisive_loss(gap, record.grad_sqnorm, trial)
     blur: Array = np.full_like(decisive, np.inf)
     np.divide(rounding.loss, decisive, out=blur, where=decisive > 0.0)
     return blur

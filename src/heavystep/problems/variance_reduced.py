@@ -43,7 +43,7 @@ class VarianceReduced:
 
     by dropping what is not negative and minimising the rest, whether or not the terms are convex.
     The right side is what rules take for the gap. ``AdaSPS`` on this problem is AdaSVRPS, and
-    ``AdaSLS`` is AdaSVRLS, from memory of the publication and not verified; mu is our choice. A rule
+    ``AdaSLS`` is AdaSVRLS, from memory of the publication, not verified; mu is our choice. A rule
     whose steps may grow again (``SPS``, ``SLS``) needs a ``max_step`` of about 1 / L here.
 
     Args:

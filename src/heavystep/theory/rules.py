@@ -31,18 +31,6 @@ class ConditionOnC(NamedTuple):
     """The numbers that an error shows."""
 
 
-class SmallestStep(NamedTuple):
-    """A recorded step, and the smallest step that Lemma 2 allows there."""
-
-    loss: Any
-    f_star: Any
-    grad_sqnorm: Any
-    gamma: Any
-    """The smallest step, eta_k gamma_min,k."""
-    scale: Any
-    """eta_k kappa, by which a step differs from the trial step of a line search."""
-
-
 class CoveredRule(ABC):
     """A rule that the theorems cover, with its constants as fields."""
 
@@ -68,10 +56,11 @@ class CoveredRule(ABC):
         r"""Theorem 3's condition on c, which is :math:`2u \le 4/\rho`."""
 
     @abstractmethod
-    def decisive_loss(self, at: SmallestStep) -> Any:
+    def decisive_loss(self, gap: Any, grad_sqnorm: Any, trial: Any) -> Any:
         """The difference of losses from which the rule gets its smallest step.
 
-        Where rounding of the losses is as large, the step says nothing about Lemma 2.
+        Where rounding of the losses is as large, the step says nothing about Lemma 2. ``gap`` is
+        the height above f*, ``trial`` the smallest trial step of a line search.
         """
 
 
@@ -101,9 +90,9 @@ class Polyak(CoveredRule):
         admissible = Interval(least, closed_low=True)
         return ConditionOnC(admissible, least, {"c": self.c, "rho": rho})
 
-    def decisive_loss(self, at: SmallestStep) -> Any:
+    def decisive_loss(self, gap: Any, grad_sqnorm: Any, trial: Any) -> Any:
         """The height above f*, which the rule divides."""
-        return at.loss - at.f_star
+        return gap
 
 
 @dataclass(frozen=True)
@@ -137,13 +126,9 @@ class Armijo(CoveredRule):
         numbers = {"c": self.c, "omega": self.omega, "rho": rho, "1 - 1 / (omega rho)": below}
         return ConditionOnC(admissible, (admissible.low + 1.0) / 2.0, numbers)
 
-    def decisive_loss(self, at: SmallestStep) -> Any:
-        """The lesser of c t ||g||^2 and (1 - c) t ||g||^2, with t the smallest trial step.
-
-        The loss at t is about that far from the value that decides whether t is accepted.
-        """
-        trial = at.gamma / at.scale
-        return min(self.c, 1.0 - self.c) * trial * at.grad_sqnorm
+    def decisive_loss(self, gap: Any, grad_sqnorm: Any, trial: Any) -> Any:
+        """How far the loss at the trial step is from the value that decides about it."""
+        return min(self.c, 1.0 - self.c) * trial * grad_sqnorm
 
 
 RULES: dict[str, type[CoveredRule]] = {rule.name: rule for rule in (Polyak, Armijo)}
@@ -151,27 +136,14 @@ RULES: dict[str, type[CoveredRule]] = {rule.name: rule for rule in (Polyak, Armi
 
 
 def covered(name: str, **constants: Any) -> CoveredRule:
-    """The rule of that name with those of the constants that it has.
-
-    Raises:
-        ValueError: no theorem covers a rule of that name; lists those that are covered.
-
-    >>> covered("polyak", c=0.5, omega=None)
-    Polyak(c=0.5)
-    """
+    """The rule of that name with those of the constants that it has; ValueError for others."""
     validation.choice("rule", name, RULES)
     rule = RULES[name]
     return rule(**{constant: constants[constant] for constant in rule.ranges})
 
 
 def checked(result: str, name: str, **constants: Any) -> CoveredRule:
-    """The rule of that name with its constants, which must be in range.
-
-    An error about a constant begins with ``result``, the result that needs it.
-
-    Raises:
-        TypeError: a constant is not a real number.
-        ValueError: the rule is not covered, or a constant is missing or out of range.
+    """The rule of that name with its constants, refused unless in range; errors name ``result``.
 
     >>> checked("Theorem 2", "armijo", c=0.75, omega=None)
     Traceback (most recent call last):

@@ -42,8 +42,7 @@ from heavystep.lab.training.runs import (
 )
 from heavystep.lab.training.trainer import DivergedError, EpochRow, Trainer
 from heavystep.methods import method_of
-from heavystep.optimizers import optimizer_class
-from heavystep.optim import create
+from heavystep.optimizers import create
 
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at the end of an epoch if the last one is older than this."""
