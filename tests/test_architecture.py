@@ -215,7 +215,7 @@ SIGNATURES = {
         "steps_per_epoch": "auto", "growth": 2.0, "max_trials": 100, "outlook": 3.0,
         "total_steps": None, "weight_decay": 0.0, "decay": "decoupled", "buffers": None,
     },
-    heavystep.SHBAdam: {
+    heavystep.HeavyStep: {
         "params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9, "c": 1.0, "max_step": "auto",
         "lower_bound": 0.0, "outlook": 3.0, "alike": 0.006, "total_steps": None, "beta2": 0.999,
         "diagonal_eps": 1e-8, "weight_decay": 0.0, "decay": "decoupled",

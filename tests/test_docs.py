@@ -11,7 +11,7 @@ import torch
 
 from heavystep import simulate, theory
 from heavystep.methods import METHODS
-from heavystep.optim import optimizer_class
+from heavystep.optimizers import optimizer_class
 from heavystep.problems import paper_least_squares
 from heavystep.theory.registry import RESULTS, find
 from tests.helpers.places import ROOT

@@ -149,7 +149,7 @@ def test_fused_and_plain_paths_agree_where_a_batch_is_refused(dtype, decay):
     start = torch.linspace(-1.0, 2.0, 5000, dtype=dtype)
     thetas = [start.clone().requires_grad_(True) for _ in range(2)]
     opts = [
-        kind([theta], {"foreach": foreach, "weight_decay": decay})
+        kind([theta], {"weight_decay": decay})
         for theta, foreach in zip(thetas, (True, False), strict=True)
     ]
     for k in range(40):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from heavystep.methods import FAMILY
-from heavystep.optim import optimizer_class
+from heavystep.optimizers import optimizer_class
 from heavystep.problems import Cosine
 from heavystep.rules import STEADY_POLYAK
 from heavystep.simulation.batch import record_runs
@@ -122,10 +122,10 @@ def test_every_relative_has_a_case():
     assert set(CASES) == {method.name for method in FAMILY} - {method.name for method in apart}
 
 
-def torch_run(name, foreach=None, **given):
+def torch_run(name, **given):
     """Iterates and steps of the optimizer, on losses and gradients of the problem."""
     theta = torch.tensor(PROBLEM.theta0, requires_grad=True)
-    opt = optimizer_class(name)([theta], foreach=foreach, **{**options(name), **given})
+    opt = optimizer_class(name)([theta], **{**options(name), **given})
     reads_bound = "lower_bound" in opt.method.rule.reads
     iterates, steps = [theta.detach().numpy().copy()], []
     for i in SAMPLES[0]:
@@ -139,9 +139,8 @@ def torch_run(name, foreach=None, **given):
 
 
 @every_case
-@pytest.mark.parametrize("foreach", [None, False])
-def test_torch(name, foreach):
-    iterates, steps = torch_run(name, foreach)
+def test_torch(name):
+    iterates, steps = torch_run(name)
     close(iterates, expected(name, SAMPLES[0]))
     assert len(np.unique(np.round(steps, 12))) > 5
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from heavystep import methods, momentum
-from heavystep.optim import optimizer_class
+from heavystep.optimizers import optimizer_class
 from heavystep.rules import FIXED, POLYAK, Rule, Search
 from tests import reference
 from tests.helpers.problems import PROBLEMS, index_sequence
@@ -62,13 +62,12 @@ def optimizer(rule, form):
     del methods.METHODS[made.name]
 
 
-@pytest.mark.parametrize("foreach", [None, False])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("rule", RULES)
-def test_torch_equals_the_literal_loop(optimizer, rule, form, foreach):
+def test_torch_equals_the_literal_loop(optimizer, rule, form):
     theta = torch.tensor(PROBLEM.theta0, dtype=torch.float64)
     parts = [theta[:1].clone().requires_grad_(True), theta[1:].clone().requires_grad_(True)]
-    opt = optimizer(parts, foreach=foreach, **RULES[rule][1])
+    opt = optimizer(parts, **RULES[rule][1])
     reads_bound = "lower_bound" in RULES[rule][0].reads
     iterates = [theta.numpy()]
     for k, i in enumerate(INDICES):

@@ -67,12 +67,11 @@ def test_follows_the_paper(name, rule, scaling, momentum, n_b):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ["decoupled", "objective"])
-@pytest.mark.parametrize("foreach", [None, False])
-def test_weight_decay(rule, kind, foreach):
+def test_weight_decay(rule, kind):
     problem, (cls, options) = PROBLEMS["least squares"], RULES[rule]
     theta = parameter(problem)
     opt = cls([theta], momentum=0.7, max_step=0.1, weight_decay=0.3, decay=kind,
-              scaling="practical", steps_per_epoch=10, foreach=foreach, **options)  # fmt: skip
+              scaling="practical", steps_per_epoch=10, **options)  # fmt: skip
     indices = index_sequence(STEPS)
     iterates, _ = run(opt, theta, problem, indices)
     expected, _ = reference.trajectory(
@@ -102,9 +101,8 @@ def test_diminishing_variants(rule):
     np.testing.assert_allclose(iterates, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("foreach", [None, False])
 @pytest.mark.parametrize("rule", RULES)
-def test_float32_follows_to_its_own_rounding(rule, foreach):
+def test_float32_follows_to_its_own_rounding(rule):
     """A step moves theta by at most a few units; rounding adds up over the steps taken.
 
     Momentum multiplies an error by at most 1 / (1 - beta), so that after K steps it stays
@@ -114,7 +112,7 @@ def test_float32_follows_to_its_own_rounding(rule, foreach):
     indices, momentum = index_sequence(60), 0.7
     theta = torch.tensor(problem.theta0, dtype=torch.float32, requires_grad=True)
     opt = cls([theta], momentum=momentum, max_step=0.04, scaling="practical", steps_per_epoch=10,
-              foreach=foreach, **options)  # fmt: skip
+             , **options)  # fmt: skip
     iterates, _ = run(opt, theta, problem, indices)
     expected, _ = reference.trajectory(
         rule, problem, problem.theta0, indices, scaling="practical", beta=momentum, c=options["c"],

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from heavystep.methods import FAMILY
-from heavystep.optim import CapturedStep, optimizer_class
+from heavystep.optim import CapturedStep
+from heavystep.optimizers import optimizer_class
 from heavystep.schedules import PowerLaw
 from heavystep.simulation.batch import record_runs
 from heavystep.simulation.configuration import configure
@@ -107,10 +108,9 @@ def test_every_search_has_a_case():
 
 
 @every_case
-@pytest.mark.parametrize("foreach", [None, False])
-def test_torch(case, foreach):
+def test_torch(case):
     theta = torch.tensor(PROBLEM.theta0, requires_grad=True)
-    opt = made(case, [theta], foreach=foreach)
+    opt = made(case, [theta])
     reads_bound = "lower_bound" in opt.method.rule.reads
     iterates, steps, trials = [theta.detach().numpy().copy()], [], []
     for i in SAMPLES[0]:

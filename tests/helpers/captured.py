@@ -3,7 +3,7 @@
 import torch
 
 from heavystep import CapturedStep
-from heavystep.optim import searches
+from heavystep.optimizers import searches
 from tests.helpers.training import loss_of, make_batches, make_net
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from heavystep.momentum import AVERAGED
+from heavystep.rules import Seen
 from tests.helpers import rounding
 
 DEVICES = [
@@ -82,19 +82,17 @@ def expected_motion(opt, case, buffer, grad):
 
 def decayed_by(opt, step, decay):
     """What decoupled weight decay multiplies parameters by."""
-    momentum = opt.param_groups[0].get("momentum", 0.0)
-    if opt.method.form is AVERAGED:
-        return 1.0 / (1.0 + step * decay / (1.0 - momentum))
-    return 1.0 - step * decay
+    return opt.method.form.shrink(step * decay)
 
 
 def weight_of_last(opt):
     """What the point of the last step, if it was accepted, weighs in the average of momentum."""
     rule, group = opt.method.rule, opt.param_groups[0]
     if not rule.averages:
-        return 1.0
+        return None
     memory = rule.Memory(*(float(group[name]) for name in rule.memory))
-    return rule.weigh(None, memory._replace(averaged=memory.averaged - 1.0))
+    before = memory._replace(count=memory.count - 1.0)
+    return rule.start(rule.constants_of(group), before, Seen(1.0, 0.0, 1.0)).weight
 
 
 def state_of(opt):

@@ -219,7 +219,7 @@ MUTANTS = [
            "where(exploded, 0.5 * memory.averaged, memory.averaged + 1.0)", "memory.averaged + 1.0",
            STEADY),
     Mutant("steady Polyak: other weights in the average", "rules/steady_polyak.py",
-           "share_of_next(memory.averaged, POWER)", "share_of_next(memory.averaged, 0.5 * POWER)",
+           "weight_of_next(memory.averaged, POWER)", "weight_of_next(memory.averaged, 0.5 * POWER)",
            STEADY),
     Mutant("steady Polyak: points never go further", "rules/steady_polyak.py",
            "minimum(progress_of(constants, memory, level), most)", "minimum(most, 1.0)", STEADY),

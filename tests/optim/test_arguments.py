@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep import SHBAdam, SHBArmijo, SHBPolyak
+from heavystep import SPS
+from heavystep import HeavyStep, SHBArmijo, SHBPolyak
 from heavystep.methods import MOMENTUM
-from heavystep.optim.groups import MAY_DIFFER
+from heavystep.optim.options import MAY_DIFFER
 from heavystep.rules import Whole
 from heavystep.validation import Interval, label
 from tests.helpers.cases import (
@@ -80,21 +81,14 @@ def test_c_above_one_is_for_polyak_only():
         SHBArmijo(make_net().parameters(), c=3.0)
 
 
-def test_the_papers_polyak_step_needs_a_lower_bound():
-    with pytest.raises(
-        TypeError,
-        match=r"lower_bound \(f_star\) must be a number with scaling='practical', got None, which "
-        r"only scaling='steady' \(the default\) takes$",
-    ):
-        SHBPolyak(make_net().parameters(), scaling="practical", lower_bound=None)
-    opt = SHBPolyak(make_net().parameters(), lower_bound=None)
-    assert opt.param_groups[0]["lower_bound"] is None  # steady steps estimate it
+def test_a_closed_form_needs_a_lower_bound():
+    with pytest.raises(TypeError, match=r"lower_bound \(f_star\) must be a real number .*got None"):
+        SHBPolyak(make_net().parameters(), lower_bound=None)
 
 
 ELSEWHERE = {
-    "betas": (SHBAdam, (0.9, 0.99), "SHBAdam has no option 'betas': here .* momentum and beta2"),
-    "scaling": (SHBAdam, "plain", "SHBAdam has no option 'scaling': it is always 'steady' there"),
-    "eps": (SHBAdam, 1e-6, "SHBAdam has no option 'eps': here it is called diagonal_eps"),
+    "betas": (HeavyStep, (0.9, 0.99), "HeavyStep has no option 'betas': here it is called momentum"),
+    "scaling": (SPS, "theory", "SPS has no option 'scaling': it is always 'plain' there"),
     "beta": (SHBPolyak, 0.5, "SHBPolyak has no option 'beta': here it is called momentum"),
     "nesterov": (SHBArmijo, True, "SHBArmijo has no option 'nesterov': it has lr, momentum, c, "),
 }
@@ -106,10 +100,6 @@ def test_what_others_call_an_option_is_told(name):
     with pytest.raises(TypeError, match=f"^{text}"):
         cls(make_net().parameters(), **{name: value})
 
-
-def test_a_length_is_a_whole_number_of_steps():
-    with pytest.raises(TypeError, match=r"total_steps must be an int >= 1, got 1\.5"):
-        SHBPolyak(make_net().parameters(), total_steps=1.5)
 
 
 def test_max_trials_is_an_int():
@@ -195,14 +185,12 @@ def test_a_huge_max_step_is_no_cap():
         assert 0 < float(opt.info.step) < 10
 
 
-@pytest.mark.parametrize("foreach", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
-def test_the_first_trial_fits_the_format_of_the_parameters(dtype, foreach):
+def test_the_first_trial_fits_the_format_of_the_parameters(dtype):
     """Torch refuses to multiply a tensor by a number that its format cannot hold."""
     theta = torch.tensor([1.0, -0.5], dtype=dtype, requires_grad=True)
     opt = SHBArmijo(
         [theta], max_step=1e300, momentum=0.0, scaling="plain", decrease_factor=1e-3,
-        foreach=foreach,
     )  # fmt: skip
     opt.step(lambda: theta.square().sum())
     grid = [torch.finfo(dtype).max * 1e-3**k for k in range(20)]

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch._dynamo.testing
 
-from heavystep import SHB, SHBAdam, SHBPolyak
+from heavystep import SHB, HeavyStep, SHBPolyak
 from tests.helpers import rounding
 from tests.helpers.cases import KINDS
 from tests.helpers.training import (
@@ -19,7 +19,7 @@ from tests.helpers.training import (
 MAKERS = {
     "SHB": lambda p: SHB(p, lr=0.1, weight_decay=0.1),
     "SHBPolyak": lambda p: SHBPolyak(p, weight_decay=0.1),
-    "SHBAdam": lambda p: SHBAdam(p, weight_decay=0.1),
+    "HeavyStep": lambda p: HeavyStep(p, weight_decay=0.1),
     "another kind": [case for case in KINDS if not case.needs_closure][-1].make,
 }
 

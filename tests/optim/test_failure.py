@@ -40,20 +40,19 @@ BAD = ["NaN loss", "infinite loss", "NaN gradient", "infinite gradient"]
 @every_optimizer
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_batch_is_as_if_it_had_not_been(case, kind):
-    compare_without(case, kind, foreach=None, decay="decoupled")
+    compare_without(case, kind, decay="decoupled")
 
 
 @every_kind
-@pytest.mark.parametrize("foreach", [True, False])
 @pytest.mark.parametrize("decay", ["decoupled", "objective"])
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_batch_is_as_if_it_had_not_been_with_all_ways_to_decay(case, kind, decay, foreach):
-    compare_without(case, kind, foreach, decay)
+def test_a_bad_batch_is_as_if_it_had_not_been_with_all_ways_to_decay(case, kind, decay):
+    compare_without(case, kind, decay)
 
 
-def compare_without(case, kind, foreach, decay):
+def compare_without(case, kind, decay):
     batches, nets = make_batches(4), [make_net(), make_net()]
-    options = {"foreach": foreach, "decay": decay, "weight_decay": 0.1}
+    options = {"decay": decay, "weight_decay": 0.1}
     opts = [case.make(net.parameters(), **options) for net in nets]
     for k, batch in enumerate(batches):
         for opt, net in zip(opts, nets, strict=True):
@@ -190,7 +189,7 @@ every_adaptive = over([case for case in OPTIMIZERS if case.adaptive])
 
 @every_adaptive
 def test_zero_gradient_takes_momentum_on_and_the_reset_recovers(case):
-    theta, opt = stepped(case, **({} if case.steady else {"steps_per_epoch": 4}))
+    theta, opt = stepped(case, steps_per_epoch=4)
     assert_moves_as_its_form_says(opt, case, theta, lambda: (theta * 0.0).sum() + 2.0)
     assert float(opt.info.grad_sqnorm) == 0.0
     if case.sees_gradient_only:
@@ -204,13 +203,12 @@ def test_zero_gradient_takes_momentum_on_and_the_reset_recovers(case):
 
 @over([case for case in OPTIMIZERS if case.bounded])
 def test_loss_below_its_bound_takes_no_gradient_step(case):
-    """But steady steps, which do not believe in such a bound."""
     theta, opt = stepped(case, lower_bound=0.0)
     for value in (0.0, -100.0):  # exactly at the bound, and below it
         closure = lambda: bowl(theta) - bowl(theta).detach() + value  # noqa: E731
         assert_moves_as_its_form_says(opt, case, theta, closure)
-        if case.method.theory or case.steady:
-            assert (float(opt.info.step) == 0.0) == (not case.steady or value == 0.0)
+        if case.method.theory:
+            assert float(opt.info.step) == 0.0
     for _ in range(40):  # an average of losses may need some to forget the bad one
         opt.step(lambda: bowl(theta))
         if float(opt.info.step) > 0.0:

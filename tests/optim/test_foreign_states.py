@@ -7,7 +7,6 @@ import torch
 
 from heavystep import create
 from heavystep.methods import METHODS
-from heavystep.methods.method import LR, MOMENTUM
 from heavystep.rules import REQUIRED
 from tests.helpers.cases import every_row
 from tests.helpers.training import equal_states, loss_of, make_batches, make_net
@@ -50,9 +49,7 @@ def test_states_of_torchs_optimizers_are_refused(case, other):
 
 def names(rule, method):
     """What tells a state from others: the names in its groups."""
-    options = {option.name for option in (LR, MOMENTUM, *rule.options)}
-    diagonal = set() if method.diagonal is None else {"beta2", "diagonal_eps"}
-    return options | set(rule.memory) | diagonal
+    return {option.name for option in method.all_options} | set(rule.memory)
 
 
 def same_kind(method, other):
@@ -60,9 +57,8 @@ def same_kind(method, other):
 
     SPS is SHBPolyak with a scaling and a momentum that SHBPolyak may have, too.
     """
-    rules = (method.rule, *method.by_scaling.values())
-    same_buffers = not other.keeps_buffer or method.buffers == other.buffers
-    return same_buffers and any(names(rule, method) == names(other.rule, other) for rule in rules)
+    same_buffers = not other.keeps_buffer or set(other.buffers) <= set(method.buffers)
+    return same_buffers and names(method.rule, method) == names(other.rule, other)
 
 
 @every_row
@@ -87,19 +83,23 @@ def test_what_differs_is_named():
     net = make_net()
     polyak, armijo = (create(name, net.parameters()) for name in ("SHBPolyak", "SHBArmijo"))
     state = polyak.state_dict()
-    refuses(armijo, state, "its groups lack 'decrease_factor', 'loss_eps', 'max_trials'")
-    refuses(polyak, armijo.state_dict(), "its groups have 'decrease_factor', 'loss_eps', 'max_tr")
+    refuses(armijo, state, "its groups lack 'decrease_factor', 'example_loss', 'loss_eps', 'max_trials'")
+    refuses(polyak, armijo.state_dict(), "its groups have 'decrease_factor', 'example_loss', 'loss_eps")
     state["param_groups"][0]["c"] = -1.0
     refuses(polyak, state, "not one of SHBPolyak, .* c must be > 0 and finite, got -1.0")
-    state["param_groups"][0].update(c=1.0, level="high")
-    refuses(polyak, state, "level must be a number, got 'high'")
-    state["param_groups"][0].update(level=torch.zeros(2))
-    refuses(polyak, state, r"level must be one number, got \(2,\)")
-    state["param_groups"][0].update(level=1.0, lr=torch.ones(3))
+    state["param_groups"][0].update(c=1.0, last_step="high")
+    refuses(polyak, state, "last_step must be a number, got 'high'")
+    state["param_groups"][0].update(last_step=torch.zeros(2))
+    refuses(polyak, state, r"last_step must be one number, got \(2,\)")
+    state["param_groups"][0].update(last_step=1.0, lr=torch.ones(3))
     refuses(polyak, state, r"lr must be one number, got \(3,\)")
     state["param_groups"][0].update(lr=1.0)
-    state["state"] = {0: {"lead": 0.5}}
-    refuses(polyak, state, "lead must be a tensor of numbers, got 0.5")
+    state["state"] = {0: {"displacement": 0.5}}
+    refuses(polyak, state, "displacement must be a tensor of numbers, got 0.5")
+    state["state"] = {}
+    for value in (float("nan"), -1.0, 0.0):  # a step that was taken, or infinity before it
+        state["param_groups"][0].update(last_step=value)
+        refuses(polyak, state, "what the rule remembers is out of range: last_step must be")
 
 
 def test_names_of_schedulers_and_users_are_no_reason():

@@ -8,11 +8,8 @@ from tests.helpers.training import loss_of, make_batches, make_net
 
 CAPS = {
     "max_step": (lambda p: SHBPolyak(p, scaling="plain", max_step=1e-3), "max_step"),
-    "max_step of the steady rule": (lambda p: SHBPolyak(p, max_step=1e-6), "max_step"),
     "max_step of a search": (lambda p: SHBArmijo(p, scaling="theory", max_step=1e-3), "max_step"),
     "smooth reset": (lambda p: SPS(p, max_step=1e6, steps_per_epoch=1e6), "growth"),
-    "steady": (SHBPolyak, "growth"),
-    "steady search": (SHBArmijo, "growth"),
     "none": (lambda p: SHBPolyak(p, scaling="plain", max_step=1e6), None),
 }
 

@@ -9,7 +9,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from heavystep import SHB, SPS, SHBArmijo, SHBPolyak
-from heavystep.optim import torch_primitives
 from tests.helpers import rounding
 from tests.helpers.cases import ROWS
 from tests.helpers.training import (
@@ -24,7 +23,7 @@ from tests.helpers.training import (
 MAKERS = {
     "SHB": lambda p: SHB(p, lr=0.1, weight_decay=0.1),
     "SHBPolyak": lambda p: SHBPolyak(p, weight_decay=0.1),
-    "SHBPolyak single": lambda p: SHBPolyak(p, foreach=False),
+    "SHBPolyak single": lambda p: SHBPolyak(p),
     "SHBPolyak objective": lambda p: SHBPolyak(p, weight_decay=0.1, decay="objective"),
     "SHBPolyak with a tensor lr": lambda p: SHBPolyak(p, lr=torch.tensor(0.5)),
     "SPS": lambda p: SPS(p, c=0.5, steps_per_epoch=10),
@@ -41,12 +40,16 @@ class NoHostRead(TorchDispatchMode):
     """
 
     def __enter__(self):
-        self._far = mock.patch.object(torch_primitives, "reads_for_free", return_value=False)
-        self._far.start()
+        places = ("measure", "optimizer", "update")
+        names = [f"heavystep.optim.{place}.reads_for_free" for place in places]
+        self._far = [mock.patch(name, return_value=False) for name in names]
+        for patch in self._far:
+            patch.start()
         return super().__enter__()
 
     def __exit__(self, *exception):
-        self._far.stop()
+        for patch in self._far:
+            patch.stop()
         return super().__exit__(*exception)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -233,7 +236,7 @@ def test_gpu_and_cpu_agree(dtype, decay):
         runs = []
         for device, foreach in (("cpu", True), ("cuda", True), ("cuda", False)):
             net = make_net(dtype=dtype).to(device)
-            opt = cls(net.parameters(), weight_decay=0.1, decay=decay, foreach=foreach, **options)
+            opt = cls(net.parameters(), weight_decay=0.1, decay=decay, **options)
             for x, y in batches[: 1 if dtype == torch.bfloat16 else 6]:
                 batch = (x.to(device), y.to(device))
                 opt.step(lambda: loss_of(net, batch))

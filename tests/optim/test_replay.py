@@ -5,11 +5,11 @@ import torch
 from torch import nn
 
 from heavystep import SHBArmijo, SHBPolyak
-from heavystep.optim import SLS
-from tests.helpers.cases import PAPER, ROWS, over
+from heavystep.optimizers import SLS
+from tests.helpers.cases import ROWS, over
 from tests.helpers.training import flat, loss_of, make_batches, make_net, same, snapshot
 
-every_search = over([case for case in ROWS + PAPER if case.needs_closure])
+every_search = over([case for case in ROWS if case.needs_closure])
 STYLES = {"closure": False, "closure with backward": True}
 
 
@@ -220,7 +220,7 @@ def test_autocast_around_or_inside_the_closure(outside, backward):
 
 
 @pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
-@pytest.mark.parametrize(("scaling", "steps"), [("practical", 6), ("steady", 150)])
+@pytest.mark.parametrize(("scaling", "steps"), [("practical", 6)])
 def test_autocast_around_the_whole_loop(cls, scaling, steps):
     """One autocast around many steps: each closure must see the parameters as they are now."""
     theta = torch.tensor([[4.0, -2.0]], requires_grad=True)
@@ -235,7 +235,7 @@ def test_autocast_around_the_whole_loop(cls, scaling, steps):
     assert losses[-1] < 0.1 * losses[0]
 
 
-@pytest.mark.parametrize(("scaling", "steps"), [("practical", 30), ("steady", 100)])
+@pytest.mark.parametrize(("scaling", "steps"), [("practical", 30)])
 def test_autocast_with_polyak(scaling, steps):
     net, batches = make_net(), make_batches(steps)
     opt = SHBPolyak(net.parameters(), scaling=scaling)

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from heavystep import SHB, SPS, Diminishing, SHBAdam, SHBArmijo, SHBPolyak
+from heavystep import SHB, SPS, Diminishing, HeavyStep, SHBArmijo, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import KINDS, OPTIMIZERS, PAPER, ROWS, case_of, every_row, over
+from tests.helpers.cases import KINDS, OPTIMIZERS, ROWS, case_of, every_row, over
 from tests.helpers.training import flat, make_batches, make_net, take_step
 
 SCHEDULERS = {
@@ -55,7 +55,7 @@ def test_every_scheduler_drives_lr(case, name):
     drive(case, name)
 
 
-@over([case for case in ROWS + PAPER if case not in KINDS])
+@over([case for case in ROWS if case not in KINDS])
 def test_a_scheduler_drives_lr_and_momentum(case):
     drive(case, WITH_MOMENTUM)
 
@@ -123,7 +123,7 @@ def test_lr_may_be_a_tensor(case):
     torch.testing.assert_close(*map(flat, nets), rtol=1e-9, atol=1e-9)
 
 
-@over([case for case in ROWS + PAPER if case.sees_gradient_only and not case.needs_closure])
+@over([case for case in ROWS if case.sees_gradient_only and not case.needs_closure])
 def test_what_a_rule_remembers_does_not_depend_on_lr(case):
     """A warm-up from 0 must not shrink a cap for good."""
     memories = []
@@ -143,7 +143,7 @@ def test_diminishing_values_and_resume(case):
     net, batches = make_net(), make_batches(10)
 
     def build(network):
-        scaling = {} if case.steady else case.taken(scaling="plain")
+        scaling = case.taken(scaling="plain")
         options = {"max_step": 0.2, "lr": 2.0, **scaling}
         opt = case.make(network.parameters(), **options)
         return opt, Diminishing(opt, horizon=3.0)
@@ -207,18 +207,6 @@ def test_diminishing_needs_a_cap_to_diminish():
     with pytest.raises(TypeError, match=r"eta_power must be a real number \(finite\), got 'fast'"):
         Diminishing(SHBPolyak(make_net().parameters(), scaling="plain"), eta_power="fast")
 
-
-@pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo, SHBAdam])
-def test_steady_steps_have_no_largest_one_to_diminish(cls):
-    plain = 'scaling="plain", the rule of Section 4, or ' if cls.method.by_scaling else ""
-    message = (
-        rf"^max_step \(gamma_max\) must be .*, got None: give {cls.__name__} {plain}a max_step"
-    )
-    with pytest.raises(ValueError, match=message):
-        Diminishing(cls(make_net().parameters()))
-    opt = cls(make_net().parameters(), max_step=0.5)
-    Diminishing(opt)
-    assert opt.param_groups[0]["max_step"] == 0.5
 
 
 def test_diminishing_starts_from_the_optimizers_own_momentum():

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from heavystep import SHBPolyak
-from heavystep.optim import SmoothnessEstimate, estimate_smoothness
+from heavystep.smoothness import SmoothnessEstimate, estimate_smoothness
 from tests.helpers.training import loss_of, make_batches, make_net
 
 SPECTRA = {

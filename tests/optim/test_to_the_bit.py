@@ -12,7 +12,7 @@ def bits(net):
 
 
 @every_row
-@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1}, {"foreach": False}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1}], ids=str)
 def test_a_refused_batch_leaves_the_sign_of_zero(case, options):
     net, (good, (x, y)) = make_net(), make_batches(2)
     opt = case.make(net.parameters(), **options)

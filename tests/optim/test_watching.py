@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from heavystep import SHB, SPS, CapturedStep, SHBArmijo, SHBPolyak
-from heavystep.optim import searches, watching
+from heavystep.optimizers import searches
 from tests.helpers.training import (
     DEVICES,
     equal_states,
@@ -68,7 +68,7 @@ def clip(net):
 TROUBLES = {
     "below the bound, paper": Trouble(
         lambda p: SHBPolyak(p, scaling="practical"),
-        r'below its lower_bound \(.* < 0\): all steps are 0 .* or scaling="steady" and lower_bound='
+        r'below its lower_bound \(.* < 0\): all steps are 0 .* or  and lower_bound='
         "None if none is known",
         loss=negative,
     ),

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 import heavystep
 from heavystep.cli.app import app
 from heavystep.methods import METHODS, Method
-from heavystep.optim import CapturedStep, optimizer_class, searches, torch_primitives
+from heavystep.optim import CapturedStep
+from heavystep.optimizers import optimizer_class, searches
 from heavystep.problems import LeastSquares
 from heavystep.rules import POLYAK, Option, Rule, Search
 from heavystep.simulation.batch import record_runs

@@ -6,7 +6,7 @@ import sys
 import torch
 from torch import distributed
 
-from heavystep.optim import optimizer_class
+from heavystep.optimizers import optimizer_class
 from tests.distributed.worker import processes, share, train, whole, wrapped
 from tests.helpers.training import make_batches, make_net
 from tests.toys.cases import TOYS, registered

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from heavystep.optim.options import Group
+from heavystep.optim.options import Group, local
 from heavystep.rules import PRODUCTS, Primitives, Rule, register
 
 _ROW = 4096
@@ -72,12 +72,6 @@ def single(value: float) -> float:
 def double(value: float) -> float:
     """A number as float64 holds it."""
     return value
-
-
-def local(tensor: Tensor) -> Tensor:
-    """What this process holds of a tensor: of a DTensor its shard, else the tensor itself."""
-    shard: Any = getattr(tensor, "to_local", None)
-    return tensor if shard is None else shard()
 
 
 def whole(loss: Any) -> Any:
@@ -232,7 +226,7 @@ class Measure:
         if not tensors:
             return 0.0
         count = self.count
-        if count == 1 and tensors[0].is_cpu and not torch.compiler.is_compiling():
+        if count == 1 and reads_for_free(self.device):
             return host_sqnorm(tensors, self.dtype)
         if count == 1:
             return squared_norm([local(tensor) for tensor in tensors], self.dtype)

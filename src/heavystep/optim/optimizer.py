@@ -137,7 +137,8 @@ class RuleOptimizer(Optimizer):
             self._resolve()
             bound = None if lower_bound is None else checked_bound(lower_bound)
             if self.method.rule.searches:
-                return self._search(closure, bound)
+                bound = bound.item() if isinstance(bound, Tensor) else bound
+                return self._search(closure, None if bound is None else checked_bound(bound))
             returned = self._loss_of(closure, loss)
             self._take_active()
             self._apply(self._decide(returned, bound))
@@ -171,7 +172,7 @@ class RuleOptimizer(Optimizer):
     def _needs_closure(self) -> TypeError:
         return TypeError(
             f"{type(self).__name__} evaluates the loss at trial points and needs "
-            "step(closure); HeavyStep and SHBPolyak work with step(loss=loss) and hand_over(loss)"
+            "step(closure); SHBPolyak works with step(loss=loss) and hand_over(loss)"
         )
 
     def _resolve(self) -> None:
@@ -291,7 +292,12 @@ class RuleOptimizer(Optimizer):
         told = where(accepted, decision.step, 0.0)
         bound = decision.seen.lower_bound
         outcome = self._outcome
-        outcome["step"] = group["step"] = group["lr"] * told
+        rate = group["lr"]
+        if isinstance(rate, Tensor) and not isinstance(accepted, Tensor):
+            rate = rate.item()
+        outcome["step"] = taken = rate * told
+        if accepted is not False:  # a refused batch changes no state
+            group["step"] = where(accepted, taken, group.get("step", 0.0))
         outcome["base_step"] = told
         outcome["loss"] = self._resolved["loss"]
         outcome["grad_sqnorm"] = decision.seen.grad_sqnorm

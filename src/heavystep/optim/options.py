@@ -194,6 +194,13 @@ def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group
                 raise _foreign(method, f"{name} must be a tensor of numbers, got {value!r}")
             if name == SQUARE_WEIGHT and value.ndim:
                 raise _foreign(method, f"{name} must be one number, got {tuple(value.shape)}")
+    for param, kept in state.items():
+        for name in method.buffers if isinstance(param, Tensor) else ():
+            value = kept.get(name)
+            if value is None or method.diagonals != (method.diagonal,) and name == SQUARES:
+                continue
+            if value.shape != param.shape or local(value).shape != local(param).shape:
+                raise misshapen(name, value, param, groups)
 
 
 def _check_number(method: Method, name: str, value: Any) -> None:
@@ -227,9 +234,20 @@ def misshapen(what: str, tensor: Tensor, param: Tensor, groups: list[Group]) -> 
         else "load a state of this model, or make a new optimizer for a new parameter"
     )
     return ValueError(
-        f"the {what} of parameter {k} in group {i}{name} must have its shape "
-        f"{tuple(param.shape)}, got {tuple(tensor.shape)}: {advice}"
+        f"the {what} of parameter {k} in group {i}{name} must have its shape {_shape(param)}, got "
+        f"{_shape(tensor)}: {advice}"
     )
+
+
+def _shape(tensor: Tensor) -> str:
+    part = local(tensor)
+    return f"{tuple(tensor.shape)}" + ("" if part is tensor else f", here {tuple(part.shape)}")
+
+
+def local(tensor: Tensor) -> Tensor:
+    """What this process holds of a tensor: of a DTensor its shard, else the tensor itself."""
+    shard: Any = getattr(tensor, "to_local", None)
+    return tensor if shard is None else shard()
 
 
 def checked_bound(given: Any) -> Any:

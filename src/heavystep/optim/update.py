@@ -102,6 +102,7 @@ class Active:
             self._where = [param.data_ptr() for param in self.params]
             self._strides = [param.stride() for param in self.params]
             self._types = [param.dtype for param in self.params]
+            self._ids = [id(buffer) for buffer in self.buffers]
             self._layouts = [torch.strided] * len(self.params)
         self.on_host = bool(self.params) and reads_for_free(self.places[0].device)
         self.by_kernel = self._has_kernel()
@@ -135,13 +136,13 @@ class Active:
         for param in self._idle:
             if param.grad is not None and param.requires_grad:
                 return False
-        if params:
-            own = self._state.get(params[0])
+        state = self._state
+        if self.buffers:
             name = self._method.form.buffer
-            if self.buffers and (own is None or own.get(name) is not self.buffers[0]):
+            if [id(state[param].get(name)) for param in params] != self._ids:
                 return False
-            if self.metric and (own is None or own.get(SQUARES) is not self._squares[0]):
-                return False
+        if self._squares and state[params[0]].get(SQUARES) is not self._squares[0]:
+            return False
         try:
             if (
                 False in [param.requires_grad for param in params]

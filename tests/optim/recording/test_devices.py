@@ -5,9 +5,9 @@ import pytest
 import torch
 import torch._dynamo.testing
 
-from heavystep import SPS, SHBAdam, SHBArmijo, SHBPolyak
+from heavystep import SPS, HeavyStep, SHBArmijo, SHBPolyak
 from heavystep.optim import Recorder
-from heavystep.optim.recording import recorder as recorder_module
+from heavystep.optim import recorder as recorder_module
 from tests.helpers.recorded import quadratic, start
 from tests.helpers.training import flat, loss_of, make_batches, make_net
 from tests.optim.test_no_sync import NoHostRead
@@ -17,7 +17,7 @@ SYNC_FREE = {
     "SHBPolyak": (SHBPolyak, {"weight_decay": 0.1}),
     "objective": (SHBPolyak, {"weight_decay": 0.1, "decay": "objective"}),
     "practical": (SHBPolyak, {"weight_decay": 0.1, "scaling": "practical"}),
-    "SHBAdam": (SHBAdam, {"weight_decay": 0.1}),
+    "HeavyStep": (HeavyStep, {"weight_decay": 0.1}),
     "SPS": (SPS, {"steps_per_epoch": 10}),
 }
 

@@ -10,7 +10,7 @@ import torch
 
 from heavystep import SHBArmijo, SHBPolyak
 from heavystep.optim import Recorder
-from heavystep.optim.recording import recorder as recorder_module
+from heavystep.optim import recorder as recorder_module
 from tests.helpers.recorded import every_adaptive, quadratic, run, start
 from tests.helpers.training import make_batches, make_net, take_step
 

@@ -80,7 +80,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.parametrize("scaling", ["practical", "steady"])
+@pytest.mark.parametrize("scaling", ["practical"])
 def test_a_change_of_method_during_the_run_is_found(name, scaling):
     cls, iterates, change, message = CHANGES[name]
     opt = two_groups(cls, scaling)

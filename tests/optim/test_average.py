@@ -9,7 +9,6 @@ from torch.optim.swa_utils import AveragedModel
 
 import heavystep
 from heavystep import Average, CapturedStep
-from heavystep.optim import polynomial_average
 from tests.helpers.averaged import lent, literal, train, vector
 from tests.helpers.cases import every_kind
 from tests.helpers.training import DEVICES, loss_of, make_batches, make_net
@@ -20,7 +19,7 @@ MAKERS = {
     "SHBPolyak": heavystep.SHBPolyak,
     "SHBArmijo": lambda params: heavystep.SHBArmijo(params, c=0.5),
     "SGD": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9),
-    "AdamW": lambda params: torch.optim.AdamW(params, lr=0.01, foreach=True),
+    "AdamW": lambda params: torch.optim.AdamW(params, lr=0.01),
     "LBFGS": lambda params: torch.optim.LBFGS(params, lr=0.1, max_iter=3),
 }
 every_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
@@ -67,37 +66,6 @@ def test_training_goes_on_as_without_it(case):
     assert torch.equal(*ends)
 
 
-@given(power=st.floats(0.0, 20.0), values=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30))
-def test_torch_averages_the_same(power, values):
-    """AveragedModel, with the function that is made for it; and the average lies among the values."""
-    model = torch.nn.Linear(1, 1, bias=False).double()
-    opt = torch.optim.SGD(model.parameters(), lr=1.0)
-    average = Average(opt, power=power, automatic=False)
-    averaged = AveragedModel(model, multi_avg_fn=polynomial_average(power))
-    for value in values:
-        torch.nn.init.constant_(model.weight, value)
-        average.update()
-        averaged.update_parameters(model)
-    expected = literal([torch.tensor([value], dtype=FLOAT64) for value in values], power)
-    found = lent(average, model)
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(vector(averaged.parameters()), expected, rtol=1e-9, atol=1e-9)
-    assert min(values) - 1e-9 <= found.item() <= max(values) + 1e-9
-
-
-def test_torch_with_buffers_and_half_precision():
-    """Counters are copied, statistics averaged, and a share is not rounded to bfloat16."""
-    model = torch.nn.BatchNorm1d(2)
-    averaged = AveragedModel(model, multi_avg_fn=polynomial_average(1.0), use_buffers=True)
-    for k, value in enumerate((3.0, 6.0, 9.0)):
-        torch.nn.init.constant_(model.running_mean, value)
-        model.num_batches_tracked.fill_(k)
-        averaged.update_parameters(model)
-    torch.testing.assert_close(averaged.module.running_mean, torch.full((2,), 7.0))
-    assert int(averaged.module.num_batches_tracked) == 2
-    one, other = [torch.zeros(1, dtype=torch.bfloat16)], [torch.ones(1, dtype=torch.bfloat16)]
-    polynomial_average(0.0)(one, other, torch.tensor(258))
-    assert torch.equal(one[0], torch.tensor([1 / 259]).bfloat16())
 
 
 @every_refusing
