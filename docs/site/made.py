@@ -17,7 +17,6 @@ MODULES = {
     "heavystep.theory": "",
     "heavystep.problems": "",
     "heavystep.data": "",
-    "heavystep.linear": "Extra `linear`.",
 }
 SUBPACKAGES = ("certificates", "lower_bounds", "problems", "theory")
 

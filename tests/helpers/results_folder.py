@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 
-
 HOSTILE = (
     "<img src=x onerror=\"console.error('escaped')\"></script><script>console.error(1)</script>"
 )

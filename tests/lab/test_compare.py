@@ -30,7 +30,7 @@ from heavystep.lab.compare.tasks.contract import Examples, Split, Supervised
 from heavystep.lab.compare.train import LOOK_EVERY, NUMBERS, START, TaskRun, share
 from heavystep.lab.data import SETS
 from heavystep.methods import METHODS
-from heavystep.optim import create
+from heavystep.optimizers import create
 from tests.helpers.places import ROOT
 
 CPU = torch.device("cpu")

@@ -1,15 +1,14 @@
 """Variance-reduced losses equal their literal loop, and belong to one run each."""
 
-import pickle
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from heavystep.simulation import run as running
 
+from heavystep.lab.simulation import run as running
 from heavystep.lab.simulation.configuration import configure
 from heavystep.lab.simulation.records import record_runs
-from heavystep.lab.simulation.run import Run, simulate
+from heavystep.lab.simulation.run import OneRun, simulate
 from heavystep.lab.simulation.streams import index_stream, unit_stream
 from heavystep.methods import METHODS
 from heavystep.problems import (
@@ -131,10 +130,12 @@ def test_iterates_are_those_of_the_literal_loop(name, rule, chance, batch_size):
     # Rounding acts as a change of the start by some 1e-15, and some of these loops make 1e4 of it.
     apart = np.abs(wanted(problem.theta0 * (1.0 + NUDGE))[0][-1] - points[-1]).max()
     close = {"rtol": 0.0, "atol": max(1e-11, apart)}
-    run = Run(reduced, configure(case.method, **case.options), SEED, np.array([STEPS]))
+    run = OneRun(
+        reduced, configure(case.method, **case.options), SEED, np.array([STEPS]), batch_size
+    )
     assert run.advance(STEPS, batches[:0]) == STEPS
     np.testing.assert_allclose(run.state.theta, points[-1], **close)
-    np.testing.assert_allclose(run.terms.anchor, anchor, **close)
+    np.testing.assert_allclose(run.data.anchor, anchor, **close)
     assert apart < 1e-6
     assert np.linalg.norm(points[-1] - points[0]) > 0.5  # it has gone somewhere
 
@@ -149,7 +150,7 @@ def test_the_default_curvature_is_a_tenth_of_the_smoothness():
 def test_metrics_are_those_of_the_problem_itself(name):
     """Of the iterates, not of the surrogates."""
     (problem, _), k = PROBLEMS[name], np.arange(1, STEPS + 1)
-    run, points = Run(VarianceReduced(problem), configure("AdaSPS"), SEED, k), []
+    run, points = OneRun(VarianceReduced(problem), configure("AdaSPS"), SEED, k, 2), []
     for _ in k:
         run.advance(1, NONE)
         points.append(run.state.theta.copy())
@@ -203,35 +204,6 @@ def test_the_second_stream_is_uniform_and_apart_from_the_first():
     np.testing.assert_array_equal(draws[100:200], unit_stream(11, 100, first=100))
 
 
-@pytest.mark.slow  # compiles kernels
-def test_a_run_is_pickled_with_its_anchor_and_keeps_it_when_the_method_changes():
-    reduced = VarianceReduced(LOGISTIC, probability=0.3)
-    run = Run(reduced, configure("AdaSPS"), SEED, np.array([STEPS]))
-    run.advance(20, NONE)
-    copy, anchor = pickle.loads(pickle.dumps(run)), run.terms.anchor.copy()
-    assert not np.array_equal(anchor, LOGISTIC.theta0)
-    for each in (run, copy):
-        each.change(configure("SLS"))
-        np.testing.assert_array_equal(each.terms.anchor, anchor)
-        assert each.advance(20, NONE) == 20
-    np.testing.assert_array_equal(run.state.theta, copy.state.theta)
-    np.testing.assert_array_equal(run.terms.gradient, copy.terms.gradient)
-    assert pickle.loads(pickle.dumps(reduced)).curvature == reduced.curvature
-
-
-@pytest.mark.slow  # a kernel of its own
-def test_a_refused_step_moves_no_anchor():
-    reduced, method = VarianceReduced(SQUARES, probability=1.0), configure("SPS", max_step=0.4)
-    run = Run(reduced, method, SEED, np.array([STEPS]))
-    run.advance(10, NONE)
-    theta, anchor = run.state.theta.copy(), run.terms.anchor.copy()
-    run.change(configure("SLS", c=0.9, max_step=1e3, max_trials=1))
-    assert run.advance(1, NONE) == 0
-    np.testing.assert_array_equal(run.terms.anchor, anchor)
-    assert run.advance(1, NONE) == 0  # what it sees has not changed either
-    np.testing.assert_array_equal(run.state.theta, theta)
-
-
 CONVERGES = {
     "least squares": (paper_least_squares(noise=0.3), 1e-5, 1e-9),
     "cosine": (paper_cosine("noise"), 1e-3, 1e-30),
@@ -268,40 +240,6 @@ def test_other_rules_run(method):
     assert np.isfinite(found.metrics["gap_last"]).all()
 
 
-ROWS = SparseRows.from_dense(A)
-SINGLE = SparseLogistic(
-    SparseRows(ROWS.indptr, ROWS.indices, ROWS.values.astype(np.float32), ROWS.dim),
-    Y, l2=L2, weights=WEIGHTS,
-)  # fmt: skip
-
-
-@pytest.mark.slow  # a kernel that takes long
-def test_float32_follows_the_literal_loop():
-    case, batches = RULES["AdaSVRPS"], index_stream(SEED, N, STEPS * 3).reshape(STEPS, 3)
-    follows = unit_stream(SEED, STEPS) < 0.2
-    points, anchor = literal.iterates(
-        LogisticTerms(), SINGLE.theta0, batches, follows, 0.8, case.stepper()
-    )
-    reduced = VarianceReduced(SINGLE, probability=0.2, curvature=0.8)
-    run = Run(reduced, configure(case.method, **case.options), SEED, np.array([STEPS]))
-    assert run.advance(STEPS, batches[:0]) == STEPS
-    assert run.state.theta.dtype == np.float32
-    close = {"rtol": 0.0, "atol": 2e-4 * abs(points).max()}  # as of float32 without reduction
-    np.testing.assert_allclose(run.state.theta, points[-1], **close)
-    np.testing.assert_allclose(run.terms.anchor, anchor, **close)
-    assert np.linalg.norm(points[-1] - points[0]) > 0.5
-
-
-@pytest.mark.slow  # a kernel more
-def test_float32_follows_float64():
-    options = {"seeds": [SEED], "iterations": 200, "batch_size": 3}
-    one, other = (
-        simulate(VarianceReduced(problem, curvature=1.0), "AdaSPS", **options).metrics["loss"]
-        for problem in (SINGLE, LOGISTIC)
-    )
-    np.testing.assert_allclose(one, other, rtol=1e-4)
-
-
 SAMPLES = np.zeros((1, 3), dtype=int)
 DENSE = LogisticRegression(A, Y)
 BAD = [
@@ -313,7 +251,7 @@ BAD = [
     (lambda: VarianceReduced(A), TypeError, "problem must be a finite sum or .*, got ndarray"),
     (lambda: VarianceReduced(VarianceReduced(SQUARES)), TypeError, "got VarianceReduced"),
     (lambda: simulate(VarianceReduced(DENSE), "SPS", seeds=1, iterations=1), TypeError, "no compiled kernels for LogisticRegression"),
-    (lambda: record_runs(VarianceReduced(SQUARES), configure("SPS"), SAMPLES), TypeError, "record_runs takes a finite sum; a VarianceReduced problem runs in heavystep.simulate"),
+    (lambda: record_runs(VarianceReduced(SQUARES), configure("SPS"), SAMPLES), TypeError, "record_runs takes a finite sum; a VarianceReduced problem runs in lab.simulate"),
 ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from heavystep.lab.training.images import PADDING, DeviceImages, colours, epoch_
 from heavystep.lab.training.networks import NETWORKS, Block
 from heavystep.lab.training.run import load_checkpoint, optimizer_of, save_checkpoint
 from heavystep.lab.training.trainer import BAD_STEPS, DivergedError, Meter, Trainer
-from heavystep.optim import searches
+from heavystep.optimizers import searches
 from tests.helpers import rounding
 from tests.helpers.image_training import (
     BATCH,

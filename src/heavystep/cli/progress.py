@@ -116,4 +116,5 @@ class RunProgress:
         if self._work > 0.0:
             pace = (now - self._began) / self._work
             left = f", {duration(max(self._total - self._work, 0.0) * pace)} left"
-        self.note(f"{self._run}: {state}{self._last}; {self._done}/{self._runs} runs{left}")
+        run = f"{self._run}: {state}{self._last}".removesuffix(": ")
+        self.note(f"{run}; {self._done}/{self._runs} runs{left}")

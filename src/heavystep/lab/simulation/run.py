@@ -97,8 +97,8 @@ class OneRun:
     def __init__(
         self, problem: Problem, configuration: Configuration, seed: int, grid: Array, size: int
     ) -> None:
-        kernels, self._data = kernels_of(problem)
-        self._work = kernels.workspace(self._data, size)
+        kernels, self.data = kernels_of(problem)
+        self._work = kernels.workspace(self.data, size)
         self._configuration, self._problem, self._grid = configuration, problem, grid
         self._key = stream_key(seed)
         theta = np.array(problem.theta0, dtype=np.float64)
@@ -139,7 +139,7 @@ class OneRun:
             configuration.loss_eps, kept, overlap,
         )  # fmt: skip
         done = int(
-            self._advance(self._data, self._work, self._watch, self.state, scene, indices, self.out)
+            self._advance(self.data, self._work, self._watch, self.state, scene, indices, self.out)
         )
         self._steps += done
         return done
