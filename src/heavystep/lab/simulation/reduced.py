@@ -130,7 +130,8 @@ def reduced(inside: Kernels) -> Kernels:
     @part
     def depart(data: Any, theta: Any, key: Any, k: Any, size: Any, work: Any) -> Any:
         if random_unit(second_key(key), k) < data.probability + size * data.per_sample:
-            data.anchor[:] = theta
+            for j in range(theta.shape[0]):
+                data.anchor[j] = theta[j]
             evaluate_inside(data.inside, theta, work.everyone, data.gradient, work.whole)
         return 0
 
