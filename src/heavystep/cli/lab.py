@@ -101,9 +101,8 @@ def compare(
     not made again. Status 1: runs failed, and their methods are left out; 2: something is wrong.
     """
     # Torch and matplotlib take seconds to import.
-    from heavystep.lab.compare.page import EXPLAINED, short
-    from heavystep.lab.compare.page import compare as run
-    from heavystep.lab.compare.table import plans
+    from heavystep.lab.comparison.page import EXPLAINED, made_of, short
+    from heavystep.lab.comparison.table import plans
     from heavystep.lab.files import expanded
     from heavystep.lab.sweeps import Engine
 
@@ -118,7 +117,7 @@ def compare(
             progress.note(line)
         doer = Engine(engine, jobs, address, gpus)
         command = " ".join(["heavystep", *sys.argv[1:]])
-        made = run(found, expanded(out), progress, engine=doer, command=command)
+        made = made_of(found, expanded(out), progress, engine=doer, command=command)
     rows = [
         (row.method, short(row.regret), short(row.worst), row.worst_on, f"{row.level}/{row.tasks}",
          short(row.behind), f"{row.metric_level}/{row.tasks}", short(row.tuned))
