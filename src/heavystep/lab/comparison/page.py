@@ -33,8 +33,8 @@ from heavystep.lab.sweeps import Engine, FailedRunsError, Progress, complete
 
 FOLDER, RUNS = "compare", "runs.csv"
 """Within the output folder, and the file of runs there."""
-DPI = 110
-"""Three dozen small panels, which stay under 150 kB."""
+DPI, PANELS_DPI = 110, 80
+"""Of the overview, and of three dozen small panels, so that both stay under 150 kB."""
 CELL, AROUND = (0.36, 0.17), (2.0, 1.5)
 """Inches: of a cell of the overview, and of what is around all cells."""
 COLUMNS = 6
@@ -138,7 +138,7 @@ def made_of(
     with styled():
         paths = save(overview(outcomes, rows), folder / "overview", DPI, ("png",))
         if any(len(values) > 1 for outcome in outcomes for values in outcome.losses.values()):
-            paths += save(curves(outcomes), folder / "curves", DPI, ("png",))
+            paths += save(curves(outcomes), folder / "curves", PANELS_DPI, ("png",))
     for path in paths:  # in a few colours, which are a third of the bytes and look the same
         Image.open(path).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(path)
     for name, text in texts.items():
