@@ -1,5 +1,6 @@
 """``heavystep compare``, ``report``, ``bench`` and ``data``: the commands of the laboratory."""
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -93,6 +94,9 @@ def compare(
             autocompletion=one_of(lambda: ("cpu", "cuda")),
         ),
     ] = None,
+    data_folder: Annotated[
+        Path | None, typer.Option("--data", help="The data folder; default: $HEAVYSTEP_DATA.")
+    ] = None,
     out: Annotated[Path, _given("Where files and runs are kept.")] = Path("results"),
 ) -> None:
     """Compare methods on tasks: losses, costs, and how much depends on their main constant.
@@ -103,9 +107,12 @@ def compare(
     # Torch and matplotlib take seconds to import.
     from heavystep.lab.comparison.page import EXPLAINED, made_of, short
     from heavystep.lab.comparison.table import plans
+    from heavystep.lab.data import VARIABLE
     from heavystep.lab.files import expanded
     from heavystep.lab.sweeps import Engine
 
+    if data_folder is not None:  # processes that do the runs inherit it
+        os.environ[VARIABLE] = str(expanded(data_folder).absolute())
     found, lines = plans(
         _listed("--tasks", tasks), _listed("--methods", methods), seeds=seeds,
         per_decade=per_decade, steps=steps, device=device, average=average, quick=quick,
