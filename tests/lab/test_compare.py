@@ -322,7 +322,6 @@ def test_lines_are_kept_sorted_and_a_cut_one_is_no_line(tmp_path, tiny):
     assert [again.load(run.key(), "") is None for run in runs] == [False, False, True]
     again.save(runs[2].key(), "", numbers(loss=2.0, seconds=1.0))
     again.sort()
-    table.sort()
     lines = list(csv.DictReader(path.read_text().splitlines()))
     assert [line["value"] for line in lines] == ["", "0.01", "0.1"]
     assert tuple(lines[0]) == COLUMNS
