@@ -1,7 +1,6 @@
 """``heavystep.plot_steps``: every number that was recorded is in the picture, in its place."""
 
 import re
-import runpy
 import sys
 from types import SimpleNamespace
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 import heavystep
-from heavystep.methods import METHODS
 from heavystep.pictures import running_median
 from heavystep.records import Record, stack
 from tests.helpers.places import ROOT
@@ -129,19 +127,3 @@ def test_the_page_runs(tmp_path, monkeypatch):
     assert sent[0]["heavystep/step"] == namespace["opt"].info.numbers()["step"]
     for block in blocks[1:]:  # three lines each, without their import
         assert len([line for line in block.splitlines() if line and "import" not in line]) <= 3
-
-
-def test_the_gallery_shows_every_method():
-    gallery = runpy.run_path(str(ROOT / "docs" / "make_gallery.py"))
-    folder = ROOT / "docs" / "results" / "gallery"
-    rows = re.findall(r"^\| (\w+) \| \S+ \|", (folder / "README.md").read_text(), re.MULTILINE)
-    assert rows == list(METHODS), "run make gallery"
-    for name, landscape in gallery["LANDSCAPES"].items():
-        assert (folder / f"{name}.png").exists()
-        least = torch.tensor(landscape.least, dtype=torch.float64)
-        assert float(landscape.loss(*least)) == 0.0
-        path = gallery["walk"]("SHBArmijo", landscape, steps=40)
-        first = float(landscape.loss(*map(torch.tensor, landscape.start)))
-        assert path.places.shape == (41, 2)
-        assert path.loss < first
-        assert path.forwards >= 1.0

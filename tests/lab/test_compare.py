@@ -21,13 +21,13 @@ from typer.testing import CliRunner
 
 from heavystep.cli import lab as command
 from heavystep.cli.app import app
-from heavystep.lab.compare import contenders, tasks
-from heavystep.lab.compare.contenders import OTHERS, USUAL, contender_of
-from heavystep.lab.compare.page import compare, short
-from heavystep.lab.compare.table import COLUMNS, KEY, RunTable, outcome_of, plans, rows_of
-from heavystep.lab.compare.tasks import HIGHER, LOWER, TASKS, Metric, Task, task_of
-from heavystep.lab.compare.tasks.contract import Examples, Split, Supervised
-from heavystep.lab.compare.train import LOOK_EVERY, NUMBERS, START, TaskRun, share
+from heavystep.lab.comparison import contenders, tasks
+from heavystep.lab.comparison.contenders import OTHERS, USUAL, contender_of
+from heavystep.lab.comparison.page import compare, short
+from heavystep.lab.comparison.table import COLUMNS, KEY, RunTable, outcome_of, plans, rows_of
+from heavystep.lab.comparison.tasks import HIGHER, LOWER, TASKS, Metric, Task, task_of
+from heavystep.lab.comparison.tasks.contract import Examples, Split, Supervised
+from heavystep.lab.comparison.train import LOOK_EVERY, NUMBERS, START, TaskRun, share
 from heavystep.lab.data import SETS
 from heavystep.methods import METHODS
 from heavystep.optimizers import create
@@ -322,7 +322,6 @@ def test_lines_are_kept_sorted_and_a_cut_one_is_no_line(tmp_path, tiny):
     assert [again.load(run.key(), "") is None for run in runs] == [False, False, True]
     again.save(runs[2].key(), "", numbers(loss=2.0, seconds=1.0))
     again.sort()
-    table.sort()
     lines = list(csv.DictReader(path.read_text().splitlines()))
     assert [line["value"] for line in lines] == ["", "0.01", "0.1"]
     assert tuple(lines[0]) == COLUMNS
@@ -420,8 +419,7 @@ def test_wishes_are_checked(given, text, tiny):
 
 
 def made(tmp_path, tasks=("tiny", "normed"), methods=("AdamW", POLYAK), **options):
-    found, _ = plans(tasks, methods, seeds=2, **options)
-    return compare(found, tmp_path, jobs=1)
+    return compare(tasks, methods, out=tmp_path, jobs=1, seeds=2, **options)
 
 
 def test_a_comparison_writes_tables_pictures_and_a_page(tmp_path, tiny, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from heavystep.cli.app import app
-from heavystep.lab.compare.table import COLUMNS
+from heavystep.lab.comparison.table import COLUMNS
 from heavystep.lab.report import POINTS, Curve, _median, read_part, write_report
 from heavystep.lab.store import Store
 from tests.helpers.browser import browser, complaints, needs_browser

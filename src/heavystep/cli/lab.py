@@ -1,5 +1,6 @@
 """``heavystep compare``, ``report``, ``bench`` and ``data``: the commands of the laboratory."""
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -93,6 +94,9 @@ def compare(
             autocompletion=one_of(lambda: ("cpu", "cuda")),
         ),
     ] = None,
+    data_folder: Annotated[
+        Path | None, typer.Option("--data", help="The data folder; default: $HEAVYSTEP_DATA.")
+    ] = None,
     out: Annotated[Path, _given("Where files and runs are kept.")] = Path("results"),
 ) -> None:
     """Compare methods on tasks: losses, costs, and how much depends on their main constant.
@@ -101,12 +105,14 @@ def compare(
     not made again. Status 1: runs failed, and their methods are left out; 2: something is wrong.
     """
     # Torch and matplotlib take seconds to import.
-    from heavystep.lab.compare.page import EXPLAINED, short
-    from heavystep.lab.compare.page import compare as run
-    from heavystep.lab.compare.table import plans
+    from heavystep.lab.comparison.page import EXPLAINED, made_of, short
+    from heavystep.lab.comparison.table import plans
+    from heavystep.lab.data import VARIABLE
     from heavystep.lab.files import expanded
     from heavystep.lab.sweeps import Engine
 
+    if data_folder is not None:  # processes that do the runs inherit it
+        os.environ[VARIABLE] = str(expanded(data_folder).absolute())
     found, lines = plans(
         _listed("--tasks", tasks), _listed("--methods", methods), seeds=seeds,
         per_decade=per_decade, steps=steps, device=device, average=average, quick=quick,
@@ -118,7 +124,7 @@ def compare(
             progress.note(line)
         doer = Engine(engine, jobs, address, gpus)
         command = " ".join(["heavystep", *sys.argv[1:]])
-        made = run(found, expanded(out), progress, engine=doer, command=command)
+        made = made_of(found, expanded(out), progress, engine=doer, command=command)
     rows = [
         (row.method, short(row.regret), short(row.worst), row.worst_on, f"{row.level}/{row.tasks}",
          short(row.behind), f"{row.metric_level}/{row.tasks}", short(row.tuned))

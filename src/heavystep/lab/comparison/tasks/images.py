@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heavystep.lab import data
-from heavystep.lab.compare.tasks.contract import (
+from heavystep.lab.comparison.tasks.contract import (
     HIGHER,
     LOWER,
     Examples,
@@ -20,7 +20,7 @@ from heavystep.lab.compare.tasks.contract import (
     Work,
     accuracy,
 )
-from heavystep.lab.compare.tasks.text import Block, Shape
+from heavystep.lab.comparison.tasks.text import Block, Shape
 from heavystep.lab.training.images import DeviceImages, epoch_plan
 from heavystep.lab.training.networks import NETWORKS
 from heavystep.lab.training.run import colours_of, images_of

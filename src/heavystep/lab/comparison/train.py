@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.optim import swa_utils
 
-from heavystep.lab.compare.contenders import Contender, Ours, contender_of
-from heavystep.lab.compare.tasks import Work, task_of
+from heavystep.lab.comparison.contenders import Contender, Ours, contender_of
+from heavystep.lab.comparison.tasks import Work, task_of
 from heavystep.lab.store import Columns
 from heavystep.lab.sweeps import Advance, Run
 from heavystep.lab.training.run import compiles, prepared

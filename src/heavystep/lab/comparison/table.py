@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from heavystep import validation
-from heavystep.lab.compare.contenders import USUAL, Contender, contender_of
-from heavystep.lab.compare.tasks import LOWER, TASKS, Task, task_of
-from heavystep.lab.compare.train import NUMBERS, START, TaskRun
+from heavystep.lab.comparison.contenders import USUAL, Contender, contender_of
+from heavystep.lab.comparison.tasks import LOWER, TASKS, Task, task_of
+from heavystep.lab.comparison.train import NUMBERS, START, TaskRun
 from heavystep.lab.files import write_atomically
 from heavystep.lab.store import Columns
 from heavystep.lab.training.run import the_device

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
 from heavystep.arrays import Array
-from heavystep.lab.compare.contenders import HORIZON
-from heavystep.lab.compare.table import (
+from heavystep.lab.comparison.contenders import HORIZON
+from heavystep.lab.comparison.table import (
     LEVEL,
     Cell,
     Outcome,
@@ -23,6 +23,9 @@ from heavystep.lab.compare.table import (
     outcome_of,
     rows_of,
 )
+from heavystep.lab.comparison.table import (
+    plans as plans_of,
+)
 from heavystep.lab.files import claim_folder, write_atomically
 from heavystep.lab.plot import legend_below, log_limits, save, styled
 from heavystep.lab.store import Columns
@@ -30,8 +33,8 @@ from heavystep.lab.sweeps import Engine, FailedRunsError, Progress, complete
 
 FOLDER, RUNS = "compare", "runs.csv"
 """Within the output folder, and the file of runs there."""
-DPI = 110
-"""Three dozen small panels, which stay under 150 kB."""
+DPI, PANELS_DPI = 110, 80
+"""Of the overview, and of three dozen small panels, so that both stay under 150 kB."""
 CELL, AROUND = (0.36, 0.17), (2.0, 1.5)
 """Inches: of a cell of the overview, and of what is around all cells."""
 COLUMNS = 6
@@ -65,6 +68,36 @@ class Comparison:
 
 
 def compare(
+    tasks: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    *,
+    out: Path | str = "results",
+    engine: str | Engine = "local",
+    jobs: int | None = None,
+    progress: Progress | None = None,
+    **wanted: Any,
+) -> Comparison:
+    """Compare methods on tasks, as ``heavystep compare`` does: tables, pictures and a page.
+
+    Args:
+        tasks: names or paths; none: the usual ones.
+        methods: names, perhaps with options and an ending; none: the usual ones.
+        out: the folder; what is in its ``compare/runs.csv`` is not run again.
+        engine: who does the runs.
+        jobs: how many at a time.
+        progress: told how far they are; None: it is logged.
+        wanted: ``seeds``, ``per_decade``, ``steps``, ``device``, ``average``, ``quick``.
+
+    Raises:
+        ValueError: a name is unknown, a number out of range, or the folder holds other files.
+    """
+    plans, lines = plans_of(tasks, methods, **wanted)
+    for line in lines if progress else ():
+        progress.note(line)  # type: ignore[union-attr]
+    return made_of(plans, Path(out), progress, engine=engine, jobs=jobs)
+
+
+def made_of(
     plans: Sequence[Plan],
     out: Path,
     progress: Progress | None = None,
@@ -73,7 +106,7 @@ def compare(
     jobs: int | None = None,
     command: str = "heavystep compare",
 ) -> Comparison:
-    """Make the runs that are missing, then write OUT/compare: tables, pictures and a page.
+    """Make the runs that are missing, then write OUT/compare.
 
     Args:
         plans: one for each task.
@@ -105,7 +138,7 @@ def compare(
     with styled():
         paths = save(overview(outcomes, rows), folder / "overview", DPI, ("png",))
         if any(len(values) > 1 for outcome in outcomes for values in outcome.losses.values()):
-            paths += save(curves(outcomes), folder / "curves", DPI, ("png",))
+            paths += save(curves(outcomes), folder / "curves", PANELS_DPI, ("png",))
     for path in paths:  # in a few colours, which are a third of the bytes and look the same
         Image.open(path).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(path)
     for name, text in texts.items():

@@ -23,7 +23,7 @@ import torch
 from torch.optim import Optimizer
 
 from heavystep import validation
-from heavystep.lab.compare.tasks import Work
+from heavystep.lab.comparison.tasks import Work
 from heavystep.lab.training.run import BFLOAT16_LOSSES
 from heavystep.methods import METHODS, Method, check_name
 from heavystep.methods.named import Options, read, written

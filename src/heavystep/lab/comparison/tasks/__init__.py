@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 
 from heavystep import validation
-from heavystep.lab.compare.tasks.contract import HIGHER, LOWER, Measured, Metric, Task, Work
-from heavystep.lab.compare.tasks.images import IMAGES
-from heavystep.lab.compare.tasks.tabular import RIGHT, TABULAR, Logistic
-from heavystep.lab.compare.tasks.text import TEXTUAL
+from heavystep.lab.comparison.tasks.contract import HIGHER, LOWER, Measured, Metric, Task, Work
+from heavystep.lab.comparison.tasks.images import IMAGES
+from heavystep.lab.comparison.tasks.tabular import RIGHT, TABULAR, Logistic
+from heavystep.lab.comparison.tasks.text import TEXTUAL
 from heavystep.lab.files import expanded
 from heavystep.problems import paper_cosine, paper_least_squares
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, gelu, linear, scaled_dot_product_attention
 
 from heavystep.lab import data
-from heavystep.lab.compare.tasks.contract import (
+from heavystep.lab.comparison.tasks.contract import (
     EVALUATION_SEED,
     LOWER,
     Measured,

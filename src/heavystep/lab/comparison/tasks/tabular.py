@@ -17,7 +17,7 @@ from torch.nn.functional import (
 
 from heavystep.arrays import Array
 from heavystep.lab import data
-from heavystep.lab.compare.tasks.contract import (
+from heavystep.lab.comparison.tasks.contract import (
     EVALUATION_SEED,
     HIGHER,
     LOWER,
