@@ -78,7 +78,8 @@ def build(setting: dict[str, Any]) -> Any:
     if setting.get("images"):
         drop = nn.Dropout(0.3) if setting.get("dropout") else nn.Identity()
         model: Any = nn.Sequential(
-            nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), drop, nn.Conv2d(8, 4, 3), nn.Flatten(),
+            nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), drop, nn.Conv2d(8, 4, 3),
+            nn.Flatten(),
             nn.Linear(64, 3),
         ).to(memory_format=torch.channels_last)  # fmt: skip
         inputs = torch.randn(STEPS, 16, 3, 8, 8)
@@ -93,9 +94,10 @@ def build(setting: dict[str, Any]) -> Any:
 
 def run(setting: dict[str, Any]) -> str:
     """The digest of all parameters and buffers after the last step."""
-    import heavystep
     import torch
     from torch import distributed, nn
+
+    import heavystep
 
     model, inputs, targets = build(setting)
     kind = getattr(heavystep, setting["name"])
@@ -145,7 +147,7 @@ def run(setting: dict[str, Any]) -> str:
         def closure(loss_of: Any = loss_of, backward: Any = backward) -> Any:
             if not (backward and torch.is_grad_enabled()):
                 return loss_of()
-            opt.zero_grad()
+            opt.zero_grad()  # noqa: B023
             loss = loss_of()
             loss.backward()
             if ranks:

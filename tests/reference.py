@@ -192,8 +192,8 @@ def averaged(problem, theta0, indices, gamma, beta):
     for k, i in enumerate(indices):
         g = problem.grad(theta, i)
         step = gamma(k, theta, i, g, g)
-        z = z - step / (1 - beta(k)) * g
-        theta = theta - step * g + beta(k) * WEIGHT * (z - x)
+        z = z - step * g
+        theta = theta - (1 - beta(k)) * step * g + beta(k) * WEIGHT * (z - x)
         x = x + WEIGHT * (z - x)
         iterates.append(theta)
     return np.array(iterates)

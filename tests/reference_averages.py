@@ -86,16 +86,39 @@ def ngn_md(c, beta1, beta2, eps, eta=1.0):
     return step
 
 
-def shb_polyak_adam(c, gamma_max, beta, growth, n_b, beta2, eps, eta=1.0):
-    """gamma = min{(f - f*) / (2 c g'D^-1 g), growth^(1/n_b) gamma_{k-1}, gamma_max}."""
-    previous, last, diagonal = None, math.inf, adam_diagonal(beta2, eps)
+def ima_sps_safe(M, lam, eta=1.0):
+    """step = [f - l + <g, z - theta>]_+ / max{|g|^2, M}; z -= step g; theta = (lam theta + z)/(1 + lam).
+
+    ``eta`` multiplies the move of theta, as under heavy ball.
+    """
+    previous = None
+    beta = lam / (1 + lam)
 
     def step(theta, f, g, f_star):
-        nonlocal previous, last
-        D = diagonal(g)
-        last = min((f - f_star) / (2 * c * (g @ (g / D))), growth ** (1 / n_b) * last, gamma_max)
-        moved = theta - (theta if previous is None else previous)
+        nonlocal previous
+        d = theta - (theta if previous is None else previous)
+        length = max(f - f_star + lam * (g @ d), 0.0) / max(g @ g, M)
         previous = theta
-        return theta - eta * last * g / D + beta * moved
+        return theta - eta * (1 - beta) * length * g + beta * d
+
+    return step
+
+
+def schedule_free_polyak(c, longest, p, beta, eta=1.0, adam=False):
+    """Both points of Schedule-Free: z -= a D^-1 g; x += w (z - x); theta = (1 - beta) z + beta x."""
+    z = x = v = None
+    k = 0
+
+    def step(theta, f, g, f_star):
+        nonlocal z, x, v, k
+        if z is None:
+            z, x, v = theta.copy(), theta.copy(), 0.0 * g
+        v = 0.999 * v + 0.001 * g * g
+        D = 1e-8 + (v / (1 - 0.999 ** (k + 1))) ** 0.5 if adam else 1.0
+        a = min(max(f - f_star + g @ (z - theta), 0.0) / (c * (g @ (g / D))), longest)
+        z = z - eta * a * g / D
+        x = x + (p + 1) / (k + p + 1) * (z - x)
+        k += 1
+        return (1 - beta) * z + beta * x
 
     return step

@@ -16,10 +16,6 @@ FORMS = {form.name: form for form in vars(momentum).values() if isinstance(form,
 PROBLEM, INDICES = PROBLEMS["cosine"], index_sequence(80)
 
 
-def weigh(constants, memory):
-    return reference.WEIGHT
-
-
 def along(constants, memory, seen):
     return Search(abs(seen.slope) / (1.0 + seen.direction_sqnorm), True, False)
 
@@ -56,7 +52,12 @@ RULES = {
 @pytest.fixture
 def optimizer(rule, form):
     """The rule with the form, in the registry for as long as the test runs."""
-    weighing = replace(RULES[rule][0], weigh=weigh)
+    plain = RULES[rule][0]
+
+    def start(*numbers):
+        return plain.start(*numbers)._replace(weight=reference.WEIGHT)
+
+    weighing = replace(plain, start=start)
     made = methods.register(methods.Method("Test", "", "", weighing, FORMS[form]))
     yield optimizer_class(made.name)
     del methods.METHODS[made.name]

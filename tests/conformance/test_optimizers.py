@@ -112,7 +112,7 @@ def test_float32_follows_to_its_own_rounding(rule):
     indices, momentum = index_sequence(60), 0.7
     theta = torch.tensor(problem.theta0, dtype=torch.float32, requires_grad=True)
     opt = cls([theta], momentum=momentum, max_step=0.04, scaling="practical", steps_per_epoch=10,
-             , **options)  # fmt: skip
+              **options)  # fmt: skip
     iterates, _ = run(opt, theta, problem, indices)
     expected, _ = reference.trajectory(
         rule, problem, problem.theta0, indices, scaling="practical", beta=momentum, c=options["c"],

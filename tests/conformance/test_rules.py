@@ -2,11 +2,9 @@
 
 from math import inf
 
-import numba
 import pytest
 import torch
 
-import heavystep.simulation.numba_rules  # noqa: F401  (makes the rules callable from compiled code)
 from heavystep import rules
 from heavystep.rules import armijo
 from tests.helpers.cases import ARMIJO_CASES, CAP_CASES, FINITE_CASES, POLYAK_CASES, REMEMBER_CASES
@@ -14,14 +12,6 @@ from tests.helpers.cases import ARMIJO_CASES, CAP_CASES, FINITE_CASES, POLYAK_CA
 
 def plain(rule):
     return lambda *args: rule(*args)
-
-
-def compiled(rule):
-    @numba.njit
-    def kernel(*args):
-        return rule(*args)
-
-    return kernel
 
 
 def tensors(rule):
@@ -49,7 +39,7 @@ def mixed_tensors(rule):
     return call
 
 
-BACK_ENDS = {"python": plain, "numba": compiled, "torch": tensors, "torch mixed": mixed_tensors}
+BACK_ENDS = {"python": plain, "torch": tensors, "torch mixed": mixed_tensors}
 TABLES = {
     rules.polyak_step: POLYAK_CASES,
     rules.batch_is_finite: FINITE_CASES,
@@ -69,7 +59,10 @@ def test_rule_table(rule, back_end):
 def search_of(numbers, first_trial):
     """The Armijo rule as :data:`ARMIJO_CASES` gives it: kappa is 1, and nothing is remembered."""
     loss, grad_sqnorm, lower_bound, c, omega, max_trials, eps = numbers
-    constants = rules.ARMIJO.Constants(c, 1.0, inf, first_trial, omega, max_trials)
+    constants = rules.ARMIJO.Constants(
+        c=c, kappa=1.0, growth_factor=inf, max_step=first_trial, decrease_factor=omega,
+        max_trials=max_trials,
+    )  # fmt: skip
     memory = rules.ARMIJO.Memory(inf)
     return constants, memory, rules.Seen(loss, lower_bound, grad_sqnorm, loss_eps=eps)
 
@@ -79,14 +72,6 @@ def drive(constants, memory, seen, losses):
     for loss in losses:
         assert search.active
         search = rules.ARMIJO.advance(constants, memory, seen, search, loss)
-    return search
-
-
-@numba.njit
-def drive_compiled(constants, memory, seen, losses):
-    search = armijo.start(constants, memory, seen)
-    for loss in losses:
-        search = armijo.advance(constants, memory, seen, search, loss)
     return search
 
 
@@ -100,8 +85,6 @@ def test_armijo_table(name):
     numbers, first_trial, losses, expected = ARMIJO_CASES[name]
     case = search_of(numbers, first_trial)
     assert told(drive(*case, losses)) == expected
-    in_numba = drive_compiled(*case, numba.typed.List(losses or [inf])[: len(losses)])
-    assert told(in_numba) == expected
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,6 @@ from heavystep.methods import FAMILY
 from heavystep.optim import CapturedStep
 from heavystep.optimizers import optimizer_class
 from heavystep.schedules import PowerLaw
-from heavystep.simulation.batch import record_runs
-from heavystep.simulation.configuration import configure
-from heavystep.simulation.run import Run
 from tests import reference_searches as literal
 from tests.conformance.test_family import ETA, PROBLEM, SAMPLES, STEPS, loss_at
 
@@ -37,22 +34,6 @@ CASES = {
                          lambda: literal.sls(0.3, 2.5, 0.7, "smooth", 5.0, 3, eta=ETA)),
     "SLS, reset 2": Case("SLS", {**SHRINK, "steps_per_epoch": None},
                          lambda: literal.sls(0.3, 2.5, 0.7, "first", eta=ETA)),
-    "SLSGoldstein": Case(
-        "SLSGoldstein",
-        {"c": 0.2, "first_step": 0.05, "max_step": 0.45, "decrease_factor": 0.7,
-         "increase_factor": 1.7, "growth": 3.0, "steps_per_epoch": 6},
-        lambda: literal.goldstein(0.2, 0.05, 0.45, 0.7, 1.7, 3.0, 6, eta=ETA)),
-    "SLSGoldstein without a reset": Case(
-        "SLSGoldstein",
-        {"c": 0.15, "first_step": 0.05, "max_step": 0.2, "decrease_factor": 0.7,
-         "increase_factor": 1.7, "steps_per_epoch": None},
-        lambda: literal.goldstein(0.15, 0.05, 0.2, 0.7, 1.7, None, None, eta=ETA)),
-    "SLSHeavyBall": Case(
-        "SLSHeavyBall", {**SHRINK, **SMOOTH, "momentum": 0.7},
-        lambda: literal.sls(0.3, 2.5, 0.7, "smooth", 5.0, 3, 0.7, eta=ETA)),
-    "SLSNesterov": Case(
-        "SLSNesterov", {**SHRINK, **SMOOTH, "momentum": 0.4},
-        lambda: literal.sls(0.3, 2.5, 0.7, "smooth", 5.0, 3, 0.4, "nesterov", eta=ETA)),
     "AdaSLS": Case("AdaSLS", {**SHRINK, "divisor": 1.4},
                    lambda: literal.adasls(0.3, 1.4, 2.5, 0.7, eta=ETA)),
     "PoNoS": Case(
@@ -127,24 +108,6 @@ def test_torch(case):
     close(iterates, expected(case, SAMPLES[0]))
     assert len(np.unique(np.round(steps, 12))) >= 3
     assert max(trials) > 1
-
-
-@pytest.mark.slow  # a kernel each
-@every_case
-def test_numba(case):
-    method = configure(case.name, lr=ETA, **case.options)
-    run = Run(PROBLEM, method, seed=0, grid=np.array([STEPS]))
-    wanted = expected(case, SAMPLES[0])
-    for first, last in ((0, 70), (70, STEPS)):  # memory is carried from call to call
-        assert run.advance(last - first, SAMPLES[0][first:last, None]) == last - first
-        close(run.state.theta, wanted[last])
-
-
-@every_case
-def test_numpy(case):
-    record = record_runs(PROBLEM, configure(case.name, lr=ETA, **case.options), SAMPLES)
-    for run, samples in enumerate(SAMPLES):
-        close(record.iterates[run], expected(case, samples))
 
 
 def parameter():
@@ -286,32 +249,6 @@ SPECIAL = {
         ("SLS", {**SEARCH, "max_step": 130.0, "growth": 1.3, "steps_per_epoch": 1}),
     ),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("case", SPECIAL)
-def test_special_cases(case):
-    one, other = (
-        record_runs(PROBLEM, configure(name, **options), SAMPLES[:1])
-        for name, options in SPECIAL[case]
-    )
-    np.testing.assert_allclose(one.iterates, other.iterates, rtol=1e-10, atol=1e-10)
-    assert abs(one.iterates[:, -1] - one.iterates[:, 0]).max() > 0.1
-    assert len(np.unique(one.gamma.round(12))) >= 2
-
-
-def test_steps_of_adasls_follow_its_sum():
-    """Armijo steps found by hand at the points of a run add up to its steps."""
-    samples = SAMPLES[:1, :40]
-    record = record_runs(PROBLEM, configure("AdaSLS", **SEARCH, max_step=2.0), samples)
-    gains, steps = [], [math.inf]
-    for i, theta, g in zip(samples[0], record.iterates[0], record.gradients[0], strict=False):
-        a, f = 2.0, PROBLEM.losses(theta, i)
-        while PROBLEM.losses(theta - a * g, i) > f - 0.3 * a * (g @ g):
-            a *= 0.8
-        gains.append(a * (g @ g))
-        steps.append(min(a * math.sqrt(gains[0] / sum(gains)), steps[-1]))
-    np.testing.assert_allclose(record.gamma[0], steps[1:], rtol=1e-10)
-    assert steps[1] > 2.0 * steps[-1]
 
 
 def test_salsa_searches_seldom():

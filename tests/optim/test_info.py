@@ -53,4 +53,4 @@ def test_bound_and_largest_step_are_told():
     assert (opt.info.lower_bound, opt.info.max_step) == (0.25, 0.5)
     opt = SHBArmijo(net.parameters())
     opt.step(lambda: loss_of(net, batch))
-    assert (opt.info.lower_bound, opt.info.max_step) == (None, None)
+    assert (opt.info.lower_bound, opt.info.max_step) == (None, 1.0)

@@ -82,7 +82,7 @@ def test_the_refusal_says_which_parameter():
     for key in (0, 1):  # of the first layer
         del saved["state"][key]
     _, other = make(5)
-    text = "lead of parameter 0 in group 1 (weight) must have its shape (3, 5), got (3, 4)"
+    text = "displacement of parameter 0 in group 1 (weight) must have its shape (3, 5), got (3, 4)"
     with pytest.raises(ValueError, match=re.escape(text)):
         other.load_state_dict(saved)
     assert not other.state
@@ -93,7 +93,7 @@ def test_a_load_hook_may_bring_a_state_into_shape():
     opt = SHBPolyak([torch.ones(2, requires_grad=True), torch.ones(4, requires_grad=True)])
 
     def flatten(_, state_dict):
-        state = {1: {"lead": state_dict["state"][1]["lead"].flatten()}}
+        state = {1: {"displacement": state_dict["state"][1]["displacement"].flatten()}}
         return {**state_dict, "state": state}
 
     opt.register_load_state_dict_pre_hook(flatten)

@@ -86,13 +86,13 @@ def test_saved_state_does_not_follow_the_run():
     for batch in batches[:2]:
         take_step(opt, net, batch, case_of("SHBPolyak"))
     saved = copy.deepcopy(opt.state_dict())
-    last = float(saved["param_groups"][0]["cap"])
+    last = float(saved["param_groups"][0]["last_step"])
     other = SHBPolyak(make_net().parameters())
     other.load_state_dict(saved)
     for batch in batches[2:]:
         take_step(opt, net, batch, case_of("SHBPolyak"))
-    assert float(saved["param_groups"][0]["cap"]) == last != float(opt.param_groups[0]["cap"])
-    assert float(other.param_groups[0]["cap"]) == last
+    assert float(saved["param_groups"][0]["last_step"]) == last != float(opt.param_groups[0]["last_step"])
+    assert float(other.param_groups[0]["last_step"]) == last
 
 
 def test_a_checkpoint_with_other_groups_is_refused():
@@ -110,7 +110,7 @@ def test_half_precision_momentum_is_not_rounded_by_a_checkpoint():
     opt.step(loss=0.123)
     fresh = SHBPolyak([theta])
     fresh.load_state_dict(through_a_file(opt.state_dict()))
-    before, after = (o.state[theta]["lead"] for o in (opt, fresh))
+    before, after = (o.state[theta]["displacement"] for o in (opt, fresh))
     assert after.dtype == torch.float32
     assert torch.equal(before, after)
     assert before.data_ptr() != after.data_ptr()
@@ -120,10 +120,10 @@ def test_momentum_survives_a_step_without_some_gradients():
     a, b = (torch.tensor([1.0], requires_grad=True) for _ in range(2))
     opt = SHBPolyak([a, b])
     opt.step(lambda: (a**2 + b**2).sum())
-    held = opt.state[b]["lead"].clone()
+    held = opt.state[b]["displacement"].clone()
     opt.zero_grad()
     opt.step(lambda: (a**2).sum())
-    assert torch.equal(opt.state[b]["lead"], held)
+    assert torch.equal(opt.state[b]["displacement"], held)
 
 
 def test_armijo_keeps_no_copy_of_the_parameters_in_its_state():

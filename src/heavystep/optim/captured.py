@@ -25,10 +25,11 @@ from heavystep.optim.closure import Closure, RandomStreams, checked_loss, put_ba
 from heavystep.optim.decide import Decision, begin_search, conclude_search, finish_search
 from heavystep.optim.measure import rates_are_in_range
 from heavystep.optim.optimizer import RuleOptimizer
-from heavystep.rules import Search, Seen
+from heavystep.rules import Search
 
 Action = Callable[[], object]
 """Work on tensors that stay in place, to be done again and again."""
+
 
 def nothing() -> None:
     """No work."""
@@ -239,6 +240,7 @@ def _evaluated(optimizer: Optimizer, closure: Closure) -> Tensor:
             )
         loss.backward()  # type: ignore[no-untyped-call]
     return loss.detach()
+
 
 class CapturedStep:
     """One training step to be called again and again, as CUDA graphs where there is a GPU.

@@ -1,8 +1,8 @@
 """Closures: what they return, and the loss at trial points as if there had been one evaluation.
 
-A closure may call ``backward()`` or leave it to the optimizer. A line search calls it again at trial
-points; dropout then draws the mask of the first evaluation, and BatchNorm does not see the batch
-twice. Where there is no closure, losses are handed over before the step.
+A closure may call ``backward()`` or leave it to the optimizer. A line search calls it again at
+trial points; dropout then draws the mask of the first evaluation, and BatchNorm does not see the
+batch twice. Where there is no closure, losses are handed over before the step.
 """
 
 import weakref
@@ -102,7 +102,11 @@ class GradientWatch:
         """Whether gradients were added to those that were there, as far as one can tell."""
         self._handle: Any = None
         self._witness = next(
-            (i for i, p in enumerate(params) if p.grad is not None and p.requires_grad and p.is_leaf),
+            (
+                i
+                for i, p in enumerate(params)
+                if p.grad is not None and p.requires_grad and p.is_leaf
+            ),
             None,
         )
         self.leftover: Tensor | None = None

@@ -340,14 +340,12 @@ class Watch:
             self._put_aside.append((four, inf if largest is None else float(largest)))
         if self._arriving is None and (steps % EVERY == 0 or steps in EARLY) and self._put_aside:
             self._send()
-        if self._arriving is not None and (
-            self._arriving[2] is None or self._arriving[2].query()
-        ):
+        if self._arriving is not None and (self._arriving[2] is None or self._arriving[2].query()):
             numbers, largest_steps, _ = self._arriving
             self._arriving = None
             listed = numbers.tolist() if isinstance(numbers, Tensor) else numbers
             pairs = zip(listed, largest_steps, strict=True)
-            rows = [Row(*four, max_step=largest) for four, largest in pairs]
+            rows = [Row(*four)._replace(max_step=largest) for four, largest in pairs]
             self._first += [row for row in rows if row.finite][: FIRST - len(self._first)]
             self._recent = (self._recent + rows)[-RECENT:]
             story = Story(steps, self._first, self._recent, rule, group)

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from heavystep.optim.options import Group, local
+from heavystep.optim.options import Group
+from heavystep.optim.options import local as local
 from heavystep.rules import PRODUCTS, Primitives, Rule, register
 
 _ROW = 4096
@@ -326,10 +327,10 @@ class Measure:
         *totals, mean, digests, givens, bounds = self.total(parts)
         # Reading waits for a GPU; it does so at the first step and after a state was loaded.
         fake = distributed.get_backend(self._group) == "fake"  # which adds nothing up
-        if not fake and not torch.compiler.is_compiling():
-            if digests.is_cpu or not self._agreed or rule.searches:
-                self._compare(digests.item(), givens.item(), own, count, options, names)
-                self._agreed = True
+        due = digests.is_cpu or not self._agreed or rule.searches
+        if due and not fake and not torch.compiler.is_compiling():
+            self._compare(digests.item(), givens.item(), own, count, options, names)
+            self._agreed = True
         named = _without_plain(dict(zip(found, totals, strict=True)))
         return named, None if value is None else mean, bounds / count if given else None
 

@@ -188,14 +188,12 @@ class RuleOptimizer(Optimizer):
             raise ValueError(f"diagonal must stay what it was when training began, got {metric!r}")
         constants = self.method.rule.constants_of(self.param_groups[0])
         tensors = any(isinstance(group["lr"], Tensor) for group in self.param_groups)
-        self._resolved.update(
-            options=options, constants=constants, metric=metric, tensors=tensors
-        )
+        self._resolved.update(options=options, constants=constants, metric=metric, tensors=tensors)
 
     def _take_active(self) -> None:
         """The parameters that have a gradient, with what is kept of them."""
         active = self._active
-        if len(active) == len(self.param_groups) and all([each.refresh() for each in active]):
+        if len(active) == len(self.param_groups) and all(each.refresh() for each in active):
             return
         groups = self.param_groups
         self._measure.look_at(self._all_params)
@@ -251,7 +249,7 @@ class RuleOptimizer(Optimizer):
 
     def _seen_by_search(self, loss: Any, bound: Any) -> Seen:
         """What a line search looks at, as numbers."""
-        rule, group, measure = self.method.rule, self.param_groups[0], self._measure
+        rule, measure = self.method.rule, self._measure
         products, value, bound = measure.batch(
             rule, self._active, self.param_groups, self._names, loss, bound
         )
@@ -425,9 +423,8 @@ class RuleOptimizer(Optimizer):
         lines = [f"{type(self).__name__} ({self.method.title})"]
         group = self.param_groups[0]
         usual = {option.name: option.default for option in self.method.options}
-        set_by_user = {n: group[n] for n in usual if n in group and group[n] != usual[n]}
-        shown = ", ".join(f"{name}={value!r}" for name, value in set_by_user.items())
-        lines.append(f"  options: {shown or 'as by default'}")
+        told = [n for n in usual if n == "lr" or (n in group and group[n] != usual[n])]
+        lines.append("  options: " + ", ".join(f"{name}={group[name]!r}" for name in told))
         count = sum(param.numel() for param in self._all_params)
         lines.append(f"  parameters: {count:,} in {len(self.param_groups)} group(s)")
         step = group.get("step")
@@ -460,4 +457,3 @@ class RuleOptimizer(Optimizer):
 
 def _on_device(group: Group) -> bool:
     return isinstance(group["lr"], Tensor)
-

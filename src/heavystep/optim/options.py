@@ -194,12 +194,12 @@ def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group
                 raise _foreign(method, f"{name} must be a tensor of numbers, got {value!r}")
             if name == SQUARE_WEIGHT and value.ndim:
                 raise _foreign(method, f"{name} must be one number, got {tuple(value.shape)}")
+    metric = groups[0].get("diagonal", method.diagonal)
+    shaped = [method.form.buffer, *((SQUARES,) if metric == "element" else ())]
     for param, kept in state.items():
-        for name in method.buffers if isinstance(param, Tensor) else ():
+        for name in shaped if isinstance(param, Tensor) else ():
             value = kept.get(name)
-            if value is None or method.diagonals != (method.diagonal,) and name == SQUARES:
-                continue
-            if value.shape != param.shape or local(value).shape != local(param).shape:
+            if value is not None and not has_shape_of(param, value):
                 raise misshapen(name, value, param, groups)
 
 
@@ -237,6 +237,11 @@ def misshapen(what: str, tensor: Tensor, param: Tensor, groups: list[Group]) -> 
         f"the {what} of parameter {k} in group {i}{name} must have its shape {_shape(param)}, got "
         f"{_shape(tensor)}: {advice}"
     )
+
+
+def has_shape_of(param: Tensor, tensor: Tensor) -> bool:
+    """Whether a tensor has a parameter's shape, and this process holds as much of it."""
+    return tensor.shape == param.shape and local(tensor).shape == local(param).shape
 
 
 def _shape(tensor: Tensor) -> str:

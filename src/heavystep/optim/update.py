@@ -32,7 +32,7 @@ from heavystep.optim.measure import (
     shards,
     single,
 )
-from heavystep.optim.options import Group, misshapen, state_dtype
+from heavystep.optim.options import Group, has_shape_of, misshapen, state_dtype
 
 BLOCK = 1 << 17
 """Elements of a block: what the kernels of a step read of it, two megabytes, stays in the cache."""
@@ -78,7 +78,7 @@ class Active:
                     f"{method.name} does not support sparse gradients, got layout {grad.layout}: "
                     "use dense embeddings (sparse=False)"
                 )
-            if grad.shape != param.shape or local(grad).shape != local(param).shape:
+            if not has_shape_of(param, grad):
                 raise misshapen("gradient", grad, param, groups)
             self.params.append(param)
             self.grads.append(grad)
@@ -120,7 +120,7 @@ class Active:
             elif kept.get_device() != param.get_device() or kept.dtype != dtype:
                 kept = own[name] = kept.to(param.device, dtype)  # the model was moved
             here = local(kept)
-            if make is torch.zeros_like and here.shape != local(param).shape:
+            if make is torch.zeros_like and not has_shape_of(param, kept):
                 raise misshapen(name, kept, param, groups)
             found.append(here)
         return found
@@ -218,7 +218,7 @@ class Active:
 
     def divisors(self) -> list[Any]:
         """The diagonal D with this batch in it, of each parameter: a tensor or one number."""
-        if self._divisors:
+        if self._divisors or not self.params:
             return self._divisors
         slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
         if self.metric == "tensor":
@@ -233,9 +233,9 @@ class Active:
             squares = torch._foreach_mul(slopes, slopes)
             pairs = zip(self._squares, squares, strict=True)
             news = [second_moment(old, square) for old, square in pairs]
-            weights = [second_moment(old, 1.0) for old in self._weights]
-            self._news = [*news, *weights]
-            self._divisors = [divisor(*pair) for pair in zip(news, weights, strict=True)]
+            heavy = [second_moment(old, 1.0) for old in self._weights]
+            self._news = [*news, *heavy]
+            self._divisors = [divisor(*pair) for pair in zip(news, heavy, strict=True)]
         return self._divisors
 
     def _over_shards(self, lengths: Tensor) -> Tensor:
@@ -259,7 +259,7 @@ class Active:
         else:
             slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
             pulls = [slope / each for slope, each in zip(slopes, divisors, strict=True)]
-            lists = slopes, torch._foreach_mul(slopes, pulls), pulls
+            lists: Any = slopes, torch._foreach_mul(slopes, pulls), pulls
             plain, divided, twice = (
                 torch.stack(torch._foreach_norm(each, order, measure.dtype))
                 for each, order in zip(lists, (2, 1, 2), strict=True)
@@ -318,9 +318,7 @@ class Active:
             for chunk in self._chunks:
                 chunk.weight = self._numbers[chunk.first]
 
-    def _move_each(
-        self, step: Any, momentum: Any, weight: Any, shrink: Any, accepted: Any
-    ) -> None:
+    def _move_each(self, step: Any, momentum: Any, weight: Any, shrink: Any, accepted: Any) -> None:
         """The definition of the update, one tensor after another."""
         form = self._method.form
         divisors = self.divisors() if self.metric else [None] * len(self.params)
@@ -338,9 +336,7 @@ class Active:
                 kept = self.buffers[i]
                 kept.copy_(new if accepted is True else torch.where(accepted, new, kept))
 
-    def _move_many(
-        self, step: Any, momentum: Any, weight: Any, shrink: Any, accepted: Any
-    ) -> None:
+    def _move_many(self, step: Any, momentum: Any, weight: Any, shrink: Any, accepted: Any) -> None:
         form = self._method.form
         kernel = _averaged if form is AVERAGED else _heavy_ball
         if not self.on_host:
