@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from heavystep.cli.common import argument_texts, method_names, one_of, show, told
 from heavystep.documentation import plain_formula
 
-LIST = {"method": 16, "what it is": 30, "needs": 18, "guarantee": 15, "formula from": 14}
+LIST = {"method": 16, "what it is": 27, "needs": 18, "guarantee": 15, "formula from": 14}
 """The columns of the list, with their widths. A guarantee is said to where it holds."""
 AFTER_LIST = (
     "heavystep.create(NAME, params) makes an optimizer. heavystep methods NAME: formulas, what is",
