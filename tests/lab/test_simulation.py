@@ -53,7 +53,8 @@ SMALLEST = {
 }
 """Lemma 5, without the cap."""
 POLYAK = configured("polyak", beta=0.5, c=0.5, gamma_max=1.0)
-STEPS = 70
+STEPS, FEW = 70, 25
+"""Steps; few where a method may be chaotic, as L4 is here, and make much of a rounding."""
 
 
 class Literal:
@@ -362,10 +363,10 @@ def needed(method):
 def test_every_method_of_the_registry_takes_the_steps_of_the_numpy_driver(name):
     """Two drivers of one rule; tests of the family hold one of them to literal loops."""
     problem, configuration = PROBLEMS["tilted cosine"], configure(name, **needed(method_of(name)))
-    samples = RNG.integers(0, 12, size=(2, STEPS))
+    samples = RNG.integers(0, 12, size=(2, FEW))
     record = record_runs(problem, configuration, samples)
     result = simulate(
-        problem, configuration, seeds=2, iterations=STEPS, indices=samples[:, :, None]
+        problem, configuration, seeds=2, iterations=FEW, indices=samples[:, :, None]
     )
     gaps = problem.gap(record.iterates[:, -1])
     np.testing.assert_allclose(result.metrics["gap_last"][:, -1], gaps, rtol=1e-9, atol=1e-13)

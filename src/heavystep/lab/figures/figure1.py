@@ -312,7 +312,7 @@ def pictures(figure: Figure, results: Results) -> dict[str, Canvas]:
     named = named_lines(axes)  # a momentum looks the same in each panel
     named["bound of the theorem"] = Line2D([], [], color="grey", linewidth=0.4)
     named["slope of 1/S_k (diminishing)"] = Line2D([], [], color=BLACK, linewidth=0.4)
-    legend_below(canvas, named, columns=min(len(named), 2 * columns))
+    legend_below(canvas, named, columns=len(named) if columns == 4 else columns)
     entitle(canvas, figure.headline())
     return {figure.name: canvas}
 

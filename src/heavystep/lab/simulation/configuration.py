@@ -123,13 +123,14 @@ class Configuration:
                     f"the constant {name} of the rule {self.rule.name!r} must be a number to be "
                     f"simulated, got {columns[name]!r}: its `resolve` may turn it into one"
                 ) from None
-        return Parameters(table, columns["lr"], columns["momentum"])
+        lr, momentum = (np.full(count, columns[name]) for name in ("lr", "momentum"))
+        return Parameters(table, lr, momentum)
 
     def largest_steps(self, first: int, count: int) -> Array:
         """(count,) gamma_max,k; NaN for a rule without a largest step."""
         columns = self._columns(first, count)
         largest = columns["max_step"] if "max_step" in self._names else np.nan
-        return np.full(count, largest)
+        return np.full(count, largest, dtype=np.float64)
 
     def step_bounds(self, L: float, first: int, count: int) -> tuple[Array, Array]:
         """(count,) gamma_min,k and gamma_max,k of Lemmas 2 and 5, before the multiplier.
@@ -153,7 +154,7 @@ class Configuration:
             kappa=columns["kappa"],
             cap=most,
         )
-        return least, most
+        return np.full(count, least), np.full(count, most)
 
     def weights(self, L: float, first: int, count: int) -> Array:
         """Weights of theta_{k+1} in the average, one a step; none for a uniform average."""
@@ -164,7 +165,7 @@ class Configuration:
         return weights
 
     def _columns(self, first: int, count: int) -> dict[str, Any]:
-        """Options and constants by name, those that may follow a schedule as arrays over steps.
+        """Options and constants by name, those that follow a schedule as arrays over steps.
 
         Schedules are expanded before the rule makes constants of them, so that a constant that
         depends on one is computed by the same operations on every path.
@@ -172,10 +173,8 @@ class Configuration:
         options = dict(self.options)
         k = np.arange(first, first + count)
         for name in SCHEDULED:
-            if options.get(name) is not None:
-                value = options[name]
-                value = value(k) if callable(value) else value
-                options[name] = np.full(count, value, dtype=np.float64)
+            if callable(options.get(name)):
+                options[name] = np.asarray(options[name](k), dtype=np.float64)
         return {**options, **self.rule.resolve(options)}
 
 
