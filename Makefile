@@ -6,19 +6,10 @@
 #                  commands, and five times as many examples of every property
 # make reproduce   set up .venv and draw the paper's Figure 1 (results/figure1.png), a minute or two
 # make demo        train one network with every method
-# make compare     all methods on four problems, into docs/results/compare; some minutes, and it
-#                  wants the data sets mushrooms, a9a and w8a (heavystep data fetch)
-#                  heavystep bench sensitivity, which has no target, holds defaults beside rivals
-#                  with a grid: docs/sensitivity.md; --quick takes a minute, all of it hours
-# make bench       step cost against torch.optim.SGD, simulations against numpy, scipy and torch,
-#                  logistic regression against scikit-learn's solvers, training against SGD, on
-#                  one process and on two
-# make scaling     measure steps on 1, 2 and 4 processes and write docs/scaling.md
-# make performance measure the cost of a step and write docs/performance.md; wants an idle machine
-# make theory      measure the slack of every theorem and write docs/theory.md
+# make compare     methods beside their rivals on all tasks, into docs/results/compare: what is in
+#                  runs.csv there is not run again, all of it takes hours; COMPARE=--quick a minute
+# make bench       what a step, a simulation, a training step and processes cost, as ratios
 # make pages       write docs/methods.md and docs/architecture.svg from the registry and the rooms
-# make gallery     draw the paths of all methods on two functions (docs/results/gallery), a minute
-# make front       draw the two pictures of the front page from the tables
 # make docs        build the site into site/, strictly: a warning is an error; its search works when it
 #                  is served: python -m http.server -d site
 # make examples    run every example in its quick mode
@@ -33,11 +24,11 @@ JOBS ?= 2
 # Processes with a thread a core each would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1
 # For a look: make compare COMPARED=/tmp/compared COMPARE='--quick'
-COMPARED ?= docs/results/compare
+COMPARED ?= docs/results
 COMPARE ?=
 SEED ?= 0
 
-.PHONY: help setup lint types test-fast test test-slow test-all reproduce demo compare bench performance scaling theory pages gallery front docs examples mutants fuzz clean
+.PHONY: help setup lint types test-fast test test-slow test-all reproduce demo compare bench pages docs examples mutants fuzz clean
 
 setup: $(SETUP)
 
@@ -76,36 +67,17 @@ demo: $(SETUP)
 	$(BIN)/python examples/digits.py
 
 compare: $(SETUP)
-	$(ONE_THREAD) $(BIN)/heavystep compare --problem mushrooms --problem a9a --problem w8a --problem cosine --out $(COMPARED) $(COMPARE)
+	$(ONE_THREAD) $(BIN)/heavystep compare --out $(COMPARED) $(COMPARE)
 
 bench: $(SETUP)
-	$(BIN)/python benchmarks/step_cost.py
+	$(BIN)/heavystep bench step
 	$(BIN)/heavystep bench simulation
-	$(BIN)/heavystep bench linear
 	$(BIN)/heavystep bench train
-	$(BIN)/heavystep bench distributed
-
-scaling: $(SETUP)
-	$(BIN)/heavystep bench distributed --ranks 1 --ranks 2 --ranks 4 --save docs/scaling.json
-	$(BIN)/python docs/make_scaling.py
-
-performance: $(SETUP)
-	$(BIN)/python benchmarks/step_cost.py --save docs/measured/step_cost.json
-	$(BIN)/python docs/make_performance.py
-
-theory: $(SETUP)
-	$(BIN)/python benchmarks/slack.py
-	$(BIN)/python docs/make_theory.py
+	$(BIN)/heavystep bench ranks
 
 pages: $(SETUP)
 	$(BIN)/python docs/make_methods.py
 	$(BIN)/python docs/make_architecture.py
-
-gallery: $(SETUP)
-	$(BIN)/python docs/make_gallery.py
-
-front: $(SETUP)
-	$(BIN)/python docs/make_front.py
 
 docs: $(SETUP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heavystep import Average, SHBAdam
-from heavystep.data import load_text
+from heavystep.lab.data import load_text
 
 CONTEXT, BATCH, WIDTH = 64, 16, 128
 MADE_UP = "to be, or not to be: that is the question. whether it is nobler to suffer or to act. "

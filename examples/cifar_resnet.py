@@ -2,7 +2,7 @@
 
 ``python examples/cifar_resnet.py`` wants the data (``heavystep data fetch cifar10``) and a GPU;
 ``--quick`` trains a small network on images that are made up, on any machine. The trainer of the
-paper's Figure 3 (``heavystep.training``) is faster, and crops every image for itself.
+paper's Figure 3 (``heavystep.lab.training``) is faster, and crops every image for itself.
 """
 
 import argparse
@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
 from heavystep import SHBPolyak
-from heavystep.data import load_cifar
-from heavystep.training.resnet import ResNet
+from heavystep.lab.data import load_cifar
+from heavystep.lab.training.networks import ResNet
 
 
 def made_up(count: int) -> tuple[Tensor, Tensor]:

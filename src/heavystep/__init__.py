@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from heavystep.optim.diminishing import Diminishing
     from heavystep.optim.recorder import Recorder
     from heavystep.optimizers import SHB, SLS, SPS, HeavyStep, SHBArmijo, SHBPolyak, create
-    from heavystep.pictures.steps import plot_steps
+    from heavystep.pictures import plot_steps
     from heavystep.smoothness import estimate_smoothness
     from heavystep.suggestions import suggest
 
@@ -55,12 +55,12 @@ _HOMES = {
     "certify": "heavystep.certificates",
     "estimate_smoothness": "heavystep.smoothness",
     "paper_settings": "heavystep.methods",
-    "plot_steps": "heavystep.pictures.steps",
+    "plot_steps": "heavystep.pictures",
     "suggest": "heavystep.suggestions",
 }
 """Where each name is defined. It is imported when it is first asked for: torch takes seconds, and
 the command line's help and completion need none of it."""
-_EXTRAS = {"plot_steps": "figures"}
+_EXTRAS = {"plot_steps": "lab"}
 """The extra that brings what a name needs beside torch and numpy."""
 
 

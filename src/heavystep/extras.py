@@ -4,17 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 EXTRAS = {
-    "simulation": ("numba", "llvmlite"),
-    "linear": ("sklearn", "scipy", "threadpoolctl"),
-    "figures": ("matplotlib", "pyarrow"),
-    "cli": ("typer", "rich"),
-    "tensorboard": ("tensorboard",),
-    "ray": ("ray",),
+    "lab": (
+        "numba", "llvmlite", "scipy", "sklearn", "matplotlib", "PIL", "plotly", "pyarrow", "joblib",
+        "ray", "distributed", "pooch", "typer", "rich", "tensorboard", "momo", "prodigyopt",
+        "schedulefree",
+    ),
     "lightning": ("lightning",),
     "accelerate": ("accelerate",),
     "transformers": ("transformers",),
-    "bench": ("momo", "prodigyopt", "schedulefree"),
-}
+}  # fmt: skip
 """The modules that each extra brings and smaller ones do not."""
 
 
@@ -25,8 +23,8 @@ class MissingExtraError(ModuleNotFoundError):
 def install(extra: str) -> str:
     """The commands that install an extra.
 
-    >>> install("figures")
-    "pip install 'heavystep[figures]', or in a clone: pip install -e '.[figures]'"
+    >>> install("lab")
+    "pip install 'heavystep[lab]', or in a clone: pip install -e '.[lab]'"
     """
     return f"pip install 'heavystep[{extra}]', or in a clone: pip install -e '.[{extra}]'"
 
@@ -36,11 +34,11 @@ def package_of(missing: ModuleNotFoundError) -> str:
     return (missing.name or "").partition(".")[0]
 
 
-def extra_of(package: str, otherwise: str = "figures") -> str:
+def extra_of(package: str, otherwise: str = "lab") -> str:
     """The extra that brings a package.
 
     >>> extra_of("numba"), extra_of("unheard_of")
-    ('simulation', 'figures')
+    ('lab', 'lab')
     """
     return next((extra for extra, modules in EXTRAS.items() if package in modules), otherwise)
 
@@ -49,7 +47,7 @@ def extra_of(package: str, otherwise: str = "figures") -> str:
 def needed_by(what: str, extra: str) -> Iterator[None]:
     """Tell in one line which extra to install if an import within the block fails.
 
-    >>> with needed_by("this example", "ray"):
+    >>> with needed_by("this example", "lab"):
     ...     import no_such_module
     Traceback (most recent call last):
     heavystep.extras.MissingExtraError: this example needs no_such_module: pip install ...

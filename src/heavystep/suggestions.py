@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from heavystep.methods import METHODS, method_of
-from heavystep.optimizers import create
 from heavystep.optim.closure import RandomStreams
+from heavystep.optimizers import create
 from heavystep.validation import choice, integer
 
 CANDIDATES: tuple[tuple[str, Mapping[str, Any]], ...] = (

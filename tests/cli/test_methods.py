@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import heavystep
-from heavystep import optim
+from heavystep import optimizers
 from heavystep.cli.app import app
 from heavystep.cli.methods import LIST, beside
 from heavystep.methods import METHODS
@@ -16,7 +16,7 @@ from heavystep.problems.variance_reduced import PUBLISHED
 
 BESIDE = beside()
 KINDS = {
-    **{name: optim.optimizer_class(name) for name in METHODS},
+    **{name: optimizers.optimizer_class(name) for name in METHODS},
     **{name: row.kind for name, row in BESIDE.items()},
 }
 NOT_METHODS = {"Average", "CapturedStep", "Recorder", "StepInfo"}
@@ -94,7 +94,7 @@ def test_arguments_with_their_defaults(name):
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_what_runs_in_simulation_only_says_how(name):
     shown = CliRunner().invoke(app, ["methods", name])
-    call = f'simulate(VarianceReduced(problem), "{PUBLISHED[name]}", ...)'
+    call = f'lab.simulate(VarianceReduced(problem), "{PUBLISHED[name]}", ...)'
     assert "in simulation only" in shown.stdout
     assert call in shown.stdout
     assert "Jiang and Stich (2023)" in shown.stdout
@@ -110,7 +110,7 @@ def test_what_is_said_of_a_method(name):
 
 
 NEAREST = {
-    "SHBPolyack": "; nearest: SHBPolyak, SHBPolyakAdam",
+    "SHBPolyack": "; nearest: SHBPolyak, SFPolyak",
     "alig": "; nearest: ALIG",
     "SHB-PS": "; nearest: SHBPolyak, SHBArmijo, SPS",  # its name in the paper
     "Diminish": "; nearest: Diminishing",

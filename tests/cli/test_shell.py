@@ -9,23 +9,23 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from heavystep.bench.sensitivity.contenders import OTHERS
-from heavystep.bench.tasks.registry import TASKS
-from heavystep.cli import completing
+from heavystep.cli import lab as commands_of_lab
+from heavystep.cli import reproduce as of_figures
 from heavystep.cli.app import COMMANDS, app
-from heavystep.cli.groups import first_paragraph
-from heavystep.compare.training import TASKS as NETWORKS
-from heavystep.data.catalogue import CATALOGUE
-from heavystep.data.registry import entries
 from heavystep.extras import EXTRAS, install
-from heavystep.paper.reproduce import FIGURES
-from heavystep.sweeps.engines import ENGINES
-from heavystep.sweeps.public import SECTION_5
-from heavystep.training.setup import DEVICES
+from heavystep.lab.data import SETS
+from heavystep.lab.figures.reproduce import FIGURES
+from heavystep.lab.sweeps import ENGINES
+from heavystep.lab.training.run import DEVICES
 from tests.helpers.places import ROOT
 
+
+def first_paragraph(text):
+    return " ".join((text or "").partition("\n\n")[0].split())
+
+
 SLOW = ("torch", "scipy", "numba", "pyarrow", "matplotlib")
-TWO_WORDS = [["bench", "sensitivity"], ["bench", "train"], ["data", "fetch"], ["store", "merge"]]
+TWO_WORDS = [["bench", "step"], ["data", "fetch"]]
 TWO_WORDS += [["theory", "convex"], ["theory", "advice"]]
 
 
@@ -100,7 +100,7 @@ def test_summaries_are_those_of_the_commands():
 
 def test_no_summary_is_cut():
     groups = [(words, found) for words, found in commands() if hasattr(found, "list_commands")]
-    assert len(groups) == 5
+    assert len(groups) == 4
     for words, group in groups:
         shown = CliRunner().invoke(app, [*words, "--help"]).stdout
         for name in group.list_commands(None):
@@ -118,7 +118,7 @@ def test_summaries_and_options_are_sentences():
             one.help for one in found.params if one.name not in ("help", "install_completion")
         ]
         for text in texts:
-            assert text[0].isupper(), (words, text)
+            assert text[0].isupper() or text.startswith("cpu or cuda"), (words, text)
             assert text.partition(" [default")[0][-1] in ".?", (words, text)
 
 
@@ -138,15 +138,14 @@ def completed(words, incomplete=""):
     ("words", "incomplete", "among"),
     [
         ([], "", list(COMMANDS)),
-        (["bench"], "", ["sensitivity", "simulation", "linear", "train", "distributed"]),
+        (["bench"], "", ["step", "simulation", "train", "ranks"]),
         (["reproduce"], "fig", list(FIGURES)),
         (["reproduce", "figure1"], "--qu", ["--quick"]),
         (["methods"], "SHBP", ["SHBPolyak"]),
-        (["data", "fetch"], "", list(entries())),
-        (["compare", "--methods"], "SPS,SHBA", ["SPS,SHBAdam", "SPS,SHBArmijo"]),
-        (["compare", "--problem"], "mush", ["mushrooms"]),
-        (["bench", "sensitivity", "--tasks"], "mlp,reg", ["mlp,regression"]),
-        (["bench", "train", "--device"], "", list(DEVICES)),
+        (["data", "fetch"], "", list(SETS)),
+        (["compare", "--methods"], "SPS,SHBA", ["SPS,SHBArmijo"]),
+        (["compare", "--tasks"], "mlp,reg", ["mlp,regression"]),
+        (["reproduce", "figure3", "--device"], "", list(DEVICES)),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) and value else None,
 )  # fmt: skip
@@ -165,27 +164,22 @@ def test_completion_can_be_installed():
 
 
 def test_names_that_are_written_down_for_completion():
-    assert set(completing.FIGURES) == set(FIGURES)
-    assert set(completing.ENGINES) == set(ENGINES)
-    assert set(completing.DEVICES) == set(DEVICES)
-    assert set(completing.PROBLEMS) == {*SECTION_5, *NETWORKS}
-    assert set(completing.CPU_TASKS) | set(completing.GPU_TASKS) == set(TASKS)
-    assert {name for name, task in TASKS.items() if task.gpu} == set(completing.GPU_TASKS)
-    assert set(completing.RIVALS) == set(OTHERS)
-    assert set(CATALOGUE) < set(completing.problem_names(""))
+    assert set(of_figures.FIGURES) == set(FIGURES)
+    assert set(of_figures.ENGINES) == set(ENGINES)
+    assert set(of_figures.DEVICES) == set(DEVICES)
+    assert set(commands_of_lab.DATA) == set(SETS)
 
 
 MISSPELT = [
     (["reprodcue"], "Did you mean 'reproduce'?"),
     (["theory", "convx"], "Did you mean 'convex'"),
-    (["bench", "linea"], "Did you mean 'linear'?"),
+    (["bench", "simulatio"], "Did you mean 'simulation'?"),
     (["reproduce", "figur1"], "did you mean 'figure1'?"),
     (["reproduce", "figure1", "--quik"], "--quick"),
     (["reproduce", "figure1", "--engine", "locl"], "did you mean 'local'?"),
     (["methods", "SHBPolyk"], "nearest: SHBPolyak"),
     (["data", "verify", "mushroms"], "did you mean 'mushrooms'?"),
-    (["compare", "--problem", "Mushroms"], "did you mean 'mushrooms'?"),
-    (["bench", "sensitivity", "--tasks", "charlmm"], "did you mean 'charlm'?"),
+    (["compare", "--tasks", "charlmm"], "did you mean 'charlm'?"),
 ]
 
 
@@ -197,11 +191,9 @@ def test_misspelt_names(words, hint):
     assert not result.stdout
 
 
-@pytest.mark.parametrize(
-    ("blocked", "extra"),
-    [("pyarrow", "figures"), ("matplotlib", "figures"), ("numba", "figures")],
-)  # fmt: skip
-def test_a_missing_package_is_named_with_commands_for_a_clone_and_an_index(blocked, extra):
+@pytest.mark.parametrize("blocked", ["pyarrow", "matplotlib", "numba"])
+def test_a_missing_package_is_named_with_commands_for_a_clone_and_an_index(blocked):
+    extra = "lab"
     shown = heavystep("reproduce", "figure1", "--quick", "--out", "nowhere", blocked=[blocked])
     assert shown.returncode == 2
     assert shown.stderr.splitlines() == [f"this command needs {blocked}: {install(extra)}"]
@@ -212,11 +204,10 @@ def test_a_missing_package_is_named_with_commands_for_a_clone_and_an_index(block
 @pytest.mark.parametrize(
     ("module", "blocked", "extra"),
     [
-        ("heavystep.linear", "sklearn", "linear"),
-        ("heavystep.linear", "scipy", "linear"),
-        ("heavystep.simulate", "numba", "simulation"),
-        ("heavystep.sweep", "pyarrow", "figures"),
-        ("heavystep.plot_steps", "matplotlib", "figures"),
+        ("heavystep.lab.simulate", "numba", "lab"),
+        ("heavystep.lab.sweep", "pyarrow", "lab"),
+        ("heavystep.lab.reproduce", "matplotlib", "lab"),
+        ("heavystep.plot_steps", "matplotlib", "lab"),
         ("heavystep.integrations.lightning", "lightning", "lightning"),
         ("heavystep.integrations.accelerate", "accelerate", "accelerate"),
     ],

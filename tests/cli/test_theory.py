@@ -143,5 +143,5 @@ def test_without_the_extra_one_line_says_what_to_install():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert run.stderr.strip().splitlines() == [
-        f"heavystep's command line needs typer: {install('cli')}"
+        f"heavystep's command line needs typer: {install('lab')}"
     ]

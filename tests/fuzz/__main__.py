@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tests.fuzz import damage, optimizers, readers
+from tests.fuzz import optimizers
 from tests.fuzz.campaign import Campaign
 
-CAMPAIGNS = [*optimizers.CAMPAIGNS, *damage.CAMPAIGNS, *readers.CAMPAIGNS]
+CAMPAIGNS = [*optimizers.CAMPAIGNS]
 SHOWN = 5
 """Failures of a campaign that are told in full."""
 

@@ -1,17 +1,15 @@
-"""The real data sets for the tests that read them, a tiny one, and comparisons."""
+"""Data folders for tests: the real one, and small data sets under published names."""
 
 import hashlib
 import os
-import subprocess
-import sys
-from pathlib import Path
+from contextlib import contextmanager
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from heavystep.data.catalogue import DataSet
-from heavystep.data.cifar import CIFAR
-from heavystep.data.locate import VARIABLE, present
-from heavystep.data.text import Text
+from heavystep.lab import data
+from heavystep.lab.data import CIFAR, LIBSVM, SETS, VARIABLE, File
 from tests.helpers.places import ROOT
 
 NEXT_TO_THE_PROJECT = ROOT.parent / "shared" / "data"
@@ -21,59 +19,52 @@ def require(monkeypatch, *names):
     """The files of these data sets, with the data folder set for the test; skip where one is not."""
     if not os.environ.get(VARIABLE) and NEXT_TO_THE_PROJECT.is_dir():
         monkeypatch.setenv(VARIABLE, str(NEXT_TO_THE_PROJECT))
-    found = present(names)
+    found = data.present(names)
     missing = [name for name in names if name not in found]
     if missing:
         pytest.skip(f"no {', '.join(missing)} here; set {VARIABLE}")
     return found
 
 
-def published_images(empty):
-    """A data folder with CIFAR-10 and CIFAR-100, unpacked in ``empty`` if need be; or skip."""
-    folder = Path(os.environ.get(VARIABLE) or NEXT_TO_THE_PROJECT)
-    if all((folder / entry.folder).is_dir() for entry in CIFAR.values()):
-        return folder
-    script = folder / "unpack_cifar.py"
-    if not script.is_file():
-        pytest.skip(f"no CIFAR here; set {VARIABLE}")
-    pytest.importorskip("PIL")
-    subprocess.run([sys.executable, script, empty], check=True, capture_output=True)
-    return empty
+def file_of(place, content):
+    """What the catalogue would know of a file."""
+    return File(place, len(content), hashlib.sha256(content).hexdigest())
 
 
-TINY_TEXT = b"1 1:0.5\n2 3:1\n2\n"
-TINY = DataSet(
-    name="tiny",
-    title="Tiny",
-    n=3,
-    dim=3,
-    entries=2,
-    positives=2,
-    text_bytes=len(TINY_TEXT),
-    text_sha256=hashlib.sha256(TINY_TEXT).hexdigest(),
-    published="tiny.bz2",
-)
+@contextmanager
+def changed(**entries):
+    """A catalogue in which these data sets are others; what a test adds goes again."""
+    before = [(catalogue, dict(catalogue)) for catalogue in (SETS, LIBSVM, CIFAR)]
+    try:
+        for name, entry in entries.items():
+            SETS[name] = entry
+            for catalogue, has in ((LIBSVM, entry.positives), (CIFAR, entry.classes)):
+                if has:
+                    catalogue[name] = entry
+        yield
+    finally:
+        for catalogue, content in before:
+            catalogue.clear()
+            catalogue.update(content)
 
 
-VERSE = b"to be, or not to be, that is"
+def tiny_cifar(name, seed=0):
+    """An entry with a few images a file, and the content of its files by their places."""
+    entry, label_bytes = CIFAR[name], 1 if name == "cifar10" else 2
+    contents = {}
+    for at, file in enumerate(entry.files):
+        rng = np.random.default_rng([seed, at])
+        records = rng.integers(0, 256, (2 + at, label_bytes + 3072), np.uint8)
+        fine = rng.integers(0, entry.classes, 2 + at, np.uint8)
+        records[:, 0] = fine ^ 1  # the coarse label is another one
+        records[:, label_bytes - 1] = fine
+        contents[file.place] = records.tobytes()
+    files = tuple(file_of(place, content) for place, content in contents.items())
+    return replace(entry, files=files), contents
 
 
-def tiny_verse(url="https://nowhere.invalid/verse.txt"):
-    """A text of one line."""
-    return Text("verse", len(VERSE), len(set(VERSE)), hashlib.sha256(VERSE).hexdigest(), url)
-
-
-def bits(array):
-    return array.dtype.str, array.tobytes()
-
-
-def assert_same(one, other):
-    """Two data sets are equal bit for bit."""
-    assert one.rows.dim == other.rows.dim
-    for name in ("indptr", "indices", "values"):
-        assert bits(getattr(one.rows, name)) == bits(getattr(other.rows, name)), name
-    assert bits(one.labels) == bits(other.labels)
-
-
-def files_under(folder):
-    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+def write(folder, contents):
+    """Files with these contents."""
+    for place, content in contents.items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_bytes(content)

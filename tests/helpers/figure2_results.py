@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from heavystep.paper.appendix_e import FAMILIES, FIXED
+from heavystep.lab.figures.appendix_e import FAMILIES, FIXED
+from heavystep.lab.simulation.sweep import ProblemSpec
+from heavystep.lab.simulation.watches import TRAINING_METRICS
 from heavystep.records import Trajectories
-from heavystep.simulation.watch import TRAINING_METRICS
-from heavystep.sweeps.specification import ProblemSpec
 
 ADAPTIVE = [name for pair in FAMILIES.values() for name in pair]
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from heavystep.paper.appendix_e import FIXED, METHODS
-from heavystep.paper.figure3.definition import figure3
-from heavystep.training.results import curves
+from heavystep.lab.figures.appendix_e import FIXED, METHODS
+from heavystep.lab.figures.figure3 import figure3
+from heavystep.lab.training.runs import curves
 from tests.helpers.histories import EPOCHS, TINY, rows, save, spec, store_of
 
 K = np.arange(1, EPOCHS + 1)

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from heavystep.paper.figure3.definition import methods
-from heavystep.training.history import EpochRow
-from heavystep.training.specification import Scale, TrainingSpec
-from heavystep.training.store import Stored, Stretch, TrainingStore
+from heavystep.lab.figures.figure3 import methods
+from heavystep.lab.training.runs import Scale, Stored, Stretch, TrainingSpec, TrainingStore
+from heavystep.lab.training.trainer import EpochRow
 
 EPOCHS = 20
 TINY = Scale("small", 4, 32, 16)

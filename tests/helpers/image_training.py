@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from heavystep.bench.train import made_up_images
-from heavystep.paper.figure3.definition import methods
-from heavystep.training.images import PADDING
-from heavystep.training.setup import optimizer_of
-from heavystep.training.trainer import Trainer
+from heavystep.lab.cost.training import made_up_images
+from heavystep.lab.figures.figure3 import methods
+from heavystep.lab.training.images import PADDING
+from heavystep.lab.training.run import optimizer_of
+from heavystep.lab.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 METHODS = methods()

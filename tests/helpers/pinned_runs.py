@@ -7,12 +7,12 @@ import json
 
 import numpy as np
 
+from heavystep.lab.simulation.configuration import configure
+from heavystep.lab.simulation.run import simulate
 from heavystep.methods import METHODS
 from heavystep.problems import Cosine, LeastSquares, SparseLogistic
 from heavystep.rules import ARMIJO, POLYAK
 from heavystep.schedules import PowerLaw
-from heavystep.simulation.configuration import configure
-from heavystep.simulation.run import simulate
 from heavystep.sparse import SparseRows
 from tests.helpers.places import ROOT
 

@@ -2,10 +2,9 @@
 
 import pyarrow.parquet as pq
 
-from heavystep.paper.figure1.definition import figure1
-from heavystep.sweeps.engines import LocalEngine
-from heavystep.sweeps.runner import complete
-from heavystep.sweeps.store import Store
+from heavystep.lab.figures.figure1 import figure1
+from heavystep.lab.store import Store
+from heavystep.lab.sweeps import complete
 from tests.helpers.told import Told
 
 SMALL = {"seeds": 2, "iterations": 1000}
@@ -14,12 +13,14 @@ SMALL = {"seeds": 2, "iterations": 1000}
 def run_it(folder):
     """The figure, the store of its runs in a folder, and their results."""
     figure, store = figure1(**SMALL), Store(folder)
-    return figure, store, complete(figure.runs(), store, Told(), engine=LocalEngine(2))
+    runs = figure.runs()
+    found = complete(runs.values(), store, Told(), jobs=2)
+    return figure, store, {key: run.trajectories(found[key]) for key, run in runs.items()}
 
 
 def damage_data(path):
     """One bit of the numbers, far from the footer."""
-    column = pq.read_metadata(path).row_group(0).column(3)
+    column = pq.read_metadata(path).row_group(0).column(2)
     content = bytearray(path.read_bytes())
     begin = column.dictionary_page_offset or column.data_page_offset
     content[begin + column.total_compressed_size - 9] ^= 0x10

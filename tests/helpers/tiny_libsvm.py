@@ -1,20 +1,19 @@
-"""Small data sets in LIBSVM's format under the names of the catalogue."""
+"""Small data sets in LIBSVM's format under the published names."""
 
-import hashlib
 from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from heavystep.data.catalogue import CATALOGUE
-from heavystep.data.locate import VARIABLE
+from heavystep.lab.data import LIBSVM, VARIABLE
+from tests.helpers.data_sets import changed, file_of
 
 ROWS, COLUMNS = 150, 6
 
 
 def text(seed):
-    """Rows of different length, one of them empty, with labels 1 and 2."""
+    """Rows of different length, one of them empty, with labels 1 and 2; and how many are 2."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(ROWS, COLUMNS)) * (rng.random((ROWS, COLUMNS)) < 0.7)
     features[:, -1] = 1.0
@@ -29,16 +28,15 @@ def text(seed):
 
 @contextmanager
 def folder(path, names):
-    """A data folder with these data sets, and a catalogue that knows their sizes."""
+    """A data folder with these data sets, small ones, and a catalogue that knows their sizes."""
     (path / "libsvm").mkdir(parents=True, exist_ok=True)
-    with pytest.MonkeyPatch.context() as patch:
+    entries = {}
+    for seed, (name, entry) in enumerate(LIBSVM.items()):
+        content, positives = text(seed)
+        known = file_of(f"libsvm/{name}", content.encode())
+        entries[name] = replace(entry, n=ROWS, dim=COLUMNS, positives=positives, files=(known,))
+        if name in names:
+            (path / "libsvm" / name).write_text(content)
+    with changed(**entries), pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, str(path))
-        for seed, (name, entry) in enumerate(list(CATALOGUE.items())):
-            content, positives = text(seed)
-            size = {"n": ROWS, "dim": COLUMNS, "entries": None, "positives": positives,
-                    "text_bytes": len(content),
-                    "text_sha256": hashlib.sha256(content.encode()).hexdigest()}  # fmt: skip
-            patch.setitem(CATALOGUE, name, replace(entry, **size))
-            if name in names:
-                (path / "libsvm" / name).write_text(content)
         yield path / "libsvm"

@@ -26,9 +26,6 @@ def has_bounds(outputs):
     assert 0.3 < bound < loss
 
 
-def classifies(outputs):
-    assert float(re.match(r"accuracy (\S+), loss", outputs[0]).group(1)) > 0.83
-
 
 def certifies(outputs):
     promise, torch_run, section_5 = outputs
@@ -65,7 +62,6 @@ CHECKS = {
     "docs/start.md": trains,
     "docs/averaging.md": averages,
     "docs/bounds.md": has_bounds,
-    "docs/estimator.md": classifies,
     "docs/promises.md": certifies,
     "docs/simulation.md": simulates,
     "docs/choosing.md": lambda outputs: None,
@@ -73,7 +69,6 @@ CHECKS = {
 ELSEWHERE = {
     "README.md": "tests/test_readme.py",
     "docs/architecture.md": "tests/test_docs.py",
-    "docs/linear.md": "tests/linear/test_page.py",
     "docs/sweeps.md": "tests/sweeps/test_page.py",
     "docs/suggest.md": "tests/suggestions/test_suggest.py",
     "docs/seeing.md": "tests/pictures/test_steps.py",

@@ -13,7 +13,7 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if missing.name not in ("typer", "rich"):
             raise
-        sys.exit(f"heavystep's command line needs {missing.name}: {install('cli')}")
+        sys.exit(f"heavystep's command line needs {missing.name}: {install('lab')}")
     try:
         app(prog_name="heavystep")  # also under python -m
     except OSError as error:  # help and usage are printed outside of any command

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from heavystep import __version__
-from heavystep.cli.groups import Lazy, lazy_group
+from heavystep.cli.common import Lazy, lazy_group
 
 COMMANDS = {
     "methods": Lazy(
@@ -14,34 +14,30 @@ COMMANDS = {
     ),
     "reproduce": Lazy(
         "reproduce",
-        "Run what is missing of a figure, draw it and check the paper's claims about it.",
+        "Run what is missing of a figure, draw it and check the claims about it.",
     ),
     "claims": Lazy(
         "reproduce",
         "Check every claim about the figures that were reproduced, on the stored runs.",
     ),
     "compare": Lazy(
-        "compare",
-        "Compare methods on a problem: losses, costs, and how much depends on their main "
-        "constant.",
+        "lab",
+        "Compare methods on tasks: losses, costs, and how much depends on their main constant.",
     ),
     "report": Lazy(
-        "report",
-        "Write one HTML page about a results folder: curves, claims, certificates and commands.",
+        "lab",
+        "Write one HTML page about a results folder: curves, claims, tables and commands.",
     ),
     "theory": Lazy(
         "theory",
         "List the paper's results, compute their constants and bounds, see what they admit.",
     ),
     "bench": Lazy(
-        "bench", "Measure what things cost, as ratios within one run, because machines differ."
+        "lab", "Measure what things cost, as ratios within one run, because machines differ."
     ),
     "data": Lazy(
-        "data",
+        "lab",
         "List, fetch and check the data sets: which are here, and whether they are whole.",
-    ),
-    "store": Lazy(
-        "store", "List the runs on disk, and bring those of several machines together."
     ),
 }  # fmt: skip
 """Each is imported when it is called, so that this help and tab completion are there at once."""

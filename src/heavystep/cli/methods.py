@@ -9,13 +9,10 @@ import typer
 from rich import box
 from rich.table import Column, Table
 
-from heavystep.cli.completing import method_names
-from heavystep.cli.errors import told
-from heavystep.cli.options import argument_texts
-from heavystep.cli.output import show
+from heavystep.cli.common import argument_texts, method_names, one_of, show, told
 from heavystep.documentation import plain_formula
 
-LIST = {"method": 13, "what it is": 30, "needs": 18, "guarantee": 15, "formula from": 14}
+LIST = {"method": 16, "what it is": 27, "needs": 18, "guarantee": 15, "formula from": 14}
 """The columns of the list, with their widths. A guarantee is said to where it holds."""
 AFTER_LIST = (
     "heavystep.create(NAME, params) makes an optimizer. heavystep methods NAME: formulas, what is",
@@ -39,12 +36,11 @@ class Beside(NamedTuple):
 
 def beside() -> dict[str, Beside]:
     """By name: what drives the options of a method, and methods on another problem."""
-    from heavystep import optim
     from heavystep.methods import ELSEWHERE
+    from heavystep.optim.diminishing import Diminishing
     from heavystep.problems.variance_reduced import EVIDENCE, PUBLISHED, REFERENCE, VarianceReduced
 
-    kind = optim.Diminishing
-    rows = {"Diminishing": Beside("SHB-PS_dec, SHB-ALS_dec", _summary(kind), kind)}
+    rows = {"Diminishing": Beside("SHB-PS_dec, SHB-ALS_dec", _summary(Diminishing), Diminishing)}
     for name, method in PUBLISHED.items():
         summary = f"{method} with variance-reduced losses, in simulation only."
         note = f"{ELSEWHERE[name]}\n{_summary(VarianceReduced)}\n{REFERENCE} ({EVIDENCE})"
@@ -56,7 +52,7 @@ def beside() -> dict[str, Beside]:
 def methods(
     name: Annotated[
         str | None,
-        typer.Argument(help="One of them, for its arguments.", autocompletion=method_names),
+        typer.Argument(help="One of them, for its arguments.", autocompletion=one_of(method_names)),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All of it, to be read by a program.")] = (
         False
@@ -97,38 +93,37 @@ def _listed() -> Table:
 
 
 def _show_method(name: str) -> None:
-    from heavystep import optim
-    from heavystep.methods import METHODS, OURS
+    from heavystep.methods import METHODS
 
     method = METHODS[name]
-    show(method.summary)
-    for formula in method.formulas:
-        if formula in method.other_formulas:
-            show(method.other_formulas[formula])
-        show(f"    {plain_formula(formula)}")
-    if method.explained:
-        show(*method.explained)
-    called = "Its short name" if method.evidence == OURS else "Its name in the paper"
     show(
-        f"{called}: {method.title}. Momentum form: {method.form.name}.",
+        method.summary,
+        *(f"    {plain_formula(formula)}" for formula in method.formulas),
+        *filter(None, [method.explained]),
+        f"Its name in the paper: {method.title}. Momentum form: {method.form.name}.",
         f"Published: {method.reference}. Formula from: {method.evidence}.",
         *([f"Differs: {method.differs}."] if method.differs else []),
         f"Guarantee, as published: {method.guarantee or 'none'}.",
         f"Needs: {method.needs}. Main constant: {method.main or 'none'}.",
-        _arguments(optim.optimizer_class(name)),
+        _arguments(_class(name)),
     )
+
+
+def _class(name: str) -> type:
+    from heavystep.optimizers import optimizer_class
+
+    return optimizer_class(name)
 
 
 def _described(name: str) -> dict[str, Any]:
     """What there is to know of it, in plain types."""
-    from heavystep import optim
     from heavystep.methods import METHODS
 
     if name not in METHODS:
         title, summary, kind, note = beside()[name]
         about: dict[str, Any] = {"title": title, "summary": summary, "note": note}
     else:
-        method, kind = METHODS[name], optim.optimizer_class(name)
+        method, kind = METHODS[name], _class(name)
         about = {field: getattr(method, field) for field in FIELDS}
         about |= {"momentum_form": method.form.name, "formulas": method.formulas}
     texts, arguments = argument_texts(kind), inspect.signature(kind).parameters

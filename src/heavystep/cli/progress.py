@@ -1,47 +1,59 @@
-"""The progress of runs that are simulated."""
+"""The progress of runs, simulated or trained: a bar on a terminal, and a few lines in a log."""
 
-from collections.abc import Callable
+import time
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from heavystep.cli.training_progress import training_progress
+EVERY = 10.0
+"""The least number of seconds between two lines of a log."""
 
 
-class _StepsPerSecond(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        if speed is None:
-            return Text("")
-        short = f"{speed / 1e6:.0f}M" if speed >= 1e6 else f"{speed / 1e3:.0f}k"
-        return Text(f"{short} steps/s")
+def epoch_text(row: Any, images: int) -> str:
+    """The numbers of an epoch in one line."""
+    speed = f"{images / row.seconds:,.0f} images/s" if row.seconds > 0.0 else ""
+    return (
+        f"epoch {row.epoch}: loss {row.loss:.4g}, test {row.test_accuracy:.1%}, "
+        f"step {row.step:.3g}, {row.trials:.1f} trials, {speed}"
+    )
+
+
+def duration(seconds: float) -> str:
+    """A duration in hours, minutes and seconds.
+
+    >>> duration(3725.4)
+    '1:02:05'
+    """
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 class RunProgress:
-    """Shows runs done, steps a second and the time left; implements the runner's ``Progress``."""
+    """Shows runs done, the work done in a second and the time left.
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True)
+    It implements :class:`heavystep.lab.sweeps.Progress`, and what trainers report besides.
+
+    Args:
+        unit: what work is counted in: ``"steps"`` or ``"epochs"``.
+    """
+
+    def __init__(self, unit: str) -> None:
+        self._console, self._unit = Console(stderr=True), unit
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
             TextColumn("{task.percentage:>3.0f}%"),
-            _StepsPerSecond(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[done]}/{task.fields[runs]} runs"),
+            TextColumn("{task.fields[done]}/{task.fields[runs]} runs{task.fields[speed]}"),
             console=self._console,
+            disable=not self._console.is_terminal,
         )
-        self._task = self._bar.add_task("", total=None, done=0, runs=0)
-        self._done = 0
+        self._task = self._bar.add_task("", total=None, done=0, runs=0, speed="")
+        self._runs = self._done = 0
+        self._work, self._total = 0.0, 1.0
+        self._run = self._last = ""
+        self._began = self._told = time.monotonic()
 
     def __enter__(self) -> "RunProgress":
         self._bar.start()
@@ -50,13 +62,14 @@ class RunProgress:
     def __exit__(self, *exception: object) -> None:
         self._bar.stop()
 
-    def start(self, runs: int, kept: int, steps: int) -> None:
+    def start(self, runs: int, kept: int, work: float) -> None:
         """Show how much there is to do."""
-        self._done = kept
-        self._bar.update(self._task, total=max(steps, 1), completed=0, done=kept, runs=runs)
+        self._runs, self._done, self._total = runs, kept, max(work, 1.0)
+        self._began = self._told = time.monotonic()
+        self._bar.update(self._task, total=self._total, completed=0, done=kept, runs=runs)
         if kept:
             self.note(f"{kept} of {runs} runs are there already")
-        if not steps:
+        if not work:
             self._bar.update(self._task, completed=1)
 
     def note(self, text: str) -> None:
@@ -65,22 +78,43 @@ class RunProgress:
 
     def begin(self, run: str) -> None:
         """Show the name of the run that begins."""
+        self._run, self._last = run, ""
         self._bar.update(self._task, description=run)
 
-    def advance(self, steps: int) -> None:
-        """Count steps that were taken."""
-        self._bar.advance(self._task, steps)
+    def advance(self, amount: float) -> None:
+        """Count work that was done."""
+        self._work += amount
+        speed = ""
+        if self._unit == "steps":
+            second = self._work / max(time.monotonic() - self._began, 1e-3)
+            speed = f", {second / 1e6:.1f}M steps/s"
+        self._bar.update(self._task, advance=amount, speed=speed)
+        if self._unit == "steps":
+            self._tell("")
+
+    def epoch(self, row: Any, images: int) -> None:
+        """Show the numbers of an epoch that is complete."""
+        self._last = epoch_text(row, images)
+        self._bar.update(self._task, description=f"{self._run}: {self._last}")
+        self._tell("")
 
     def finish(self) -> None:
         """Count a run that is complete."""
         self._done += 1
         self._bar.update(self._task, done=self._done)
+        if self._unit == "epochs":
+            self._told = 0.0  # the last epoch of each run is told
+            self._tell("complete, ")
 
-
-PROGRESS: dict[str, Callable[[], Any]] = {"steps": RunProgress, "epochs": training_progress}
-"""What shows the progress, by what the length of a run is counted in."""
-
-
-def progress_of(unit: str) -> Any:
-    """The progress of runs whose length is counted in this unit."""
-    return PROGRESS[unit]()
+    def _tell(self, state: str) -> None:
+        """Write a line to a log, unless another one has just been written."""
+        now = time.monotonic()
+        if self._console.is_terminal or now - self._told < EVERY:
+            return
+        self._told = now
+        left = ""
+        if self._work > 0.0:
+            pace = (now - self._began) / self._work
+            left = f", {duration(max(self._total - self._work, 0.0) * pace)} left"
+        run = f"{self._run}: {state}{self._last}".removesuffix(": ")
+        self.note(f"{run}; {self._done}/{self._runs} runs{left}")

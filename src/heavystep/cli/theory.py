@@ -9,15 +9,29 @@ import numpy as np
 import typer
 from rich.table import Column, Table
 
-from heavystep.cli import options
-from heavystep.cli.errors import told
-from heavystep.cli.groups import group_of_commands
-from heavystep.cli.output import show
+from heavystep.cli.common import (
+    argument_texts,
+    group_of_commands,
+    option,
+    show,
+    told,
+    with_options,
+)
 from heavystep.schedules import Schedules, diminishing_conditions
 from heavystep.theory.advice import advice
-from heavystep.theory.registry import RESULTS, Result
 from heavystep.theory.diminishing import check_schedules
+from heavystep.theory.registry import RESULTS, Result
 
+SECTION_5 = {
+    "eta0": 0.5,
+    "eta_power": 0.4,
+    "beta0": 0.9,
+    "beta_power": 1.1,
+    "gamma_max_power": 0.3,
+    "horizon": 1e4,
+}
+"""The defaults of the schedules. gamma_max0 depends on the problem and must be given."""
+STEPS = "1,10,100,1000,10000,100000"
 theory = group_of_commands(
     "List the paper's results, compute their constants and bounds, see what they admit.\n\n"
     "Without a command it lists every result; give a name for its constants and bound.",
@@ -43,7 +57,8 @@ def registry(context: typer.Context) -> None:
 def _command(result: Result) -> Callable[..., None]:
     """A command with the arguments of the result's function, and ``--k`` where it has a bound."""
     function = result.function
-    extra = [options.optional_number(name) for name in result.bound_arguments]
+    proof = "for the bound that the proof carries"
+    extra = [option(name, float | None, None, proof) for name in result.bound_arguments]
 
     @told
     def command(**values: Any) -> None:
@@ -51,15 +66,45 @@ def _command(result: Result) -> Callable[..., None]:
         given = {name: values.pop(name) for name in result.bound_arguments}
         if "k" in inspect.signature(function).parameters:
             values["k"] = k
-        promise = function(**options.arguments(function, values))
+        promise = function(**_arguments(function, values))
         contents = [f"{result.id}: {result.statement}", _constants(promise, k, values)]
         if k is not None:
             contents += _bounds(promise, k, given)
         show(*contents)
 
-    taken = [p for p in options.parameters(function) if p.name != "k"] + extra
-    counts = [options.step_counts()] if result.grid else []
-    return options.with_options(command, taken + counts, f"{result.id}: {result.statement}")
+    taken = [p for p in _parameters(function) if p.name != "k"] + extra
+    text = "numbers of steps, separated by commas"
+    counts = [option("k", str, STEPS, text)] if result.grid else []
+    return with_options(command, taken + counts, f"{result.id}: {result.statement}")
+
+
+def _parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    """The options of a command that calls ``function``."""
+    texts = argument_texts(function)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name == "schedules":
+            yield from _schedule_options()
+            continue
+        required = parameter.default is inspect.Parameter.empty
+        kind: Any = str if name == "rule" else int if name == "K" else float
+        yield option(name, kind if required else kind | None, parameter.default, texts[name])
+
+
+def _schedule_options() -> Iterator[inspect.Parameter]:
+    """The options that make up the three power laws."""
+    for name in inspect.signature(Schedules.power_laws).parameters:
+        default = SECTION_5.get(name, inspect.Parameter.empty)
+        yield option(name, float, default, "schedules: a (1 + k / horizon)^-power")
+
+
+def _arguments(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a function, from the values of the options."""
+    names = inspect.signature(function).parameters
+    found = {name: values[name] for name in names if name in values}
+    if "schedules" in names:
+        laws = inspect.signature(Schedules.power_laws).parameters
+        found["schedules"] = Schedules.power_laws(**{name: values[name] for name in laws})
+    return found
 
 
 def _steps(text: str) -> np.ndarray[Any, Any]:
@@ -123,7 +168,7 @@ def _text(value: Any) -> str:
 @told
 def _advice(**values: Any) -> None:
     table = Table("theorem", "c", "gamma_max", "best c")
-    for line in advice(**options.arguments(advice, values)):
+    for line in advice(**_arguments(advice, values)):
         best = "-" if line.best_c is None else f"{line.best_c:.6g}"
         at = "" if line.at_c is None else f" at c = {line.at_c:g}"
         table.add_row(line.theorem, str(line.c), f"{line.gamma_max}{at}", best)
@@ -153,16 +198,16 @@ for _result in RESULTS:
     if _result.scalar:
         theory.command(_result.name)(_command(_result))
 theory.command("schedules")(
-    options.with_options(
+    with_options(
         _schedules,
-        list(options.schedule_options()),
+        list(_schedule_options()),
         "Assumption 5: whether power laws are schedules of the diminishing theorems.",
     )
 )
 theory.command("advice")(
-    options.with_options(
+    with_options(
         _advice,
-        list(options.parameters(advice)),
+        list(_parameters(advice)),
         "Which c and gamma_max each theorem admits.",
     )
 )

@@ -8,7 +8,7 @@ of :mod:`heavystep.rules.ponos` with <g_k, d_k> for the slope and ||d_k||^2 in t
 
 Differs from the authors' code: there both norms in beta_k are those of the half of the batch that
 two steps share, which takes two backward passes; here they are those of whole batches, which must
-overlap all the same (:class:`heavystep.data.PersistentBatches`, in which the first batch of an
+overlap all the same (:class:`heavystep.batches.PersistentBatches`, in which the first batch of an
 epoch shares nothing with the last one). The shrinking of first trials is an option there, and is
 always on here, with l_k at most 5 as there. A search that fails refuses the batch.
 """

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from heavystep.cli.app import app
-from heavystep.paper import reproduce, trained
+from heavystep.lab.figures import reproduce, trained
 from heavystep.paper.appendix_e import FIXED, METHODS
-from heavystep.paper.figure3.definition import PAPER, QUICK
+from heavystep.lab.figures.figure3 import PAPER, QUICK
 from tests.helpers.figure3_results import BROKEN, fill, ideal
 from tests.helpers.histories import EPOCHS, TINY, rows, save, spec, store_of
 

@@ -1,1 +1,0 @@
-"""What things cost, measured as ratios in one run."""

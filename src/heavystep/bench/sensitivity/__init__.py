@@ -1,1 +1,0 @@
-"""How much depends on the constant that a user would tune: our methods beside those of others."""

@@ -1,0 +1,163 @@
+"""What all commands share: groups, options made from functions, tables, errors in one line."""
+
+import functools
+import inspect
+import re
+import signal
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+from heavystep.extras import MissingExtraError, install, package_of
+
+Command = Callable[..., None]
+
+
+def told(command: Command) -> Command:
+    """Wrap a command so that errors that a user can mend are one line on stderr and status 2."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **values: Any) -> None:
+        status = 2
+        try:
+            command(*args, **values)
+        except (ValueError, TypeError, MissingExtraError) as error:
+            text = str(error)
+        except KeyboardInterrupt as stop:
+            text = "stopped; what is complete is kept, the same command goes on there"
+            status = 128 + (stop.args[0] if stop.args else signal.SIGINT)
+        except ModuleNotFoundError as missing:
+            text = f"this command needs {package_of(missing)}: {install('lab')}"
+        except OSError as error:
+            text = f"{error.filename or 'output'}: {error.strerror}"
+        else:
+            return
+        typer.echo(text, err=True)
+        raise typer.Exit(status) from None
+
+    return wrapped
+
+
+def show(*contents: Any) -> None:
+    """Print tables and lines, one after another."""
+    from rich.console import Console
+
+    # A pipe has no width of its own.
+    console = Console()
+    console = console if console.is_terminal else Console(width=160)
+    for content in contents:
+        console.print(content, markup=False, highlight=False)
+
+
+class Group(TyperGroup):
+    """A group whose help shows the first paragraph of each command in full."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a line, or several, for each command."""
+        rows = [(name, self.summary(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([row for row in rows if row[1]])
+
+    def summary(self, ctx: Any, name: str) -> str:
+        """The first paragraph of a command's help; nothing if the command is hidden."""
+        command: Any = self.get_command(ctx, name)
+        first = (command.help or "").partition("\n\n")[0]
+        return "" if command.hidden else " ".join(first.split())
+
+
+class Lazy(NamedTuple):
+    """A command that is not imported before it is called."""
+
+    module: str
+    """The module of this package that has it, under the command's name."""
+    summary: str
+    """What it does; the command's own help begins with the same paragraph."""
+
+
+def lazy_group(table: dict[str, Lazy]) -> type[Group]:
+    """A group of these commands. Its help and its suggestions import none of them."""
+
+    class LazyGroup(Group):
+        def __init__(self, **arguments: Any) -> None:
+            super().__init__(**arguments)
+            self._missing = dict(table)
+            # The names are what a misspelt one is compared with.
+            self.commands = {**self.commands, **dict.fromkeys(table)}  # type: ignore[dict-item]
+
+        def list_commands(self, ctx: Any) -> list[str]:
+            return list(self.commands)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            if cmd_name in self._missing:
+                module = import_module(f"heavystep.cli.{self._missing.pop(cmd_name).module}")
+                found: Any = getattr(module, cmd_name)
+                if isinstance(found, typer.Typer):
+                    self.commands[cmd_name] = get_group(found)
+                    self.commands[cmd_name].name = cmd_name
+                else:
+                    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+                    alone.command(cmd_name)(found)
+                    self.commands[cmd_name] = get_command(alone)
+            return self.commands.get(cmd_name)
+
+        def summary(self, ctx: Any, name: str) -> str:
+            return table[name].summary if name in table else super().summary(ctx, name)
+
+    return LazyGroup
+
+
+def group_of_commands(text: str, **settings: Any) -> typer.Typer:
+    """A group with this text as its help."""
+    settings = {"no_args_is_help": True, **settings}
+    return typer.Typer(cls=Group, rich_markup_mode=None, help=text, **settings)
+
+
+def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What the TAB key completes a word to."""
+    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
+
+
+def method_names() -> Iterable[str]:
+    """The names of all methods."""
+    from heavystep.methods import METHODS
+
+    return METHODS
+
+
+def argument_texts(function: Callable[..., Any]) -> dict[str, str]:
+    """The text of each argument, from the Args section of the docstring, without its markup."""
+    section = (inspect.getdoc(function) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^    (\w+): (.+(?:\n        .+)*)", section, flags=re.MULTILINE)
+    plain = {name: re.sub(r":\w+:`~?([^`]+)`", r"\1", text) for name, text in entries}
+    return {name: re.sub(r"\s+", " ", text).replace("``", "") for name, text in plain.items()}
+
+
+def option(
+    name: str, kind: Any, default: Any, text: str, names: Iterable[str] | None = None
+) -> inspect.Parameter:
+    """An option ``--name`` of a command. If its default is False, it is a switch.
+
+    Args:
+        name: of the argument.
+        kind: its type.
+        default: its value if it is not given.
+        text: its help.
+        names: the words that the TAB key completes it to.
+    """
+    complete = None if names is None else one_of(lambda: names)
+    info = typer.Option("--" + name.replace("_", "-"), help=text, autocompletion=complete)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
+    )
+
+
+def with_options(command: Command, taken: list[inspect.Parameter], text: str) -> Command:
+    """Give options and a help text to a command that takes any arguments, for typer to show."""
+    command.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    command.__annotations__ = {option.name: option.annotation for option in taken}
+    command.__doc__ = text
+    return command

@@ -1,0 +1,328 @@
+"""``heavystep compare``, ``report``, ``bench`` and ``data``: the commands of the laboratory."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Column, Table
+
+from heavystep.cli.common import group_of_commands, method_names, one_of, show, told
+from heavystep.cli.progress import RunProgress
+
+# Written down once more, because the TAB key must not import torch; a test compares them.
+TASKS = (
+    "mlp", "cnn", "frozen", "vae", "regression", "nll", "units", "targets-0.01", "targets-100",
+    "inputs-100", "summed", "diabetes", "a9a", "cod-rna", "ijcnn1", "mushrooms", "phishing",
+    "svmguide1", "w8a", "recommender", "diffusion", "toy-30", "toy-110", "digits-30", "digits-110",
+    "charlm", "gpt", "source", "lstm", "lora", "cifar10", "vit", "least squares",
+    "noisy least squares", "cosine", "noisy cosine",
+)  # fmt: skip
+RIVALS = ("SGD", "AdamW", "NadamW", "Adadelta", "momo-opt", "momo-opt-Adam", "Prodigy",
+          "ScheduleFree")  # fmt: skip
+DATA = ("a9a", "cod-rna", "ijcnn1", "mushrooms", "phishing", "real-sim", "svmguide1", "w8a",
+        "cifar10", "cifar100", "tinyshakespeare")  # fmt: skip
+FAILED = 1
+"""The exit status when runs failed, and their contenders are missing."""
+TASKS_HELP = f"Names with commas between them, or paths of LIBSVM files: {', '.join(TASKS)}."
+METHODS_HELP = (
+    f"Names with commas between them: methods of 'heavystep methods', {', '.join(RIVALS)}; also "
+    "with options (SHBArmijo:c=0.5, SGD:weight_decay=0.0005), with a schedule (AdamW+cosine), or "
+    "told the number of steps (HeavyStep+horizon)."
+)
+
+
+def _list_of(names: Any) -> Any:
+    """Complete the last of several words with commas between them."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in one_of(names)(last)]
+
+    return complete
+
+
+def _listed(option: str, texts: list[str] | None) -> tuple[str, ...]:
+    """The names of an option, with commas between them or given again; none if it was not given.
+
+    >>> _listed("--methods", ["SPS, SLS", "NGN"]), _listed("--methods", None)
+    (('SPS', 'SLS', 'NGN'), ())
+    """
+    names = tuple(name.strip() for text in texts or () for name in text.split(",") if name.strip())
+    if texts and not names:
+        raise ValueError(f"{option} names none: leave it out for the usual ones")
+    return names
+
+
+def _given(text: str, **more: Any) -> Any:
+    return typer.Option(help=text, **more)
+
+
+@told
+def compare(
+    tasks: Annotated[
+        list[str] | None, _given(TASKS_HELP, autocompletion=_list_of(lambda: TASKS))
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        _given(METHODS_HELP, autocompletion=_list_of(lambda: (*method_names(), *RIVALS))),
+    ] = None,
+    seeds: Annotated[int | None, _given("Runs of each; default: 3 or 1, by task.")] = None,
+    per_decade: Annotated[
+        int | None, _given("Values of the main constant in a decade; 0: none; default: 1.")
+    ] = None,
+    steps: Annotated[int | None, _given("Steps of a run; default: by task.")] = None,
+    average: Annotated[bool, _given("Measure our averaged iterates, too.")] = False,
+    quick: Annotated[bool, _given("Five tasks, a fifth of the steps, one seed, no grid.")] = False,
+    jobs: Annotated[int | None, _given("How many at a time; default: all cores.")] = None,
+    engine: Annotated[
+        str,
+        _given(
+            "Who does the runs: local, ray or dask.",
+            autocompletion=one_of(lambda: ("local", "ray", "dask")),
+        ),
+    ] = "local",
+    address: Annotated[
+        str | None, _given("That of a started cluster; default: one is started.")
+    ] = None,
+    device: Annotated[
+        str | None,
+        _given(
+            "cpu or cuda; default: that of the task.",
+            autocompletion=one_of(lambda: ("cpu", "cuda")),
+        ),
+    ] = None,
+    data_folder: Annotated[
+        Path | None, typer.Option("--data", help="The data folder; default: $HEAVYSTEP_DATA.")
+    ] = None,
+    out: Annotated[Path, _given("Where files and runs are kept.")] = Path("results"),
+) -> None:
+    """Compare methods on tasks: losses, costs, and how much depends on their main constant.
+
+    It writes tables, pictures and a page to OUT/compare. Runs that are in OUT/compare/runs.csv are
+    not made again. Status 1: runs failed, and their methods are left out; 2: something is wrong.
+    """
+    # Torch and matplotlib take seconds to import.
+    from heavystep.lab.comparison.page import EXPLAINED, made_of, short
+    from heavystep.lab.comparison.table import plans
+    from heavystep.lab.data import VARIABLE
+    from heavystep.lab.files import expanded
+    from heavystep.lab.sweeps import Engine
+
+    if data_folder is not None:  # processes that do the runs inherit it
+        os.environ[VARIABLE] = str(expanded(data_folder).absolute())
+    found, lines = plans(
+        _listed("--tasks", tasks), _listed("--methods", methods), seeds=seeds,
+        per_decade=per_decade, steps=steps, device=device, average=average, quick=quick,
+    )  # fmt: skip
+    gpus = float(any(run.device == "cuda" for plan in found for run in plan.start))
+    left = {name: why for plan in found for name, why in plan.left_out.items()}
+    with RunProgress("steps") as progress:
+        for line in (*lines, *(f"{name} is left out: {why}" for name, why in left.items())):
+            progress.note(line)
+        doer = Engine(engine, jobs, address, gpus)
+        command = " ".join(["heavystep", *sys.argv[1:]])
+        made = made_of(found, expanded(out), progress, engine=doer, command=command)
+    rows = [
+        (row.method, short(row.regret), short(row.worst), row.worst_on, f"{row.level}/{row.tasks}",
+         short(row.behind), f"{row.metric_level}/{row.tasks}", short(row.tuned))
+        for row in made.rows
+    ]  # fmt: skip
+    heading = ("method", "regret", "worst", "on", "level", "behind", "level", "tuned")
+    show(_table(f"{len(made.outcomes)} tasks", heading, rows), EXPLAINED)
+    for path in made.paths:
+        typer.echo(path)
+    if made.failed:
+        raise typer.Exit(FAILED)
+
+
+def _table(title: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """Names are never cut, and numbers stand on the right."""
+    first, *others = heading
+    right = (Column(name, justify="right", no_wrap=True) for name in others)
+    table = Table(Column(first, no_wrap=True), *right, title=title)
+    for row in rows:
+        table.add_row(*map(str, row))
+    return table
+
+
+@told
+def report(
+    results: Annotated[
+        Path, typer.Argument(help="The folder that --out of a command named, or one within it.")
+    ] = Path("results"),
+    page: Annotated[Path | None, _given("The file; default: RESULTS/report.html.")] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Write one HTML page about a results folder: curves, claims, tables and commands.
+
+    The page needs no network: everything is within it. Curves can be zoomed and toggled, by method
+    and by metric, on linear and logarithmic axes.
+    """
+    from heavystep.lab.files import expanded
+    from heavystep.lab.report import write_report
+
+    folder = expanded(results)
+    target = expanded(page or folder / "report.html")
+    write_report(folder, target)
+    typer.echo(target)
+    if open_it:
+        typer.launch(str(target))
+
+
+bench = group_of_commands(
+    "Measure what things cost, as ratios within one run, because machines differ."
+)
+Quick = Annotated[bool, _given("A few steps: does it run?")]
+
+
+def _where() -> str:
+    from heavystep.lab.cost import load_average, machine
+    from heavystep.lab.training.run import versions
+
+    return f"{machine()}, load average {load_average():.1f}, {versions()}"
+
+
+@bench.command()
+@told
+def step(device: Annotated[str, _given("cpu or cuda.")] = "cpu", quick: Quick = False) -> None:
+    """Time the optimizers' own work in a step, and measure their memory, against SGD."""
+    from heavystep.lab.cost.step import WORKLOADS, step_costs
+
+    show(_where())
+    for workload in WORKLOADS:
+        costs = step_costs(workload, device, 2 if quick else 40)
+        rows = [(c.what, f"{c.seconds * 1e3:.3f}", f"{c.ratio:.2f}", f"{c.kept:.2f}",
+                 f"{c.peak:.2f}") for c in costs]  # fmt: skip
+        show(_table(workload, ("optimizer", "ms a step", "ratio", "kept", "peak"), rows))
+    show("kept, peak: memory besides parameters and gradients, in copies of the parameters")
+
+
+@bench.command()
+@told
+def simulation(quick: Quick = False) -> None:
+    """Time an iteration of one seed against a literal loop, and how time grows with sizes."""
+    from heavystep.lab.cost.simulation import Growth, growth_costs, simulation_costs
+
+    show(_where())
+    turns, share = (1, 0.01) if quick else (25, 1.0)
+    costs = simulation_costs(turns, share)
+    rows: list[Sequence[Any]] = [(c.what, f"{c.nanoseconds:.0f}", f"{c.ratio:.2f}") for c in costs]
+    show(_table("an iteration of one seed", ("what", "ns", "ratio"), rows))
+    grown = growth_costs(1 if quick else 3, share)
+    rows = [(*row[:4], f"{row.nanoseconds:.0f}", f"{row.each:.2f}") for row in grown]
+    show(_table("growth", Growth._fields, rows))
+
+
+@bench.command()
+@told
+def train(
+    device: Annotated[str | None, _given("cpu or cuda; default: the GPU if there is one.")] = None,
+    full: Annotated[bool, _given("ResNet-18 and batches of 256 on a CPU, too.")] = False,
+) -> None:
+    """Time a training step of SGD and of our optimizers in one loop, on images that are made up."""
+    from heavystep.lab.cost.training import FULL, SMALL, training_costs
+    from heavystep.lab.training.run import the_device
+
+    place = the_device(device)
+    size = FULL if full or place.type == "cuda" else SMALL
+    show(f"{_where()}: {size.network}, batches of {size.batch_size}")
+    costs = training_costs(size, place)
+    first = costs[0]
+    rows = [(c.what, f"{c.step * 1e3:.3f}", f"{c.step / first.step:.3f}",
+             f"{c.eager / first.eager:.3f}", f"{c.memory / 2**20:.0f}", f"{c.trials:.2f}")
+            for c in costs]  # fmt: skip
+    heading = ("optimizer", "ms a step", "ratio", "plain loop", "peak MiB", "trials a step")
+    show(_table(f"{size.steps} steps an epoch", heading, rows))
+
+
+@bench.command()
+@told
+def ranks(
+    count: Annotated[
+        list[int] | None,
+        typer.Option("--ranks", help="Processes; may be given again. [default: 1 and 2]"),
+    ] = None,
+    quick: Quick = False,
+) -> None:
+    """Time a step of SGD and ours under DistributedDataParallel, and count messages.
+
+    Each process has one thread; gloo on the CPU, NCCL where each process has a GPU of its own.
+    """
+    from heavystep.lab.cost.ranks import FULL, QUICK, ranks_cost
+
+    show(_where())
+    for number in count or [1, 2]:
+        costs = ranks_cost(number, QUICK if quick else FULL)
+        rows = [(c.what, f"{c.seconds * 1e3:.3f}", f"{c.seconds / costs[0].seconds:.3f}",
+                 f"{c.messages:.2f}", f"{c.bytes:.1f}", f"{c.gradient_messages:.2f}",
+                 f"{c.gradient_bytes:,.0f}", f"{c.trials:.2f}") for c in costs]  # fmt: skip
+        heading = ("optimizer", "ms a step", "ratio", "messages", "bytes", "of gradients", "bytes",
+                   "trials a step")  # fmt: skip
+        show(_table(f"{number} processes", heading, rows))
+
+
+data = group_of_commands(
+    "List, fetch and check the data sets: which are here, and whether they are whole."
+)
+Names = typer.Argument(help="Names, or: all.", autocompletion=one_of(lambda: DATA))
+
+
+@data.command("list")
+@told
+def list_() -> None:
+    """List every data set, its size and where it is."""
+    from heavystep.lab.data import SETS, data_folder, present
+
+    here = present(SETS)
+    rows = [(name, f"{each.n:,}", f"{each.dim:,}", here.get(name, "not here"))
+            for name, each in SETS.items()]  # fmt: skip
+    show(_table("data sets", ("name", "examples", "features", "where"), rows))
+    show(f"data folder: {data_folder()}")
+
+
+@data.command()
+@told
+def fetch(names: Annotated[list[str], Names]) -> None:
+    """Download data sets; what is here and whole is left alone."""
+    from heavystep.lab.data import SETS, data_set, present
+    from heavystep.lab.data import fetch as fetched
+    from heavystep.lab.data import verify as verified
+
+    for name in SETS if names == ["all"] else dict.fromkeys(names):
+        target = data_set(name).target
+        if path := present([name]).get(name):
+            try:
+                typer.echo(f"{name}: already here, {verified(name)}")
+                continue
+            except ValueError as error:
+                if path != target:  # it would hide the new one
+                    raise ValueError(f"{error}; remove it, then fetch again") from None
+                typer.echo(f"{error}; fetching it again", err=True)
+        typer.echo(f"{name}: fetched, {fetched(name)}")
+
+
+@data.command()
+@told
+def verify(names: Annotated[list[str] | None, Names] = None) -> None:
+    """Compare files with what was published; status 1 if one is damaged, 2 if one is missing."""
+    from heavystep.lab.data import SETS, missing_text, present
+    from heavystep.lab.data import verify as verified
+
+    wanted = list(SETS) if not names or names == ["all"] else list(dict.fromkeys(names))
+    here, damaged = present(wanted), 0
+    for name in wanted:
+        if name not in here:
+            typer.echo(f"{name}: missing")
+            continue
+        try:
+            typer.echo(f"{name}: ok, {verified(name)}")
+        except ValueError as error:
+            damaged += 1
+            typer.echo(f"{name}: damaged, {error}")
+    if damaged:
+        raise typer.Exit(1)
+    if not here or (names and len(here) < len(wanted)):
+        raise ValueError(missing_text(wanted))

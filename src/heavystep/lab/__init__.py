@@ -1,0 +1,30 @@
+"""The laboratory: what reproduces the paper and measures methods; the extra ``lab`` brings it."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from heavystep.lab.comparison.page import compare
+    from heavystep.lab.figures.reproduce import reproduce
+    from heavystep.lab.simulation import simulate
+    from heavystep.lab.simulation.sweep import sweep
+
+__all__ = ["compare", "reproduce", "simulate", "sweep"]
+_HOMES = {
+    "compare": "heavystep.lab.comparison.page",
+    "reproduce": "heavystep.lab.figures.reproduce",
+    "simulate": "heavystep.lab.simulation",
+    "sweep": "heavystep.lab.simulation.sweep",
+}
+"""Where each name is defined; it is imported when it is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    from heavystep.extras import needed_by
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'heavystep.lab' has no attribute {name!r}")
+    with needed_by(f"heavystep.lab.{name}", "lab"):
+        found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return found

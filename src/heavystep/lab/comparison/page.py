@@ -1,0 +1,293 @@
+"""A comparison: runs that are missing are made, then a picture, tables and a page are written."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from PIL import Image
+
+from heavystep.arrays import Array
+from heavystep.lab.comparison.contenders import HORIZON
+from heavystep.lab.comparison.table import (
+    LEVEL,
+    Cell,
+    Outcome,
+    Plan,
+    Row,
+    RunTable,
+    csv_text,
+    outcome_of,
+    rows_of,
+)
+from heavystep.lab.comparison.table import (
+    plans as plans_of,
+)
+from heavystep.lab.files import claim_folder, write_atomically
+from heavystep.lab.plot import legend_below, log_limits, save, styled
+from heavystep.lab.store import Columns
+from heavystep.lab.sweeps import Engine, FailedRunsError, Progress, complete
+
+FOLDER, RUNS = "compare", "runs.csv"
+"""Within the output folder, and the file of runs there."""
+DPI, PANELS_DPI = 110, 80
+"""Of the overview, and of three dozen small panels, so that both stay under 150 kB."""
+CELL, AROUND = (0.36, 0.17), (2.0, 1.5)
+"""Inches: of a cell of the overview, and of what is around all cells."""
+COLUMNS = 6
+"""Panels in a row."""
+DARK = 0.55
+"""Above this part of the scale, texts are white."""
+SPAN = 20.0
+"""An axis is logarithmic if its largest value is more than this times its least one, > 0."""
+UNSET = 1e4
+"""Where a default is drawn that is no number of the grid, as a part of the grid's centre."""
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8F6B32")
+"""Okabe and Ito, distinct for the colour-blind."""
+DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
+EXPLAINED = f"""Means over seeds; a run that failed counts as the start.
+Regret: how far the final training loss is above the best of anybody with any constant, in percent
+of what that one gained. Level: regret at most {LEVEL:g}%. Behind: how far the metric on unseen data
+is behind the best of anybody with any constant, in units of the difference that counts as level.
+One constant: the main constant that is best for all tasks together, and its mean regret. Tuned: the
+mean regret with the best constant of each task."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was written, and what it says."""
+
+    outcomes: list[Outcome]
+    rows: list[Row]
+    paths: list[Path]
+    failed: bool
+    """Whether runs failed, and their contenders are left out."""
+
+
+def compare(
+    tasks: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    *,
+    out: Path | str = "results",
+    engine: str | Engine = "local",
+    jobs: int | None = None,
+    progress: Progress | None = None,
+    **wanted: Any,
+) -> Comparison:
+    """Compare methods on tasks, as ``heavystep compare`` does: tables, pictures and a page.
+
+    Args:
+        tasks: names or paths; none: the usual ones.
+        methods: names, perhaps with options and an ending; none: the usual ones.
+        out: the folder; what is in its ``compare/runs.csv`` is not run again.
+        engine: who does the runs.
+        jobs: how many at a time.
+        progress: told how far they are; None: it is logged.
+        wanted: ``seeds``, ``per_decade``, ``steps``, ``device``, ``average``, ``quick``.
+
+    Raises:
+        ValueError: a name is unknown, a number out of range, or the folder holds other files.
+    """
+    plans, lines = plans_of(tasks, methods, **wanted)
+    for line in lines if progress else ():
+        progress.note(line)  # type: ignore[union-attr]
+    return made_of(plans, Path(out), progress, engine=engine, jobs=jobs)
+
+
+def made_of(
+    plans: Sequence[Plan],
+    out: Path,
+    progress: Progress | None = None,
+    *,
+    engine: str | Engine = "local",
+    jobs: int | None = None,
+    command: str = "heavystep compare",
+) -> Comparison:
+    """Make the runs that are missing, then write OUT/compare.
+
+    Args:
+        plans: one for each task.
+        out: the output folder.
+        progress: told how far the runs are.
+        engine: who does the runs.
+        jobs: how many at a time.
+        command: what the page says that it was made by.
+
+    Raises:
+        ValueError: the folder holds other files, or no contender is left on a task.
+    """
+    claim_folder(out)
+    folder, wanted = out / FOLDER, [run for plan in plans for run in plan.all_runs()]
+    store, failed = RunTable(folder / RUNS, wanted), False
+    results: dict[str, Columns]
+    try:
+        results = complete(wanted, store, progress, engine=engine, jobs=jobs)  # type: ignore[arg-type]
+    except FailedRunsError as error:
+        results, failed = error.results, True
+    store.sort()
+    outcomes = [outcome_of(plan, results) for plan in plans if plan.entries]
+    rows, cells = rows_of(outcomes), [cell for outcome in outcomes for cell in outcome.cells]
+    texts = {
+        "tasks.csv": _csv(Cell._fields, cells),
+        "methods.csv": _csv(Row._fields, rows),
+        "README.md": page(outcomes, rows, command),
+    }
+    with styled():
+        paths = save(overview(outcomes, rows), folder / "overview", DPI, ("png",))
+        if any(len(values) > 1 for outcome in outcomes for values in outcome.losses.values()):
+            paths += save(curves(outcomes), folder / "curves", PANELS_DPI, ("png",))
+    for path in paths:  # in a few colours, which are a third of the bytes and look the same
+        Image.open(path).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(path)
+    for name, text in texts.items():
+        paths.append(folder / name)
+        write_atomically(paths[-1], lambda part: part.write_text(text))  # noqa: B023
+    return Comparison(outcomes, rows, [folder / RUNS, *paths], failed)
+
+
+def _csv(fields: Sequence[str], rows: Sequence[Any]) -> str:
+    """Without times, which are no result: they are in the file of runs."""
+    shown = [name for name in fields if name != "seconds"]
+
+    def cell(value: Any) -> str:
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+    return csv_text(shown, ({n: cell(getattr(row, n)) for n in shown} for row in rows))
+
+
+def short(value: float) -> str:
+    """A number in few letters.
+
+    >>> short(0.04), short(12.34), short(1234.0), short(float("nan")), short(-1e-9)
+    ('0.04', '12', '1,234', '-', '0')
+    """
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 10.0 else f"{round(value, 4) + 0.0:.2g}"
+
+
+HEADING = ("method", "regret %", "worst", "level", "behind", "worst", "level", "one constant", "%",
+           "tuned %")  # fmt: skip
+
+
+def line_of(row: Row) -> tuple[str, ...]:
+    """A row as the page and the terminal show it."""
+    return (
+        row.method, short(row.regret), f"{short(row.worst)} {row.worst_on}",
+        f"{row.level}/{row.tasks}", short(row.behind), short(row.metric_worst),
+        f"{row.metric_level}/{row.tasks}", row.one, short(row.one_regret), short(row.tuned),
+    )  # fmt: skip
+
+
+def page(outcomes: Sequence[Outcome], rows: Sequence[Row], command: str) -> str:
+    """The page of a comparison: all tasks in one table, then a table a task."""
+    parts = ["# Comparison", f"Made by `{command}`; `runs.csv` has all runs. {EXPLAINED}",
+             "![overview](overview.png)", _piped([HEADING, *map(line_of, rows)]),
+             "![Final loss against the main constant](curves.png)"]  # fmt: skip
+    for outcome in outcomes:
+        plan, metric = outcome.plan, outcome.plan.task.metric
+        seeds = f"{len(plan.start)} seed" + ("s" if len(plan.start) > 1 else "")
+        parts.append(f"## {plan.task.name}: {plan.task.title}")
+        parts.append(
+            f"{plan.steps:,} steps, {seeds}; level: {metric.close:g} {metric.unit}; loss "
+            f"{outcome.start[0]:.4g} at the start, {outcome.best[0]:.4g} at best."
+        )
+        heading = ("method", "loss", metric.name, "regret %", "behind", "best loss, at",
+                   f"best {metric.name}, at", "six decades %", "failed")  # fmt: skip
+        lines = [
+            (cell.method, f"{cell.loss:.4g}", f"{cell.metric:.4g}", short(cell.regret),
+             short(cell.behind), f"{cell.best_loss:.4g}, {cell.best_at}",
+             f"{cell.best_metric:.4g}, {cell.best_metric_at}", short(cell.sensitivity),
+             str(cell.failed))
+            for cell in sorted(outcome.cells, key=lambda cell: cell.regret)
+        ]  # fmt: skip
+        parts.append(_piped([heading, *lines]))
+        parts += [f"- {name} is left out: {why}" for name, why in plan.left_out.items()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _piped(lines: Sequence[Sequence[str]]) -> str:
+    heading, *rows = lines
+    ruler = ["---", *["---:"] * (len(heading) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (heading, ruler, *rows))
+
+
+def overview(outcomes: Sequence[Outcome], rows: Sequence[Row]) -> Canvas:
+    """Contenders by tasks, nothing set: regret, and how far the metric is behind."""
+    names, tasks = [row.method for row in rows], [each.plan.task.name for each in outcomes]
+    width = 2 * (CELL[0] * len(tasks)) + AROUND[0]
+    canvas = Canvas(
+        figsize=(max(width, 5.0), CELL[1] * len(names) + AROUND[1]), layout="constrained"
+    )
+    for ax, field, most, title in zip(
+        canvas.subplots(1, 2, sharey=True), ("regret", "behind"), (20.0, 5.0),
+        ("regret with nothing set [%]", "metric behind the best of anybody [levels]"), strict=True,
+    ):  # fmt: skip
+        cells = [{cell.method: getattr(cell, field) for cell in each.cells} for each in outcomes]
+        values = np.array([[each[name] for each in cells] for name in names])
+        ax.imshow(values.clip(0.0, most), vmin=0.0, vmax=most, cmap="viridis_r", aspect="auto")
+        for (row, column), value in np.ndenumerate(values):
+            colour = "white" if value > DARK * most else "black"
+            text = short(value) if not abs(value) >= 1000 else ">"
+            ax.text(column, row, text, ha="center", va="center", fontsize=5, color=colour)
+        ax.set_xticks(range(len(tasks)), tasks, rotation=60, ha="right")
+        ax.set_yticks(range(len(names)), names)
+        ax.set_title(title)
+    return canvas
+
+
+def curves(outcomes: Sequence[Outcome]) -> Canvas:
+    """A panel a task: the final loss against the main constant; large marks: nothing set."""
+    columns = min(COLUMNS, len(outcomes))
+    rows = math.ceil(len(outcomes) / columns)
+    canvas = Canvas(figsize=(max(1.9 * columns, 5.5), 1.7 * rows + 0.9), layout="constrained")
+    axes = canvas.subplots(rows, columns, squeeze=False).ravel()
+    looks, named = _looks(outcomes), dict[str, Any]()
+    for ax, outcome in zip(axes, outcomes, strict=False):
+        shown: list[float] = [outcome.start[0]]
+        for name, entry in outcome.plan.entries.items():
+            if name not in outcome.losses:
+                continue
+            losses, (colour, dashes) = outcome.losses[name], looks[name]
+            grid = sorted(value for value in losses if value is not None)
+            x = np.array(grid) / entry.contender.centre
+            style = {"color": colour, "linewidth": 1.5 if entry.contender.ours else 0.8}
+            (line,) = ax.plot(x, [losses[v] for v in grid], linestyle=dashes, **style)
+            at = 1.0 if entry.default is not None else UNSET
+            ax.plot(at, losses[entry.default], "o", ms=3.5, color=colour, mec="white", mew=0.4)
+            named.setdefault(name, line)
+            shown += losses.values()
+        _finish(ax, np.array(shown), outcome)
+    for ax in axes[len(outcomes) :]:
+        ax.set_axis_off()
+    legend_below(canvas, named, max(2, columns))
+    return canvas
+
+
+def _finish(ax: Any, shown: Array, outcome: Outcome) -> None:
+    ax.axhline(outcome.start[0], color="#404040", linewidth=0.6, linestyle=(0, (4, 2)))
+    ax.set_xscale("log")
+    ticks = {1e-3: "1/1000", 1.0: "default", 1e3: "x1000"}
+    if any(entry.default is None for entry in outcome.plan.entries.values()):
+        ticks[UNSET] = "unset"
+    ax.set_xticks(list(ticks), list(ticks.values()), rotation=30)
+    ax.minorticks_off()
+    if shown.min() > 0.0 and shown.max() / shown.min() > SPAN:
+        ax.set_yscale("log")
+        log_limits(ax, shown)
+    ax.set_title(outcome.plan.task.name)
+    ax.tick_params(labelsize=5)
+
+
+def _looks(outcomes: Sequence[Outcome]) -> dict[str, tuple[str, Any]]:
+    """A colour a contender, with dashes for those with a schedule or told the horizon."""
+    names = list(dict.fromkeys(name for each in outcomes for name in each.losses))
+    heads = list(dict.fromkeys(name.partition("+")[0] for name in names))
+    looks = {}
+    for name in names:
+        again, colour = divmod(heads.index(name.partition("+")[0]), len(COLOURS))
+        ending = 1 if name.endswith(HORIZON) else 2 if "+" in name else 0
+        looks[name] = (COLOURS[colour], DASHES[(again + ending) % len(DASHES)])
+    return looks

@@ -1,0 +1,47 @@
+"""What optimizers are tried on: one row a task."""
+
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from heavystep import validation
+from heavystep.lab.comparison.tasks.contract import HIGHER, LOWER, Measured, Metric, Task, Work
+from heavystep.lab.comparison.tasks.images import IMAGES
+from heavystep.lab.comparison.tasks.tabular import RIGHT, TABULAR, Logistic
+from heavystep.lab.comparison.tasks.text import TEXTUAL
+from heavystep.lab.files import expanded
+from heavystep.problems import paper_cosine, paper_least_squares
+
+__all__ = ["HIGHER", "LOWER", "TASKS", "Measured", "Metric", "Task", "Work", "task_of"]
+_GAP = Metric("F - F*", LOWER, "%", 2.0)
+
+
+def _no_network(seed: int, device: torch.device) -> Work:
+    raise TypeError("it is simulated and has no network")
+
+
+SIMULATED = tuple(
+    Task(name, f"{name} of Section 5", _GAP, steps, _no_network, problem=problem)
+    for name, steps, problem in (
+        ("least squares", 2_000, partial(paper_least_squares, 0.0)),
+        ("noisy least squares", 10_000, partial(paper_least_squares, 0.3)),
+        ("cosine", 2_000, partial(paper_cosine, "strong_growth")),
+        ("noisy cosine", 10_000, partial(paper_cosine, "noise")),
+    )
+)
+TASKS = {task.name: task for task in (*TABULAR, *TEXTUAL, *IMAGES, *SIMULATED)}
+
+
+def task_of(name: str) -> Task:
+    """A task by its name, or logistic regression on the LIBSVM file of a path.
+
+    Raises:
+        ValueError: there is no such task, and no such file.
+    """
+    path = expanded(Path(name))
+    if name not in TASKS and path.is_file():
+        build = partial(Logistic, str(path))
+        return Task(name, f"logistic regression on {path.name}", RIGHT, 20_000, build)
+    validation.choice("task", name, TASKS)
+    return TASKS[name]

@@ -1,0 +1,137 @@
+"""Tasks on CIFAR-10: Figure 3's ResNet-18, and a small vision transformer."""
+
+from collections.abc import Iterable
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from heavystep.lab import data
+from heavystep.lab.comparison.tasks.contract import (
+    HIGHER,
+    LOWER,
+    Examples,
+    Measured,
+    Metric,
+    Split,
+    Supervised,
+    Task,
+    Work,
+    accuracy,
+)
+from heavystep.lab.comparison.tasks.text import Block, Shape
+from heavystep.lab.training.images import DeviceImages, epoch_plan
+from heavystep.lab.training.networks import NETWORKS
+from heavystep.lab.training.run import colours_of, images_of
+from heavystep.lab.training.trainer import TEST_BATCH, autocast_logits, evaluated
+
+DATA, BATCH, EPOCHS, TRAIN = "cifar10", 256, 30, 50_000
+STATISTICS = 60
+"""Batches from which BatchNorm's statistics are estimated."""
+SEEN, UNSEEN, LOOKED_AT = 20_000, 2_000, 2_000
+"""Images that the vision transformer learns from, is tested on, and its loss is measured on."""
+VIT = Shape(layers=3, heads=4, width=64, context=64, batch_size=64)
+PATCH = 4
+
+
+class Residual(Work):
+    """ResNet-18, images on the device, cropped and flipped there; no weight decay."""
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        super().__init__(NETWORKS["resnet18"](10), device)
+        if device.type == "cuda":
+            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        images, scale = images_of(DATA), colours_of(DATA, TRAIN)
+        self._train = DeviceImages(*images.train, scale, BATCH, device)
+        self._test = DeviceImages(*images.test, scale, TEST_BATCH, device)
+        self._seed, self._done = seed, 0
+
+    def next(self) -> None:
+        """Choose the images of the next batch."""
+        epoch, place = divmod(self._done, self._train.batches)
+        if place == 0:
+            self._train.begin(epoch_plan(self._train.count, self._seed, epoch + 1))
+        self._train.load(place)
+        self._done += 1
+
+    def prepare(self) -> None:
+        """Crop, flip and normalise them."""
+        self._train.prepare()
+
+    def loss(self) -> Tensor:
+        """The mean cross-entropy of the batch."""
+        return cross_entropy(autocast_logits(self.forward, self._train.inputs), self._train.targets)
+
+    def evaluate(self) -> Measured:
+        """The loss of all training images as they are, and the accuracy on the test images."""
+        loss, _ = evaluated(self.network, self._train)
+        return Measured(loss, 100.0 * evaluated(self.network, self._test)[1])
+
+    def inputs(self) -> Iterable[Tensor]:
+        """Crops of the next epoch."""
+        epoch = self._done // self._train.batches + 1
+        self._train.begin(epoch_plan(self._train.count, self._seed, epoch))
+        for place in range(STATISTICS):
+            self._train.load(place)
+            self._train.prepare()
+            yield self._train.inputs
+
+
+class VisionTransformer(nn.Module):
+    """Logits of the classes, from patches of 4 x 4 pixels.
+
+    Reference: A. Dosovitskiy et al. (2021), An Image is Worth 16x16 Words.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = nn.Linear(3 * PATCH**2, VIT.width)
+        self.position = nn.Parameter(0.02 * torch.randn(VIT.context, VIT.width))
+        self.blocks = nn.ModuleList(Block(VIT, causal=False, bias=True) for _ in range(VIT.layers))
+        self.norm, self.head = nn.LayerNorm(VIT.width), nn.Linear(VIT.width, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(n, 3, 32, 32) images to (n, 10) logits."""
+        parts = images.unfold(2, PATCH, PATCH).unfold(3, PATCH, PATCH).permute(0, 2, 3, 1, 4, 5)
+        x = self.patch(parts.flatten(3).flatten(1, 2)) + self.position
+        for block in self.blocks:
+            x = block(x)
+        logits: Tensor = self.head(self.norm(x).mean(dim=1))
+        return logits
+
+
+@cache
+def some_images() -> Split:
+    """The first images, as floating-point numbers of size 1."""
+    parts = zip(images_of(DATA), (SEEN, UNSEEN), strict=True)
+    return Split(
+        *(
+            Examples((torch.tensor(part.images[:n]).float() / 255.0 - 0.47) / 0.25,
+                     torch.tensor(part.labels[:n]))
+            for part, n in parts
+        )
+    )  # fmt: skip
+
+
+def vision(seed: int, device: torch.device) -> Work:
+    """The vision transformer."""
+    return Supervised(
+        VisionTransformer(), some_images(), cross_entropy,
+        lambda logits, test: 100.0 - accuracy(logits, test),
+        VIT.batch_size, seed, device, evaluated=LOOKED_AT,
+    )  # fmt: skip
+
+
+def without_images() -> str:
+    """One line if the images are not here, or nothing."""
+    return data.missing_text([DATA])
+
+
+IMAGES = (
+    Task("cifar10", "ResNet-18 on CIFAR-10, 30 epochs",
+         Metric("test accuracy", HIGHER, "points", 0.5), EPOCHS * (TRAIN // BATCH), Residual,
+         without_images, gpu=True, seeds=1),
+    Task("vit", "vision transformer on 20,000 images", Metric("test error", LOWER, "points", 1.0),
+         600, vision, without_images, seeds=1),
+)  # fmt: skip

@@ -1,0 +1,454 @@
+"""Tasks on numbers: digits, regression in several units, logistic regression, ratings."""
+
+from functools import cache, lru_cache, partial
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import (
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    mse_loss,
+    silu,
+    softplus,
+)
+
+from heavystep.arrays import Array
+from heavystep.lab import data
+from heavystep.lab.comparison.tasks.contract import (
+    EVALUATION_SEED,
+    HIGHER,
+    LOWER,
+    Examples,
+    Measured,
+    Metric,
+    Split,
+    Supervised,
+    Task,
+    Work,
+    accuracy,
+    stream_of,
+)
+
+ACCURACY = Metric("test accuracy", HIGHER, "points", 0.5)
+UNEXPLAINED = Metric("test 1 - R2", LOWER, "%", 20.0)
+BATCH, DIGITS_TRAIN = 64, 1347
+LATENT, HIDDEN = 8, 128
+"""Sizes of the autoencoder."""
+ROWS, COLUMNS = 2000, 8
+QUIET, NOISY = 0.05, 0.5
+"""Standard deviation of the noise; the clean function has 1."""
+LOG_VARIANCE = 12.0
+"""Logarithms of variances are cut off beyond this."""
+LOGISTIC_SETS = ("a9a", "cod-rna", "ijcnn1", "mushrooms", "phishing", "svmguide1", "w8a")
+LOGISTIC_BATCH, BLOCK = 128, 1000
+"""Rows in a batch, and batches that are drawn at once."""
+USERS, ITEMS, RANK, RATINGS = 600, 400, 6, (80_000, 8_000)
+NOISE = 77
+"""Added to the seed of a run for the noise that a diffusion model learns."""
+
+
+def without_sklearn() -> str:
+    """One line if scikit-learn is not installed, or nothing."""
+    found = find_spec("sklearn") is not None
+    return "" if found else "its data come with scikit-learn: pip install 'heavystep[lab]'"
+
+
+@cache
+def digits() -> Split:
+    """scikit-learn's digits, 8 x 8, in one split for all seeds; pixels are in [0, 1]."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    pixels = torch.tensor(found.data / 16.0, dtype=torch.float32)
+    classes = torch.tensor(found.target, dtype=torch.int64)
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(classes)))
+    parts = (order[:DIGITS_TRAIN], order[DIGITS_TRAIN:])
+    return Split(*(Examples(pixels[part], classes[part]) for part in parts))
+
+
+def perceptron(seed: int, device: torch.device) -> Work:
+    """Two hidden layers that tell digits."""
+    network = nn.Sequential(
+        nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10)
+    )
+    return Supervised(network, digits(), cross_entropy, accuracy, BATCH, seed, device)
+
+
+def convolutional(seed: int, device: torch.device) -> Work:
+    """Convolutions with BatchNorm, then dropout."""
+    network = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
+        nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Dropout(0.3), nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 10),
+    )  # fmt: skip
+    images = Split(*(Examples(part.inputs.view(-1, 1, 8, 8), part.targets) for part in digits()))
+    return Supervised(network, images, cross_entropy, accuracy, BATCH, seed, device)
+
+
+def frozen_body(seed: int, device: torch.device) -> Work:
+    """A random layer that stays as it is, and a trained one on its few features."""
+    body = nn.Sequential(nn.Linear(64, 12), nn.ReLU()).requires_grad_(False)
+    network = nn.Sequential(body, nn.Linear(12, 10))
+    return Supervised(network, digits(), cross_entropy, accuracy, BATCH, seed, device)
+
+
+class Autoencoder(nn.Module):
+    """A variational autoencoder with a Gaussian code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encode = nn.Sequential(nn.Linear(64, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2 * LATENT))
+        self.decode = nn.Sequential(nn.Linear(LATENT, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 64))
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits of the pixels, mean and log-variance of the code."""
+        mean, log_variance = self.encode(pixels).chunk(2, dim=1)
+        code = mean + torch.randn_like(mean) * torch.exp(0.5 * log_variance)
+        return self.decode(code), mean, log_variance
+
+
+def negative_elbo(outputs: tuple[Tensor, Tensor, Tensor], pixels: Tensor) -> Tensor:
+    """Reconstruction error and Kullback-Leibler divergence to N(0, 1), a digit."""
+    logits, mean, log_variance = outputs
+    error = binary_cross_entropy_with_logits(logits, pixels, reduction="none").sum(dim=1)
+    divergence = 0.5 * (mean**2 + log_variance.exp() - 1.0 - log_variance).sum(dim=1)
+    return (error + divergence).mean()
+
+
+def autoencoder(seed: int, device: torch.device) -> Work:
+    """Digits that are learnt without their classes."""
+    split = Split(*(Examples(part.inputs, part.inputs) for part in digits()))
+    return Supervised(
+        Autoencoder(), split, negative_elbo,
+        lambda outputs, test: float(negative_elbo(outputs, test.targets)),
+        BATCH, seed, device, draws=8,
+    )  # fmt: skip
+
+
+class Denoiser(nn.Module):
+    """Predicts the noise in a digit, from the noisy digit and its time in (0, 1)."""
+
+    frequencies: Tensor
+
+    def __init__(self, width: int = 192) -> None:
+        super().__init__()
+        self.time, self.digit = nn.Linear(16, width), nn.Linear(64, width)
+        self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
+        self.noise = nn.Linear(width, 64)
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.register_buffer("frequencies", torch.exp(0.7 * torch.arange(8)), persistent=False)
+
+    def forward(self, noisy: Tensor, time: Tensor) -> Tensor:
+        """(batch, 64) digits and (batch,) times to (batch, 64) noise."""
+        angle = time[:, None] * self.frequencies
+        h = silu(self.digit(noisy) + self.time(torch.cat([angle.sin(), angle.cos()], dim=1)))
+        h = h + silu(self.first(self.norms[0](h)))
+        h = h + silu(self.second(self.norms[1](h)))
+        out: Tensor = self.noise(h)
+        return out
+
+
+class Diffusion(Supervised):
+    """Noise prediction: the noisy digit is cos(pi t / 2) x + sin(pi t / 2) n, x in [-1, 1].
+
+    Reference: J. Ho, A. Jain, P. Abbeel (2020), Denoising Diffusion Probabilistic Models, eq. 14.
+    """
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        pixels = Split(*(Examples(2 * part.inputs - 1, part.targets) for part in digits()))
+        super().__init__(
+            Denoiser(), pixels, mse_loss, lambda outputs, test: 0.0, BATCH, seed, device
+        )
+        self._noise = torch.Generator().manual_seed(seed + NOISE)
+        draws = torch.Generator().manual_seed(EVALUATION_SEED)
+        repeated = (self.train.inputs.repeat(2, 1), self.test.inputs.repeat(6, 1))
+        self._fixed = [(x, *self._drawn(x, draws)) for x in repeated]
+        self._times, self._noises = self._drawn(self._batch.inputs, draws)
+
+    def _drawn(self, pixels: Tensor, stream: torch.Generator) -> tuple[Tensor, Tensor]:
+        times = torch.rand(len(pixels), generator=stream)
+        noise = torch.randn(len(pixels), 64, generator=stream)
+        return times.to(self.device), noise.to(self.device)
+
+    def next(self) -> None:
+        """Choose digits, times and noise."""
+        super().next()
+        for place, drawn in zip(
+            (self._times, self._noises), self._drawn(self._batch.inputs, self._noise), strict=True
+        ):
+            place.copy_(drawn)
+
+    def _error(self, network: nn.Module, pixels: Tensor, times: Tensor, noise: Tensor) -> Tensor:
+        kept = torch.cos(0.5 * torch.pi * times)[:, None]
+        noisy = kept * pixels + torch.sqrt(1.0 - kept * kept) * noise
+        return mse_loss(network(noisy, times), noise)
+
+    def loss(self) -> Tensor:
+        """The mean squared error of the predicted noise."""
+        return self._error(self.forward, self._batch.inputs, self._times, self._noises)  # type: ignore[arg-type]
+
+    def evaluate(self) -> Measured:
+        """The same on all digits, with noise that is the same each time."""
+        return Measured(*(float(self._error(self.network, *each)) for each in self._fixed))
+
+
+class Units(NamedTuple):
+    """In what the regression is measured."""
+
+    targets: float = 1.0
+    inputs: float = 1.0
+    summed: bool = False
+    """Whether the loss of a batch is the sum over its examples."""
+
+
+def _examples(inputs: Array, targets: Array) -> Examples:
+    return Examples(*(torch.tensor(part, dtype=torch.float32) for part in (inputs, targets)))
+
+
+@cache
+def wavy(noise: float) -> Split:
+    """A function of five of eight normal features; targets to learn from are noisy, others not."""
+
+    def wave(x: Array) -> Array:
+        values: Array = np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + 0.5 * abs(x[:, 3]) + 0.3 * x[:, 4]
+        return values
+
+    rng = np.random.default_rng(7)
+    train, test = (rng.standard_normal((ROWS, COLUMNS)) for _ in range(2))
+    deviation = wave(train).std()
+    targets = wave(train) / deviation + noise * rng.standard_normal(ROWS)
+    return Split(_examples(train, targets), _examples(test, wave(test) / deviation))
+
+
+@cache
+def uneven() -> Split:
+    """Targets whose small noise depends on a feature."""
+    rng = np.random.default_rng(8)
+    features = [rng.standard_normal((ROWS, COLUMNS)) for _ in range(2)]
+    parts = []
+    for x in features:
+        clean, deviation = 0.3 * np.sin(x[:, 0]) + 0.1 * x[:, 1], 0.02 + 0.02 * abs(x[:, 2])
+        parts.append(_examples(x, clean + deviation * rng.standard_normal(ROWS)))
+    return Split(*parts)
+
+
+@cache
+def diabetes() -> Split:
+    """scikit-learn's diabetes: features as it gives them, targets from 25 to 346."""
+    from sklearn.datasets import load_diabetes
+
+    found = load_diabetes()
+    order = np.random.default_rng(0).permutation(len(found.target))
+    parts = (order[:342], order[342:])
+    return Split(*(_examples(found.data[part], found.target[part]) for part in parts))
+
+
+def _network(inputs: int, outputs: int = 1) -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(inputs, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, outputs)
+    )
+
+
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean over examples."""
+    return mse_loss(outputs.squeeze(1), targets)
+
+
+def summed_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The sum over examples."""
+    return mse_loss(outputs.squeeze(1), targets, reduction="sum")
+
+
+def error(outputs: Tensor, test: Examples) -> float:
+    """The mean squared error."""
+    return float(squared_error(outputs, test.targets))
+
+
+def unexplained(outputs: Tensor, test: Examples) -> float:
+    """1 - R2: the part of the variance that is not explained."""
+    return error(outputs, test) / float(test.targets.var())
+
+
+def gaussian_nll(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Negative log-likelihood of a mean and a log-variance, up to a constant; may be negative."""
+    mean, log_variance = outputs[:, 0], outputs[:, 1].clamp(-LOG_VARIANCE, LOG_VARIANCE)
+    return 0.5 * (log_variance + (targets - mean) ** 2 * torch.exp(-log_variance)).mean()
+
+
+def noisy_regression(seed: int, device: torch.device) -> Work:
+    """Noise stays; what counts is the distance to the clean function."""
+    return Supervised(_network(COLUMNS), wavy(NOISY), squared_error, error, BATCH, seed, device)
+
+
+def in_units(units: Units, seed: int, device: torch.device) -> Work:
+    """The same problem in other units."""
+    split = Split(*(Examples(units.inputs * x, units.targets * y) for x, y in wavy(QUIET)))
+    criterion = summed_error if units.summed else squared_error
+    return Supervised(_network(COLUMNS), split, criterion, unexplained, BATCH, seed, device)
+
+
+def likelihood(seed: int, device: torch.device) -> Work:
+    """Mean and variance are learnt."""
+    return Supervised(
+        _network(COLUMNS, 2), uneven(), gaussian_nll,
+        lambda outputs, test: float(gaussian_nll(outputs, test.targets)), BATCH, seed, device,
+    )  # fmt: skip
+
+
+def raw_diabetes(seed: int, device: torch.device) -> Work:
+    """Nothing is scaled."""
+    split = diabetes()
+    network = _network(split.train.inputs.shape[1])
+    return Supervised(network, split, squared_error, unexplained, 32, seed, device)
+
+
+@cache
+def bent() -> Split:
+    """512 examples of a bent plane and a product of two features."""
+    rng = np.random.default_rng(3)
+    slopes, parts = rng.standard_normal((20, 1)), []
+    for _ in range(2):
+        x = rng.standard_normal((512, 20))
+        y = np.tanh(x @ slopes[:, 0] * 0.5) + 0.5 * x[:, 0] * x[:, 1]
+        parts.append(_examples(x, y))
+    return Split(*parts)
+
+
+def toy(seed: int, device: torch.device) -> Work:
+    """A small problem, for runs that are over soon."""
+    return Supervised(_network(20), bent(), squared_error, error, BATCH, seed, device)
+
+
+@lru_cache(2)
+def rows_of(name: str) -> Examples:
+    """Rows of unit length in float64, and labels -1 and +1."""
+    found = data.load(name)
+    rows, dense = found.rows.unit_length(), np.zeros((found.rows.n, found.rows.dim))
+    dense[rows.row_of_entries(), rows.indices] = rows.values
+    return Examples(torch.from_numpy(dense), torch.from_numpy(data.binary_labels(found.labels)))
+
+
+class Logistic(Work):
+    """Logistic regression as in Figure 2, without a penalty; rows are drawn independently."""
+
+    def __init__(self, name: str, seed: int, device: torch.device) -> None:
+        examples = rows_of(name)
+        network = nn.Linear(examples.inputs.shape[1], 1, bias=False, dtype=torch.float64)
+        nn.init.zeros_(network.weight)
+        super().__init__(network, device)
+        self._rows, self._labels = examples.to(device)
+        self._stream, self._drawn, self._used = stream_of(seed), torch.empty(0), 0
+        self._which = torch.zeros(LOGISTIC_BATCH, dtype=torch.int64, device=device)
+
+    def next(self) -> None:
+        """Draw rows."""
+        if self._used == len(self._drawn):
+            shape = (BLOCK, LOGISTIC_BATCH)
+            self._drawn = torch.randint(len(self._labels), shape, generator=self._stream)
+            self._used = 0
+        self._which.copy_(self._drawn[self._used])
+        self._used += 1
+
+    def loss(self) -> Tensor:
+        """Mean of log(1 + exp(-y a'theta)) over the batch."""
+        margins = self._labels[self._which] * self.forward(self._rows[self._which]).squeeze(1)
+        return softplus(-margins, threshold=40.0).mean()
+
+    def evaluate(self) -> Measured:
+        """The full loss, and the share of rows on the right side in percent."""
+        margins = self._labels * self.network(self._rows).squeeze(1)
+        right = 100.0 * float((margins > 0).double().mean())
+        return Measured(float(softplus(-margins, threshold=40.0).mean()), right)
+
+
+@cache
+def ratings() -> Split:
+    """Users' verdicts on items, drawn from tastes of low rank; few items have most of them."""
+    rng = np.random.default_rng(11)
+    users, items = rng.standard_normal((USERS, RANK)), rng.standard_normal((ITEMS, RANK))
+    user_bias, item_bias = 0.7 * rng.standard_normal(USERS), 0.7 * rng.standard_normal(ITEMS)
+    popularity = 1.0 / (1.0 + np.arange(ITEMS)) ** 0.6
+    count = sum(RATINGS)
+    who = rng.integers(USERS, size=count)
+    what = rng.choice(ITEMS, count, p=popularity / popularity.sum())
+    taste = 0.6 * (users[who] * items[what]).sum(axis=1) + user_bias[who] + item_bias[what]
+    verdicts = rng.random(count) < 1.0 / (1.0 + np.exp(-taste))
+    pairs = torch.from_numpy(np.stack([who, what], axis=1))
+    said = torch.tensor(verdicts, dtype=torch.float32)
+    first = RATINGS[0]
+    return Split(Examples(pairs[:first], said[:first]), Examples(pairs[first:], said[first:]))
+
+
+class Towers(nn.Module):
+    """Logits <user, item>, a perceptron of both, and a bias of each."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.user, self.item = nn.Embedding(USERS, width), nn.Embedding(ITEMS, width)
+        self.user_bias, self.item_bias = nn.Embedding(USERS, 1), nn.Embedding(ITEMS, 1)
+        self.top = nn.Sequential(nn.Linear(2 * width, 32), nn.ReLU(), nn.Linear(32, 1))
+        for table in (self.user, self.item):
+            nn.init.normal_(table.weight, 0.0, 0.1)
+        for bias in (self.user_bias, self.item_bias):
+            nn.init.zeros_(bias.weight)
+
+    def forward(self, pairs: Tensor) -> Tensor:
+        """(batch, 2) numbers of users and items to (batch,) logits."""
+        who, what = pairs.unbind(dim=1)
+        user, item = self.user(who), self.item(what)
+        bias = (self.user_bias(who) + self.item_bias(what)).squeeze(1)
+        both = self.top(torch.cat([user, item], dim=1)).squeeze(1)
+        logits: Tensor = (user * item).sum(dim=1) + both + bias
+        return logits
+
+
+def recommender(seed: int, device: torch.device) -> Work:
+    """Embeddings that learn single verdicts by heart if they are trained for long."""
+    return Supervised(
+        Towers(), ratings(), binary_cross_entropy_with_logits,
+        lambda logits, test: float(binary_cross_entropy_with_logits(logits, test.targets)),
+        128, seed, device,
+    )  # fmt: skip
+
+
+def _in_units(name: str, title: str, units: Units) -> Task:
+    return Task(name, f"regression, {title}", UNEXPLAINED, 1500, partial(in_units, units))
+
+
+RIGHT = Metric("training accuracy", HIGHER, "points", 0.5)
+TABULAR = (
+    Task("mlp", "digits, perceptron 64-128-64-10", ACCURACY, 630, perceptron, without_sklearn),
+    Task("cnn", "digits, convolutions with BatchNorm and dropout", ACCURACY, 420, convolutional,
+         without_sklearn),
+    Task("frozen", "digits, head on a frozen random body", ACCURACY, 420, frozen_body,
+         without_sklearn),
+    Task("vae", "digits, variational autoencoder", Metric("test -ELBO", LOWER, "nats", 0.05), 840,
+         autoencoder, without_sklearn),
+    Task("regression", "regression with noise", Metric("error to clean", LOWER, "%", 2.0), 1500,
+         noisy_regression),
+    Task("nll", "regression, Gaussian likelihood", Metric("test NLL", LOWER, "nats", 0.05), 1500,
+         likelihood),
+    _in_units("units", "targets of size 1", Units()),
+    _in_units("targets-0.01", "targets x 0.01", Units(targets=0.01)),
+    _in_units("targets-100", "targets x 100", Units(targets=100.0)),
+    _in_units("inputs-100", "inputs x 100", Units(inputs=100.0)),
+    _in_units("summed", "loss summed over a batch", Units(summed=True)),
+    Task("diabetes", "raw diabetes", UNEXPLAINED, 1000, raw_diabetes, without_sklearn),
+    *(
+        Task(name, f"logistic regression on {name}", RIGHT, 20_000, partial(Logistic, name),
+             partial(data.missing_text, [name]), seeds=1)
+        for name in LOGISTIC_SETS
+    ),
+    Task("recommender", "ratings, embeddings of users and items",
+         Metric("test log-loss", LOWER, "nats", 0.005), 1500, recommender),
+    Task("diffusion", "digits, prediction of noise", Metric("test error", LOWER, "%", 2.0), 1200,
+         Diffusion, without_sklearn),
+    *(Task(f"toy-{steps}", f"small regression, {steps} steps",
+           Metric("test error", LOWER, "%", 5.0), steps, toy)
+      for steps in (30, 110)),
+    *(Task(f"digits-{steps}", f"digits, perceptron, {steps} steps", ACCURACY, steps, perceptron,
+           without_sklearn) for steps in (30, 110)),
+)  # fmt: skip

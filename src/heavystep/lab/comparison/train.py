@@ -1,0 +1,208 @@
+"""The loop in which every contender trains a task, on the CPU and on a GPU."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.optim import swa_utils
+
+from heavystep.lab.comparison.contenders import Contender, Ours, contender_of
+from heavystep.lab.comparison.tasks import Work, task_of
+from heavystep.lab.store import Columns
+from heavystep.lab.sweeps import Advance, Run
+from heavystep.lab.training.run import compiles, prepared
+from heavystep.optim import Average, CapturedStep
+from heavystep.optimizers import searches
+from heavystep.problems import FiniteSum
+
+WARM_UP = 0.05
+"""The part of a run in which a schedule rises."""
+LOOK_EVERY = 50
+"""Steps between two looks whether parameters are still finite."""
+LOOP = 1
+"""To be raised when the same specification would give other numbers."""
+START = "start"
+"""What stands for a contender in the row of a task before its first step."""
+NUMBERS = ("loss", "metric", "average_loss", "average_metric", "seconds")
+"""Of a run: at the end, the same at the averaged iterate, and the time of its steps."""
+
+
+@dataclass(frozen=True)
+class TaskRun(Run):
+    """A run: everything that decides its numbers.
+
+    Args:
+        value: of the main constant; None: nothing is set.
+        steps: 0: the network is measured before the first one.
+        average: whether the averaged iterate is measured too.
+    """
+
+    task: str
+    contender: str
+    value: float | None
+    seed: int
+    steps: int
+    device: str = "cpu"
+    average: bool = False
+
+    @property
+    def work(self) -> float:  # type: ignore[override]
+        """Steps."""
+        return float(self.steps)
+
+    @property
+    def label(self) -> str:
+        """What progress and messages call it."""
+        at = "" if self.value is None else f", {self.value:g}"
+        return f"{self.task}, {self.contender}{at}, seed {self.seed}"
+
+    def content(self) -> dict[str, Any]:
+        """The full specification."""
+        contender = None if self.contender == START else contender_of(self.contender)
+        return {
+            "task": self.task,
+            "versions": {"task": task_of(self.task).version, "loop": LOOP},
+            "method": contender.identity(self.value, self.steps) if contender else START,
+            "seed": self.seed,
+            "steps": self.steps,
+            "device": self.device,
+            "average": bool(self.average and contender and contender.ours),
+        }
+
+    def compute(self, advance: Advance) -> Columns:
+        """Train. A run whose parameters are no longer finite stops, and its numbers are NaN."""
+        device, task = torch.device(self.device), task_of(self.task)
+        found = dict.fromkeys(NUMBERS, math.nan)
+        with prepared(small=device.type == "cpu"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if task.problem is not None:
+                found |= simulated(self, task.problem)
+                return {name: np.array([value]) for name, value in found.items()}
+            work = task.begun(self.seed, device)
+            if self.contender == START:
+                found["loss"], found["metric"] = work.measured()
+            else:
+                training = Training(self, contender_of(self.contender), work)
+                fused = task.gpu and device.type == "cuda" and not training.searches
+                if fused and compiles(device):
+                    work.compile()
+                if training.go(advance):
+                    found |= training.measured()
+                found["seconds"] = training.seconds
+        return {name: np.array([value]) for name, value in found.items()}
+
+
+def simulated(run: TaskRun, build: Callable[[], FiniteSum]) -> dict[str, float]:
+    """The numbers of a run on a problem of Section 5, by the compiled kernels."""
+    from heavystep.lab.simulation.configuration import configure
+    from heavystep.lab.simulation.run import simulate
+
+    problem = build()
+    if run.contender == START:
+        return {"loss": float(problem.gap(problem.theta0))}
+    contender = contender_of(run.contender)
+    assert isinstance(contender, Ours)  # plans leave all others out
+    method = configure(contender.method.name, **contender.chosen(run.value, run.steps))
+    found = simulate(
+        problem, method, seeds=[run.seed], iterations=run.steps, grid=np.array([run.steps]),
+        may_stop=True,
+    )  # fmt: skip
+    return {"loss": float(found.metrics["gap_last"][0, -1])}
+
+
+def share(k: int, steps: int) -> float:
+    """What a linear warm-up and a cosine leave of the learning rate at step ``k``.
+
+    >>> [round(share(k, 100), 3) for k in (0, 4, 50, 100)]
+    [0.2, 0.996, 0.5, 0.0]
+    """
+    rising = min(1.0, (k + 1) / max(WARM_UP * steps, 1.0))
+    return rising * 0.5 * (1.0 + math.cos(math.pi * k / steps))
+
+
+class Training:
+    """A contender at work on a task."""
+
+    def __init__(self, run: TaskRun, contender: Contender, work: Work) -> None:
+        self._contender, self._work, self._steps = contender, work, run.steps
+        self.optimizer: Any = contender.optimizer(work, run.value, run.steps)
+        self._rates = [float(group["lr"]) for group in self.optimizer.param_groups]
+        on_gpu = work.device.type == "cuda"
+        if contender.cosine and on_gpu:  # so that a recorded step reads it anew
+            for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
+                group["lr"] = torch.tensor(rate, device=work.device)
+        averaged = run.average and contender.ours
+        self._average = Average(self.optimizer, automatic=False) if averaged else None
+        self.searches, self.seconds = searches(self.optimizer), 0.0
+        self._step: Callable[[], object] = self._plain
+        if on_gpu and contender.captured:
+            self._step = CapturedStep(
+                self.optimizer, work.loss, prepare=work.prepare, report=self._report
+            )
+
+    def _report(self) -> None:
+        """What follows a step; on a GPU it is recorded with it."""
+        if self._average:
+            self._average.update()
+
+    def _plain(self) -> None:
+        """A step as users write it."""
+        self._work.prepare()
+        if self.searches:
+            self.optimizer.step(self._work.loss)
+        else:
+            self.optimizer.zero_grad()
+            loss = self._work.loss()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step(**({"loss": loss} if self._contender.wants_loss else {}))
+        self._report()
+
+    def _schedule(self, k: int) -> None:
+        """Set the learning rates for step ``k``."""
+        for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
+            now = rate * share(k, self._steps)
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(now)
+            else:
+                group["lr"] = now
+
+    def go(self, advance: Advance) -> bool:
+        """Train to the end; False if parameters are no longer finite, and it stops there."""
+        begin = time.perf_counter()
+        if self._contender.modes:
+            self.optimizer.train()
+        for k in range(self._steps):
+            self._work.next()
+            if self._contender.cosine:
+                self._schedule(k)
+            self._step()
+            done = (k + 1) % LOOK_EVERY or LOOK_EVERY
+            if done == LOOK_EVERY or k + 1 == self._steps:
+                advance(float(done))
+                if not self._finite():
+                    return False
+        self.seconds = time.perf_counter() - begin
+        return True
+
+    def _finite(self) -> bool:
+        """Whether all parameters are finite: others can never become so again."""
+        found = [torch.isfinite(param).all() for param in self._work.parameters()]
+        return bool(torch.stack(found).all())
+
+    def measured(self) -> dict[str, float]:
+        """At the point that the optimizer offers as its result, and at the averaged iterate."""
+        if self._contender.modes:
+            self.optimizer.eval()
+            # BatchNorm has seen another point, as the authors of Schedule-Free say.
+            swa_utils.update_bn(self._work.inputs(), self._work.network)
+        found = dict(zip(NUMBERS, self._work.measured(), strict=False))
+        if self._average:
+            with self._average.in_place():
+                self._average.update_bn(self._work.inputs(), self._work.network)
+                found |= dict(zip(NUMBERS[2:], self._work.measured(), strict=False))
+        return found

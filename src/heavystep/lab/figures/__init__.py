@@ -1,0 +1,1 @@
+"""Figures of the paper: each is a definition, claims and a picture; one store and one runner."""

@@ -1,0 +1,186 @@
+"""What all pictures share: style, means with their bands, legends and files."""
+
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from scipy.special import stdtrit
+
+from heavystep.arrays import Array
+from heavystep.lab.files import write_atomically
+
+# Okabe and Ito: distinct for the colour-blind, and in grey by the line styles.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00")
+STYLE: Any = {
+    "font.size": 7.0,
+    "axes.titlesize": 7.0,
+    "axes.titley": 1.0,  # else it is looked for at every draw: a fifth of the time
+    "axes.linewidth": 0.6,
+    "legend.fontsize": 6.0,
+    "svg.hashsalt": "heavystep",
+    "pdf.fonttype": 42,
+}
+FLOOR = 1e-300
+"""Values that are not above this count as 0."""
+FEW_DECADES, ONE_DECADE, NARROW = 200.0, 20.0, 3.0
+"""Ratios of the ends of an axis. Below the first, ticks at powers of ten are too few; below the
+second there are still more ticks, and below the third they are evenly spaced."""
+
+CONFIDENCE = 0.95
+SEEDS_OF_A_BAND = 3
+"""The interval of two reaches six times their distance to both sides: it would hide all lines."""
+
+
+def styled() -> AbstractContextManager[None]:
+    """Use the style of all pictures within the block."""
+    return mpl.rc_context(STYLE)
+
+
+def visible(values: Array) -> Array:
+    """The values with NaN in place of zeros, which a logarithmic axis cannot show."""
+    return np.where(values > FLOOR, values, np.nan)
+
+
+def log_limits(ax: Any, values: Array, margin: float = 1.06) -> None:
+    """Set the limits of a logarithmic axis to ``values``, with readable ticks at any span."""
+    shown = values[np.isfinite(values)]
+    if not len(shown):
+        return
+    margin = margin if shown.max() > shown.min() else NARROW
+    low, high = shown.min() / margin, shown.max() * margin
+    ax.set_ylim(low, high)
+    if high / low < FEW_DECADES:
+        subs = (1.0, 2.0, 3.0, 5.0) if high / low < ONE_DECADE else (1.0, 3.0)
+        even, rounded = MaxNLocator(5, steps=[1, 2, 5, 10]), LogLocator(subs=subs)
+        ax.yaxis.set_major_locator(even if high / low < NARROW else rounded)
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def thousands(axis: Any, name: str) -> None:
+    """Label an axis in thousands; without a name its ticks have no labels."""
+    axis.set_major_locator(MaxNLocator(4))
+    axis.set_major_formatter(NullFormatter())
+    if name:
+        axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value / 1000:g}"))
+        axis.set_label_text(f"{name} / 1000")
+
+
+def entitle(canvas: Canvas, *parts: str) -> None:
+    """Write one title above all panels."""
+    canvas.suptitle(", ".join(parts), fontsize=8.0)
+
+
+def say_missing(ax: Any, text: str) -> None:
+    """Show the reason in a panel that has no curves."""
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes, color="#606060")
+
+
+def named_lines(axes: list[Any]) -> dict[str, Any]:
+    """One line for each label that occurs in the panels."""
+    named: dict[str, Any] = {}
+    for ax in axes:
+        lines, labels = ax.get_legend_handles_labels()
+        named |= dict(zip(labels, lines, strict=True))
+    return named
+
+
+def legend_below(canvas: Canvas, named: dict[str, Any], columns: int) -> None:
+    """Draw one legend for all panels, below them."""
+    canvas.legend(
+        list(named.values()),
+        list(named),
+        loc="outside lower center",
+        ncol=columns,
+        frameon=False,
+    )
+
+
+METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
+"""What is left out of pictures, by their endings, so that the same ones have the same bytes."""
+
+
+def save(
+    canvas: Canvas, path: Path, dpi: int = 300, endings: Sequence[str] = ("png", "pdf")
+) -> list[Path]:
+    """Write a picture with some endings; the same picture gives the same bytes."""
+    if (layout := canvas.get_layout_engine()) is not None:
+        layout.execute(canvas)
+    canvas.set_layout_engine(None)  # laid out once, not for every format; "none" would draw twice
+    paths = []
+    for kind in endings:
+        paths.append(path.with_name(f"{path.name}.{kind}"))
+        write_atomically(
+            paths[-1],
+            lambda part: canvas.savefig(part, format=kind, dpi=dpi, metadata=METADATA[kind]),  # noqa: B023
+        )
+    return paths
+
+
+def mean_and_half_width(values: Array) -> tuple[Array, Array]:
+    r"""The mean over seeds, and half the width of its 95% confidence interval.
+
+    .. math:: \bar v \pm t_{0.975,\,S-1}\, s / \sqrt S
+
+    with S seeds, their standard deviation s and the quantile t of Student's distribution.
+
+    Args:
+        values: (seeds, ...).
+
+    Returns:
+        Two arrays (...). The half-width of one seed alone is NaN.
+
+    >>> mean, half_width = mean_and_half_width(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    >>> float(mean), round(float(half_width), 6)
+    (3.0, 1.963243)
+    """
+    seeds = len(values)
+    if seeds == 1:
+        return values[0], np.full_like(values[0], np.nan)
+    quantile = float(stdtrit(seeds - 1, 0.5 + CONFIDENCE / 2.0))
+    error = values.std(axis=0, ddof=1) / math.sqrt(seeds)
+    return values.mean(axis=0), quantile * error
+
+
+def bands_said(seeds: Iterable[int]) -> list[str]:
+    """What a title says about the lines of curves with so many seeds each.
+
+    >>> bands_said([1, 1]), bands_said([1, 2]), bands_said([1, 3])
+    ([], ['means'], ['means with 95% confidence bands'])
+    """
+    most = max(seeds, default=0)
+    if most <= 1:
+        return []
+    return ["means with 95% confidence bands" if most >= SEEDS_OF_A_BAND else "means"]
+
+
+def mean_with_band(ax: Any, k: Array, values: Array, name: str, look: dict[str, Any]) -> None:
+    """Draw the mean over seeds with its 95% confidence band, if there are enough of them.
+
+    Args:
+        ax: where to draw.
+        k: (G,) positions on the horizontal axis.
+        values: (seeds, G) values, none of them negative.
+        name: what the legend says.
+        look: colour and style of the line.
+    """
+    mean, half_width = mean_and_half_width(values)
+    ax.plot(k, visible(mean), label=name, **look)
+    if len(values) >= SEEDS_OF_A_BAND:
+        ax.fill_between(
+            k,
+            np.maximum(mean - half_width, FLOOR),  # a logarithmic axis has no zero
+            mean + half_width,
+            color=look["color"],
+            alpha=0.25,
+            linewidth=0.0,
+            zorder=look["zorder"] - 0.5,
+        )

@@ -1,0 +1,284 @@
+"""Many seeds of one method on one problem: metrics on a grid, seeds on threads."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from heavystep import validation
+from heavystep.arrays import Array
+from heavystep.lab.simulation.compiling import COMPILES
+from heavystep.lab.simulation.configuration import Configuration, configure
+from heavystep.lab.simulation.cosine import COSINE, cosine_data
+from heavystep.lab.simulation.kernels import Kernels
+from heavystep.lab.simulation.least_squares import LEAST_SQUARES, least_squares_data
+from heavystep.lab.simulation.logistic import LOGISTIC, logistic_data
+from heavystep.lab.simulation.loop import Scene, State, advance
+from heavystep.lab.simulation.records import checked_samples
+from heavystep.lab.simulation.reduced import reduced, reduced_data
+from heavystep.lab.simulation.streams import stream_key
+from heavystep.lab.simulation.watches import (
+    TAKEN,
+    THEORY_METRICS,
+    TRAINING_METRICS,
+    TheoryWatch,
+    TrainingWatch,
+    watching,
+)
+from heavystep.problems import Cosine, FiniteSum, LeastSquares, SparseLogistic, VarianceReduced
+from heavystep.problems.variance_reduced import original
+from heavystep.records import Trajectories
+
+Problem = FiniteSum | SparseLogistic | VarianceReduced
+CHUNK = 1 << 16
+"""Steps between two reports of progress."""
+
+
+class Known(NamedTuple):
+    """A kind of problem that there are kernels for."""
+
+    kernels: Kernels
+    data: Callable[[Any], Any]
+
+
+KNOWN: dict[type, Known] = {
+    LeastSquares: Known(LEAST_SQUARES, least_squares_data),
+    Cosine: Known(COSINE, cosine_data),
+    SparseLogistic: Known(LOGISTIC, logistic_data),
+}
+_LAID_OUT: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""What was laid out before, kept for as long as somebody has the problem: data may be large."""
+
+
+def kernels_of(problem: Any) -> tuple[Kernels, Any]:
+    """The kernels for a problem, and its data.
+
+    Raises:
+        TypeError: there are no kernels for this kind of problem.
+    """
+    if isinstance(problem, VarianceReduced):
+        inside, data = kernels_of(problem.problem)
+        # Made anew: the anchor belongs to one run. The data around it are laid out once.
+        return reduced(inside), reduced_data(problem, data)
+    for kind, known in KNOWN.items():
+        if isinstance(problem, kind):
+            if problem not in _LAID_OUT:
+                _LAID_OUT[problem] = known.data(problem)
+            return known.kernels, _LAID_OUT[problem]
+    names = ", ".join(kind.__name__ for kind in KNOWN)
+    raise TypeError(
+        f"there are no compiled kernels for {type(problem).__name__}, only for {names}; "
+        "heavystep.lab.simulation.record_runs takes any finite sum"
+    )
+
+
+def metric_names(problem: Problem) -> tuple[str, ...]:
+    """What is recorded of a problem's runs."""
+    return TRAINING_METRICS if isinstance(original(problem), SparseLogistic) else THEORY_METRICS
+
+
+def log_grid(iterations: int, points: int = 200) -> Array:
+    """About ``points`` whole numbers from 1 to ``iterations``, evenly spaced on a log axis.
+
+    >>> log_grid(1000, 4).tolist()
+    [1, 10, 100, 1000]
+    """
+    exact = np.logspace(0.0, np.log10(iterations), points)
+    return np.unique(np.rint(exact).astype(np.int64))
+
+
+class OneRun:
+    """One seed's state and records; it can be advanced again and again."""
+
+    def __init__(
+        self, problem: Problem, configuration: Configuration, seed: int, grid: Array, size: int
+    ) -> None:
+        kernels, self.data = kernels_of(problem)
+        self._work = kernels.workspace(self.data, size)
+        self._configuration, self._problem, self._grid = configuration, problem, grid
+        self._key = stream_key(seed)
+        theta = np.array(problem.theta0, dtype=np.float64)
+        memory = np.array(list(configuration.rule.memory.values()), dtype=np.float64)
+        rest = (np.zeros_like(theta), memory, np.zeros_like(theta), np.zeros_like(theta))
+        metric, dim = configuration.diagonal, len(theta)
+        squares = np.zeros({None: 0, "tensor": 1, "element": dim}[metric])
+        batch, divisors = np.zeros(size, dtype=np.int64), np.zeros(dim if metric else 0)
+        self.state = State(theta, *rest, batch, squares, np.zeros(1), divisors)
+        self._watch: TheoryWatch | TrainingWatch
+        if isinstance(measured := original(problem), SparseLogistic):
+            self._watch = TrainingWatch(np.zeros(TAKEN + 1), np.empty(0))
+        else:
+            self._watch = TheoryWatch.of(measured, float(problem.L), configuration)
+        kind: Any = type(self._watch)
+        functions = watching(kind, kernels)
+        self._advance = advance(
+            kernels, configuration.rule, configuration.form, metric, functions, kind.__name__
+        )
+        self.out = np.full((len(grid), len(metric_names(problem))), np.nan)
+        self._steps = 0
+
+    def advance(self, count: int, indices: Array) -> int:
+        """Take ``count`` steps and return how many succeeded.
+
+        Args:
+            count: how many.
+            indices: (count, batch) samples, or (0, batch) for those of the seed's stream.
+        """
+        configuration, first = self._configuration, self._steps
+        rows = configuration.rows(count)
+        self._watch = self._watch.prepare(configuration, first, rows)
+        parameters = configuration.parameters(first, rows)
+        kept, overlap = configuration.batches
+        scene = Scene(
+            first, count, parameters.constants, parameters.lr, parameters.momentum, self._grid,
+            int(np.searchsorted(self._grid, first + 1)), self._key, self._problem.n,
+            configuration.loss_eps, kept, overlap,
+        )  # fmt: skip
+        done = int(
+            self._advance(self.data, self._work, self._watch, self.state, scene, indices, self.out)
+        )
+        self._steps += done
+        return done
+
+
+def simulate(
+    problem: Problem,
+    method: str | Configuration,
+    *,
+    seeds: int | Sequence[int],
+    iterations: int,
+    grid: Array | None = None,
+    batch_size: int = 1,
+    indices: Array | None = None,
+    threads: int | None = None,
+    progress: Callable[[int], None] = lambda steps: None,
+    may_stop: bool = False,
+    **options: Any,
+) -> Trajectories:
+    """Run a method from several seeds and record its metrics.
+
+    Each seed has its own stream of samples, so that neither the number of threads nor the other
+    seeds change a run.
+
+    Args:
+        problem: a problem with kernels: least squares, the cosine problem, sparse logistic
+            regression, or one of them as :class:`heavystep.problems.VarianceReduced`.
+        method: the name of a method, see ``heavystep methods``, or what
+            :func:`heavystep.lab.simulation.configure` made of one.
+        seeds: how many runs, or the seed of each.
+        iterations: steps of each run.
+        grid: numbers of steps after which metrics are recorded; default :func:`log_grid`.
+        batch_size: terms sampled at each step, with replacement.
+        indices: (seeds, iterations, batch_size) samples in place of the streams.
+        threads: how many runs at once; default: all cores.
+        progress: called with the number of steps done since the last call.
+        may_stop: a run that diverges is no error: what it would have recorded is NaN.
+        options: if the method is given by its name, what ``configure`` takes besides: the options
+            of its optimizer, of which ``lr``, ``momentum`` and ``max_step`` may be schedules, and
+            ``average``.
+
+    Raises:
+        TypeError: the problem has no kernels, or the method no such option.
+        ValueError: a run diverged, or an argument is out of range.
+
+    >>> from heavystep.problems import paper_least_squares
+    >>> result = simulate(paper_least_squares(), "SHBPolyak", seeds=[0, 1], iterations=100,
+    ...                   momentum=0.9, c=0.75, scaling="theory")
+    >>> result.metrics["gap_average"].shape == (2, len(result.k))
+    True
+    """
+    configuration = _configured(method, options)
+    validation.integer("iterations", iterations, least=1)
+    validation.integer("batch_size", batch_size, least=1)
+    seeds = _checked_seeds(seeds)
+    if threads is not None:
+        validation.integer("threads", threads, least=1)
+    grid = _checked_grid(log_grid(iterations) if grid is None else grid, iterations)
+    if indices is not None:
+        indices = checked_samples(problem, indices, ndim=3)
+        wanted = (len(seeds), iterations, batch_size)
+        if indices.shape != wanted:
+            raise ValueError(f"indices must have shape {wanted}, got {indices.shape}")
+    check_compiler()
+    stream = np.empty((0, batch_size), dtype=np.int64)
+
+    def go(place: int) -> Array:
+        run = OneRun(problem, configuration, seeds[place], grid, batch_size)
+        for first in range(0, iterations, CHUNK):
+            count = min(CHUNK, iterations - first)
+            part = stream if indices is None else indices[place, first : first + count]
+            done = run.advance(count, np.ascontiguousarray(part))
+            progress(count)
+            if done < count and may_stop:
+                break
+            if done < count:
+                raise ValueError(
+                    f"seed {seeds[place]} stopped at step {first + done}: loss or gradient not "
+                    "finite, or no trial step accepted"
+                )
+        return run.out
+
+    workers = min(threads or os.cpu_count() or 1, len(seeds))
+    if workers == 1:
+        stacked = np.stack([go(place) for place in range(len(seeds))])
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            stacked = np.stack(list(pool.map(go, range(len(seeds)))))
+    columns = {name: stacked[:, :, column] for column, name in enumerate(metric_names(problem))}
+    return Trajectories(grid, tuple(seeds), columns)
+
+
+def check_compiler() -> None:
+    """Refuse to go on if numba's compiler is switched off.
+
+    Raises:
+        ValueError: it is.
+    """
+    if not COMPILES:
+        raise ValueError("simulations are compiled by numba: unset NUMBA_DISABLE_JIT")
+
+
+def seconds_of(
+    problem: Problem, method: Configuration, seed: int, iterations: int, batch_size: int = 1
+) -> float:
+    """The time that one run takes when nothing but its end is recorded."""
+    run = OneRun(problem, method, seed, np.array([iterations]), batch_size)
+    stream = np.empty((0, batch_size), dtype=np.int64)
+    OneRun(problem, method, seed, np.array([1]), batch_size).advance(1, stream)  # compiles
+    begin = time.perf_counter()
+    run.advance(iterations, stream)
+    return time.perf_counter() - begin
+
+
+def _checked_seeds(seeds: int | Sequence[int]) -> Sequence[int]:
+    if isinstance(seeds, int):
+        validation.integer("seeds", seeds, least=1)
+        return range(seeds)
+    if not len(seeds):
+        raise ValueError("seeds must name at least one run, got none")
+    return seeds
+
+
+def _configured(method: str | Configuration, options: dict[str, Any]) -> Configuration:
+    if isinstance(method, str):
+        return configure(method, **options)
+    if not isinstance(method, Configuration):
+        raise TypeError(f"method must be the name of a method, such as 'SHBPolyak', got {method!r}")
+    if options:
+        raise TypeError(
+            f"options ({', '.join(options)}) go with the name of a method; a Configuration has its "
+            "own already"
+        )
+    return method
+
+
+def _checked_grid(grid: Array, iterations: int) -> Array:
+    counts = np.asarray(grid)
+    whole = np.issubdtype(counts.dtype, np.integer) and counts.ndim == 1 and counts.size
+    if not whole or counts[0] < 1 or counts[-1] > iterations or (np.diff(counts) <= 0).any():
+        raise ValueError(f"grid must increase within 1 .. {iterations}, got {grid!r}")
+    return counts.astype(np.int64)

@@ -1,0 +1,360 @@
+"""Simulated runs as data, and sweeps for users: every method on every problem, several seeds."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from heavystep import validation
+from heavystep.arrays import Array
+from heavystep.lab.data import LIBSVM, binary_labels, load, locate
+from heavystep.lab.files import claim_folder, expanded, runs_folder
+from heavystep.lab.simulation.configuration import VERSION, Configuration, configure
+from heavystep.lab.simulation.run import KNOWN, Problem, log_grid, metric_names, simulate
+from heavystep.lab.store import Columns, Store
+from heavystep.lab.sweeps import Advance, Run, complete
+from heavystep.problems import (
+    FiniteSum,
+    SparseLogistic,
+    VarianceReduced,
+    paper_cosine,
+    paper_least_squares,
+)
+from heavystep.problems.variance_reduced import original
+from heavystep.records import Trajectories
+
+FORMAT = 2
+"""The layout of :meth:`Simulated.content`."""
+FOLDER = "sweep"
+"""The folder within the output folder, beside those of the figures."""
+
+
+def logistic_on(name: str) -> SparseLogistic:
+    """Logistic regression on a LIBSVM data set, as Appendix E states it.
+
+    It has no penalty and no intercept, and its rows have unit length. A file is read once.
+
+    Args:
+        name: a data set of the catalogue.
+
+    Raises:
+        ValueError: the file is damaged, or not the published one.
+        OSError: there is no file, or it cannot be read.
+    """
+    return _read(name, locate(name))
+
+
+# By the file as well: the data folder may be another one at the next call.
+@cache
+def _read(name: str, file: Path) -> SparseLogistic:
+    data = load(name)
+    return SparseLogistic(data.rows.unit_length(), binary_labels(data.labels))
+
+
+class Made(NamedTuple):
+    """A kind of problem that a name and a setting describe."""
+
+    build: Callable[[Any], Problem]
+    """The problem, from its setting."""
+    from_files: bool
+    """Whether its numbers come from files, so that they are part of the key of a run. Numbers that
+    are drawn here may differ in the last place on another processor, and are no part of it."""
+
+
+PROBLEMS = {
+    "least squares": Made(cache(paper_least_squares), from_files=False),
+    "cosine": Made(cache(paper_cosine), from_files=False),
+    "libsvm": Made(logistic_on, from_files=True),
+}
+
+
+@dataclass(frozen=True)
+class ProblemSpec:
+    """A problem by its name: one of :data:`PROBLEMS`, with its setting."""
+
+    name: str
+    setting: float | str
+
+    def build(self) -> Any:
+        """The problem itself."""
+        return PROBLEMS[self.name].build(self.setting)
+
+    def identity(self) -> dict[str, Any]:
+        """What tells it from other problems, for the key of a run."""
+        known: dict[str, Any] = {"name": self.name, "setting": self.setting}
+        if PROBLEMS[self.name].from_files:
+            known["numbers"] = fingerprint(self.build())
+        return known
+
+
+@dataclass(frozen=True)
+class GivenProblem:
+    """A problem that somebody has made; its numbers tell it from others."""
+
+    problem: Problem
+
+    def build(self) -> Problem:
+        """The problem itself."""
+        return self.problem
+
+    def identity(self) -> dict[str, Any]:
+        """What tells it from other problems, for the key of a run."""
+        problem, given = original(self.problem), self.problem
+        known = {"name": type(problem).__name__, "numbers": fingerprint(problem)}
+        if isinstance(given, VarianceReduced):
+            reduction = {"probability": given.probability, "curvature": given.curvature}
+            return {**known, "reduction": reduction}
+        return known
+
+
+SECTION_5 = {
+    "least squares": ProblemSpec("least squares", 0.0),
+    "noisy least squares": ProblemSpec("least squares", 0.3),
+    "cosine": ProblemSpec("cosine", "strong_growth"),
+    "noisy cosine": ProblemSpec("cosine", "noise"),
+}
+"""The problems of the paper's Section 5, by the names that users call them by."""
+
+
+def problem_of(label: str, given: Any) -> ProblemSpec | GivenProblem:
+    """A problem from what users write: a name, or an object.
+
+    Raises:
+        ValueError: there is no problem of that name.
+        TypeError: it is neither a name nor an object that can be simulated.
+    """
+    if isinstance(given, str):
+        validation.choice("problem", given, (*SECTION_5, *LIBSVM))
+        return SECTION_5.get(given) or ProblemSpec("libsvm", given)
+    if isinstance(original(given), tuple(KNOWN)):
+        return GivenProblem(given)
+    known = ", ".join(kind.__name__ for kind in KNOWN)
+    raise TypeError(
+        f"problem {label!r} must be a name or one of {known}, which may be VarianceReduced, "
+        f"got {given!r}"
+    )
+
+
+_FINGERPRINTS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def fingerprint(problem: Problem) -> str:
+    """The hash of the numbers that a problem is made of, wherever they came from."""
+    if problem not in _FINGERPRINTS:
+        digest = hashlib.sha256()
+        _add(digest, problem)
+        _FINGERPRINTS[problem] = digest.hexdigest()[:24]
+    return _FINGERPRINTS[problem]
+
+
+def _add(digest: Any, value: Any) -> None:
+    if is_dataclass(value):
+        for part in fields(value):
+            digest.update(f"{part.name}:".encode())
+            _add(digest, getattr(value, part.name))
+    elif isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype.str}{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).data)
+    else:
+        digest.update(repr(value).encode())
+
+
+@dataclass(frozen=True)
+class Simulated(Run):
+    """Simulated runs of a method on a problem: everything that decides their numbers."""
+
+    threads: ClassVar[bool] = True
+    problem: ProblemSpec | GivenProblem
+    method: Configuration
+    seeds: int
+    """How many; the seeds are 0, 1, 2, ..."""
+    iterations: int
+    batch_size: int = 1
+    every: int | None = None
+    """How many steps lie between two records of the metrics, which are also recorded at the end.
+    None: a logarithmic grid."""
+    label: str = field(default="", compare=False)
+    may_stop: bool = False
+    """Whether a seed may diverge; what it would have recorded is then NaN."""
+
+    @property
+    def work(self) -> float:  # type: ignore[override]
+        """Steps of all seeds."""
+        return self.seeds * self.iterations
+
+    def size(self) -> str:
+        """Say how many runs there are, and how long they are."""
+        return f"{self.seeds} runs of {self.iterations:,} steps"
+
+    def grid(self) -> Array:
+        """The numbers of steps after which metrics are recorded."""
+        if self.every is None:
+            return log_grid(self.iterations)
+        return np.append(np.arange(self.every, self.iterations, self.every), self.iterations)
+
+    def content(self) -> dict[str, Any]:
+        """The full specification, without the label."""
+        method, problem = self.method, self.problem.build()
+        versions = {"simulation": VERSION, "problem": original(problem).version}
+        if isinstance(problem, VarianceReduced):
+            versions["reduction"] = problem.version
+        return {
+            "format": FORMAT,
+            "problem": self.problem.identity(),
+            "method": {
+                "name": method.method,
+                "options": dict(method.options),
+                "average": method.average,
+            },
+            "versions": versions,
+            "seeds": self.seeds,
+            "iterations": self.iterations,
+            "batch_size": self.batch_size,
+            "every": self.every,
+        }
+
+    def compute(self, advance: Advance) -> Columns:
+        """Run all seeds, one after another: a sweep has as many runs as there are cores."""
+        grid = self.grid()
+        done = simulate(
+            self.problem.build(),
+            self.method,
+            seeds=self.seeds,
+            iterations=self.iterations,
+            grid=grid,
+            batch_size=self.batch_size,
+            threads=1,
+            progress=advance,
+            may_stop=self.may_stop,
+        )
+        return {
+            "seed": np.repeat(np.arange(self.seeds), len(grid)),
+            "k": np.tile(grid, self.seeds),
+            **{name: values.reshape(-1) for name, values in done.metrics.items()},
+        }
+
+    def trajectories(self, columns: Columns) -> Trajectories:
+        """The result with a row of each metric for each seed."""
+        shape = (self.seeds, -1)
+        names = metric_names(self.problem.build())
+        metrics = {name: columns[name].reshape(shape) for name in names}
+        return Trajectories(columns["k"].reshape(shape)[0], tuple(range(self.seeds)), metrics)
+
+
+def sweep(
+    problems: str | Problem | Iterable[str] | Mapping[str, str | Problem],
+    methods: str | Iterable[str] | Mapping[str, Any],
+    *,
+    iterations: int,
+    seeds: int = 5,
+    batch_size: int = 1,
+    every: int | None = None,
+    out: str | Path = "results",
+    engine: str = "local",
+    jobs: int | None = None,
+    address: str | None = None,
+) -> dict[tuple[str, str], Trajectories]:
+    """Run every method on every problem from several seeds, and keep the results in a folder.
+
+    Results that are in the folder are read and not computed again. A sweep can be stopped at any
+    moment: called again it goes on where it was, and it loses at most the runs in flight. The
+    results do not depend on the engine.
+
+    Args:
+        problems: a problem, several names, or problems by labels of your own. A problem is a name
+            or an object of :mod:`heavystep.problems`. The names are ``"least squares"``,
+            ``"noisy least squares"``, ``"cosine"`` and ``"noisy cosine"`` for the problems of
+            Section 5, and those of ``heavystep data list`` for logistic regression on a LIBSVM
+            data set.
+        methods: a method, several names, or methods by labels of your own. A method is a name of
+            ``heavystep methods``, or a pair of a name and a dict of options.
+        iterations: steps of each run, >= 1.
+        seeds: how many runs of each method on each problem, >= 1.
+        batch_size: terms of the problem that are sampled at each step, >= 1.
+        every: metrics are recorded every so many steps; None: about 200 times on a logarithmic
+            grid.
+        out: the folder; an empty or new one, or one that heavystep made.
+        engine: ``"local"`` for this machine, ``"ray"`` or ``"dask"`` for a cluster.
+        jobs: how many runs at a time, >= 1; None: as many as there are cores.
+        address: of a started cluster; None: one is started on this machine.
+
+    Returns:
+        By the labels of problem and method. Each result has the steps ``k`` at which metrics were
+        recorded, the ``seeds``, and ``metrics`` by name: arrays of a row for each seed.
+
+    Raises:
+        ValueError: an argument is out of range, the folder holds other files, or runs failed; all
+            other runs are then complete and kept.
+        TypeError: a problem is neither a name nor an object that can be simulated, or a method has
+            no such option.
+        OSError: a data set is missing.
+
+    >>> import tempfile
+    >>> methods = {"SHB-PS": "SHBPolyak", "capped": ("SHBPolyak", {"max_step": 0.01})}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = sweep("least squares", methods, iterations=100, seeds=2, out=folder)
+    >>> results["least squares", "capped"].metrics["gap_last"].shape[0]
+    2
+    """
+    for name, value in (("iterations", iterations), ("seeds", seeds), ("batch_size", batch_size)):
+        validation.integer(name, value, least=1)
+    if every is not None:
+        validation.integer("every", every, least=1)
+    known = {label: problem_of(label, problem) for label, problem in _labelled(problems).items()}
+    configured = {label: _method(label, method) for label, method in _labelled(methods).items()}
+    runs = {
+        (problem, method): Simulated(
+            known[problem], configured[method], seeds, iterations, batch_size, every,
+            label=f"{problem}, {method}",
+        )
+        for problem in known
+        for method in configured
+    }  # fmt: skip
+    keys = {place: run.key() for place, run in runs.items()}
+    out = expanded(Path(out))
+    claim_folder(out)
+    store = Store(runs_folder(out, FOLDER))
+    results = complete(runs.values(), store, engine=engine, jobs=jobs, address=address)
+    return {place: run.trajectories(results[keys[place]]) for place, run in runs.items()}
+
+
+def _labelled(given: Any) -> Mapping[str, Any]:
+    """What was given, by labels: a name is its own label, and an object is called by its class."""
+    if isinstance(given, Mapping):
+        return given
+    if isinstance(given, str):
+        return {given: given}
+    if isinstance(given, (*KNOWN, VarianceReduced, FiniteSum)):
+        return {type(given).__name__: given}
+    match given:
+        case (str(name), Mapping()):
+            return {name: given}
+    names = list(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"without labels there can be names only, got {name!r}: pass a dict")
+    return {name: name for name in names}
+
+
+def _method(label: str, given: Any) -> Configuration:
+    if isinstance(given, Configuration):
+        return given
+    match given:
+        case str(name):
+            options: Mapping[str, Any] = {}
+        case (str(name), Mapping() as options):
+            pass
+        case _:
+            raise TypeError(
+                f"method {label!r} must be a name, or a pair of a name and a dict of options, "
+                f"got {given!r}"
+            )
+    try:
+        return configure(name, **options)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"method {label!r}: {error}") from None

@@ -1,0 +1,126 @@
+"""Runs on disk: one Parquet file for each, whole or not there, that notices a changed number."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from heavystep.arrays import Array
+from heavystep.lab.files import write_atomically
+
+SPECIFICATION, CONTENT = b"heavystep.specification", b"heavystep.content"
+ENDING = ".parquet"
+Columns = dict[str, Array]
+"""Numbers of equal length, by name."""
+
+
+class DamagedError(Exception):
+    """A file cannot be read, or is not what it should be."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """The runs in one folder."""
+
+    folder: Path
+
+    def path(self, key: str) -> Path:
+        """The file of a run."""
+        return self.folder / f"{key}{ENDING}"
+
+    def save(self, key: str, specification: str, columns: Columns) -> None:
+        """Write the file of a run; the same columns give the same bytes.
+
+        Args:
+            key: the name of the run.
+            specification: what decides the numbers; a reader has to know it.
+            columns: arrays of the same length, by name.
+        """
+        metadata = {SPECIFICATION: specification.encode(), CONTENT: _digest(columns)}
+        table = pa.table(columns).replace_schema_metadata(metadata)
+        write_atomically(
+            self.path(key), lambda part: pq.write_table(table, part, write_page_checksum=True)
+        )
+
+    def load(self, key: str, specification: str) -> Columns | None:
+        """The columns of a run, or None if there is no file.
+
+        Raises:
+            DamagedError: the file cannot be read, or was not written with this specification, or
+                does not hold the numbers that were written.
+        """
+        path = self.path(key)
+        if not path.exists():
+            return None
+        try:
+            # Not read_table, nor to_numpy: they import pandas if it is there, which takes a second.
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                table = file.read()
+            columns = {name: _numbers(table[name]) for name in table.column_names}
+            metadata, digest = table.schema.metadata or {}, _digest(columns)
+        except Exception as error:  # what a damaged file makes the reader raise may be anything
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise DamagedError(f"{path.name} cannot be read: {reason}") from None
+        if metadata.get(SPECIFICATION) != specification.encode():
+            raise DamagedError(f"{path.name} is not the run that its name says")
+        if metadata.get(CONTENT) != digest:
+            raise DamagedError(f"{path.name} does not hold the numbers that were written")
+        return columns
+
+    def contents(self) -> Iterator[dict[str, Any]]:
+        """The specifications of all files; a damaged one is passed over until it is used."""
+        for path in sorted(self.folder.glob(f"*{ENDING}")):
+            try:
+                content = json.loads((pq.read_schema(path).metadata or {})[SPECIFICATION])
+            except Exception:  # as above
+                continue
+            if isinstance(content, dict):
+                yield content
+
+    def outdated(self, wanted: Iterable[dict[str, Any]]) -> list[str]:
+        """Say in a line or two which runs cannot be used because versions have changed.
+
+        Args:
+            wanted: specifications; what has another value of ``"versions"`` than one of these,
+                and is the same otherwise, is out of date.
+        """
+        now = {_question(content): content.get("versions", {}) for content in wanted}
+        others: dict[str, int] = {}
+        for content in self.contents():
+            then, versions = content.get("versions", {}), now.get(_question(content))
+            if versions is not None and versions != then:
+                change = ", ".join(
+                    f"{name} {then.get(name, 'unknown')} is now {version}"
+                    for name, version in versions.items()
+                    if then.get(name) != version
+                )
+                others[change] = others.get(change, 0) + 1
+        return [
+            f"{count} runs in {self.folder} are not used: they were made with other versions "
+            f"({change})"
+            for change, count in others.items()
+        ]
+
+
+def _question(content: dict[str, Any]) -> str:
+    """A specification without its versions: what was asked for, whatever answers it."""
+    return json.dumps({**content, "versions": None}, sort_keys=True)
+
+
+def _numbers(column: Any) -> Array:
+    """A copy of a column's numbers, which may be written to."""
+    return np.concatenate([np.from_dlpack(part) for part in column.chunks] or [np.empty(0)])
+
+
+def _digest(columns: Columns) -> bytes:
+    """The hash of all numbers, because the checksums of Parquet leave out headers of pages."""
+    digest = hashlib.sha256()
+    for name, values in columns.items():
+        digest.update(name.encode() + b"\0" + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest().encode()

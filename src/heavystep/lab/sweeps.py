@@ -1,0 +1,441 @@
+"""Sweeps: runs that are kept in a folder, done by processes here or by a cluster.
+
+What is complete is never run again, and a sweep that is stopped at any moment, whatever is killed,
+goes on where it was: it loses at most the runs in flight. Results come back to the process that
+asked for them, which alone writes files::
+
+    @dataclass(frozen=True)
+    class Training(Run):
+        task: str
+        lr: float
+        seed: int
+
+        @property
+        def label(self):
+            return f"{self.task}, lr {self.lr:g}, seed {self.seed}"
+
+        def content(self):                  # all that decides the numbers; its hash names the file
+            return {"task": self.task, "lr": self.lr, "seed": self.seed, "versions": {"task": 1}}
+
+        def compute(self, advance):         # on a worker; columns of equal length
+            losses = train(self.task, self.lr, self.seed)
+            return {"epoch": np.arange(len(losses)), "loss": losses}
+
+    runs = [Training("digits", lr, seed) for lr in (0.1, 1.0) for seed in range(3)]
+    results = complete(runs, Store(folder), engine="local", jobs=2)
+    results[runs[0].key()]["loss"]
+"""
+
+import hashlib
+import json
+import logging
+import os
+import socket
+import threading
+import traceback
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import joblib
+
+from heavystep import validation
+from heavystep.lab.files import hash_sources
+from heavystep.lab.store import Columns, DamagedError, Store
+
+ENGINES = ("local", "ray", "dask")
+TRIES = 3
+"""So many times in a row may workers be lost without any run being completed in between."""
+PATIENCE = 10.0
+"""Seconds to wait for an answer of a cluster."""
+FOLDERS = ("HEAVYSTEP_DATA", "HEAVYSTEP_CACHE")
+"""Environment variables of this process that workers get, too: where data and kernels are."""
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+"""A worker has one core: its libraries must not start a thread for every core."""
+Advance = Callable[[float], None]
+"""Told how much work was done since the last call; it raises when the sweep was stopped."""
+
+
+class Run(ABC):
+    """One piece of a sweep. Make it a frozen dataclass: workers get a pickled copy."""
+
+    threads: ClassVar[bool] = False
+    """Whether :meth:`compute` releases the interpreter's lock: then threads do the work here."""
+    work: float = 1.0
+    """How much there is to do, in the unit in which :meth:`compute` advances."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """What progress and messages call it. It decides no number."""
+
+    @abstractmethod
+    def content(self) -> dict[str, Any]:
+        """The full specification, of what JSON can hold."""
+
+    @abstractmethod
+    def compute(self, advance: Advance) -> Columns:
+        """The result: arrays of numbers of equal length, by name."""
+
+    def text(self) -> str:
+        """The full specification as JSON."""
+        return json.dumps(self.content(), sort_keys=True)
+
+    def key(self) -> str:
+        """The name under which the result is stored."""
+        return hashlib.sha256(self.text().encode()).hexdigest()[:24]
+
+
+class Progress(Protocol):
+    """What a sweep reports; it may be called from any thread."""
+
+    def start(self, runs: int, kept: int, work: float) -> None:
+        """There are ``runs`` runs; ``kept`` are complete, and the others take so much work."""
+
+    def note(self, text: str) -> None:
+        """The user should read this text."""
+
+    def begin(self, run: str) -> None:
+        """The run of this name begins."""
+
+    def advance(self, amount: float) -> None:
+        """This amount of work was done."""
+
+    def finish(self) -> None:
+        """A run is complete and kept."""
+
+
+class Logged:
+    """Writes notes to the log "heavystep" as warnings, and each finished run at level INFO."""
+
+    def __init__(self) -> None:
+        self._log = logging.getLogger("heavystep")
+        self._runs = self._done = 0
+
+    def start(self, runs: int, kept: int, work: float) -> None:
+        """Remember how many runs there are."""
+        self._runs, self._done = runs, kept
+
+    def note(self, text: str) -> None:
+        """Write a warning."""
+        self._log.warning(text)
+
+    def begin(self, run: str) -> None:
+        """Write the name of the run at level DEBUG."""
+        self._log.debug("%s begins", run)
+
+    def advance(self, amount: float) -> None:
+        """Write nothing: this comes too often for a log."""
+
+    def finish(self) -> None:
+        """Write how many runs are complete."""
+        self._done += 1
+        self._log.info("%d of %d runs", self._done, self._runs)
+
+
+class FailedRunsError(ValueError):
+    """Some runs failed; all others are complete and kept."""
+
+    def __init__(self, text: str, failed: dict[str, str], results: dict[str, Columns]) -> None:
+        super().__init__(text)
+        self.failed = failed
+        """Why, in one line, by key."""
+        self.results = results
+        """Those of the others."""
+
+
+class Engine(NamedTuple):
+    """Who does the runs."""
+
+    name: str = "local"
+    """``"local"`` for this machine, ``"ray"`` or ``"dask"`` for a cluster."""
+    jobs: int | None = None
+    """How many runs at a time; None: one for each core."""
+    address: str | None = None
+    """That of a started cluster; None: one is started on this machine, for the sweep."""
+    gpus: float = 0.0
+    """That each run needs; for Ray."""
+
+    def check(self) -> None:
+        """Refuse wrong values before anything is done.
+
+        Raises:
+            ValueError: there is no such engine, or an option is not for it.
+            ModuleNotFoundError: it is not installed.
+        """
+        validation.choice("engine", self.name, ENGINES)
+        if self.jobs is not None:
+            validation.integer("jobs", self.jobs, 1)
+        if self.name == "local" and self.address is not None:
+            raise ValueError("address is that of a cluster: it needs the engine 'ray' or 'dask'")
+        if self.name == "ray":
+            import ray  # noqa: F401
+        elif self.name == "dask":
+            import distributed  # noqa: F401
+
+
+HERE = Engine()
+
+
+class Outcome(NamedTuple):
+    """The result of a run, or why there is none."""
+
+    place: int
+    """The position of the run in the list that was given."""
+    columns: Columns | None = None
+    failure: str = ""
+    """The traceback of a run that failed; empty for one that succeeded."""
+
+
+def complete(
+    runs: Iterable[Run],
+    store: Store,
+    progress: Progress | None = None,
+    *,
+    engine: str | Engine = "local",
+    jobs: int | None = None,
+    address: str | None = None,
+    force: bool = False,
+) -> dict[str, Columns]:
+    """The results of all runs by key: those in the store are read, the others made and kept.
+
+    Args:
+        runs: what is wanted; runs with the same key are made once.
+        store: where they are kept.
+        progress: told what happens; None: it is written to the log "heavystep".
+        engine: ``"local"``, ``"ray"``, ``"dask"``, or an :class:`Engine` with all of its options.
+        jobs: how many runs at a time, >= 1; None: as many as there are cores.
+        address: of a started cluster.
+        force: whether runs that are there are made again.
+
+    Raises:
+        FailedRunsError: some runs failed. This is raised when all others are complete.
+    """
+    engine = Engine(engine, jobs, address) if isinstance(engine, str) else engine
+    engine.check()
+    progress, wanted = progress or Logged(), {run.key(): run for run in runs}
+    results = {} if force else kept(wanted, store, progress.note)
+    missing = {key: run for key, run in wanted.items() if key not in results}
+    progress.start(len(wanted), len(results), sum(run.work for run in missing.values()))
+    if not missing:
+        return results
+    for line in store.outdated(run.content() for run in missing.values()):
+        progress.note(f"{line}; what is missing is run again")
+    keys, failed = list(missing), dict[str, str]()
+    with closing(outcomes(list(missing.values()), progress, engine)) as found:
+        for place, columns, failure in found:
+            key, run = keys[place], missing[keys[place]]
+            if columns is None:
+                progress.note(f"{run.label} failed\n{failure}")
+                failed[key] = failure.strip().splitlines()[-1]
+            else:
+                store.save(key, run.text(), columns)
+                results[key] = columns
+                progress.finish()
+    if failed:
+        names = "; ".join(f"{missing[key].label} ({reason})" for key, reason in failed.items())
+        raise FailedRunsError(
+            f"{len(failed)} of {len(wanted)} runs failed, what is complete is kept: {names}",
+            failed,
+            results,
+        )
+    return {key: results[key] for key in wanted}
+
+
+def kept(wanted: dict[str, Run], store: Store, note: Callable[[str], None]) -> dict[str, Columns]:
+    """The results that are in the store; damaged ones are noted and left out."""
+    results = {}
+    for key, run in wanted.items():
+        try:
+            found = store.load(key, run.text())
+        except DamagedError as damage:
+            note(f"{damage}; it has to be run again")
+            continue
+        if found is not None:
+            results[key] = found
+    return results
+
+
+def outcomes(runs: Sequence[Run], progress: Progress, engine: Engine = HERE) -> Generator[Outcome]:
+    """Do all runs and yield one outcome for each, in any order.
+
+    Closing the generator gives up the runs in flight. When a worker is killed, the runs that are
+    not done are handed out again.
+    """
+    left, losses, stopped = dict(enumerate(runs)), 0, threading.Event()
+    here = engine.name == "local" and all(run.threads for run in runs)
+    with _pool(engine, len(runs), here) as parallel:
+        try:
+            while left:
+                work = _watched if here else _alone
+                what = (progress, stopped) if here else (hash_sources(),)
+                calls = [joblib.delayed(work)(place, run, *what) for place, run in left.items()]
+                try:
+                    with _given_up(parallel(calls)) as found:
+                        for outcome in found:
+                            run, losses = left.pop(outcome.place), 0
+                            if not here:
+                                progress.begin(run.label)
+                                progress.advance(run.work)
+                            yield outcome
+                except Exception as lost:  # each engine has its own error for a worker that is gone
+                    losses += 1
+                    reason = str(lost).strip().partition("\n")[0] or type(lost).__name__
+                    if losses == TRIES:
+                        yield from (Outcome(place, failure=reason) for place in left)
+                        return
+                    progress.note(f"a worker was lost ({reason}); its runs are handed out again")
+        finally:
+            stopped.set()
+
+
+@contextmanager
+def _given_up(found: Any) -> Iterator[Any]:
+    """Close a generator of joblib after the block, which warns if runs are in flight."""
+    try:
+        yield found
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.close()
+
+
+class _StoppedError(Exception):
+    """Ends a run that nobody waits for any more."""
+
+
+def _watched(place: int, run: Run, progress: Progress, stopped: threading.Event) -> Outcome:
+    """Do a run in a thread of this process."""
+
+    def advance(amount: float) -> None:
+        if stopped.is_set():
+            raise _StoppedError
+        progress.advance(amount)
+
+    progress.begin(run.label)
+    return _tried(place, run, advance)
+
+
+def _alone(place: int, run: Run, sources: str) -> Outcome:
+    """Do a run in another process, maybe on another machine."""
+    if hash_sources() != sources:
+        text = "a worker has another heavystep than this process: install the same"
+        return Outcome(place, failure=text)
+    return _tried(place, run, lambda amount: None)
+
+
+def _tried(place: int, run: Run, advance: Advance) -> Outcome:
+    try:
+        return Outcome(place, run.compute(advance))
+    except Exception:
+        return Outcome(place, failure=traceback.format_exc())
+
+
+@contextmanager
+def _pool(engine: Engine, runs: int, here: bool) -> Iterator[Callable[[Any], Any]]:
+    """What does calls and gives their results as they are done."""
+    with ExitStack() as stack:
+        cores, options = engine.jobs or os.cpu_count() or 1, dict[str, Any]()
+
+        def count() -> int:
+            return min(cores, runs)
+
+        if engine.name == "ray":
+            name, count = "heavystep-ray", stack.enter_context(_ray(engine))
+        elif engine.name == "dask":
+            name, count = "dask", stack.enter_context(_dask(engine))
+        elif here:
+            name = "threading"
+        else:
+            name, options = "loky", {"inner_max_num_threads": 1}
+
+        def do(calls: Any) -> Any:
+            # A cluster may have lost cores. One run a task: a result is written when it is there.
+            with joblib.parallel_config(name, n_jobs=count(), **options):
+                return joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
+
+        yield do
+
+
+def _environment() -> dict[str, str]:
+    """What workers of a cluster get; absolute paths, because they run in another folder."""
+    ours = {name: os.path.abspath(os.environ[name]) for name in FOLDERS if os.environ.get(name)}
+    return ours | dict.fromkeys(ONE_THREAD, "1")
+
+
+@contextmanager
+def _ray(engine: Engine) -> Iterator[Callable[[], int]]:
+    """A connection to a Ray cluster; tells how many runs it can do at a time."""
+    import ray
+    from ray.util.joblib.ray_backend import RayBackend
+
+    class Backend(RayBackend):
+        supports_return_generator = True  # as its pool calls back: joblib asks the plain one only
+
+    # No core is reserved: a pool that asks for one on a node that was just lost waits for ever.
+    needs = {"num_cpus": 0, "num_gpus": engine.gpus, "scheduling_strategy": "SPREAD",
+             "runtime_env": {"env_vars": _environment()}}  # fmt: skip
+    joblib.register_parallel_backend(
+        "heavystep-ray", lambda **given: Backend(ray_remote_args=needs, **given)
+    )
+    ours = not ray.is_initialized()  # else a program that uses Ray itself has done so
+    if ours:
+        found = engine.address or os.environ.get("RAY_ADDRESS") or "local"
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        local: dict[str, Any] = {"include_dashboard": False} if found == "local" else {}
+        try:
+            _knock(found)
+            ray.init(found, log_to_driver=False, logging_level=logging.ERROR, **local)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise _unreachable("Ray", found, error, "ray start --head") from None
+    try:
+
+        def count() -> int:
+            there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+            free = there.get("GPU", 0.0) / engine.gpus if engine.gpus else there.get("CPU", 1.0)
+            return max(min(engine.jobs or int(free), int(free)), 1)
+
+        yield count
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+@contextmanager
+def _dask(engine: Engine) -> Iterator[Callable[[], int]]:
+    """A connection to a Dask cluster; tells how many runs it can do at a time."""
+    from distributed import Client, LocalCluster
+
+    with ExitStack() as stack:
+        if engine.address is None:
+            cores = engine.jobs or os.cpu_count() or 1
+            cluster: Any = LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=cores, threads_per_worker=1, dashboard_address=None,
+                env=_environment(), silence_logs=logging.ERROR,
+            )  # fmt: skip
+            stack.enter_context(cluster)
+        try:
+            if engine.address is not None:
+                _knock(engine.address)
+            client: Any = Client(engine.address or cluster, timeout=PATIENCE)  # type: ignore[no-untyped-call]
+        except (OSError, ValueError) as error:
+            raise _unreachable("Dask", str(engine.address), error, "dask scheduler") from None
+        stack.enter_context(client)
+        yield lambda: engine.jobs or max(sum(client.ncores().values()), 1)
+
+
+def _knock(address: str) -> None:
+    """Fail at once if nobody answers at host:port: the libraries would try for minutes."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+
+
+def _unreachable(what: str, address: str, error: Exception, command: str) -> ValueError:
+    reason = str(error).partition(". ")[0]
+    return ValueError(
+        f"cannot reach a {what} cluster at {address} ({reason}): start one with '{command}', "
+        "or leave out the address for one on this machine"
+    )

@@ -1,0 +1,342 @@
+"""Training runs as data: what decides their numbers, where they are kept, and curves of them."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavystep.arrays import Array
+from heavystep.lab.files import write_atomically
+from heavystep.lab.store import ENDING, DamagedError, Store
+from heavystep.lab.training.trainer import EpochRow
+from heavystep.records import Trajectories
+
+PROTOCOL = 1
+"""The version of the trainer. Raise it when the same specification would give other numbers."""
+_ALWAYS = {"weight_decay": 0.0}
+_ADAPTIVE = {"lr": 1.0, **_ALWAYS}
+_SEARCH = {"max_trials": 100, "loss_eps": None, **_ADAPTIVE}
+UNSAID: dict[str, dict[str, Any]] = {
+    "SHBPolyak": {"scaling": "practical", "lower_bound": 0.0, **_ADAPTIVE},
+    "SPS": {"lower_bound": 0.0, **_ADAPTIVE},
+    "SHBArmijo": {"scaling": "practical", **_SEARCH},
+    "SLS": _SEARCH,
+    "SHB": _ALWAYS,
+}
+"""Options that protocol 1 leaves out of its specifications, by optimizer. They were the defaults
+when it was made, and stay what they are when defaults change."""
+METRICS = EpochRow._fields[1:]
+Note = Callable[[str], None]
+"""Told a line that the user should read."""
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A method of :mod:`heavystep.methods` with its options.
+
+    Args:
+        name: what the paper calls it.
+        optimizer: its name in the registry.
+        options: by name, sorted.
+    """
+
+    name: str
+    optimizer: str
+    options: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Which network is trained, and on how many images, the first ones of the data set."""
+
+    network: str = "resnet18"
+    batch_size: int = 256
+    train_images: int = 50_000
+    test_images: int = 10_000
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Minibatches in an epoch; an incomplete one is dropped."""
+        return self.train_images // self.batch_size
+
+
+@dataclass(frozen=True)
+class TrainingSpec:
+    """Everything that decides the numbers of one run, except for its length.
+
+    No method knows how many epochs there will be, so a run of 200 epochs begins with one of 30.
+    """
+
+    data_set: str
+    method: MethodSpec
+    scale: Scale
+    seed: int
+
+    def text(self) -> str:
+        """The full specification as JSON."""
+        return json.dumps({"protocol": PROTOCOL, "run": asdict(self)}, sort_keys=True)
+
+    def key(self) -> str:
+        """The name under which the run is stored."""
+        return hashlib.sha256(self.text().encode()).hexdigest()[:24]
+
+    def describe(self) -> str:
+        """A short name for progress and messages."""
+        return f"{self.data_set} {self.method.name} seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class TrainingRuns:
+    """The runs of one curve: a method on a data set from several seeds, to the same epoch.
+
+    Args:
+        seeds: how many, from 0; or which.
+    """
+
+    data_set: str
+    method: MethodSpec
+    scale: Scale
+    seeds: int | tuple[int, ...]
+    epochs: int
+
+    def each(self) -> tuple[TrainingSpec, ...]:
+        """The runs, one for each seed."""
+        seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
+        return tuple(TrainingSpec(self.data_set, self.method, self.scale, seed) for seed in seeds)
+
+    def key(self) -> str:
+        """The name under which the results are passed on."""
+        text = json.dumps([self.epochs, *(run.key() for run in self.each())])
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    def size(self) -> str:
+        """Say how many runs there are, and how long they are."""
+        return f"{counted(len(self.each()), 'run')} of {counted(self.epochs, 'epoch')}"
+
+
+def counted(number: int, thing: str) -> str:
+    """A number with what it counts.
+
+    >>> counted(1, "run"), counted(1200, "epoch")
+    ('1 run', '1,200 epochs')
+    """
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def parsed(content: dict[str, Any]) -> TrainingSpec:
+    """The run whose specification this is.
+
+    Raises:
+        ValueError: it is no specification of a run, or one of another protocol.
+    """
+    try:
+        run = content["run"]
+        given = run["method"]
+        options = tuple((str(name), value) for name, value in given["options"])
+        method = MethodSpec(given["name"], given["optimizer"], options)
+        spec = TrainingSpec(run["data_set"], method, Scale(**run["scale"]), run["seed"])
+    except (KeyError, TypeError, ValueError):
+        raise ValueError("not the specification of a training run") from None
+    if spec.text() != json.dumps(content, sort_keys=True):
+        raise ValueError(f"a training run of another protocol than {PROTOCOL}")
+    return spec
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Epochs that were made in one go on one machine.
+
+    Args:
+        seconds: the wall time, including what comes before the first of the epochs.
+        compiled: whether the network was compiled, which changes its numbers by rounding.
+    """
+
+    first: int
+    last: int
+    device: str
+    precision: str
+    versions: str
+    seconds: float
+    compiled: bool = False
+
+
+class Stored(NamedTuple):
+    """The epochs of a run so far, and where they were made."""
+
+    history: list[EpochRow]
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def epochs(self) -> int:
+        """The number of epochs."""
+        return len(self.history)
+
+
+@dataclass(frozen=True)
+class TrainingStore:
+    """The training runs in one folder: a table of epochs each, and where they were made."""
+
+    folder: Path
+
+    def path(self, run: TrainingSpec) -> Path:
+        """The table of a run."""
+        return self.folder / f"{run.key()}{ENDING}"
+
+    def checkpoint(self, run: TrainingSpec) -> Path:
+        """The file with the network and the optimizer, from which the run can go on."""
+        return self.folder.parent / "checkpoints" / f"{run.key()}.pt"
+
+    def save(self, run: TrainingSpec, stored: Stored) -> None:
+        """Write the files of a run."""
+        made = json.dumps([asdict(stretch) for stretch in stored.stretches])
+        write_atomically(self.path(run).with_suffix(".json"), lambda part: part.write_text(made))
+        whole = ("epoch", "refused")
+        columns = {
+            name: np.asarray(values, dtype=np.int64 if name in whole else np.float64)
+            for name, values in zip(
+                EpochRow._fields, zip(*stored.history, strict=True), strict=True
+            )
+        }
+        Store(self.folder).save(run.key(), run.text(), columns)
+
+    def load(self, run: TrainingSpec) -> Stored | None:
+        """The stored epochs of a run, or None if there is no file.
+
+        Raises:
+            DamagedError: the file cannot be read, or is not this run.
+        """
+        columns, path = Store(self.folder).load(run.key(), run.text()), self.path(run)
+        if columns is None:
+            return None
+        if tuple(columns) != EpochRow._fields:
+            raise DamagedError(f"{path.name} does not have all columns")
+        rows = zip(*(columns[name].tolist() for name in EpochRow._fields), strict=True)
+        history = [EpochRow(*row) for row in rows]
+        if [row.epoch for row in history] != list(range(1, len(history) + 1)):
+            raise DamagedError(f"{path.name} does not have all epochs")
+        try:
+            made = json.loads(path.with_suffix(".json").read_text())
+            return Stored(history, tuple(Stretch(**each) for each in made))
+        except (OSError, TypeError, ValueError):  # numbers count without it
+            return Stored(history, ())
+
+
+@dataclass(frozen=True)
+class TrainedCurve(Trajectories):
+    """The epochs of each seed that is there, and where they were made.
+
+    Args:
+        unfinished: runs that end before the others: no part of the means, but to be seen.
+    """
+
+    stretches: tuple[Stretch, ...] = ()
+    unfinished: tuple["Unfinished", ...] = ()
+
+
+class Unfinished(NamedTuple):
+    """The epochs of a run that was stopped, from the first on."""
+
+    seed: int
+    metrics: dict[str, Array]
+
+
+TrainedResults = dict[str, TrainedCurve]
+"""Curves by the key of :class:`TrainingRuns`."""
+
+
+def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note) -> TrainedResults:
+    """The curves, each made of the seeds that reach its last epoch. One without any is left out.
+
+    Args:
+        runs: by key.
+        store: where they are kept.
+        note: told which files are damaged and left out, and which runs end early.
+    """
+    found = {key: _curve(wanted, store, note) for key, wanted in runs.items()}
+    return {key: curve for key, curve in found.items() if curve is not None}
+
+
+def _curve(wanted: TrainingRuns, store: TrainingStore, note: Note) -> TrainedCurve | None:
+    parts: dict[int, Stored] = {}
+    unfinished = []
+    for run in wanted.each():
+        stored = whole(run, store, note)
+        if stored is not None and stored.epochs >= wanted.epochs:
+            parts[run.seed] = stored
+        elif stored is not None and stored.epochs:
+            note(
+                f"{run.describe()} has {stored.epochs} of {wanted.epochs} epochs and does not count"
+            )
+            unfinished.append(Unfinished(run.seed, _metrics([stored], stored.epochs)))
+    if not parts:
+        return None
+    made = (stretch for part in parts.values() for stretch in part.stretches)
+    return TrainedCurve(
+        np.arange(1, wanted.epochs + 1),
+        tuple(parts),
+        _metrics(parts.values(), wanted.epochs),
+        stretches=tuple(stretch for stretch in made if stretch.first <= wanted.epochs),
+        unfinished=tuple(unfinished),
+    )
+
+
+def _metrics(parts: Iterable[Stored], epochs: int) -> dict[str, Array]:
+    """(seeds, epochs) numbers by name."""
+    rows = np.array([part.history[:epochs] for part in parts], dtype=np.float64)
+    return {name: rows[:, :, EpochRow._fields.index(name)] for name in METRICS}
+
+
+def whole(run: TrainingSpec, store: TrainingStore, note: Note = lambda text: None) -> Stored | None:
+    """The stored epochs of a run; a damaged file is noted and counts as none."""
+    try:
+        return store.load(run)
+    except DamagedError as damage:
+        note(f"{damage}; it is left out")
+        return None
+
+
+def survey(store: TrainingStore, note: Note) -> Iterator[tuple[TrainingSpec, Stored]]:
+    """All runs with their stored epochs; a file that is no whole run is noted and left out."""
+    known = set()
+    for content in Store(store.folder).contents():
+        try:
+            run = parsed(content)
+        except ValueError:
+            continue
+        known.add(store.path(run))
+        stored = whole(run, store, note)
+        if stored is not None:
+            yield run, stored
+    for path in sorted(store.folder.glob(f"*{ENDING}")):
+        if path not in known:
+            note(f"{path.name} is not a whole training run; it is left out")
+
+
+def missing(runs: Iterable[TrainingRuns], store: TrainingStore) -> tuple[int, int]:
+    """How many runs are incomplete, and how many epochs they lack. Damaged files have no epochs."""
+    lacking = []
+    for wanted in runs:
+        for run in wanted.each():
+            stored = whole(run, store)
+            lacking.append(wanted.epochs - (stored.epochs if stored else 0))
+    return sum(epochs > 0 for epochs in lacking), sum(max(epochs, 0) for epochs in lacking)
+
+
+def sizes_text(results: TrainedResults) -> str:
+    """Say how many runs the curves have and how long they are; ranges where they differ.
+
+    Args:
+        results: at least one curve.
+    """
+    seeds = {len(result.seeds) for result in results.values()}
+    epochs = {len(result.k) for result in results.values()}
+    return f"{_range(seeds, 'run')} of {_range(epochs, 'epoch')}"
+
+
+def _range(numbers: set[int], thing: str) -> str:
+    low, high = min(numbers), max(numbers)
+    return (f"{low:,} to " if low < high else "") + counted(high, thing)

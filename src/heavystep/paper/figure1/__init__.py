@@ -1,1 +1,0 @@
-"""Figure 1: the theory checked by simulation."""

@@ -1,1 +1,0 @@
-"""Figure 2: logistic regression on LIBSVM data."""

@@ -1,1 +1,0 @@
-"""Figure 3: ResNet-18 on CIFAR."""

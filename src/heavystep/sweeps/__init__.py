@@ -1,1 +1,0 @@
-"""Jobs, who does them and where their results are kept; knows nothing of figures."""

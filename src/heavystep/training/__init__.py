@@ -1,1 +1,0 @@
-"""Networks on images: model, data on the device, the loop, checkpoints."""

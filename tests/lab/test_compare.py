@@ -1,0 +1,503 @@
+"""The comparison: tasks repeat, contenders are told apart, runs are literal, the table adds up."""
+
+import ast
+import copy
+import csv
+import math
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import mse_loss
+from typer.testing import CliRunner
+
+from heavystep.cli import lab as command
+from heavystep.cli.app import app
+from heavystep.lab.comparison import contenders, tasks
+from heavystep.lab.comparison.contenders import OTHERS, USUAL, contender_of
+from heavystep.lab.comparison.page import compare, short
+from heavystep.lab.comparison.table import COLUMNS, KEY, RunTable, outcome_of, plans, rows_of
+from heavystep.lab.comparison.tasks import HIGHER, LOWER, TASKS, Metric, Task, task_of
+from heavystep.lab.comparison.tasks.contract import Examples, Split, Supervised
+from heavystep.lab.comparison.train import LOOK_EVERY, NUMBERS, START, TaskRun, share
+from heavystep.lab.data import SETS
+from heavystep.methods import METHODS
+from heavystep.optimizers import create
+from tests.helpers.places import ROOT
+
+CPU = torch.device("cpu")
+STORED = ROOT / "docs" / "results" / "compare" / "runs.csv"
+POLYAK = "SHBPolyak:scaling=practical"
+STEPS = 12
+ERROR = Metric("test error", LOWER, "%", 2.0)
+
+
+def examples(count, seed):
+    inputs = torch.randn(count, 3, generator=torch.Generator().manual_seed(seed))
+    return Examples(inputs, inputs @ torch.tensor([1.0, -2.0, 0.5]) + 3.0)
+
+
+def work_of(network, seed, device):
+    def criterion(outputs, targets):
+        return mse_loss(outputs.squeeze(1), targets)
+
+    data = Split(examples(24, 0), examples(10, 1))
+    return Supervised(network, data, criterion,
+                      lambda outputs, test: float(criterion(outputs, test.targets)),
+                      6, seed, device)  # fmt: skip
+
+
+def normed(seed, device):
+    parts = nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.25), nn.Linear(8, 1)
+    return work_of(nn.Sequential(*parts), seed, device)
+
+
+TINY = {
+    "tiny": Task(
+        "tiny", "a line", ERROR, STEPS, lambda s, d: work_of(nn.Linear(3, 1), s, d), seeds=2
+    ),
+    "normed": Task("normed", "a line through BatchNorm", ERROR, STEPS, normed),
+    "lost": Task("lost", "a line", ERROR, STEPS, normed, lambda: "its data are at sea"),
+}
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Tasks of a few milliseconds, beside the real ones."""
+    for name, task in TINY.items():
+        monkeypatch.setitem(TASKS, name, task)
+
+
+def done(contender, value=None, task="tiny", steps=STEPS, average=False, seed=0):
+    found = TaskRun(task, contender, value, seed, steps, average=average).compute(lambda n: None)
+    return {name: float(each[0]) for name, each in found.items()}
+
+
+# Tasks
+
+
+def at_hand(name):
+    task = TASKS[name]
+    if missing := task.missing():
+        pytest.skip(missing)
+    return task
+
+
+CHEAP = [
+    n for n, t in TASKS.items() if not t.gpu and t.problem is None and n not in ("vit", "lora")
+]
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_a_seed_decides_weights_and_batches(name):
+    task, found = at_hand(name), []
+    for seed in (3, 3, 4):
+        work = task.begun(seed, CPU)
+        losses = []
+        for _ in range(3):
+            work.next()
+            work.prepare()
+            torch.manual_seed(7)
+            loss = work.loss()
+            loss.backward()
+            losses.append(float(loss.detach()))
+            with torch.no_grad():  # so that what begins at 0 moves
+                for param in work.parameters():
+                    param -= 1e-3 * param.grad
+        found.append(losses)
+    assert found[0] == found[1] != found[2]
+    assert len(set(found[0])) == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["mlp", "cnn", "vae", "diffusion", "toy-30", "recommender", "source"]
+)
+def test_an_evaluation_repeats_itself_and_leaves_no_trace(name):
+    work = at_hand(name).begun(0, CPU)
+    before, stream = copy.deepcopy(work.network.state_dict()), torch.get_rng_state()
+    assert work.measured() == work.measured()
+    assert work.network.training
+    assert torch.equal(stream, torch.get_rng_state())
+    assert all(map(torch.equal, before.values(), work.network.state_dict().values()))
+
+
+def stored_starts():
+    with STORED.open(newline="") as lines:
+        return {
+            (line["task"], int(line["seed"])): line
+            for line in csv.DictReader(lines)
+            if line["method"] == START
+        }
+
+
+@pytest.mark.parametrize("name", [name for name in CHEAP if name not in ("source", "recommender")])
+def test_stored_runs_began_where_runs_begin_now(name):
+    """Data, network and initial weights are those of the runs that are kept in the project."""
+    task = at_hand(name)
+    for seed in range(task.seeds):
+        line, found = stored_starts()[name, seed], task.begun(seed, CPU).measured()
+        # Sums of up to a million terms, in float32 where a network is.
+        assert found == pytest.approx((float(line["loss"]), float(line["metric"])), rel=1e-4)
+
+
+def test_the_text_of_programs_has_no_module_twice():
+    texts = tasks.text.programs()
+    assert 2_000_000 < len(texts.train) < 6_000_000
+    assert 100_000 < len(texts.validation) < 1_000_000
+    assert int(max(texts.train.max(), texts.validation.max())) < texts.kinds
+
+
+def test_adapters_train_little_and_begin_as_the_network_was():
+    at_hand("lora")
+    work = TASKS["lora"].begun(0, CPU)
+    trained = sum(param.numel() for param in work.parameters())
+    assert 0 < trained < 0.1 * sum(param.numel() for param in work.network.parameters())
+    pretrained, numbers = tasks.text.pretrained(), torch.arange(64).view(1, 64)
+    assert torch.equal(work.network(numbers), pretrained(numbers))
+
+
+def test_a_path_is_a_task(tmp_path, monkeypatch):
+    (tmp_path / "rows").write_text("1 1:1 2:0.5\n-1 1:-1\n1 2:2\n" * 50)
+    monkeypatch.chdir(tmp_path)
+    work = task_of("rows").begun(0, CPU)
+    assert work.measured().loss == pytest.approx(math.log(2.0))
+    with pytest.raises(ValueError, match="task must be one of"):
+        task_of("raws")
+
+
+def test_names_on_the_command_line_are_those_of_the_registry():
+    assert tuple(name for name in TASKS if name not in TINY) == command.TASKS
+    assert tuple(OTHERS) == command.RIVALS
+    assert tuple(SETS) == command.DATA
+
+
+# Contenders
+
+
+def test_a_grid_has_six_decades_around_the_default():
+    assert contender_of("AdamW").values() == (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+    assert contender_of("Prodigy:lr=2").values(0) == ()
+    fine = contender_of("SGD").values(2)
+    assert len(fine) == 13
+    assert set(contender_of("SGD").values()) <= set(fine)
+    assert contender_of("SHB").default == contender_of("SHB").centre == 0.1  # it must be given
+    assert all(value in METHODS["L4"].options[2].allowed for value in contender_of("SGD").values())
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "text"),
+    [
+        ("AdamX", ValueError, "no method is named 'AdamX'"),
+        ("SGD+cosine+horizon", ValueError, "one at a time"),
+        ("AdamW+horizon", ValueError, "for our methods"),
+        ("SHB+horizon", ValueError, "free total_steps"),
+        ("SHBPolyak:c=-1", ValueError, "c must be > 0"),
+        ("SHBPolyak:d=1", TypeError, "no option 'd'|unexpected"),
+        ("SGD:nesterof=true", TypeError, "'nesterof' is no option"),
+        ("SGD:momentum=-2", ValueError, "Invalid momentum"),
+        ("AdamW:lr=-1", ValueError, "lr must be > 0"),
+    ],
+)
+def test_names_are_checked_before_anything_runs(name, error, text):
+    with pytest.raises(error, match=text):
+        contender_of(name)
+
+
+def test_usual_contenders_are_there():
+    assert {"AdamW", "SGD+cosine", "NadamW+cosine", "ScheduleFree", "Prodigy"} <= set(USUAL)
+    assert not [why for name in USUAL if (why := contender_of(name).left_out())]
+
+
+def test_the_key_of_a_run_follows_formulas_and_not_explanations(monkeypatch, tmp_path):
+    method = METHODS["SHBPolyak"]
+    before = contenders.formulas.__wrapped__(method)
+    name = next(v.__module__ for v in vars(method.rule).values() if callable(v))
+    source = sys.modules[name]
+    text = Path(source.__file__).read_text()
+    first = ast.get_docstring(ast.parse(text)).splitlines()[0]
+    for changed, same in ((text.replace(first, "Other words."), True), (text + "\nX = 1\n", False)):
+        (tmp_path / "rule.py").write_text(changed)
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, name, SimpleNamespace(__file__=str(tmp_path / "rule.py")))
+            assert (contenders.formulas.__wrapped__(method) == before) is same
+
+
+# Runs
+
+
+def literal(make, cosine=False, loss_given=False, steps=STEPS, rate=None):
+    """The loop that anybody would write."""
+    torch.manual_seed(0)
+    network = nn.Linear(3, 1)
+    work = work_of(network, 0, CPU)
+    opt = make(network.parameters())
+    for k in range(steps):
+        work.next()
+        if cosine:
+            rising = min(1.0, (k + 1) / max(0.05 * steps, 1.0))
+            now = rate * rising * 0.5 * (1 + math.cos(math.pi * k / steps))
+            opt.param_groups[0]["lr"] = now
+        opt.zero_grad()
+        loss = work.loss()
+        loss.backward()
+        opt.step(**({"loss": loss} if loss_given else {}))
+    return work.measured()
+
+
+RUNS = {
+    "AdamW": lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.0),
+    "SGD+cosine": lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9),
+    POLYAK: lambda p: create("SHBPolyak", p, scaling="practical"),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_is_the_literal_loop(name, tiny):
+    cosine, ours = "cosine" in name, name == POLYAK
+    expected = literal(RUNS[name], cosine=cosine, loss_given=ours, rate=1e-3)
+    found = done(name, None if ours else 1e-3)
+    assert (found["loss"], found["metric"]) == tuple(expected)
+    assert found["seconds"] > 0.0
+    assert math.isnan(found["average_loss"])
+
+
+def test_a_schedule_rises_and_falls():
+    shares = np.array([share(k, 200) for k in range(200)])
+    assert shares.argmax() == 9
+    assert (np.diff(shares[:10]) > 0).all()
+    assert (np.diff(shares[10:]) < 0).all()
+
+
+def test_a_run_that_diverges_stops_and_counts_as_nothing(tiny, monkeypatch):
+    taken = []
+    run = TaskRun("tiny", "SGD", 1e30, 0, 500)
+    found = run.compute(taken.append)
+    assert math.isnan(found["loss"][0])
+    assert math.isnan(found["metric"][0])
+    assert sum(taken) == LOOK_EVERY
+
+
+def test_averages_and_searches_and_modes(tiny):
+    averaged = done(POLYAK, average=True, task="normed")
+    assert math.isfinite(averaged["average_loss"])
+    assert averaged["average_loss"] != averaged["loss"]
+    assert done("SHBArmijo:scaling=practical", task="normed")["loss"] < done(START, steps=0)["loss"]
+    free = done("ScheduleFree", 0.1, task="normed", steps=40)
+    assert free["loss"] < done(START, task="normed", steps=0)["loss"]
+
+
+def test_a_simulated_problem_is_the_simulation():
+    simulation = pytest.importorskip("heavystep.lab.simulation")
+    found = done(POLYAK, task="cosine", steps=50)
+    direct = simulation.simulate(
+        TASKS["cosine"].problem(), "SHBPolyak", seeds=[0], iterations=50, scaling="practical"
+    )
+    assert found["loss"] == direct.metrics["gap_last"][0, -1]
+
+
+# The table
+
+
+def numbers(**values):
+    return {name: np.array([values.get(name, math.nan)]) for name in NUMBERS}
+
+
+def test_lines_are_kept_sorted_and_a_cut_one_is_no_line(tmp_path, tiny):
+    path = tmp_path / "deep" / "runs.csv"
+    runs = [TaskRun("tiny", "SGD", value, 0, STEPS) for value in (0.1, 0.01, None)]
+    table = RunTable(path, runs)
+    for place, run in enumerate(runs):
+        table.save(run.key(), run.text(), numbers(loss=float(place), seconds=1.0))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-7])
+    again = RunTable(path, runs)
+    assert [again.load(run.key(), "") is None for run in runs] == [False, False, True]
+    again.save(runs[2].key(), "", numbers(loss=2.0, seconds=1.0))
+    again.sort()
+    lines = list(csv.DictReader(path.read_text().splitlines()))
+    assert [line["value"] for line in lines] == ["", "0.01", "0.1"]
+    assert tuple(lines[0]) == COLUMNS
+    assert lines[1]["metric"] == ""
+    assert RunTable(path, runs).load(runs[1].key(), "")["loss"] == [1.0]
+    later = [TaskRun("tiny", "SGD:dampening=0.1", 0.1, 0, STEPS)]
+    assert RunTable(path, later).load(later[0].key(), "") is None
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="is no table of runs"):
+        RunTable(path, runs)
+
+
+def test_keys_follow_all_that_decides(tiny, monkeypatch):
+    run = TaskRun("tiny", "SGD", 0.1, 0, STEPS)
+    others = [
+        TaskRun("normed", "SGD", 0.1, 0, STEPS), TaskRun("tiny", "AdamW", 0.1, 0, STEPS),
+        TaskRun("tiny", "SGD", 0.2, 0, STEPS), TaskRun("tiny", "SGD", 0.1, 1, STEPS),
+        TaskRun("tiny", "SGD", 0.1, 0, 9), TaskRun("tiny", "SGD+cosine", 0.1, 0, STEPS),
+        TaskRun("tiny", "SGD", 0.1, 0, STEPS, "cuda"),
+    ]  # fmt: skip
+    assert len({each.key() for each in (run, *others)}) == len(others) + 1
+    assert run.key() == TaskRun("tiny", "SGD", 0.1, 0, STEPS, average=True).key()
+    before = run.key()
+    monkeypatch.setitem(TASKS, "tiny", Task("tiny", "", ERROR, 1, normed, version="2"))
+    assert run.key() != before
+
+
+LOSSES = {"A": {1e-4: 8.0, 1e-3: 4.0, 1e-2: math.nan}, "B": {1e-3: 6.0, 1e-2: 2.0}}
+
+
+def outcome(monkeypatch, better=LOWER):
+    """Two contenders with losses as above from both seeds; metrics are twice the losses."""
+    metric = Metric("m", better, "points", 0.5)
+    task = Task("tiny", "", metric, STEPS, TINY["tiny"].build, seeds=2)
+    monkeypatch.setitem(TASKS, "tiny", task)
+    (plan,), _ = plans(["tiny"], ["AdamW", "SGD"])
+    results = {run.key(): numbers(loss=10.0, metric=20.0) for run in plan.start}
+    for name, values in zip(("AdamW", "SGD"), LOSSES.values(), strict=True):
+        for value, runs in plan.entries[name].runs.items():
+            for run in runs:
+                loss = values.get(value, 9.0)
+                results[run.key()] = numbers(loss=loss, metric=2.0 * loss, seconds=1.0)
+    return plan, results
+
+
+def test_regret_and_levels_by_hand(monkeypatch):
+    plan, results = outcome(monkeypatch)
+    found = outcome_of(plan, results)
+    adam, sgd = found.cells
+    assert found.start == (10.0, 20.0)
+    assert found.best == (2.0, 4.0)
+    # 10 at the start and 2 at best: 4 has 2 of 8 left.
+    assert (adam.loss, adam.regret, adam.best_at, adam.best_regret) == (4.0, 25.0, "0.001", 25.0)
+    assert (sgd.loss, sgd.regret, sgd.best_at, sgd.best_regret) == (6.0, 50.0, "0.01", 0.0)
+    assert (adam.behind, sgd.behind) == ((8.0 - 4.0) / 0.5, (12.0 - 4.0) / 0.5)
+    assert adam.failed == 2  # both seeds of the one that is NaN
+    grid = [100.0 * (loss - 2.0) / 8.0 for loss in (8.0, 4.0, 10.0, 9.0, 9.0, 9.0, 9.0)]
+    assert adam.sensitivity == pytest.approx(np.mean(grid))
+    first, second = rows_of([found])
+    assert (first.method, first.regret, first.worst_on, first.level) == ("AdamW", 25.0, "tiny", 0)
+    assert (second.one, second.one_regret, second.tuned) == ("0.01", 0.0, 0.0)
+
+
+def test_where_more_is_better(monkeypatch):
+    plan, results = outcome(monkeypatch, HIGHER)
+    found = outcome_of(plan, results)
+    # Nothing is above the start, which is what a run below it counts as.
+    assert found.best[1] == 20.0
+    assert [cell.behind for cell in found.cells] == [0.0, 0.0]
+
+
+def test_contenders_with_missing_runs_are_left_out(monkeypatch):
+    plan, results = outcome(monkeypatch)
+    del results[plan.entries["SGD"].runs[1e-2][1].key()]
+    assert [cell.method for cell in outcome_of(plan, results).cells] == ["AdamW"]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"seeds": 0}, "seeds must be >= 1"),
+        ({"per_decade": -1}, "per_decade must be >= 0"),
+        ({"steps": 0}, "steps must be >= 1"),
+        ({"device": "tpu"}, "device must be one of"),
+        ({"tasks": ["lost"]}, "its data are at sea"),
+        ({"tasks": ["cosine"], "methods": ["AdamW"]}, "only methods of the registry"),
+    ],
+)
+def test_wishes_are_checked(given, text, tiny):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        plans(**given)
+
+
+# Everything together
+
+
+def made(tmp_path, tasks=("tiny", "normed"), methods=("AdamW", POLYAK), **options):
+    return compare(tasks, methods, out=tmp_path, jobs=1, seeds=2, **options)
+
+
+def test_a_comparison_writes_tables_pictures_and_a_page(tmp_path, tiny, monkeypatch):
+    first = made(tmp_path)
+    folder = tmp_path / "compare"
+    assert {path.name for path in first.paths} == {
+        "runs.csv", "tasks.csv", "methods.csv", "README.md", "overview.png", "curves.png",
+    }  # fmt: skip
+    assert all((folder / path.name).stat().st_size < 150_000 for path in first.paths)
+    page = (folder / "README.md").read_text()
+    for part in ("| AdamW |", f"| {POLYAK} |", "## tiny: a line", "heavystep compare"):
+        assert part in page
+    kept = {path: path.read_bytes() for path in first.paths}
+    monkeypatch.setattr(TaskRun, "compute", lambda run, advance: pytest.fail("it is there"))
+    made(tmp_path)
+    assert {path: path.read_bytes() for path in first.paths} == kept
+    # Fewer contenders leave the runs of the others where they are.
+    made(tmp_path, methods=("AdamW",))
+    assert (folder / "runs.csv").read_bytes() == kept[folder / "runs.csv"]
+
+
+def test_a_run_that_fails_takes_its_contender_out(tmp_path, tiny, monkeypatch):
+    real = TaskRun.compute
+
+    def fails(run, advance):
+        if run.contender == "AdamW" and run.value == 1.0:
+            raise RuntimeError("no")
+        return real(run, advance)
+
+    monkeypatch.setattr(TaskRun, "compute", fails)
+    found = made(tmp_path)
+    assert found.failed
+    assert [row.method for row in found.rows] == [POLYAK]
+
+
+def test_numbers_are_short():
+    assert [short(x) for x in (0.0, 0.123, 9.99, 10.4, 123456.0)] == [
+        "0", "0.12", "10", "10", "123,456",
+    ]  # fmt: skip
+
+
+def test_the_command_fits_a_terminal(tmp_path, tiny):
+    names = "AdamW,SGD:weight_decay=0.0005+cosine,SHBArmijo:scaling=practical"
+    words = ["compare", "--quick", "--tasks", "tiny,normed,lost", "--methods", names, "--jobs", "1",
+             "--out", str(tmp_path)]  # fmt: skip
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "100"})
+    assert result.exit_code == 0, result.output
+    for name in names.split(","):
+        assert f"│ {name} " in result.output
+    assert max(len(line) for line in result.output.splitlines() if "│" in line) <= 100
+    result = CliRunner().invoke(app, ["compare", "--tasks", "nowhere"])
+    assert result.exit_code == 2
+    assert "task must be one of" in result.output
+
+
+@pytest.mark.slow  # a dozen processes
+def test_killed_at_any_moment_it_goes_on(tmp_path):
+    words = [sys.executable, "-m", "heavystep", "compare", "--tasks", "toy-30,toy-110", "--methods",
+             f"AdamW,SGD,{POLYAK}", "--seeds", "2", "--jobs", "1", "--out"]  # fmt: skip
+    subprocess.run([*words, tmp_path / "whole"], check=True, capture_output=True)
+    rng, kills = np.random.default_rng(5), 0
+    for _ in range(12):
+        process = subprocess.Popen([*words, tmp_path / "killed"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+        time.sleep(rng.uniform(1.5, 7.0))
+        if process.poll() is not None:
+            break
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kills += 1
+    subprocess.run([*words, tmp_path / "killed"], check=True, capture_output=True)
+    assert kills
+    for name in ("tasks.csv", "methods.csv", "overview.png", "curves.png"):
+        one, other = (tmp_path / out / "compare" / name for out in ("whole", "killed"))
+        assert one.read_bytes() == other.read_bytes(), name
+    tables = []
+    for out in ("whole", "killed"):
+        with (tmp_path / out / "compare" / "runs.csv").open(newline="") as lines:
+            tables.append([{**line, "seconds": ""} for line in csv.DictReader(lines)])
+    assert tables[0] == tables[1]
+    assert len(tables[0][0]["key"]) == KEY

@@ -1,0 +1,87 @@
+"""Measurements of cost run, count right, and compare what they say they compare."""
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from heavystep.cli.app import app
+from heavystep.lab import cost
+from heavystep.lab.cost import ranks, step, training
+
+
+def test_jobs_take_turns_and_the_shortest_time_counts(monkeypatch):
+    order, clock = [], iter(np.cumsum([0.0, 3.0, 0.0, 1.0, 0.0, 5.0, 0.0, 9.0, 0.0, 2.0, 0.0, 7.0,
+                                       0.0, 4.0, 0.0, 6.0]))  # fmt: skip
+    monkeypatch.setattr(cost.time, "perf_counter", lambda: next(clock))
+    jobs = {name: (lambda name=name: lambda: order.append(name)) for name in "ab"}
+    found = cost.interleaved(jobs, 2)
+    assert order == list("aabbaabb")
+    assert found == {"a": 1.0, "b": 4.0}
+
+
+def test_memory_of_sgd_and_of_ours_in_copies_of_the_parameters(monkeypatch):
+    monkeypatch.setitem(step.WORKLOADS, "small", [(50, 20)] * 3)
+    found = {each.what: each for each in step.step_costs("small", rounds=1)}
+    assert found["SGD(foreach=True)"].ratio == 1.0
+    assert found["SGD(foreach=True)"].kept == pytest.approx(1.0)
+    assert found["AdamW(foreach=True)"].kept == pytest.approx(2.0, abs=0.01)  # and a step count
+    assert found["SHBPolyak"].kept == pytest.approx(1.0, abs=0.01)
+    assert all(each.peak >= each.kept and each.seconds > 0.0 for each in found.values())
+
+
+def test_training_costs_of_every_method():
+    size = training.Size("small", 8, 3, 1)
+    found = training.training_costs(size, torch.device("cpu"))
+    assert [each.what for each in found] == ["SGD", *cost.measured()]
+    assert all(each.step > 0.0 and each.eager > 0.0 for each in found)
+    assert found[0].memory == 0
+    assert {each.what for each in found if each.trials} <= {"SHBArmijo"}
+
+
+def test_made_up_images_can_be_told_apart():
+    images = training.made_up_images(400)
+    means = np.stack([images.images[images.labels == c].mean(axis=0) for c in range(10)])
+    nearest = ((images.images[:, None] - means) ** 2.0).sum(axis=(2, 3, 4)).argmin(axis=1)
+    assert (nearest == images.labels).mean() > 0.99
+
+
+@pytest.mark.slow  # two processes
+def test_messages_of_two_ranks():
+    found = {each.what: each for each in ranks.ranks_cost(2, ranks.QUICK)}
+    parameters = (64 * 256 + 256) + (256 * 256 + 256) + (256 * 10 + 10)
+    assert found["SGD"].messages == 0.0
+    assert found["SHBPolyak"].messages == 1.0  # loss and agreement in one
+    assert found["SHBArmijo"].messages == 1.0 + found["SHBArmijo"].trials
+    for each in found.values():
+        assert each.gradient_bytes == 4 * parameters
+
+
+def test_a_rank_that_fails_is_told():
+    with pytest.raises(ValueError, match="ranks must be >= 1"):
+        ranks.ranks_cost(0, ranks.QUICK)
+
+
+@pytest.mark.slow  # compiles
+def test_a_seed_costs_no_more_than_a_literal_loop_does_and_is_the_same_run():
+    simulation = pytest.importorskip("heavystep.lab.cost.simulation")
+    for problem, method, _, batch in simulation.cases().values():
+        from heavystep.lab.simulation.run import OneRun
+
+        run = OneRun(problem, method, 0, np.array([200]), batch)
+        run.advance(200, np.empty((0, batch), dtype=np.int64))
+        mine, other = run.state.theta, simulation.literal_run(problem, method, 0, 200, batch)
+        if "least" in type(problem).__name__.lower():
+            continue  # the loop gives the mean of the iterates there
+        np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize("name", ["step", "simulation", "train"])
+def test_the_command_shows_tables(name, monkeypatch):
+    monkeypatch.setattr(training, "SMALL", training.Size("small", 8, 2, 1))
+    quick = [] if name == "train" else ["--quick"]
+    result = CliRunner().invoke(app, ["bench", name, *quick])
+    assert result.exit_code == 0, result.output
+    assert "ratio" in result.output
+    assert "load average" in result.output

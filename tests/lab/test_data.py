@@ -1,0 +1,305 @@
+"""Data sets: found, read as published, refused if they are not, fetched whole or not at all."""
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from heavystep.lab import data
+from heavystep.lab.data import LIBSVM, SETS
+from tests.helpers import data_sets, tiny_libsvm
+from tests.helpers.data_sets import changed, file_of, tiny_cifar, write
+from tests.helpers.local_server import Handler, serving
+
+# pooch leaves the socket of a broken download to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+PACKED = {"": bytes, ".bz2": bz2.compress, ".xz": lzma.compress, ".gz": gzip.compress}
+VERSE = b"to be, or not to be,\nthat is"
+VERSE_SET = replace(
+    SETS["tinyshakespeare"], name="verse", files=(file_of("text/verse.txt", VERSE),), n=len(VERSE)
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty data folder."""
+    monkeypatch.setenv("HEAVYSTEP_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("no_proxy", "*")  # the server on this machine is asked directly
+    return tmp_path / "data"
+
+
+# Reading
+
+
+@pytest.mark.parametrize("ending", PACKED)
+@pytest.mark.parametrize("named", PACKED)
+def test_the_first_bytes_say_how_a_file_is_packed(ending, named, tmp_path):
+    path = tmp_path / f"rows{named}"
+    path.write_bytes(PACKED[ending](b"1 1:0.5 3:-2e-3\n-1\r\n+1 2:7 # comment\n"))
+    found = data.load(path)
+    assert found.labels.tolist() == [1.0, -1.0, 1.0]
+    assert found.rows.indptr.tolist() == [0, 2, 2, 3]
+    assert found.rows.indices.tolist() == [0, 2, 1]
+    assert found.rows.values.tolist() == [0.5, -2e-3, 7.0]
+    assert found.rows.dim == 3
+    assert data.load(path, dim=9).rows.dim == 9
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]  # nothing beside it
+
+
+WRONG = {
+    "no rows": b" \n",
+    "no number": b"1 1:x\n",
+    "index 0": b"1 0:1\n",
+    "twice": b"1 2:1 2:3\n",
+    "not a number": b"1 1:nan\n",
+    "infinite": b"1 1:1e999\n",
+    "cut bz2": bz2.compress(b"1 1:1\n" * 999)[:-9],
+    "damaged gz": gzip.compress(b"1 1:1\n" * 999)[:40] + b"xx",
+    "damaged xz": lzma.compress(b"1 1:1\n" * 999)[:40],
+}
+
+
+@pytest.mark.parametrize("content", WRONG.values(), ids=WRONG)
+def test_what_is_no_libsvm_file_is_refused_in_one_line(content, tmp_path):
+    (tmp_path / "rows").write_bytes(content)
+    with pytest.raises(ValueError, match=str(tmp_path / "rows")) as caught:
+        data.load(tmp_path / "rows")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "ALLOWED", 1000)
+    monkeypatch.setattr(data, "RATIO", 10)
+    (tmp_path / "bomb").write_bytes(bz2.compress(b"1 1:1\n" * 100_000))
+    with pytest.raises(ValueError, match="unpacks to more than"):
+        data.load(tmp_path / "bomb")
+
+
+def test_labels_of_two_kinds():
+    assert data.binary_labels(np.array([2.0, 1.0, 2.0])).tolist() == [1.0, -1.0, 1.0]
+    with pytest.raises(ValueError, match="exactly two values, got 3: 0, 1, 2"):
+        data.binary_labels(np.arange(3.0))
+
+
+# The catalogue
+
+
+def test_a_name_is_the_data_set_and_a_path_is_a_file(tmp_path, monkeypatch):
+    with tiny_libsvm.folder(tmp_path / "data", ["a9a"]):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "a9a").write_text("1 1:1\n")
+        assert data.load("a9a").rows.n == tiny_libsvm.ROWS
+        assert data.load(tmp_path / "a9a").rows.n == 1
+
+
+def test_line_ends_do_not_count_and_anything_else_does(tmp_path):
+    with tiny_libsvm.folder(tmp_path, ["a9a"]) as libsvm:
+        text = (libsvm / "a9a").read_bytes()
+        expected = data.load("a9a")
+        (libsvm / "a9a").write_bytes(text.replace(b"\n", b"\r\n"))
+        np.testing.assert_array_equal(data.load("a9a").rows.values, expected.rows.values)
+        for damaged in (text[:-8], text.replace(b"6:1", b"6:2", 1)):
+            (libsvm / "a9a").write_bytes(damaged)
+            with pytest.raises(ValueError, match="is not the published a9a: "):
+                data.load("a9a")
+            with pytest.raises(ValueError, match="is not the published a9a: "):
+                data.verify("a9a")
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_is_missing_is_told_in_one_line(name, folder):
+    text = data.missing_text([name])
+    for part in (name, f"heavystep data fetch {name}", SETS[name].url, "HEAVYSTEP_DATA"):
+        assert part in text
+    assert str(folder) in text
+    assert "\n" not in text
+    with pytest.raises(FileNotFoundError):
+        data.locate(name)
+
+
+def test_names_are_checked():
+    with pytest.raises(ValueError, match="data set must be one of"):
+        data.present(["a9b"])
+
+
+def test_what_is_known_of_real_sim():
+    """Its size and hash were measured on a copy elsewhere; its shape is Figure 2's largest."""
+    (file,) = SETS["real-sim"].files
+    assert (file.size, file.sha256[:16]) == (90377515, "0fd9b12b6dc60dab")
+    assert SETS["real-sim"].url.endswith("real-sim.bz2")
+
+
+def test_a_twin_of_real_sim_is_loaded(tmp_path, monkeypatch):
+    """Rows of its length and width, packed as it is published."""
+    rng, lines = np.random.default_rng(0), []
+    for label in rng.choice([-1, 1], 400):
+        columns = np.sort(rng.choice(20958, 51, replace=False)) + 1
+        lines.append(
+            f"{label:+d} "
+            + " ".join(f"{c}:{x:.6f}" for c, x in zip(columns, rng.random(51), strict=True))
+        )
+    lines[0] += " 20958:1" if " 20958:" not in lines[0] else ""
+    text = ("\n".join(lines) + "\n").encode()
+    known = file_of("libsvm/real-sim", text)
+    write(tmp_path, {"libsvm/real-sim.bz2": bz2.compress(text)})
+    monkeypatch.setenv("HEAVYSTEP_DATA", str(tmp_path))
+    with changed(**{"real-sim": replace(SETS["real-sim"], files=(known,), n=400)}):
+        found = data.load("real-sim")
+    assert (found.rows.n, found.rows.dim) == (400, 20958)
+    assert set(found.labels) == {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100"])
+def test_images_are_read_as_they_are(name, folder):
+    entry, contents = tiny_cifar(name)
+    write(folder, contents)
+    with changed(**{name: entry}):
+        train, test = data.load_cifar(name)
+        assert data.verify(name).name == entry.files[0].place.partition("/")[0]
+    raw = [np.frombuffer(each, np.uint8) for each in contents.values()]
+    width = 3072 + (1 if name == "cifar10" else 2)
+    expected = np.concatenate([part.reshape(-1, width) for part in raw[:-1]])
+    np.testing.assert_array_equal(train.labels, expected[:, width - 3073])
+    np.testing.assert_array_equal(train.images.reshape(-1, 3072), expected[:, width - 3072 :])
+    assert test.images.shape == (len(raw[-1]) // width, 3, 32, 32)
+    assert train.labels.dtype == np.int64
+
+
+@pytest.mark.parametrize("damage", ["bit", "cut", "gone"])
+def test_damaged_images_are_refused(damage, folder):
+    entry, contents = tiny_cifar("cifar10")
+    place = entry.files[2].place
+    changes = {"bit": b"\x01" + contents[place][1:], "cut": contents[place][:-1]}
+    write(folder, {**contents, place: changes.get(damage, b"")})
+    if damage == "gone":
+        (folder / place).unlink()
+    with changed(cifar10=entry), pytest.raises((ValueError, OSError), match=r"cifar10|CIFAR"):
+        data.load_cifar("cifar10")
+
+
+def test_a_text_is_read(folder):
+    write(folder, {"text/verse.txt": VERSE.replace(b"\n", b"\r\n")})
+    with changed(verse=VERSE_SET):
+        assert data.load_text("verse") == VERSE.decode()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_published_ones_that_are_here(name, monkeypatch):
+    data_sets.require(monkeypatch, name)
+    data.verify(name)
+    if name in LIBSVM:
+        found = data.load(name)
+        counts = found.rows.n, found.rows.dim, int((found.labels == found.labels.max()).sum())
+        assert counts == (SETS[name].n, SETS[name].dim, SETS[name].positives)
+
+
+# Fetching
+
+
+class Site(Handler):
+    """Gives what is in ``pages``, and fails for others."""
+
+    pages: dict = {}  # noqa: RUF012
+
+    def answer(self, path):
+        if path not in self.pages:
+            self.send(b"gone", status=404)
+        elif path.startswith("cut"):
+            self.send(self.pages[path][:10], length=len(self.pages[path]))
+        else:
+            self.send(self.pages[path])
+
+
+def served(**pages):
+    return serving(type("Here", (Site,), {"pages": pages}))
+
+
+def files_in(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def test_a_file_is_fetched_checked_and_in_its_place(folder):
+    text, positives = tiny_libsvm.text(3)
+    known = file_of("libsvm/ijcnn1", text.encode())
+    entry = replace(SETS["ijcnn1"], files=(known,), positives=positives)
+    packed = bz2.compress(text.encode())
+    with changed(ijcnn1=entry), served(good=packed, bad=packed[:-4] + b"oops") as site:
+        with pytest.raises(ValueError, match=r"damaged|not the published"):
+            data.fetch("ijcnn1", site.address + "bad")
+        assert files_in(folder) == []
+        path = data.fetch("ijcnn1", site.address + "good")
+        assert path == folder / "libsvm" / "ijcnn1.bz2"
+        assert files_in(folder) == ["libsvm/ijcnn1.bz2"]
+        assert data.load("ijcnn1").rows.n == tiny_libsvm.ROWS
+
+
+@pytest.mark.parametrize("page", ["nowhere", "cut"])
+def test_failures_of_the_network_are_one_line(page, folder):
+    with (
+        changed(verse=VERSE_SET),
+        served(cut=VERSE * 10) as site,
+        pytest.raises(OSError, match="cannot be fetched") as caught,
+    ):
+        data.fetch("verse", site.address + page)
+    assert "\n" not in str(caught.value.strerror)
+    assert "cannot be fetched from" in caught.value.strerror
+    assert files_in(folder) == []
+
+
+def test_a_download_that_is_too_large_or_another_text_is_refused(folder):
+    bomb = gzip.compress(b"1" * 10_000_000)
+    with changed(verse=VERSE_SET), served(bomb=bomb, other=VERSE.upper(), good=VERSE) as site:
+        for page in ("bomb", "other"):
+            with pytest.raises(ValueError, match=r"unpacks to more than|not the published"):
+                data.fetch("verse", site.address + page)
+        assert files_in(folder) == []
+        assert data.fetch("verse", site.address + "good") == folder / "text" / "verse.txt"
+
+
+def test_only_https_is_asked(folder):
+    with pytest.raises(ValueError, match="not https; nothing was fetched"):
+        data.fetch("a9a", "http://nowhere.invalid/a9a")
+
+
+def archive(contents, **extra):
+    """A packed archive of files, links and folders."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for name, content in {**contents, **extra}.items():
+            member = tarfile.TarInfo(name)
+            if content is None:
+                member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+                tar.addfile(member)
+            else:
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def test_of_an_archive_only_the_expected_files_are_written(folder, tmp_path):
+    entry, contents = tiny_cifar("cifar10")
+    first = entry.files[0].place
+    outside = {"../../outside": b"x", "cifar-10-batches-bin/more.bin": b"y", "/abs": b"z"}
+    pages = {
+        "good": archive(contents, **outside),
+        "short": archive({place: content for place, content in contents.items() if place != first}),
+        "link": archive({**contents, first: None}),
+        "other": archive({**contents, first: contents[first][::-1]}),
+        "half": archive(contents)[:-200],
+        "text": b"no archive",
+    }
+    with changed(cifar10=entry), served(**pages) as site:
+        for page in ("short", "link", "other", "half", "text"):
+            with pytest.raises(
+                ValueError, match=r"archive|has no|not a plain file|not the published"
+            ):
+                data.fetch("cifar10", site.address + page)
+            assert files_in(tmp_path) == []
+        assert data.fetch("cifar10", site.address + "good") == folder / "cifar-10-batches-bin"
+        assert files_in(tmp_path) == sorted(f"data/{place}" for place in contents)
+        assert len(data.load_cifar("cifar10").test.labels) == 7

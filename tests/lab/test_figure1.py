@@ -1,0 +1,137 @@
+"""Figure 1 is that of Section 5; its claims can fail, and its picture shows the tables."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from heavystep.lab.figures.figure1 import BETAS, figure1, slope
+from heavystep.lab.figures.figure1 import claims as figure1_claims
+from heavystep.lab.figures.figure1 import pictures as figure1_pictures
+from heavystep.lab.simulation.run import log_grid
+from heavystep.lab.simulation.watches import THEORY_METRICS as METRICS
+from heavystep.problems import paper_cosine
+from heavystep.records import Trajectories
+from tests import reference
+from tests.helpers.small_figure1 import SMALL
+
+
+def ideal(figure):
+    """Tables on which every claim holds."""
+    k, results = log_grid(10**6), {}
+    for panel in figure.panels:
+        for curve in panel.curves:
+            noisy = len(panel.curves) == 2
+            level = (
+                1e-2 / k if curve.diminishing else np.full(len(k), 1e-3) if noisy else 1e-3 / k**2
+            )
+            values = np.stack([level, 1.1 * level])
+            ones = np.ones_like(values)
+            metrics = dict.fromkeys(METRICS, values) | {"lowest": ones, "highest": ones}
+            results[curve.run.key()] = Trajectories(k, (0, 1), metrics)
+    return results
+
+
+FLAT = np.ones((2, len(log_grid(10**6))))
+SPOILED = {
+    "bound": {"gap_average": 1e12 / log_grid(10**6) ** 2 * FLAT, "best": 1e12 / log_grid(10**6) ** 2 * FLAT},
+    "steps": {"lowest": 0.5 * FLAT},
+    "last": {"gap_last": FLAT, "grad_last": FLAT},
+    "rate": {"gap_average": 1e-3 * FLAT, "best": 1e-3 * FLAT},
+    "neighbourhood": {"gap_last": 1e-3 / log_grid(10**6) * FLAT, "grad_last": 1e-3 / log_grid(10**6) * FLAT},
+    "diminishing": {"gap_average": 1e-4 * FLAT, "best_after": 1e-4 * FLAT},
+}  # fmt: skip
+
+
+def verdicts(figure, results):
+    return {claim.id: claim.holds for claim in figure1_claims(figure, results)}
+
+
+@pytest.mark.parametrize("kind", SPOILED)
+def test_claims_can_fail(kind):
+    """Each predicate turns false on numbers that break it, from tables on which all hold."""
+    figure = figure1(**SMALL)
+    results = ideal(figure)
+    assert all(verdicts(figure, results).values())
+    wrong = {
+        key: replace(result, metrics={**result.metrics, **SPOILED[kind]})
+        for key, result in results.items()
+    }
+    after = verdicts(figure, wrong)
+    assert not any(holds for name, holds in after.items() if name.endswith(f".{kind}"))
+
+
+def test_nan_holds_nothing():
+    figure = figure1(**SMALL)
+    results = {
+        key: replace(result, metrics={name: np.nan * v for name, v in result.metrics.items()})
+        for key, result in ideal(figure).items()
+    }
+    claims = figure1_claims(figure, results)
+    assert not any(claim.holds for claim in claims)
+    json.dumps([claim.as_json() for claim in claims], allow_nan=False)
+
+
+def test_the_picture_shows_means_and_maxima():
+    figure = figure1(**SMALL)
+    results = ideal(figure)
+    panel, ax = figure.panels[2], figure1_pictures(figure, results)["figure1"].axes[2]
+    standard, _, diminishing, _ = (line.get_ydata() for line in ax.get_lines()[:4])
+    shown = [results[curve.run.key()].metrics[curve.metric] for curve in panel.curves]
+    np.testing.assert_allclose(standard, shown[0].mean(axis=0))
+    np.testing.assert_allclose(diminishing, shown[1].max(axis=0))
+
+
+def test_claims_cover_every_panel(small_figure1):
+    figure, _, results = small_figure1
+    claims = figure1_claims(figure, results)
+    kinds = {panel: {c.id[2:] for c in claims if c.id[0] == panel} for panel in "abcdefgh"}
+    for panel in "abef":
+        assert kinds[panel] == {"bound", "rate", "last", "steps"}
+    for panel in "cdgh":
+        assert kinds[panel] == {"bound", "neighbourhood", "diminishing", "steps"}
+    json.dumps([claim.as_json() for claim in claims], allow_nan=False)
+
+
+def test_slope():
+    k = np.logspace(0, 4, 50)
+    assert slope(k, 3.0 / k, 1.0) == pytest.approx(-1.0)
+    assert slope(k, np.where(k > 5000, 0.0, 1 / k), 1.0) < -100
+
+
+def test_the_figure_is_section_5s():
+    figure = figure1()
+    assert [panel.id for panel in figure.panels] == list("abcdefgh")
+    assert [len(panel.curves) for panel in figure.panels] == [5, 5, 2, 2, 5, 5, 2, 2]
+    runs = figure.runs().values()
+    assert len(runs) == 28
+    assert {run.seeds for run in runs} == {20}
+    assert {run.iterations for run in runs} == {10**6}
+    assert {run.method["c"] for run in runs} == {0.75}
+    assert {dict(run.method.options).get("decrease_factor") for run in runs} == {None, 0.5}
+    standard = {run.method["momentum"] for run in runs if run.method["scaling"] == "theory"}
+    assert standard == set(BETAS)
+
+
+def test_section_5s_constants():
+    """Caps and schedules as numbers."""
+    by_setting = {}
+    for run in figure1().runs().values():
+        method, scaling = run.method, run.method["scaling"]
+        beta = method["momentum"] if scaling == "theory" else None
+        place = run.problem.name, run.problem.setting, method.theory, scaling, beta
+        by_setting[place] = method
+    assert by_setting["least squares", 0.3, "polyak", "theory", 0.9]["max_step"] == 1.0
+    noise = paper_cosine("noise")
+    for rule, omega in (("polyak", None), ("armijo", 0.5)):
+        limit = reference.theorem_3_limit(rule, noise.L, noise.rho, 0.9, 0.75, omega)
+        standard = by_setting["cosine", "noise", rule, "theory", 0.9]
+        assert standard["max_step"] == pytest.approx(0.8 * limit, rel=1e-12)
+        diminishing = by_setting["cosine", "noise", rule, "plain", None]
+        assert diminishing["max_step"].initial == pytest.approx(1.6 * limit, rel=1e-12)
+    laws = by_setting["least squares", 0.3, "armijo", "plain", None]
+    assert laws["lr"] == (0.5, 0.4, 1e4)
+    assert laws["momentum"] == (0.9, 1.1, 1e4)
+    assert laws["max_step"] == (0.02, 0.3, 1e4)
+    assert laws.average == "weighted"

@@ -1,0 +1,312 @@
+"""Figure 3 is that of Appendix E; its claims can fail, its table and pictures are arithmetic."""
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+
+from heavystep.lab.figures.appendix_e import FIXED, METHODS
+from heavystep.lab.figures.figure3 import QUICK, Row, figure3, final, methods, table
+from heavystep.lab.figures.figure3 import claims as figure3_claims
+from heavystep.lab.figures.figure3_picture import pictures as figure3_pictures
+from heavystep.lab.plot import mean_and_half_width, styled
+from heavystep.lab.store import DamagedError
+from heavystep.lab.training.runs import Scale, Stored, Stretch, curves, missing, parsed
+from heavystep.lab.training.trainer import EpochRow
+from tests.helpers.figure3_results import BOTH, BROKEN, SPEEDS, K, accuracy, drawn, fill, ideal
+from tests.helpers.histories import EPOCHS, TINY, rows, save, spec, store_of
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    out = tmp_path_factory.mktemp("ideal")
+    fill(out)
+    return out
+
+
+def verdicts(out, **options):
+    return {claim.id: claim.holds for claim in figure3_claims(*drawn(out, **options))}
+
+
+@pytest.mark.parametrize("claim", BROKEN)
+def test_claims_can_fail(claim, made, tmp_path):
+    before = verdicts(made)
+    assert list(before) == [f"{name}.{each}" for name in BOTH for each in (
+        "PS.faster", "PS.earlier", "ALS.comparable", "SHB-PS.fixed", "SHB-ALS.fixed",
+        "ALS.lower_without")]  # fmt: skip
+    assert all(before.values())
+    fill(tmp_path, ("cifar100",), **BROKEN[claim])
+    after = verdicts(tmp_path)
+    assert {name for name, holds in after.items() if not holds} == {f"cifar100.{claim}"}
+
+
+LIMITS = [
+    ("PS.faster", {"SHB-PS": {"loss": np.where(K > 2, 0.1, 5.0)}}, True),  # 18 of 20 epochs
+    ("PS.faster", {"SHB-PS": {"loss": np.where(K > 3, 0.1, 5.0)}}, False),  # 17
+    ("ALS.comparable", {"SHB-ALS": {"test_accuracy": accuracy(0.5) + 0.014}}, True),
+    ("ALS.comparable", {"SHB-ALS": {"test_accuracy": accuracy(0.5) + 0.016}}, False),
+    ("SHB-ALS.fixed", {FIXED[0]: {"loss": ideal("SHB-ALS")["loss"]}}, True),  # as low is enough
+    ("SHB-PS.fixed", {FIXED[0]: {"loss": np.nan * K}}, True),  # one that diverged is no rival
+    ("ALS.lower_without", {"SLS": {"loss": ideal("SHB-ALS")["loss"]}}, False),
+    ("PS.earlier", {"SHB-PS": {"test_accuracy": accuracy(0.4)}}, False),  # no later is not earlier
+    # Earlier at 95%, later at 98%.
+    ("PS.earlier", {"SHB-PS": {"test_accuracy": np.where(K < EPOCHS, 0.87, 0.9)}}, True),
+]
+
+
+@pytest.mark.parametrize(("claim", "other", "holds"), LIMITS)
+def test_claims_at_their_limits(claim, other, holds, tmp_path):
+    fill(tmp_path, ("cifar10",), **other)
+    assert verdicts(tmp_path)[f"cifar10.{claim}"] == holds
+
+
+def test_what_is_measured_is_plain_arithmetic(made):
+    measured = {claim.id: claim.measured for claim in figure3_claims(*drawn(made))}
+    assert measured["cifar10.PS.faster"]["share of epochs"] == 1.0
+    gain = measured["cifar10.PS.faster"]["mean difference of log10 loss"]
+    assert gain == pytest.approx(math.log10(0.5))
+    earlier = measured["cifar10.PS.earlier"]
+    reach = accuracy(0.4)[-1]
+    assert earlier["accuracy that both reach"] == pytest.approx(reach)
+    for share in (0.9, 0.95, 0.98):
+        for method in ("SHB-PS", "SPS"):
+            epoch = next(k for k in K if accuracy(SPEEDS[method])[k - 1] >= share * reach)
+            assert earlier[f"{method} at {share:.0%}"] == epoch
+    final = 0.15 * (2.0 + 5 / 19 + 5 / 20) / 2.0
+    assert measured["cifar10.SHB-ALS.fixed"]["SHB-ALS"] == pytest.approx(final)
+
+
+def test_a_data_set_without_all_methods_claims_nothing(made, tmp_path):
+    fill(tmp_path)
+    for seed in range(3):
+        store_of(tmp_path).path(spec("cifar10", FIXED[1], seed)).unlink()
+    assert {name.split(".")[0] for name in verdicts(tmp_path)} == {"cifar100"}
+
+
+def test_nan_holds_nothing(tmp_path):
+    nothing = {name: {"loss": np.nan * K, "test_accuracy": np.nan * K} for name in METHODS}
+    fill(tmp_path, ("cifar10",), seeds=2, **nothing)
+    figure, results = drawn(tmp_path)
+    claims = figure3_claims(figure, results)
+    assert len(claims) == 6
+    assert not any(claim.holds for claim in claims)
+    json.dumps([claim.as_json() for claim in claims], allow_nan=False)
+    with styled():
+        for canvas in figure3_pictures(figure, results).values():
+            canvas.draw_without_rendering()
+
+
+def test_the_figure_is_appendix_es():
+    figure = figure3()
+    assert figure.name == "figure3"
+    assert [panel.title for panel in figure.panels] == [
+        f"{name}, {family} family"
+        for name in ("CIFAR-10", "CIFAR-100")
+        for family in ("PS", "PS", "ALS", "ALS")
+    ]
+    metrics = [{curve.metric for curve in panel.curves} for panel in figure.panels]
+    assert metrics == 4 * [{"loss"}, {"test_accuracy"}]
+    assert [curve.label for curve in figure.panels[1].curves] == ["SHB-PS", "SPS", *FIXED]
+    assert [curve.label for curve in figure.panels[6].curves] == ["SHB-ALS", "SLS", *FIXED]
+    runs = figure.runs().values()
+    assert len(runs) == 16
+    assert {(run.seeds, run.epochs, run.scale) for run in runs} == {(3, 200, Scale())}
+    assert figure.headline() == "ResNet-18 on CIFAR-10 and CIFAR-100: 3 runs of 200 epochs"
+    with pytest.raises(ValueError, match="data set must be one of 'cifar10', 'cifar100', got 'x'"):
+        figure3(data_sets=("x",))
+
+
+def test_methods_have_the_constants_of_appendix_e():
+    search = {"c": 0.1, "decrease_factor": 0.9, "growth": 2.0, "lower_bound": 0.0, "max_step": 1.0}
+    expected = {
+        "SHB-PS": ("SHBPolyak", {"c": 1.0, "growth": 4.0, "max_step": 1.0, "momentum": 0.9}),
+        "SPS": ("SPS", {"c": 0.1, "growth": 4.0, "max_step": 1.0}),
+        "SHB-ALS": ("SHBArmijo", {**search, "momentum": 0.9}),
+        "SLS": ("SLS", search),
+    }
+    for step in ("0.0001", "0.001", "0.01", "0.1"):
+        expected[f"SHB {step}"] = ("SHB", {"lr": float(step), "momentum": 0.9})
+    found = {name: (spec.optimizer, dict(spec.options)) for name, spec in methods().items()}
+    assert found == expected
+
+
+def test_a_run_is_known_by_its_text():
+    run = spec("cifar100", "SLS", 2)
+    assert parsed(json.loads(run.text())) == run
+    with pytest.raises(ValueError, match="of another protocol than 1"):
+        parsed({**json.loads(run.text()), "protocol": 2})
+    with pytest.raises(ValueError, match="not the specification of a training run"):
+        parsed({})
+
+
+def test_a_history_with_a_gap_is_damaged(tmp_path):
+    save(tmp_path, spec(), [row for row in rows(5) if row.epoch != 3])
+    with pytest.raises(DamagedError, match="does not have all epochs"):
+        store_of(tmp_path).load(spec())
+
+
+def test_runs_are_the_same_to_any_epoch():
+    short, long = figure3(seeds=1, epochs=3), figure3(seeds=3, epochs=200)
+    for one, other in zip(short.runs().values(), long.runs().values(), strict=True):
+        assert one.each()[0].key() == other.each()[0].key()
+    for other in (short, figure3(seeds=3, epochs=3)):
+        assert not set(other.runs()) & set(long.runs())
+    assert not set(long.runs()) & set(figure3(scale=QUICK).runs())
+
+
+def test_a_curve_has_the_seeds_that_reach_its_last_epoch(tmp_path):
+    """Longer ones are cut, shorter ones kept apart, and what is damaged is left out."""
+    for seed, epochs in enumerate((30, 5, 20, 20)):
+        save(tmp_path, spec(seed=seed), rows(epochs, loss=seed + np.arange(epochs) / 100))
+    path = store_of(tmp_path).path(spec(seed=3))
+    path.write_bytes(path.read_bytes()[:-50])
+    runs = figure3(seeds=4, epochs=20, data_sets=("cifar10",), scale=TINY).runs()
+    notes = []
+    (curve,) = curves(runs, store_of(tmp_path), notes.append).values()
+    assert curve.seeds == (0, 2)
+    np.testing.assert_array_equal(curve.k, K)
+    np.testing.assert_allclose(curve.metrics["loss"], [[0], [2]] + np.arange(20) / 100)
+    assert set(curve.metrics) == set(EpochRow._fields) - {"epoch"}
+    assert notes[0] == "cifar10 SHB-PS seed 1 has 5 of 20 epochs and does not count"
+    assert len(notes) == 2
+    assert path.name in notes[1]
+    (begun,) = curve.unfinished
+    assert begun.seed == 1
+    np.testing.assert_allclose(begun.metrics["loss"], [1 + np.arange(5) / 100])
+    alike = {run.method.name: run for run in runs.values()}[spec().method.name]
+    assert missing([alike], store_of(tmp_path)) == (2, 15 + 20)
+
+
+def test_one_seed_has_no_half_width():
+    mean, half_width = mean_and_half_width(np.array([[1.0, 2.0]]))
+    assert mean.tolist() == [1.0, 2.0]
+    assert np.isnan(half_width).all()
+
+
+STUDENT_2 = 0.95 * math.sqrt(2.0 / (4.0 * 0.975 * 0.025))
+"""97.5% quantile of Student's distribution with 2 degrees of freedom, in closed form."""
+
+
+@pytest.mark.parametrize(("epochs", "last"), [(1, 1), (9, 1), (19, 1), (20, 2), (200, 20)])
+def test_final_numbers_are_those_of_the_last_tenth(epochs, last):
+    values = np.arange(2.0 * epochs).reshape(2, epochs) ** 2
+    np.testing.assert_allclose(final(values), values[:, epochs - last :].mean(axis=1))
+
+
+def test_the_table_is_plain_arithmetic(tmp_path):
+    rng = np.random.default_rng(3)
+    numbers = {name: rng.random((3, EPOCHS)) for name in EpochRow._fields[1:]}
+    numbers["refused"] = rng.integers(0, 5, (3, EPOCHS))
+    for method in METHODS:
+        for seed in range(3):
+            values = {name: of_seeds[seed] for name, of_seeds in numbers.items()}
+            save(tmp_path, spec("cifar10", method, seed), rows(**values))
+    shown = table(*drawn(tmp_path, data_sets=("cifar10",)))
+    read = list(csv.DictReader(io.StringIO(shown.csv)))
+    assert [row["method"] for row in read] == list(METHODS)
+    loss, right = (numbers[name][:, -2:].mean(axis=1) for name in ("loss", "test_accuracy"))
+    expected = {
+        "seeds": 3,
+        "epochs": EPOCHS,
+        "final_loss": loss.mean(),
+        "loss_half_width": STUDENT_2 * loss.std(ddof=1) / math.sqrt(3),
+        "final_accuracy": right.mean(),
+        "accuracy_half_width": STUDENT_2 * right.std(ddof=1) / math.sqrt(3),
+        "best_accuracy": numbers["test_accuracy"].mean(axis=0).max(),
+        "mean_step": numbers["step"].mean(),
+        "at_cap": numbers["capped"].mean(),
+        "trials": numbers["trials"].mean(),
+        "refused": numbers["refused"].sum() / 3,
+        "seconds": numbers["seconds"].mean(),
+    }
+    assert set(expected) == set(Row._fields) - {"data_set", "method"}
+    for name, value in expected.items():
+        assert float(read[2][name]) == pytest.approx(value, rel=1e-12), name
+    assert len(shown.markdown.splitlines()) == 2 + 8
+    assert {len(line) for line in shown.compact} == {11}
+
+
+def test_the_table_says_where_epochs_were_made(tmp_path):
+    """Only those that were used: a run that went on later counts to its last epoch here."""
+    parts = tuple(
+        Stretch(*ends, device, "bfloat16", "torch 2", 9.0, device == "another")
+        for ends, device in (((1, 15), "one GPU"), ((16, 25), "another"), ((26, 40), "a third"))
+    )
+    store_of(tmp_path).save(spec(), Stored(rows(40), parts))
+    _, results = drawn(tmp_path)
+    note = table(*drawn(tmp_path)).note
+    assert note == (
+        "made on one GPU, bfloat16, torch 2: 15 epochs; "
+        "another, bfloat16, torch 2, compiled: 5 epochs"
+    )
+    assert "±" not in "".join(table(*drawn(tmp_path)).compact[1])
+    assert len(results) == 1
+
+
+def test_the_picture_shows_means_and_intervals(made):
+    figure, results = drawn(made)
+    axes = figure3_pictures(figure, results)["figure3"].axes
+    for place, factor, scale in ((2, 1.0, "log"), (5, 100.0, "linear")):
+        ax, curves = axes[place], figure.panels[place].curves
+        assert ax.get_yscale() == scale
+        for curve, line, band in zip(curves, ax.get_lines(), ax.collections, strict=True):
+            values = factor * results[curve.run.key()].metrics[curve.metric]
+            half = STUDENT_2 * values.std(axis=0, ddof=1) / math.sqrt(3)
+            np.testing.assert_array_equal(line.get_xdata(), K)
+            np.testing.assert_allclose(line.get_ydata(), values.mean(axis=0))
+            corners = band.get_paths()[0].vertices
+            at = corners[corners[:, 0] == K[-1], 1]
+            assert at.max() == pytest.approx(values.mean(axis=0)[-1] + half[-1])
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(1, "1 run"), (2, "2 runs")])
+def test_few_seeds_have_no_band_and_a_missing_set_says_so(tmp_path, seeds, said):
+    fill(tmp_path, ("cifar10",), seeds=seeds)
+    figure, results = drawn(tmp_path)
+    pictures = figure3_pictures(figure, results)
+    axes = pictures["figure3"].axes
+    assert [len(ax.get_lines()) for ax in axes] == [6, 6, 6, 6, 0, 0, 0, 0]
+    assert not any(ax.collections for ax in axes)
+    assert [text.get_text() for text in axes[4].texts] == ["no runs on\nCIFAR-100"]
+    assert f"{said} of 20 epochs" in pictures["figure3"].get_suptitle()
+    assert ("means" in pictures["figure3"].get_suptitle()) == (seeds > 1)
+    assert "bands" not in pictures["figure3"].get_suptitle()
+    with styled():
+        for canvas in pictures.values():
+            canvas.draw_without_rendering()
+
+
+def test_an_unfinished_run_is_a_thin_line_and_no_part_of_the_mean(tmp_path):
+    fill(tmp_path, ("cifar10",), seeds=1)
+    before = figure3_pictures(*drawn(tmp_path))["figure3"].axes
+    save(tmp_path, spec(seed=1), rows(7, loss=np.arange(7.0, 0.0, -1.0), test_accuracy=0.25))
+    canvas = figure3_pictures(*drawn(tmp_path, note=[].append))["figure3"]
+    assert canvas.get_suptitle().endswith("thin: unfinished runs")
+    for place, ends in ((0, [7.0, 1.0]), (1, [25.0, 25.0])):
+        plain, shown = before[place], canvas.axes[place]
+        thin = [line for line in shown.get_lines() if line.get_label().startswith("_")]
+        (line,) = thin
+        np.testing.assert_array_equal(line.get_xdata(), K[:7])
+        assert line.get_ydata()[[0, -1]].tolist() == ends
+        rest = [each for each in shown.get_lines() if each is not line]
+        for one, other in zip(plain.get_lines(), rest, strict=True):
+            np.testing.assert_array_equal(one.get_ydata(), other.get_ydata())
+            assert line.get_linewidth() < one.get_linewidth()
+        assert plain.get_ylim() == shown.get_ylim()
+
+
+def test_the_second_picture_shows_steps_and_trials(tmp_path):
+    values = {name: {"step": 0.25, "capped": 0.5, "trials": 3.0} for name in METHODS}
+    fill(tmp_path, ("cifar100",), seeds=2, **values)
+    axes = figure3_pictures(*drawn(tmp_path, data_sets=("cifar100",)))["figure3_steps"].axes
+    shown = [{line.get_label(): line.get_ydata()[0] for line in ax.get_lines()} for ax in axes]
+    adaptive = ["SHB-PS", "SPS", "SHB-ALS", "SLS"]
+    assert shown == [
+        dict.fromkeys(adaptive, 0.25),
+        dict.fromkeys(adaptive, 50.0),
+        dict.fromkeys(("SHB-ALS", "SLS"), 3.0),
+    ]
+    assert axes[0].get_yscale() == "log"

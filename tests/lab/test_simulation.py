@@ -1,0 +1,398 @@
+"""Compiled trajectories equal the literal loop and the torch optimizers, run by run."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import heavystep
+from heavystep.lab.simulation import run
+from heavystep.lab.simulation.configuration import configure
+from heavystep.lab.simulation.records import record_runs
+from heavystep.lab.simulation.run import OneRun, kernels_of, log_grid, simulate
+from heavystep.lab.simulation.streams import index_stream
+from heavystep.lab.simulation.watches import THEORY_METRICS as METRICS
+from heavystep.methods import METHODS as REGISTRY
+from heavystep.methods import method_of
+from heavystep.problems import Cosine, LeastSquares, LogisticRegression, paper_cosine
+from heavystep.schedules import PowerLaw
+from heavystep.theory import nonconvex_step_limit
+from tests import reference
+from tests.helpers.paper_symbols import METHODS, configured
+
+METHODS_OF_ALL = tuple(REGISTRY)
+
+RNG = np.random.default_rng(8)
+A = RNG.normal(size=(12, 5)) * [0.4, 1.0, 2.0, 0.7, 1.3]
+XI = RNG.normal(size=(6, 5))
+PROBLEMS = {
+    "least squares": LeastSquares(A, RNG.normal(size=12), theta0=RNG.normal(size=5)),
+    "cosine": Cosine(
+        RNG.uniform(0.5, 1.5, size=12), np.zeros((12, 5)), theta0=np.arange(5.0) - 1.5
+    ),
+    "tilted cosine": Cosine(np.full(12, 0.7), np.concatenate([XI, -XI]), theta0=np.ones(5)),
+}
+SETTINGS = {
+    "theory": {"beta": 0.6, "gamma_max": 0.7, "scaling": "theory"},
+    "practical": {"beta": 0.9, "gamma_max": 0.3, "eta": 0.8, "scaling": "practical"},
+    "diminishing": {
+        "beta": PowerLaw(0.9, 1.1, 10.0),
+        "gamma_max": PowerLaw(0.5, 0.3, 10.0),
+        "eta": PowerLaw(0.5, 0.4, 10.0),
+        "scaling": "plain",
+        "average": "weighted",
+    },
+}
+RULES = {"polyak": {"c": 0.6}, "armijo": {"c": 0.4, "omega": 0.7}}
+SMALLEST = {
+    "polyak": lambda L, c: 1 / (2 * c * L),
+    "armijo": lambda L, c, omega: 2 * omega * (1 - c) / L,
+}
+"""Lemma 5, without the cap."""
+POLYAK = configured("polyak", beta=0.5, c=0.5, gamma_max=1.0)
+STEPS, FEW = 70, 25
+"""Steps; few where a method may be chaotic, as L4 is here, and make much of a rounding."""
+
+
+class Literal:
+    """Minibatches of a finite sum for the literal loop; an index is one batch."""
+
+    def __init__(self, problem, batches):
+        self.problem, self.batches = problem, batches
+        self.f_star = problem.f_star[batches].mean(axis=1)
+
+    def value(self, theta, k):
+        return float(np.mean([self.problem.losses(theta, i) for i in self.batches[k]]))
+
+    def grad(self, theta, k):
+        return np.mean([self.problem.gradients(theta, i) for i in self.batches[k]], axis=0)
+
+
+def literal(problem, rule, setting, batches):
+    options = {k: v for k, v in SETTINGS[setting].items() if k != "average"}
+    return reference.trajectory(
+        rule,
+        Literal(problem, batches),
+        problem.theta0,
+        range(len(batches)),
+        **RULES[rule],
+        **options,
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_metrics_are_those_of_the_literal_loop(name, rule, setting, batch_size):
+    problem = PROBLEMS[name]
+    indices = RNG.integers(0, 12, size=(2, STEPS, batch_size))
+    method = configured(rule, **RULES[rule], **SETTINGS[setting])
+    k = np.arange(1, STEPS + 1)
+    result = simulate(
+        problem,
+        method,
+        seeds=[0, 1],
+        iterations=STEPS,
+        grid=k,
+        batch_size=batch_size,
+        indices=indices,
+    )
+    for r in range(2):
+        iterates, _ = literal(problem, rule, setting, indices[r])
+        metrics = {m: v[r] for m, v in result.metrics.items()}
+        check_metrics(problem, rule, SETTINGS[setting], iterates, metrics)
+
+
+def check_metrics(problem, rule, setting, iterates, metrics):
+    k = np.arange(1, STEPS + 1)
+    close = {"rtol": 1e-9, "atol": 1e-14}
+    if "average" not in setting:
+        average = np.cumsum(iterates[:-1], axis=0) / k[:, None]
+    else:
+        least = np.minimum(SMALLEST[rule](problem.L, **RULES[rule]), setting["gamma_max"](k))
+        weights = (setting["eta"](k) * least)[:, None]
+        average = np.cumsum(weights * iterates[1:], axis=0) / np.cumsum(weights, axis=0)
+    np.testing.assert_allclose(metrics["gap_average"], problem.gap(average), **close)
+    np.testing.assert_allclose(metrics["gap_last"], problem.gap(iterates[1:]), **close)
+    if not problem.convex:
+        squares = (problem.full_gradient(iterates) ** 2).sum(axis=1)
+        np.testing.assert_allclose(metrics["grad_last"], squares[1:], **close)
+        np.testing.assert_allclose(metrics["best"], np.minimum.accumulate(squares)[:-1], **close)
+        after = np.minimum.accumulate(squares[1:])
+        np.testing.assert_allclose(metrics["best_after"], after, **close)
+    assert (metrics["highest"] <= 1.0 + 1e-12).all()
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_iterates_agree_to_twelve_digits(name, rule, setting):
+    problem = PROBLEMS[name]
+    indices = RNG.integers(0, 12, size=(STEPS, 2))
+    iterates, _ = literal(problem, rule, setting, indices)
+    method = configured(rule, **RULES[rule], **SETTINGS[setting])
+    one = OneRun(problem, method, 0, np.array([STEPS]), 2)
+    assert one.advance(STEPS, indices) == STEPS
+    np.testing.assert_allclose(one.state.theta, iterates[-1], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_torch_optimizers_take_the_same_steps(rule):
+    problem = PROBLEMS["least squares"]
+    indices = index_stream(5, 12, STEPS)
+    theta = torch.tensor(problem.theta0, requires_grad=True)
+    rows, targets = torch.tensor(problem.A), torch.tensor(problem.b)
+    method = configured(rule, **RULES[rule], **SETTINGS["theory"])
+    opt = getattr(heavystep, METHODS[rule])([theta], **dict(method.options), lower_bound=0.0)
+    for i in indices:
+        opt.step(lambda: 0.5 * (rows[i] @ theta - targets[i]) ** 2)
+    result = simulate(problem, method, seeds=[5], iterations=STEPS)
+    want = problem.gap(theta.detach().numpy())
+    np.testing.assert_allclose(result.metrics["gap_last"][0, -1], want, rtol=1e-10)
+
+
+def test_streams_threads_chunks_and_neighbours_change_nothing(monkeypatch):
+    problem = PROBLEMS["tilted cosine"]
+    method = configured("armijo", **RULES["armijo"], **SETTINGS["diminishing"])
+    options = {"iterations": 500, "batch_size": 2}
+    base = simulate(problem, method, seeds=[3, 4, 5], threads=1, **options)
+    threads = simulate(problem, method, seeds=[3, 4, 5], threads=3, **options)
+    alone = simulate(problem, method, seeds=[4], **options)
+    drawn = np.stack([index_stream(s, 12, 1000).reshape(500, 2) for s in (3, 4, 5)])
+    given = simulate(problem, method, seeds=[3, 4, 5], indices=drawn, **options)
+    monkeypatch.setattr(run, "CHUNK", 37)
+    chunks = simulate(problem, method, seeds=[3, 4, 5], **options)
+    for name in METRICS:
+        for other in (threads, given, chunks):
+            np.testing.assert_array_equal(base.metrics[name], other.metrics[name])
+        np.testing.assert_array_equal(base.metrics[name][1], alone.metrics[name][0])
+    assert not np.array_equal(base.metrics["gap_last"][0], base.metrics["gap_last"][1])
+
+
+def test_index_stream_is_uniform_and_reproducible():
+    draws = index_stream(11, 7, 70_000)
+    counts = np.bincount(draws, minlength=7)
+    assert counts.shape == (7,)
+    assert (abs(counts - 10_000) < 500).all()
+    np.testing.assert_array_equal(draws[100:200], index_stream(11, 7, 100, first=100))
+    assert abs(np.corrcoef(draws[:-1], draws[1:])[0, 1]) < 0.02
+    assert abs(np.corrcoef(draws, index_stream(12, 7, 70_000))[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_strong_growth_converges_to_the_smallest_normal_numbers(rule):
+    problem = paper_cosine("strong_growth")
+    constants = {**dict.fromkeys(RULES[rule], 0.5), "c": 0.75, "beta": 0.5}
+    limit = nonconvex_step_limit(rule, L=problem.L, rho=problem.rho, **constants)
+    method = configured(rule, gamma_max=0.8 * limit, **constants)
+    result = simulate(problem, method, seeds=[0], iterations=40_000)
+    assert result.metrics["gap_last"][0, -1] < 1e-300
+    assert result.metrics["trials"][0, -1] < 2 * 40_000
+    assert result.metrics["best"][0, -1] == 0.0  # squares below the normal numbers count as 0
+    # The gap falls through every decade: no stall where 1 - cos would have.
+    values = result.metrics["gap_last"][0]
+    falling = values[(values > 1e-290) & (result.k > 1000)]
+    assert (np.diff(np.log10(falling)) < 0).all()
+
+
+def test_no_subnormal_number_is_carried_on():
+    """Arithmetic on them is slow: what would become one is 0 instead."""
+    problem = paper_cosine("strong_growth")
+    limit = nonconvex_step_limit("polyak", L=problem.L, rho=problem.rho, beta=0.5, c=0.75)
+    method = configured("polyak", beta=0.5, c=0.75, gamma_max=0.8 * limit)
+    one, tiny = OneRun(problem, method, 0, np.array([20_000]), 1), np.finfo(np.float64).tiny
+    drawn = np.empty((0, 1), dtype=np.int64)
+    for _ in range(200):
+        one.advance(100, drawn)
+        moves = abs(one.state.buffer)
+        assert ((moves == 0.0) | (moves >= tiny)).all()
+    assert (one.state.buffer == 0.0).all()
+
+
+def test_log_grid():
+    grid = log_grid(10**6)
+    assert grid[0] == 1
+    assert grid[-1] == 10**6
+    assert 150 < len(grid) <= 200
+    assert (np.diff(grid) > 0).all()
+
+
+BAD = [
+    (lambda: configure("Adam"), ValueError, "no method is named 'Adam'"),
+    (lambda: configure("SHB"), TypeError, "SHB needs lr"),
+    (lambda: configure("SPS", momentum=0.5), TypeError, "SPS has no option 'momentum'"),
+    (lambda: configure("SHBPolyak", lower_bound=0.0), TypeError, "the problem knows the infimum"),
+    (lambda: configure("SHBPolyak", c=PowerLaw(1.0, 0.5)), TypeError, "c cannot follow a schedule"),
+    (lambda: configure("SHBPolyak", average="best"), ValueError, "average must be one of"),
+    (lambda: configure("SHB", lr=1.0, average="weighted"), ValueError, "does not cover SHB"),
+    (
+        lambda: kernels_of(LogisticRegression(A, np.sign(RNG.normal(size=12)))),
+        TypeError,
+        "no compiled kernels for LogisticRegression",
+    ),
+    (
+        lambda: simulate(PROBLEMS["cosine"], POLYAK, seeds=[0], iterations=0),
+        ValueError,
+        "iterations must be >= 1, got 0",
+    ),
+    (
+        lambda: simulate(PROBLEMS["cosine"], POLYAK, seeds=[0], iterations=1, momentum=0.5),
+        TypeError,
+        r"options \(momentum\) go with the name of a method",
+    ),
+]
+
+
+OPTIONS = [
+    ({"indices": np.zeros((1, 5, 1), dtype=int)}, r"indices must have shape \(1, 50, 1\), got \(1, 5, 1\)"),
+    ({"indices": np.full((1, 50, 1), 12)}, r"samples must be in 0 .. 11, got 12 .. 12"),
+    ({"indices": np.full((1, 50, 1), -3)}, r"samples must be in 0 .. 11, got -3 .. -3"),
+    ({"indices": np.zeros((1, 50, 1))}, r"samples must be whole numbers in 3 dimensions"),
+    ({"indices": np.zeros((1, 0, 1), dtype=int)}, r"samples must be whole numbers in 3 dimensions"),
+    ({"indices": np.zeros((1, 50, 3), dtype=int)}, r"indices must have shape \(1, 50, 1\)"),
+    ({"grid": np.array([50, 10])}, r"grid must increase within 1 .. 50"),
+    ({"grid": np.array([10, 90])}, r"grid must increase within 1 .. 50"),
+    ({"grid": np.array([0, 10])}, r"grid must increase within 1 .. 50"),
+    ({"seeds": []}, r"seeds must name at least one run"),
+    ({"threads": 0}, r"threads must be >= 1, got 0"),
+    ({"batch_size": 0}, r"batch_size must be >= 1, got 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "message"), OPTIONS)
+def test_kernels_get_only_what_they_can_read(options, message):
+    with pytest.raises(ValueError, match=message):
+        simulate(PROBLEMS["cosine"], POLYAK, **{"seeds": [0], "iterations": 50, **options})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"c": -1.0}, "c must be > 0 and finite"),
+        ({"c": float("nan")}, "c must be > 0 and finite"),
+        ({"momentum": 3.0}, r"momentum \(beta\) must be in \[0, 1\)"),
+        ({"max_step": PowerLaw(-1.0, 0.3)}, r"max_step \(gamma_max\) must be > 0 and finite"),
+        ({"scaling": "fast"}, "scaling must be one of"),
+    ],
+)
+def test_methods_are_in_range(changes, message):
+    with pytest.raises(ValueError, match=message):
+        configure("SHBPolyak", **changes)
+
+
+def test_a_configuration_is_complete_and_hashable():
+    law = {"momentum": 0, "max_step": PowerLaw(1.0, 0.3)}
+    short = configure("SHBPolyak", **law, scaling="practical")
+    full = configure("SHBPolyak", **dict(short.options))
+    assert short == full
+    assert hash(short) == hash(full)
+    assert isinstance(short["momentum"], float)
+    assert short["steps_per_epoch"] is None
+    assert short["max_step"] == PowerLaw(1.0, 0.3)
+    assert len({short, full, configure("SPS"), configure("SHB", lr=0.1)}) == 3
+
+
+def test_names_and_configurations_are_one():
+    options = {"seeds": [2], "iterations": 20}
+    by_name = simulate(PROBLEMS["cosine"], "SLS", **options, c=0.3)
+    configuration = simulate(PROBLEMS["cosine"], configure("SLS", c=0.3), **options)
+    for name, values in by_name.metrics.items():
+        np.testing.assert_array_equal(values, configuration.metrics[name])
+
+
+def test_bounds_of_a_rule_without_theorems_are_not_measured():
+    result = simulate(PROBLEMS["least squares"], "SHB", seeds=[0], iterations=20, lr=0.01)
+    assert np.isnan(result.metrics["lowest"]).all()
+    assert np.isnan(result.metrics["highest"]).all()
+    assert np.isfinite(result.metrics["gap_average"]).all()
+
+
+def test_a_search_that_fails_is_told():
+    method = configure("SHBArmijo", c=0.75, decrease_factor=0.99, scaling="theory", max_trials=1)
+    with pytest.raises(ValueError, match="no trial step accepted"):
+        simulate(PROBLEMS["least squares"], method, seeds=[0], iterations=50)
+
+
+def test_steps_bounds_and_trials_are_measured():
+    """lowest, highest and trials against the steps of the literal loop."""
+    problem = PROBLEMS["least squares"]
+    indices = RNG.integers(0, 12, size=(1, STEPS, 1))
+    for rule in RULES:
+        _, steps = literal(problem, rule, "theory", indices[0])
+        method = configured(rule, **RULES[rule], **SETTINGS["theory"])
+        result = simulate(problem, method, seeds=[0], iterations=STEPS, indices=indices)
+        constants = {"omega": None, **RULES[rule]}
+        least = reference.gamma_min(rule, problem.L, 0.6, gamma_max=0.7, **constants)
+        last = {name: values[0, -1] for name, values in result.metrics.items()}
+        assert last["lowest"] == pytest.approx(steps.min() / least, rel=1e-9)
+        assert last["highest"] == pytest.approx(steps.max() / 0.7, rel=1e-9)
+        assert (last["trials"] >= STEPS) == method.rule.searches
+
+
+def test_the_minimum_after_the_start_leaves_the_start_out():
+    """From the optimum, pushed away by tilted samples: theta_0 is best, but not among 1 .. k."""
+    problem = Cosine(np.full(12, 0.7), np.concatenate([XI, -XI]), theta0=np.zeros(5))
+    result = simulate(problem, POLYAK, seeds=[0], iterations=30)
+    assert (result.metrics["best"] == 0.0).all()
+    assert (result.metrics["best_after"] > 0.0).all()
+
+
+@pytest.mark.parametrize(("make", "error", "message"), BAD)
+def test_bad_input(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_a_run_that_diverges_is_told():
+    problem = LeastSquares(1e6 * A, RNG.normal(size=12), theta0=np.full(5, 1e150))
+    with pytest.raises(ValueError, match="seed 7 stopped at step 0: loss or gradient not finite"):
+        simulate(problem, POLYAK, seeds=[7], iterations=10)
+
+
+def needed(method):
+    """Options that must be given, and have no default."""
+    return {option.name: 0.01 for option in method.options if option.default is ...}
+
+
+@pytest.mark.slow  # a kernel each
+@pytest.mark.parametrize("name", METHODS_OF_ALL)
+def test_every_method_of_the_registry_takes_the_steps_of_the_numpy_driver(name):
+    """Two drivers of one rule; tests of the family hold one of them to literal loops."""
+    problem, configuration = PROBLEMS["tilted cosine"], configure(name, **needed(method_of(name)))
+    samples = RNG.integers(0, 12, size=(2, FEW))
+    record = record_runs(problem, configuration, samples)
+    result = simulate(
+        problem, configuration, seeds=2, iterations=FEW, indices=samples[:, :, None]
+    )
+    gaps = problem.gap(record.iterates[:, -1])
+    np.testing.assert_allclose(result.metrics["gap_last"][:, -1], gaps, rtol=1e-9, atol=1e-13)
+    assert abs(record.iterates[:, -1] - record.iterates[:, 0]).max() > 1e-3
+
+
+@pytest.mark.slow  # a kernel each
+@pytest.mark.parametrize("diagonal", ["element", "tensor", None])
+def test_every_metric_is_that_of_the_numpy_driver(diagonal):
+    problem = PROBLEMS["least squares"]
+    configuration = configure("HeavyStep", diagonal=diagonal)
+    samples = RNG.integers(0, 12, size=(1, STEPS))
+    record = record_runs(problem, configuration, samples)
+    result = simulate(
+        problem, configuration, seeds=1, iterations=STEPS, indices=samples[:, :, None]
+    )
+    gap = problem.gap(record.iterates[0, -1])
+    np.testing.assert_allclose(result.metrics["gap_last"][0, -1], gap, rtol=1e-9)
+
+
+def test_without_the_compiler_one_line_says_so(tmp_path):
+    command = [sys.executable, "-m", "heavystep", "reproduce", "figure1", "--quick"]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    made = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+    )
+    assert made.returncode == 2
+    assert "unset NUMBA_DISABLE_JIT" in made.stderr
+    assert "Traceback" not in made.stderr

@@ -1,0 +1,52 @@
+"""Changes of data sets, trainer and comparison that some test must notice."""
+
+from tests.mutants.mutant import Mutant
+
+DATA, RUNS = ("lab/test_data.py",), ("lab/test_training_runs.py", "lab/test_checkpoint.py")
+TRAINER, COMPARE = ("lab/test_trainer.py",), ("lab/test_compare.py",)
+REPORT, COST = ("lab/test_report.py",), ("lab/test_cost.py",)
+HERE = "lab/training/"
+
+MUTANTS = [
+    Mutant("any text is right", "lab/data.py", "if digest == expected.sha256:", "if digest:", DATA),
+    Mutant("the smaller label is +1", "lab/data.py", "labels == kinds[1]", "labels == kinds[0]", DATA),
+    Mutant("columns counted from 0", "lab/data.py", "zero_based=False", "zero_based=True", DATA),
+    Mutant("what unpacks may be huge", "lab/data.py", "if len(text) > limit:", "if False:", DATA),
+    Mutant("images: the coarse label", "lab/data.py", "labels = all_records[:, -int(np.prod(IMAGE)) - 1]",
+           "labels = all_records[:, 0]", DATA),
+    Mutant("a link in an archive is a file", "lab/data.py",
+           "members.extractfile(member) if member.isreg() else None", "members.extractfile(member)", DATA),
+    Mutant("an incomplete archive is enough", "lab/data.py", "    if wanted:\n        raise", "    if False:\n        raise", DATA),
+    Mutant("plain http", "lab/data.py", 'if not source.startswith(("https://", "http://127.0.0.1")):', "if False:", DATA),
+    Mutant("any checkpoint is whole", HERE + "run.py", "if hashlib.sha256(body).digest() != digest:", "if False:", RUNS),
+    Mutant("any run's checkpoint", HERE + "run.py", 'if content["run"] != run:', "if False:", RUNS),
+    Mutant("a signal is forgotten", HERE + "run.py", "late or self.signal is not None", "late", RUNS),
+    Mutant("minutes are seconds", HERE + "run.py", "60.0 * minutes", "minutes", RUNS),
+    Mutant("bad steps are kept", HERE + "run.py", "        if not bad:\n", "        if True:\n", RUNS),
+    Mutant("fewer epochs replace more", HERE + "run.py",
+           "len(trainer.history) > _epochs(self._run, self._store)", "True", RUNS),
+    Mutant("a refused step counts", HERE + "trainer.py", "self._sums[REFUSED].add_(1.0 - accepted)",
+           "self._sums[REFUSED].add_(accepted)", TRAINER),
+    Mutant("the stream is not kept", HERE + "trainer.py",
+           'torch.set_rng_state(state["streams"]["cpu"])', "pass", TRAINER),
+    Mutant("evaluated as it trains", HERE + "trainer.py", "        self.network.eval()\n", "", TRAINER),
+    Mutant("crops without flips", HERE + "images.py", "flip[:, None] == 1", "flip[:, None] == 2", TRAINER),
+    Mutant("a shortcut is left out", HERE + "networks.py", "residual + self.shortcut(x)", "residual", TRAINER),
+    Mutant("no warm-up", "lab/comparison/train.py", "return rising * 0.5", "return 0.5", COMPARE),
+    Mutant("runs that diverge go on", "lab/comparison/train.py",
+           "if not self._finite():", "if False:", COMPARE),
+    Mutant("the evaluation draws from the run", "lab/comparison/tasks/contract.py",
+           "torch.manual_seed(EVALUATION_SEED)", "pass", COMPARE),
+    Mutant("regret of the loss alone", "lab/comparison/table.py",
+           "100.0 * (loss - self.best[0]) / gained", "100.0 * loss / gained", COMPARE),
+    Mutant("a failed run counts as the best", "lab/comparison/table.py", "math.isnan(s - v) or", "", COMPARE),
+    Mutant("more is never better", "lab/comparison/table.py", 'mean(r, "metric", better)', 'mean(r, "metric", LOWER)', COMPARE),
+    Mutant("a cut line counts", "lab/comparison/table.py",
+           'if whole and len(line["key"]) == KEY and _numbers(line):', "if whole:", COMPARE),
+    Mutant("explanations change keys", "lab/comparison/contenders.py",
+           "[each for each in body if not _is_text(each)]", "body", COMPARE),
+    Mutant("the grid is off", "lab/comparison/contenders.py", "10.0**power", "9.0**power", COMPARE),
+    Mutant("texts are not escaped", "lab/report.py", "escape(str(cell)), ", "str(cell), ", REPORT),
+    Mutant("seeds are curves", "lab/report.py", '        run.pop("seed", None)\n', "", REPORT),
+    Mutant("the longest time counts", "lab/cost/__init__.py", "name: min(times)", "name: max(times)", COST),
+]  # fmt: skip

@@ -1,0 +1,129 @@
+"""``heavystep.plot_steps``: every number that was recorded is in the picture, in its place."""
+
+import re
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import heavystep
+from heavystep.pictures import running_median
+from heavystep.records import Record, stack
+from tests.helpers.places import ROOT
+
+
+def recorded(steps=60, bad=(), **options):
+    """A small regression; some batches are NaN."""
+    torch.manual_seed(0)
+    theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
+    opt = heavystep.SHBPolyak([theta], **options)
+    recorder = heavystep.Recorder(opt)
+    for k in range(steps):
+        target = torch.randn(2, dtype=torch.float64) * (float("nan") if k in bad else 0.1)
+        opt.step(lambda: ((theta - 1.0 - target) ** 2).sum())
+    recorder.detach()
+    return recorder
+
+
+def dots(ax):
+    return [
+        line for line in ax.lines if line.get_linestyle() == "None" and line.get_marker() == "."
+    ]
+
+
+def test_steps_and_losses_are_those_of_the_record():
+    recorder = recorded()
+    above, below = heavystep.plot_steps(recorder).axes
+    record = recorder.record()
+    for ax, values in ((above, record.gamma[0]), (below, record.loss[0])):
+        (points,) = dots(ax)
+        np.testing.assert_array_equal(points.get_xdata(), np.arange(60))
+        np.testing.assert_array_equal(points.get_ydata(), values)
+        assert ax.get_yscale() == "log"
+        low, high = ax.get_ylim()
+        assert low <= values[values > 0].min()
+        assert values.max() <= high
+
+
+def test_refused_batches_are_crosses_and_no_steps():
+    above = heavystep.plot_steps(recorded(bad=(7, 8, 30))).axes[0]
+    (crosses,) = [line for line in above.lines if line.get_marker() == "x"]
+    assert crosses.get_xdata().tolist() == [7, 8, 30]
+    assert crosses.get_label() == "refused: 3"
+    (points,) = dots(above)
+    assert np.flatnonzero(np.isnan(points.get_ydata())).tolist() == [7, 8, 30]
+
+
+def labels(figure):
+    return figure.axes[0].get_legend_handles_labels()[1]
+
+
+def test_the_cap_is_drawn_where_there_is_one():
+    options = {"scaling": "practical", "steps_per_epoch": None}
+    figure = heavystep.plot_steps(recorded(max_step=0.2, lr=0.5, **options))
+    assert labels(figure) == ["largest step allowed"]
+    (cap,) = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
+    assert set(cap.get_ydata()) == {0.1}
+    assert labels(heavystep.plot_steps(recorded())) == []  # nothing was set
+    assert labels(heavystep.plot_steps(recorded(max_step=1e6, **options))) == []  # it plays no part
+
+
+def test_several_runs_and_records():
+    records = [recorded(momentum=0.5, scaling="practical", max_step=1.0).record() for _ in range(2)]
+    above = heavystep.plot_steps(stack(records)).axes[0]
+    assert len(dots(above)) == 2
+
+
+def test_negative_losses_have_a_linear_axis():
+    record = recorded().record()
+    values = {name: getattr(record, name) for name in Record.__dataclass_fields__}
+    below = heavystep.plot_steps(Record(**{**values, "loss": record.loss - 5.0})).axes[1]
+    assert below.get_yscale() == "linear"
+
+
+def test_a_run_of_one_step():
+    assert len(heavystep.plot_steps(recorded(steps=1)).axes) == 2
+
+
+@pytest.mark.parametrize("window", [1, 4, 5, 101])
+def test_running_median(window):
+    values = np.random.default_rng(0).random(40)
+    values[10:13] = np.nan
+    half = window // 2
+    for k, found in enumerate(running_median(values, window)):
+        near = values[max(k - half, 0) : k + half + 1]
+        near = near[np.isfinite(near)]
+        np.testing.assert_equal(found, np.median(near) if len(near) else np.nan)
+
+
+def test_bad_input_is_one_line():
+    theta = torch.zeros(1, requires_grad=True)
+    opt = heavystep.SHBPolyak([theta])
+    with pytest.raises(
+        TypeError, match=r"^plot_steps draws a Recorder or a Record, got SHBPolyak$"
+    ):
+        heavystep.plot_steps(opt)
+    with pytest.raises(ValueError, match="nothing recorded"):
+        heavystep.plot_steps(heavystep.Recorder(opt))
+
+
+def test_the_page_runs(tmp_path, monkeypatch):
+    """Weights & Biases needs an account: a stand-in takes what it would be sent."""
+    sent = []
+    stand_in = SimpleNamespace(init=lambda **given: None, log=lambda row, step: sent.append(row))
+    monkeypatch.setitem(sys.modules, "wandb", stand_in)
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "seeing.md").read_text(), re.DOTALL
+    )
+    for block in blocks:
+        exec(compile(block, "seeing.md", "exec"), namespace)
+    namespace["writer"].close()
+    assert (tmp_path / "steps.png").stat().st_size > 10_000
+    assert list((tmp_path / "runs" / "mine").glob("events*"))
+    assert sent[0]["heavystep/step"] == namespace["opt"].info.numbers()["step"]
+    for block in blocks[1:]:  # three lines each, without their import
+        assert len([line for line in block.splitlines() if line and "import" not in line]) <= 3

@@ -1,3 +1,0 @@
-"""Networks are trained on one core."""
-
-from tests.helpers.one_thread import one_thread  # noqa: F401
