@@ -13,7 +13,7 @@ from heavystep.optim import CapturedStep
 from heavystep.optimizers import optimizer_class
 from heavystep.schedules import PowerLaw
 from tests import reference_searches as literal
-from tests.conformance.test_family import ETA, PROBLEM, SAMPLES, STEPS, loss_at
+from tests.conformance.test_family import ETA, PROBLEM, SAMPLES, loss_at
 
 
 class Case(NamedTuple):

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, HeavyStep, SHBArmijo, SHBPolyak
+from heavystep import SHB, SLS, SPS, CapturedStep, HeavyStep, Recorder, SHBArmijo, SHBPolyak
 from heavystep.optimizers import searches
-
 from tests.helpers.captured import Run, both_runs, plain_step
 from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
 

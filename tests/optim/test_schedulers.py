@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from heavystep import SHB, SPS, Diminishing, HeavyStep, SHBArmijo, SHBPolyak
+from heavystep import SHB, SPS, Diminishing, SHBPolyak
 from tests.helpers import rounding
 from tests.helpers.cases import KINDS, OPTIMIZERS, ROWS, case_of, every_row, over
 from tests.helpers.training import flat, make_batches, make_net, take_step
