@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from heavystep.methods import METHODS
-from heavystep.methods.family import DERIVED, FROM_MEMORY, SIMPLIFIED
+from heavystep.methods.rows import DERIVED, FROM_MEMORY, SIMPLIFIED
 
 UNSURE = [name for name, row in METHODS.items() if row.evidence in (FROM_MEMORY, SIMPLIFIED)]
 DIFFERS = {
