@@ -3,8 +3,10 @@
 import numpy as np
 
 
-def run(batches, theta, *, lr=1.0, beta=0.9, lower_bound=0.0, total_steps=None, max_step=np.inf,
-        diagonal=None, weight_decay=0.0):  # fmt: skip
+def run(
+    batches, theta, lr=1.0, momentum=0.9, lower_bound=0.0, max_step=np.inf, diagonal=None,
+    weight_decay=0.0,
+):  # fmt: skip
     """Iterates of HeavyStep; ``batches`` are functions from theta to a list of loss and gradients.
 
     ``theta`` is a list of arrays, one a tensor.
@@ -12,22 +14,23 @@ def run(batches, theta, *, lr=1.0, beta=0.9, lower_bound=0.0, total_steps=None, 
     z, x = [t.copy() for t in theta], [t.copy() for t in theta]
     v = [0.0 * t if diagonal == "element" else 0.0 for t in theta]
     A = M = d = m = first_move = None
-    n, rose, iterates, steps = 0, False, [], []
+    n, rose, iterates = 0, False, []
     for k, batch in enumerate(batches):
         f, g = batch(theta)
         v = [0.999 * s + 0.001 * (p**2 if diagonal == "element" else np.mean(p**2))
              for s, p in zip(v, g, strict=True)]  # fmt: skip
-        D = [np.sqrt(s / (1 - 0.999 ** (k + 1))) if diagonal else 1.0 for s in v]
-        pull = [np.divide(p, q, out=np.zeros_like(p), where=p != 0) for p, q in zip(g, D, strict=True)]
+        D = [1e-20 + np.sqrt(s / (1 - 0.999 ** (k + 1))) if diagonal else 1.0 for s in v]
+        pull = [p / q for p, q in zip(g, D, strict=True)]
         square = sum((p * q).sum() for p, q in zip(g, pull, strict=True))
         length = np.sqrt(sum((q**2).sum() for q in pull))
 
         # Level: nothing is known while all losses were at it.
-        if not d:
+        counted = bool(d)
+        if not counted:
             A, M, d = f, f, abs(f - (0.0 if lower_bound is None else lower_bound))
             below = A - d
         else:
-            below = A - 4 * d
+            below = A - 2 * d
         level = below if lower_bound is None or A < lower_bound else lower_bound
 
         # Length and noise.
@@ -41,27 +44,23 @@ def run(batches, theta, *, lr=1.0, beta=0.9, lower_bound=0.0, total_steps=None, 
         size = 0.05 * np.sqrt(sum((t**2).sum() for t in theta))
         most = max(size, first_move or (size or a * length))
         a = min(a, most / length) if length else a
-        if total_steps:
-            a *= min(1.0, max((total_steps - k) / (0.3 * total_steps), 0.0))
         a = min(a, max_step)
 
         # The move, with decay before it.
-        w, shrink = 9 / (n + 9), 1 / (1 + lr * weight_decay / (k + 9))
+        w, shrink = 9 / (n + 9), 1 / (1 + lr * weight_decay / (n + 9))
         z = [shrink * p - lr * a * q for p, q in zip(z, pull, strict=True)]
         x = [shrink * p + w * (q - shrink * p) for p, q in zip(x, z, strict=True)]
-        size = 0.05 * np.sqrt(sum((t**2).sum() for t in theta))
-        theta = [(1 - beta) * p + beta * q for p, q in zip(z, x, strict=True)]
+        theta = [(1 - momentum) * p + momentum * q for p, q in zip(z, x, strict=True)]
         first_move = first_move or max(size, size or a * length)
         iterates.append(np.concatenate([t.ravel() for t in theta]))
-        steps.append(lr * a)
 
         # Memory: losses are cut at 4 d once there are nine, and a second rise halves the age.
         above = f - A
         cut = above if w > 0.5 else min(max(above, -4 * d), 4 * d)
         new = A + w * cut
-        M += (A + cut - M) / (n + 1)
-        d += w * (abs(cut) - d)
+        M = max(new, M + (A + cut - M) / (n + 1) if w <= 0.5 else new)
+        d = d + w * (abs(cut) - d) if counted else d
         m = m * min(max(r / m, 0.25), 4.0) ** w if r else m
         A, again, rose = new, rose and cut < above, cut < above
-        n = n / 2 if again else n + 1
-    return np.array(iterates), np.array(steps)
+        n = (n / 2 if again else n + 1) if d else 0
+    return np.array(iterates)

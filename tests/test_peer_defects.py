@@ -60,7 +60,7 @@ def test_every_argument_acts(case):
     """Accepted but unused arguments: weight_decay, f_star, nesterov, per-group values."""
     plain = cache(lambda base, count: trajectory(case, BASES[base], count))
     for option in (*case.method.options, case.option("weight_decay"), case.option("decay")):
-        if option.name == "lower_bound" and case.needs_closure:
+        if option is None or option.name == "lower_bound" and case.needs_closure:
             continue  # there it only saves evaluations: tested to change no step
         assert any(
             acts(case, {**base, option.name: value}, count, partial(plain, k, count))
@@ -168,7 +168,7 @@ def test_the_first_step_decays(case):
     torch.testing.assert_close(thetas[1], thetas[0] - lost)
 
 
-@every_optimizer
+@over([case for case in OPTIMIZERS if case.takes("decay")])
 def test_decay_in_the_objective_is_a_loss_with_a_penalty(case):
     """Penalties that reach the gradient and not the loss, nor the trials."""
     thetas = [start(), start()]

@@ -58,7 +58,8 @@ class Case:
     @property
     def estimates(self):
         """Whether it estimates a lower bound that is missing or that the loss falls below."""
-        return not self.needs_closure and self.option("lower_bound").optional
+        option = self.option("lower_bound")
+        return option is not None and option.optional and not self.needs_closure
 
     @property
     def sees_gradient_only(self):

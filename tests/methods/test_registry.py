@@ -17,7 +17,7 @@ DIFFERS = {
     "SaLSA": "without Adam's direction",
     "SLiSeS": "only the abstract was at hand",
     "SLSDec": "the exponents",
-    "SLSNesterov": "a constant momentum",
+    "ScheduleFreePlus": "momentum is constant",
     "SPSDec": "the exponents",
 }
 """Methods that are simplified or not verified, with a part of what is said of it."""

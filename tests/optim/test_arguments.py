@@ -86,7 +86,11 @@ def test_a_closed_form_needs_a_lower_bound():
 
 
 ELSEWHERE = {
-    "betas": (HeavyStep, (0.9, 0.99), "HeavyStep has no option 'betas': here it is called momentum"),
+    "betas": (
+        HeavyStep,
+        (0.9, 0.99),
+        "HeavyStep has no option 'betas': here it is called momentum",
+    ),
     "scaling": (SPS, "theory", "SPS has no option 'scaling': it is always 'plain' there"),
     "beta": (SHBPolyak, 0.5, "SHBPolyak has no option 'beta': here it is called momentum"),
     "nesterov": (SHBArmijo, True, "SHBArmijo has no option 'nesterov': it has lr, momentum, c, "),
@@ -98,7 +102,6 @@ def test_what_others_call_an_option_is_told(name):
     cls, value, text = ELSEWHERE[name]
     with pytest.raises(TypeError, match=f"^{text}"):
         cls(make_net().parameters(), **{name: value})
-
 
 
 def test_max_trials_is_an_int():

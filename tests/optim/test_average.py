@@ -63,8 +63,6 @@ def test_training_goes_on_as_without_it(case):
     assert torch.equal(*ends)
 
 
-
-
 @every_refusing
 def test_a_refused_batch_does_not_count(make):
     batches = make_batches(7, dtype=FLOAT64)

@@ -332,7 +332,6 @@ def test_momentum_survives_a_warm_up_of_refused_batches(device):
         torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
 
 
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 def test_autocast_inside_the_closure():

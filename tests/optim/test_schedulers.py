@@ -208,7 +208,6 @@ def test_diminishing_needs_a_cap_to_diminish():
         Diminishing(SHBPolyak(make_net().parameters(), scaling="plain"), eta_power="fast")
 
 
-
 def test_diminishing_starts_from_the_optimizers_own_momentum():
     for make, momentum in (
         (SPS, 0.0),

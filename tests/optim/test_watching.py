@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from heavystep import SHB, SPS, CapturedStep, SHBArmijo, SHBPolyak
+from heavystep import SHB, SPS, CapturedStep, HeavyStep, SHBArmijo, SHBPolyak
 from heavystep.optim.diagnostics import Watch
 from heavystep.optimizers import searches
 from tests.helpers.training import (
@@ -72,6 +72,11 @@ TROUBLES = {
         r"below its lower_bound \(.* < 0\): all steps are 0 .* Give a lower bound",
         loss=negative,
     ),
+    "below the bound, estimated": Trouble(
+        HeavyStep,
+        r"below its lower_bound .*: one is estimated instead. Give lower_bound=None",
+        loss=negative,
+    ),
     "below the bound, search": Trouble(
         lambda p: SHBArmijo(p, scaling="practical", lower_bound=0.0),
         r"all steps are 0 and nothing",
@@ -91,6 +96,9 @@ TROUBLES = {
     "at max_step": Trouble(
         lambda p: SHBPolyak(p, scaling="plain", max_step=1e-3),
         r"25 of 25 recent steps are max_step \(0.001\).* learning rate in disguise: raise",
+    ),
+    "at max_step, which may be left out": Trouble(
+        lambda p: HeavyStep(p, max_step=1e-6), r"in disguise: raise max_step, or leave it out"
     ),
     "at max_step in a search": Trouble(
         lambda p: SHBArmijo(p, scaling="theory", max_step=1e-3), r"learning rate in disguise: raise"

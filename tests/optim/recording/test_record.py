@@ -125,7 +125,6 @@ def test_a_nan_batch_is_recorded_as_refused(cls, iterates):
         assert not np.array_equal(record.iterates[0, 4], record.iterates[0, 5])
 
 
-
 def test_what_changes_in_place_is_recorded_as_it_was():
     theta, lr, bound = start(), torch.tensor(1.0), torch.zeros(3)
     opt = SHBPolyak([theta], lr=lr)
