@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 
 from heavystep.methods import METHODS, Method
-from heavystep.optim import optimizer_class
+from heavystep.optimizers import optimizer_class
 from heavystep.problems.variance_reduced import EVIDENCE, FORMULAS, PUBLISHED, REFERENCE
 from heavystep.rules import REQUIRED, Option, Whole
 from heavystep.validation import SYMBOLS, Interval
@@ -116,11 +116,9 @@ def section(method: Method) -> str:
 
 
 def formula_lines(method: Method) -> list[str]:
-    """The formulas, those that ``scaling`` chooses with a word before."""
+    """The formulas."""
     lines = []
     for formula in method.formulas:
-        if formula in method.other_formulas:
-            lines += [method.other_formulas[formula], ""]
         lines += [f"$${formula}$$", ""]
     return lines
 

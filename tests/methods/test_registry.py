@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from heavystep.methods import METHODS
-from heavystep.methods.family import DERIVED, FROM_MEMORY, SIMPLIFIED
+from heavystep.methods.rows import DERIVED, FROM_MEMORY, SIMPLIFIED
 
 UNSURE = [name for name, row in METHODS.items() if row.evidence in (FROM_MEMORY, SIMPLIFIED)]
 DIFFERS = {
@@ -17,7 +17,7 @@ DIFFERS = {
     "SaLSA": "without Adam's direction",
     "SLiSeS": "only the abstract was at hand",
     "SLSDec": "the exponents",
-    "SLSNesterov": "a constant momentum",
+    "ScheduleFreePlus": "momentum is constant",
     "SPSDec": "the exponents",
 }
 """Methods that are simplified or not verified, with a part of what is said of it."""
