@@ -15,7 +15,7 @@ BELOW_CAPS = {"c": 5.0, "max_step": 1e4, "lower_bound": 0.02, "steps_per_epoch":
 """For the Polyak step; at a cap it would be the same whatever the loss and the norm."""
 
 polyak = partial(SHBPolyak, momentum=0.8, **BELOW_CAPS)
-armijo = partial(SHBArmijo, max_step=10.0)
+armijo = SHBArmijo
 
 
 def _smaller(case):
