@@ -9,7 +9,7 @@ from pathlib import Path
 from heavystep.lab.comparison.tasks import HIGHER, TASKS
 
 ROOT = Path(__file__).parents[1]
-SHOWN = ("cifar10", "cnn", "source", "lstm", "recommender", "diffusion", "vae", "digits-110")
+SHOWN = ("cifar10", "cnn", "source", "lstm", "recommender", "diffusion", "digits-110")
 """Tasks, one of each kind, as far as they are in the results."""
 COLUMNS = (
     ("HeavyStep", "HeavyStep", "metric"),
