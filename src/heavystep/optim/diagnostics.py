@@ -186,12 +186,6 @@ def standing(story: Story) -> str | None:
     rows = [row for row in story.usable if row.grad_sqnorm > 0.0]
     if len(rows) < LEAST or any(row.base_step > 0.0 for row in rows):
         return None
-    length = story.group.get("total_steps")
-    if length is not None and story.steps > length:
-        return (
-            f"the run is longer than total_steps ({length:g}): all steps are 0 and nothing is "
-            'trained. Set group["total_steps"] of the parameter groups to the length of the run'
-        )
     return (
         "all recent steps are 0 and nothing is trained, though the gradient is not 0: the loss "
         f"({rows[-1].loss:g}) stands at its lower bound, or is too small for its number format. "
@@ -263,17 +257,6 @@ def clipped(story: Story) -> str | None:
     )
 
 
-def too_long(story: Story) -> str | None:
-    """The run goes on after the end that was told."""
-    length = story.group.get("total_steps")
-    if length is None or story.steps <= 1.1 * length:
-        return None
-    return (
-        f"{story.steps} steps were taken and total_steps is {length:g}: steps are as small as at "
-        'the end of the run. Set group["total_steps"] of the parameter groups to its length'
-    )
-
-
 FINDINGS: dict[str, Callable[[Story], str | None]] = {
     "refused": refused,
     "below_bound": below_bound,
@@ -282,7 +265,6 @@ FINDINGS: dict[str, Callable[[Story], str | None]] = {
     "at_max_step": at_max_step,
     "exploded": exploded,
     "clipped": clipped,
-    "too_long": too_long,
 }
 """By kind; each kind is told once."""
 
