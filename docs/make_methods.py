@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 
 from heavystep.methods import METHODS, Method
-from heavystep.optim import optimizer_class
+from heavystep.optimizers import optimizer_class
 from heavystep.problems.variance_reduced import EVIDENCE, FORMULAS, PUBLISHED, REFERENCE
 from heavystep.rules import REQUIRED, Option, Whole
 from heavystep.validation import SYMBOLS, Interval

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 import heavystep
 from heavystep.methods import METHODS
-from heavystep.optim import optimizer_class
+from heavystep.optimizers import optimizer_class
 from heavystep.rules import REQUIRED
 from heavystep.suggestions import BACKWARD, MAIN, Tail, Trial, equal_cost, moved, suggestion_of
 from tests.helpers.places import ROOT
