@@ -46,7 +46,7 @@ def overview() -> list[str]:
         rows.append(
             f"| [`{method.name}`](#{method.name.lower()}) | {method.title} | {method.summary} | "
             f"{method.form.name} | {method.needs} | {method.guarantee or 'none'} | "
-            f"{method.evidence} |"
+            f"{method.source} |"
         )
     place = REDUCED.lower().replace(" ", "-")
     for name, method in PUBLISHED.items():
@@ -88,10 +88,10 @@ def section(method: Method) -> str:
     lines = [
         f"## {method.name}",
         "",
-        method.summary,
+        method.summary if method.verified else f"**Not verified.** {method.summary}",
         "",
-        *formula_lines(method),
-        *(line for text in method.explained for line in (text, "")),
+        *(line for formula in method.formulas for line in (f"$${formula}$$", "")),
+        *((method.explained, "") if method.explained else ()),
         *((f"Differs from its publication: {method.differs}.", "") if method.differs else ()),
         "| option | symbol | default | range | meaning |",
         "|" + "---|" * 5,
@@ -113,16 +113,6 @@ def section(method: Method) -> str:
             "",
         ]
     )
-
-
-def formula_lines(method: Method) -> list[str]:
-    """The formulas, those that ``scaling`` chooses with a word before."""
-    lines = []
-    for formula in method.formulas:
-        if formula in method.other_formulas:
-            lines += [method.other_formulas[formula], ""]
-        lines += [f"$${formula}$$", ""]
-    return lines
 
 
 def row(option: Option) -> str:

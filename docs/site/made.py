@@ -58,7 +58,7 @@ def method_page(method: Method, section: str) -> str:
             "## When it works, and when not",
             "",
             f"It needs {method.needs}. Its publication proves: {method.guarantee or 'nothing'}. "
-            f"The formula is from: {method.evidence}.",
+            f"The formula is from: {method.source}.",
             "",
             "[Which method when](../choosing.md) has more measurements, and which to begin with.",
             "",
