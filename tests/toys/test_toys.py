@@ -18,9 +18,9 @@ from heavystep.optim import CapturedStep
 from heavystep.optimizers import optimizer_class, searches
 from heavystep.problems import LeastSquares
 from heavystep.rules import POLYAK, Option, Rule, Search
-from heavystep.simulation.batch import record_runs
-from heavystep.simulation.configuration import configure
-from heavystep.simulation.run import Run
+from heavystep.lab.simulation.records import record_runs
+from heavystep.lab.simulation.configuration import configure
+from heavystep.lab.simulation.run import OneRun
 from heavystep.validation import POSITIVE
 from tests.helpers.launch import found_by
 from tests.helpers.places import ROOT

@@ -1,0 +1,44 @@
+"""Changes of simulations, sweeps and figures that some test must notice."""
+
+from tests.mutants.mutant import Mutant
+
+LOOP = ("lab/test_simulation.py", "lab/test_records.py")
+SWEEPS = ("lab/test_sweeps.py",)
+CACHE = ("lab/test_kernel_cache.py",)
+FIGURES = ("lab/test_figure1.py", "lab/test_figure2.py")
+
+MUTANTS = [
+    Mutant("momentum of the next step", "lab/simulation/loop.py",
+           "beta, constants = scene.momentum[row],", "beta, constants = scene.momentum[0],", LOOP),
+    Mutant("a step without its multiplier", "lab/simulation/loop.py",
+           "gamma = scene.lr[row] * search.step", "gamma = search.step", LOOP),
+    Mutant("trials that are never skipped", "lab/simulation/loop.py",
+           "search = skip(constants, memory, seen, begin(constants, memory, seen))",
+           "search = begin(constants, memory, seen)", LOOP),
+    Mutant("memory that is not kept", "lab/simulation/loop.py",
+           "keep(state.memory, retain(constants, memory, seen, search))", "pass", LOOP),
+    Mutant("subnormal numbers carried on", "lab/simulation/loop.py",
+           "buffer[j] = kept if abs(kept) > TINY else 0.0", "buffer[j] = kept", LOOP),
+    Mutant("metrics one step late", "lab/simulation/loop.py",
+           "scene.grid[row] == k + 1", "scene.grid[row] == k", LOOP),
+    Mutant("a batch's gradient that is a sum", "lab/simulation/least_squares.py",
+           "            g[j] /= size\n", "            g[j] /= 1.0\n", LOOP),
+    Mutant("half a tilt", "lab/simulation/cosine.py",
+           "g[j] -= data.xi[i, j] / size", "g[j] -= 0.5 * data.xi[i, j] / size", LOOP),
+    Mutant("the start among the points after it", "lab/simulation/watches.py",
+           "if k > 0 and full <", "if full <", LOOP),
+    Mutant("a kernel whatever its digest", "lab/simulation/compiling.py",
+           "ours and content == MAGIC", "ours or content == MAGIC", CACHE),
+    Mutant("rules that are no source of kernels", "lab/simulation/compiling.py",
+           '("rules", "momentum.py",', '("momentum.py",', CACHE),
+    Mutant("complete runs made again", "lab/sweeps.py",
+           "results = {} if force else kept(", "results = {} if True else kept(", SWEEPS),
+    Mutant("a lost worker that ends the sweep", "lab/sweeps.py",
+           "if losses == TRIES:", "if losses:", SWEEPS),
+    Mutant("damage that is not looked for", "lab/store.py",
+           "if metadata.get(CONTENT) != digest:", "if False:", SWEEPS),
+    Mutant("a rate that need not be one", "lab/figures/figure1.py",
+           "SLOPE = -0.95", "SLOPE = 0.95", FIGURES),
+    Mutant("lower where it is higher", "lab/figures/figure2.py",
+           "if ends[name] < 1.0]", "if ends[name] > 0.0]", FIGURES),
+]  # fmt: skip
