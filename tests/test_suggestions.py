@@ -1,7 +1,6 @@
 """``heavystep.suggest``: everything is as it was afterwards, and the verdict follows from numbers."""
 
 import random
-import re
 
 import numpy as np
 import pytest
@@ -14,8 +13,7 @@ import heavystep
 from heavystep.methods import METHODS
 from heavystep.optimizers import optimizer_class
 from heavystep.rules import REQUIRED
-from heavystep.suggestions import BACKWARD, MAIN, Tail, Trial, equal_cost, moved, suggestion_of
-from tests.helpers.places import ROOT
+from heavystep.suggestions import BACKWARD, MAIN, Tail, Trial, equal_cost, suggestion_of
 
 STEPS = 12
 
@@ -220,21 +218,6 @@ def test_batches_are_copied():
     assert torch.equal(loader[0][0], torch.ones(4, 4))
 
 
-def test_every_form_of_a_batch_is_moved():
-    from typing import NamedTuple
-
-    class Pair(NamedTuple):
-        x: object
-        y: object
-
-    x = torch.ones(2)
-    found = moved({"a": [x, "word"], "b": Pair(x, (x,))}, torch.device("cpu"))
-    assert type(found["b"]) is Pair
-    copies = [found["a"][0], found["b"].x, found["b"].y[0]]
-    assert all(torch.equal(each, x) and each is not x for each in copies)
-    assert found["a"][1] == "word"
-
-
 def test_what_the_optimizer_says_is_in_the_table():
     """A loss below the bound of 0 is told once, by the methods that have that bound."""
 
@@ -352,14 +335,6 @@ def test_a_run_that_ends_in_infinity_never_wins():
     assert not Tail(1.9, 0.1).clearly_below(Tail(2.0, 0.1))
 
 
-def test_peaks_are_a_column_where_there_are_any():
-    one = trial("SHBPolyak", end(1.0))
-    assert "peak" not in str(suggestion_of((one,)))
-    from dataclasses import replace
-
-    assert "peak MiB" in str(suggestion_of((replace(one, peak_memory=3 * 2**20),)))
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_a_gpu():
@@ -370,14 +345,6 @@ def test_on_a_gpu():
     assert torch.equal(torch.cuda.get_rng_state(), stream)
     assert all(torch.equal(p, w) for p, w in zip(net.parameters(), weights, strict=True))
     assert all(trial.peak_memory > 0 for trial in found.trials)
-
-
-def test_the_page_runs(capsys):
-    text = (ROOT / "docs" / "suggest.md").read_text()
-    namespace = {}
-    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
-        exec(compile(block, "suggest.md", "exec"), namespace)
-    assert "Use " in capsys.readouterr().out
 
 
 FREE = [m.name for m in METHODS.values() if all(o.default is not REQUIRED for o in m.options)]
