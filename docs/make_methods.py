@@ -47,7 +47,7 @@ def overview() -> list[str]:
         rows.append(
             f"| [`{method.name}`](#{method.name.lower()}) | {method.title} | {method.summary} | "
             f"{method.form.name} | {method.needs} | {method.guarantee or 'none'} | "
-            f"{method.evidence} |"
+            f"{method.source} |"
         )
     place = REDUCED.lower().replace(" ", "-")
     for name, method in PUBLISHED.items():
@@ -89,10 +89,10 @@ def section(method: Method) -> str:
     lines = [
         f"## {method.name}",
         "",
-        method.summary,
+        method.summary if method.verified else f"**Not verified.** {method.summary}",
         "",
-        *formula_lines(method),
-        *(line for text in method.explained for line in (text, "")),
+        *(line for formula in method.formulas for line in (f"$${formula}$$", "")),
+        *((method.explained, "") if method.explained else ()),
         *((f"Differs from its publication: {method.differs}.", "") if method.differs else ()),
         "| option | symbol | default | range | meaning |",
         "|" + "---|" * 5,

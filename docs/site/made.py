@@ -57,7 +57,7 @@ def method_page(method: Method, section: str) -> str:
             "## What it needs",
             "",
             f"It needs {method.needs}. Its publication proves: {method.guarantee or 'nothing'}. "
-            f"The formula is from: {method.evidence}.",
+            f"The formula is from: {method.source}.",
             "",
         ]
     )
