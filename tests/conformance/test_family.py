@@ -38,6 +38,7 @@ CASES = {
     ),
     "AdaSPS": Case({"c": 0.6}, lambda: literal.adasps(0.6, 0.0, eta=ETA)),
     "MomAdaSPS": Case({"c": 0.6, "momentum": 0.7}, lambda: literal.adasps(0.6, 0.7, eta=ETA)),
+    "SHBIMA": Case({"lr": ETA, "eta_power": 0.4}, lambda: literal.shb_ima(0.4, eta=ETA)),
     "SPSSafe": Case({"safeguard": 2.0}, lambda: literal.sps_safe(2.0, eta=ETA)),
     "IMASPSSafe": Case(
         {"safeguard": 0.7, "momentum": 0.6}, lambda: averages.ima_sps_safe(0.7, 1.5, eta=ETA)

@@ -52,6 +52,10 @@ CASES = {
                 lambda: literal.msl(0.3, 2.5, 0.7, 5.0, 3, 0.95, 0.5, eta=ETA)),
     "MSL that restarts": Case("MSL", {**SHRINK, **SMOOTH, "momentum": 0.95, "uphill": "restart"},
                               lambda: literal.msl(0.3, 2.5, 0.7, 5.0, 3, 0.95, 0.0, eta=ETA)),
+    "DirectionalSLS": Case(
+        "DirectionalSLS",
+        {**SHRINK, **SMOOTH, "momentum": 0.95, "least_slope": 0.4, "most_length": 1.5},
+        lambda: literal.directional(0.3, 2.5, 0.7, 5.0, 3, 0.95, 0.4, 1.5, eta=ETA)),
     "MBCG": Case(
         "MBCG",
         {"c": 0.4, "polyak_c": 0.3, "max_step": 0.8, "min_step": 0.05, "decrease_factor": 0.7,

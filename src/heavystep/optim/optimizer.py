@@ -183,6 +183,7 @@ class RuleOptimizer(Optimizer):
         if options == before:  # tensors are, at once, if they are the same ones
             return
         check_groups(self.method, self.param_groups)
+        self._measure.compare_anew()
         metric = self.param_groups[0].get("diagonal")
         if self.state and metric != self._resolved.get("metric", metric):
             raise ValueError(f"diagonal must stay what it was when training began, got {metric!r}")
@@ -197,7 +198,9 @@ class RuleOptimizer(Optimizer):
             return
         groups = self.param_groups
         self._measure.look_at(self._all_params)
-        self._active = [Active(self.method, group, self.state, groups) for group in groups]
+        self._measure.compare_anew()
+        known = self.state, groups, self._measure
+        self._active = [Active(self.method, group, *known) for group in groups]
         if not any(active.params for active in self._active):
             warn_caller(NOTHING_TO_TRAIN)
 
@@ -444,7 +447,7 @@ class RuleOptimizer(Optimizer):
             self._handed_over = HandedOver()
         super().__setstate__(state)
         self._begin()
-        self._measure.compare_anew()
+        self._measure.compare_anew(loaded=True)
 
     def load_state_dict(self, state_dict: Group) -> None:
         """Load what :meth:`state_dict` returned; training then goes on as if uninterrupted.
