@@ -2,10 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-AVERAGED = ("conformance/test_averaged.py",)
-STEADY = (
-    "conformance/test_steady.py", "conformance/test_steady_growth.py", "optim/test_failure.py",
-)  # fmt: skip
+HEAVYSTEP = ("conformance/test_heavystep.py",)
 FAMILY, SEARCHES = ("conformance/test_family.py",), ("conformance/test_searches.py",)
 
 MUTANTS = [
@@ -122,4 +119,47 @@ MUTANTS = [
            "where(searched, decrease, memory.decrease)", "memory.decrease", SEARCHES),
     Mutant("the loss of a trial is lost", "rules/backtracking.py",
            "trial_loss=where(possible, trial_loss, search.trial_loss)", "trial_loss=0.0", SEARCHES),
+    Mutant('default: the length of Theorem A', 'rules/heavystep.py', 'LENGTH = 1.9', 'LENGTH = 1.99', HEAVYSTEP),
+    Mutant('default: trust', 'rules/heavystep.py', 'TRUST = 0.05', 'TRUST = 0.06', HEAVYSTEP),
+    Mutant('default: weights', 'rules/heavystep.py', 'POWER = 8.0', 'POWER = 7.0', HEAVYSTEP),
+    Mutant('default: patience', 'rules/heavystep.py', 'PATIENCE = 3.0', 'PATIENCE = 4.0', HEAVYSTEP),
+    Mutant('default: an outlier', 'rules/heavystep.py', 'OUTLIER = 4.0', 'OUTLIER = 5.0', HEAVYSTEP),
+    Mutant('default: an estimated level', 'rules/heavystep.py', 'DEPTH = 2.0', 'DEPTH = 3.0', HEAVYSTEP),
+    Mutant('default: a bound that the loss falls below is believed', 'rules/heavystep.py', 'unknown | (average < bound)', 'unknown', HEAVYSTEP),
+    Mutant('default: a level that is unknown', 'rules/heavystep.py', 'where(unknown | (average < bound), average - width, bound)', 'where((average < bound), average - width, bound)', HEAVYSTEP),
+    Mutant('default: the first gap is twice as deep', 'rules/heavystep.py', 'width = where(new, 1.0, DEPTH) * deviation', 'width = DEPTH * deviation', HEAVYSTEP),
+    Mutant('default: a first gap from 0', 'rules/heavystep.py', 'first_gap = abs(loss - where(unknown, 0.0, bound))', 'first_gap = abs(loss)', HEAVYSTEP),
+    Mutant('default: uphill below the level', 'rules/heavystep.py', 'gap = maximum(loss - level, 0.0)', 'gap = loss - level', HEAVYSTEP),
+    Mutant('default: noise of the last loss', 'rules/heavystep.py', '(average - level) / where(spread', '(loss - level) / where(spread', HEAVYSTEP),
+    Mutant('default: noise above 1', 'rules/heavystep.py', 'minimum(noise, 1.0), ratio', 'noise, ratio', HEAVYSTEP),
+    Mutant('default: no noise where nothing is known', 'rules/heavystep.py', 'where(spread > 0.0, spread, 1.0), 1.0)', 'where(spread > 0.0, spread, 1.0), 0.0)', HEAVYSTEP),
+    Mutant('default: a share without its root', 'rules/heavystep.py', 'look.noise**POWER) ** 0.5', 'look.noise**POWER)', HEAVYSTEP),
+    Mutant("default: all of the noise in a batch's own length", 'rules/heavystep.py', 'minimum(share**0.5 * look.ratio, share', 'minimum(share * look.ratio, share', HEAVYSTEP),
+    Mutant('default: none of the noise in the usual length', 'rules/heavystep.py', 'share * look.typical)\n    length', 'look.typical)\n    length', HEAVYSTEP),
+    Mutant('default: no trust', 'rules/heavystep.py', 'step = minimum(wanted, trusted)', 'step = wanted', HEAVYSTEP),
+    Mutant('default: no largest step', 'rules/heavystep.py', 'step=minimum(step, constants.max_step)', 'step=step', HEAVYSTEP),
+    Mutant('default: capped at the largest step', 'rules/heavystep.py', 'capped=step > constants.max_step', 'capped=step < constants.max_step', HEAVYSTEP),
+    Mutant('default: decay at one pace', 'rules/heavystep.py', 'decay=weight / (POWER + 1.0)', 'decay=1.0 / (POWER + 1.0)', HEAVYSTEP),
+    Mutant('default: a batch that is not finite', 'rules/heavystep.py', 'accepted=batch_is_finite(look.gap, seen.grad_sqnorm)', 'accepted=batch_is_finite(0.0, seen.grad_sqnorm)', HEAVYSTEP),
+    Mutant('default: the first move counts for nothing', 'rules/heavystep.py', 'return maximum(trusted, where', 'return minimum(trusted, where', HEAVYSTEP),
+    Mutant('default: parameters at 0 stay there', 'rules/heavystep.py', 'first = where(trusted > 0.0, trusted, wanted)', 'first = trusted', HEAVYSTEP),
+    Mutant('default: losses are cut on one side', 'rules/heavystep.py', 'minimum(maximum(above, -reach), reach)', 'minimum(above, reach)', HEAVYSTEP),
+    Mutant('default: losses are not cut above', 'rules/heavystep.py', 'minimum(maximum(above, -reach), reach)', 'maximum(above, -reach)', HEAVYSTEP),
+    Mutant('default: the first losses are cut', 'rules/heavystep.py', 'cut = where(weight > 0.5, above, cut)', 'cut = cut', HEAVYSTEP),
+    Mutant('default: the average of all losses', 'rules/heavystep.py', 'look.average + weight * cut', 'look.average + cut / (memory.age + 1.0)', HEAVYSTEP),
+    Mutant('default: a mean that is recent', 'rules/heavystep.py', '(look.average + cut - look.mean) / (memory.age + 1.0)', '(look.average + cut - look.mean) * weight', HEAVYSTEP),
+    Mutant('default: a mean that falls below the average', 'rules/heavystep.py', 'maximum(where(weight > 0.5, average, mean), average)', 'where(weight > 0.5, average, mean)', HEAVYSTEP),
+    Mutant('default: the first losses in the mean', 'rules/heavystep.py', 'maximum(where(weight > 0.5, average, mean), average)', 'maximum(mean, average)', HEAVYSTEP),
+    Mutant('default: deviations of wild losses', 'rules/heavystep.py', 'weight * (abs(cut) - look.deviation)', 'weight * (abs(above) - look.deviation)', HEAVYSTEP),
+    Mutant('default: a first deviation that is averaged', 'rules/heavystep.py', 'where(memory.deviation == 0.0, look.deviation, spread)', 'spread', HEAVYSTEP),
+    Mutant('default: wild lengths are usual', 'rules/heavystep.py', 'minimum(maximum(look.ratio / known, 1.0 / OUTLIER), OUTLIER)', 'look.ratio / known', HEAVYSTEP),
+    Mutant('default: an arithmetic mean of lengths', 'rules/heavystep.py', 'look.typical * usual**weight', 'look.typical * (1.0 + weight * (usual - 1.0))', HEAVYSTEP),
+    Mutant('default: a length of 0 is usual', 'rules/heavystep.py', 'where(look.ratio > 0.0, look.typical * usual**weight, look.typical)', 'look.typical * usual**weight', HEAVYSTEP),
+    Mutant('default: the first move of each step', 'rules/heavystep.py', 'where(memory.first_move == 0.0, first_move, memory.first_move)\n    age', 'first_move\n    age', HEAVYSTEP),
+    Mutant('default: one rise halves the age', 'rules/heavystep.py', 'where(rose * memory.rose > 0.0', 'where(rose > 0.0', HEAVYSTEP),
+    Mutant('default: no rise halves the age', 'rules/heavystep.py', '0.5 * memory.age, memory.age + 1.0', 'memory.age + 1.0, memory.age + 1.0', HEAVYSTEP),
+    Mutant('default: an age of losses at the level', 'rules/heavystep.py', 'age = where(deviation == 0.0, 0.0, age)', 'age = age', HEAVYSTEP),
+    Mutant("SaLSA on the last norm alone", "rules/salsa.py",
+           "sqnorm = exponential(memory.sqnorm, seen.grad_sqnorm, constants.smoothing)",
+           "sqnorm = seen.grad_sqnorm", SEARCHES),
 ]  # fmt: skip
