@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 
 from heavystep.methods import METHODS, Method
-from heavystep.optim import optimizer_class
+from heavystep.optimizers import optimizer_class
 from heavystep.problems.variance_reduced import EVIDENCE, FORMULAS, PUBLISHED, REFERENCE
 from heavystep.rules import REQUIRED, Option, Whole
 from heavystep.validation import SYMBOLS, Interval
@@ -15,12 +15,13 @@ from heavystep.validation import SYMBOLS, Interval
 DOCS = Path(__file__).parent
 HEAD = """# The methods
 
-This page is generated from the registry (`heavystep.methods`); `heavystep methods NAME` prints the
-same on the terminal. A method is a rule, which chooses the step size, and a momentum form, which
-says how the step moves the parameters; some have a diagonal, which stretches the space. Every
-method is a torch optimizer of its name, and runs in `heavystep.simulate` and `heavystep.sweep`. The
-guarantee is what the publication says; only that of the paper's own methods is checked here. The
-last rows are methods of the registry on another problem, and run there only.
+A method is a rule, which chooses the step size, and a momentum form, which says how a step moves the
+parameters; some have a diagonal metric. Every method is a torch optimizer
+(`heavystep.create(NAME, params)`) and runs in `heavystep.lab.simulate` and `heavystep.lab.sweep`. The
+guarantee is what the publication says; only that of the paper's own methods is checked here. The last
+rows are methods on another problem and run in simulation only.
+
+This page is generated from the registry; `heavystep methods NAME` prints the same.
 """
 REDUCED = "Variance reduction"
 
@@ -46,7 +47,7 @@ def overview() -> list[str]:
         rows.append(
             f"| [`{method.name}`](#{method.name.lower()}) | {method.title} | {method.summary} | "
             f"{method.form.name} | {method.needs} | {method.guarantee or 'none'} | "
-            f"{method.evidence} |"
+            f"{method.source} |"
         )
     place = REDUCED.lower().replace(" ", "-")
     for name, method in PUBLISHED.items():
@@ -88,10 +89,10 @@ def section(method: Method) -> str:
     lines = [
         f"## {method.name}",
         "",
-        method.summary,
+        method.summary if method.verified else f"**Not verified.** {method.summary}",
         "",
-        *formula_lines(method),
-        *(line for text in method.explained for line in (text, "")),
+        *(line for formula in method.formulas for line in (f"$${formula}$$", "")),
+        *((method.explained, "") if method.explained else ()),
         *((f"Differs from its publication: {method.differs}.", "") if method.differs else ()),
         "| option | symbol | default | range | meaning |",
         "|" + "---|" * 5,
@@ -116,11 +117,9 @@ def section(method: Method) -> str:
 
 
 def formula_lines(method: Method) -> list[str]:
-    """The formulas, those that ``scaling`` chooses with a word before."""
+    """The formulas."""
     lines = []
     for formula in method.formulas:
-        if formula in method.other_formulas:
-            lines += [method.other_formulas[formula], ""]
         lines += [f"$${formula}$$", ""]
     return lines
 

@@ -41,6 +41,20 @@ def adasps(c, beta, eta=1.0):
     return step
 
 
+def shb_ima(p, eta=1.0):
+    """z -= eta_k g; theta = (lambda theta + z) / (1 + lambda), lambda = sum eta_j / (2 eta_{k+1})."""
+    z, laws = None, []
+
+    def step(theta, f, g, f_star):
+        nonlocal z
+        laws.append((len(laws) + 1) ** -p)
+        z = (theta if z is None else z) - eta * laws[-1] * g
+        mixing = sum(laws) / (2 * (len(laws) + 1) ** -p)
+        return (mixing * theta + z) / (1 + mixing)
+
+    return step
+
+
 def sps_safe(M, eta=1.0):
     """gamma = (f - l*) / max{|g|^2, M}; M = 0 stands for the first |g|^2."""
 

@@ -149,6 +149,25 @@ def msl(c, most, omega, gamma, n_b, beta, factor, eta=1.0):
     return step
 
 
+def directional(c, most, omega, gamma, n_b, beta, c_1, c_2, eta=1.0):
+    """Armijo's condition along g + beta d, beta halved until <g, d> >= c_1 |g|^2, |d| <= c_2 |g|."""
+    d, last = 0.0, None
+
+    def step(theta, f, g, f_star, value):
+        nonlocal d, last
+        share, past = beta, d + 0.0 * g
+        while g @ (g + share * past) < c_1 * (g @ g) or (
+            (g + share * past) @ (g + share * past) > c_2**2 * (g @ g)
+        ):
+            share *= 0.5
+        d = g + share * past
+        t = most if last is None else min(last * gamma ** (1 / n_b), most)
+        last = backtrack(t, omega, lambda t: value(theta - t * d) <= f - c * t * (g @ d))
+        return theta - eta * last * d
+
+    return step
+
+
 def mbcg(c, c_p, most, least, delta, xi, clip, eta=1.0):
     """Fletcher and Reeves's direction, PoNoS's search along it."""
     Q, C, saved, d, before = 0.0, 0.0, 0, 0.0, None

@@ -20,7 +20,6 @@ from tests.certificates.falsified import (
     SAMPLES,
     STEPS,
     away,
-    drawn,
     honest,
     rerun,
 )
@@ -135,10 +134,6 @@ def test_the_tail_inequalities_can_fail_():
         assert check.holds
         assert (check.tolerance <= 1e-6 * check.bound).all()
         assert not replace(check, measured=1.1 * check.bound).holds
-
-
-def test_uneven_weights_make_the_even_ones():
-    assert certify(drawn(np.ones(PROBLEM.n)), PROBLEM)["Samples"].holds
 
 
 def broken(record, problem, schedules=None):

@@ -122,13 +122,6 @@ def test_float32_runs_down_to_underflow_are_certified():
     assert certificate.holds, str(certificate)
 
 
-def test_an_estimated_smoothness_is_named_as_one():
-    _, record = section_5_run("noise", "polyak", runs=1, steps=5)
-    theta = torch.zeros(2, dtype=torch.float64, requires_grad=True)
-    estimate = heavystep.estimate_smoothness(lambda: 25.0 * (theta - 1.0) @ (theta - 1.0), [theta])
-    assert "estimated L" in str(certify(replace(record, iterates=None), L=estimate))
-
-
 def test_torch_runs_are_certified():
     """A recorder on an optimizer, attached in one line."""
     problem = paper_least_squares(0.3)

@@ -56,7 +56,7 @@ def test_the_list_says_what_a_method_needs_and_what_is_known_of_it():
     assert list(rows) == list(KINDS)
     for name, method in METHODS.items():
         summary, needs, guarantee, evidence = rows[name]
-        assert (summary, evidence) == (method.summary, method.evidence)
+        assert (summary, evidence) == (method.summary, method.source)
         assert guarantee == (method.guarantee.split(":")[0] if method.guarantee else "none")
         assert method.needs.startswith(needs.split(", ")[0])
     assert rows["MBCG"][1] == "closure, batches that overlap"

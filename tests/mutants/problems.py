@@ -2,9 +2,9 @@
 
 from tests.mutants.mutant import Mutant
 
-KERNELS = ("conformance/test_linear.py",)
-REDUCED = ("conformance/test_reduced.py",)
-THEORY = ("theory", "certificates", "problems", "conformance/test_batch.py")
+KERNELS = ("lab/test_simulation.py", "test_problem_versions.py")
+REDUCED = ("lab/test_reduced.py", "test_problem_versions.py")
+THEORY = ("theory", "certificates", "problems")
 
 MUTANTS = [
     Mutant("smoothness of the cosine", "problems/cosine.py", "3.0 * ", "2.0 * ", THEORY),

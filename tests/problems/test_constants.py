@@ -8,7 +8,6 @@ from tests.helpers.finite_sums import (
     LEAST_SQUARES,
     cosine,
     every_gradient,
-    least_squares,
     logistic,
     numerical_hessian,
     points,
@@ -34,13 +33,6 @@ def test_l_is_attained(problem):
         for i in range(problem.n)
     )
     assert largest == pytest.approx(problem.L, rel=1e-8)
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.7])
-def test_mu_of_least_squares(noise):
-    problem = least_squares(noise)
-    hessian = numerical_hessian(problem.full_gradient, problem.theta0)
-    assert problem.mu == pytest.approx(np.linalg.eigvalsh(hessian)[0], rel=1e-8)
 
 
 def test_mu_of_logistic():
@@ -117,12 +109,6 @@ def test_growth_of_cosine_is_an_equality():
     assert problem.weak_growth(7.0) == (7.0, problem.delta)
     with pytest.raises(ValueError, match="rho must be >= rho_0"):
         problem.weak_growth(0.999 * problem.rho)
-
-
-def test_growth_of_penalised_logistic():
-    problem = logistic(0.05)
-    assert problem.rho == pytest.approx(problem.L / 0.05, rel=1e-15)
-    assert problem.delta == pytest.approx(2.0 * problem.L * problem.sigma2, rel=1e-15)
 
 
 def inverse_of_bowl_gradient(phi):

@@ -80,12 +80,6 @@ def test_minima_of_penalised_logistic_terms(l2):
         assert problem.f_star[i] <= values.min() * (1 + 100 * EPS)
 
 
-def test_infima_of_plain_logistic_terms():
-    np.testing.assert_array_equal(
-        logistic(0.0).f_star, np.where(np.arange(40) == 5, np.log(2.0), 0.0)
-    )
-
-
 def test_minimiser_is_stationary(problem):
     terms = every_gradient(problem, problem.theta_star)
     size = np.abs(terms).mean(axis=0) + problem.L * np.abs(problem.theta_star)

@@ -8,38 +8,32 @@ from heavystep.certificates import certify_averaged
 from heavystep.problems import two_samples
 
 
-def quadratic(A, point):
-    Q = A.T @ A / len(A)
-    return lambda t: 0.5 * np.einsum("...i,ij,...j->...", t - point, Q, t - point), (
-        lambda t: Q @ (t - point)
-    )
-
-
-def absolute(A, point):
-    return lambda t: abs((t - point) @ A.T).mean(axis=-1), (
-        lambda t: A.T @ np.sign(A @ (t - point)) / len(A)
-    )
-
-
-def huber(A, point):
-    def value(t):
-        r = abs((t - point) @ A.T)
-        return np.where(r < 1.0, 0.5 * r * r, r - 0.5).mean(axis=-1)
-
-    return value, lambda t: A.T @ np.clip(A @ (t - point), -1.0, 1.0) / len(A)
-
-
 def logistic(A, point):
     """Targets that `point` fits best: the gradient vanishes there."""
     p = 1.0 / (1.0 + np.exp(-A @ point))
-
-    def value(t):
-        m = t @ A.T
-        return (np.logaddexp(0.0, m) - p * m).mean(axis=-1)
-
-    return value, lambda t: A.T @ (0.5 + 0.5 * np.tanh(0.5 * (A @ t)) - p) / len(A)
+    return (
+        lambda t: (np.logaddexp(0.0, t @ A.T) - p * (t @ A.T)).mean(axis=-1),
+        lambda t: A.T @ (0.5 + 0.5 * np.tanh(0.5 * (A @ t)) - p) / len(A),
+    )
 
 
+def of_residuals(value, slope):
+    """The mean of a function of A (t - point), with its gradient."""
+
+    def make(A, point):
+        return (
+            lambda t: value((t - point) @ A.T).mean(axis=-1),
+            lambda t: A.T @ slope(A @ (t - point)) / len(A),
+        )
+
+    return make
+
+
+absolute = of_residuals(abs, np.sign)
+quadratic = of_residuals(lambda r: 0.5 * r * r, lambda r: r)
+huber = of_residuals(
+    lambda r: np.where(abs(r) < 1.0, 0.5 * r * r, abs(r) - 0.5), lambda r: np.clip(r, -1.0, 1.0)
+)
 LOSSES = [quadratic, absolute, huber, logistic]
 
 

@@ -193,6 +193,51 @@ def test_theorem_7_in_exact_expectation(seed, method, laws, cap):
     assert (np.minimum.accumulate(grad_sq) <= bound * ROUNDING).all()
 
 
+@examples(300)
+@given(seed=problem_seeds, share=st.floats(0.01, 1.0), power=st.floats(0.0, 1.0))
+def test_theorem_l_in_exact_expectation(seed, share, power):
+    """SHB-IMA as its two sequences, over all paths; the last iterate."""
+    problem = make_problem(CONVEX, seed)
+    paths = every_path(problem)
+    etas = share / (4.0 * problem.L) * (1.0 + np.arange(PATH_STEPS + 1)) ** -power
+    theta = z = np.broadcast_to(problem.theta0, (len(paths), problem.dim))
+    start = float(square(problem.theta0 - problem.theta_star))
+    slopes = problem.gradients(
+        np.broadcast_to(problem.theta_star, (problem.n, problem.dim)), np.arange(problem.n)
+    )
+    promise = theory.last_iterate(
+        L=problem.L, eta=etas[0], dist0_sq=start, noise=square(slopes).mean(), eta_power=power
+    )
+    for k in range(PATH_STEPS):
+        gap = problem.gap(theta).mean()
+        assert gap <= promise.bound(k) * ROUNDING
+        z = z - etas[k] * problem.gradients(theta, paths[:, k])
+        mixing = etas[: k + 1].sum() / (2.0 * etas[k + 1])
+        theta = (mixing * theta + z) / (1.0 + mixing)
+
+
+@examples(200)
+@given(
+    seed=problem_seeds, c_1=st.floats(0.05, 1.0), c_2=st.floats(1.0, 20.0), c=st.floats(0.05, 0.9)
+)
+def test_lemma_d_on_random_directions(seed, c_1, c_2, c):
+    """Every direction that meets both conditions takes a step as long as the lemma says."""
+    problem, rng = make_problem(ANY, seed), np.random.default_rng([seed, 2])
+    i, omega, cap = rng.integers(problem.n), 0.7, 10.0 / problem.L
+    g = problem.gradients(problem.theta0, i)
+    across = rng.normal(size=problem.dim)
+    across -= (across @ g) / (g @ g) * g
+    slope = rng.uniform(c_1, c_2)
+    d = slope * g + across / np.linalg.norm(across) * np.sqrt((c_2**2 - slope**2) * (g @ g))
+    loss, t = problem.losses(problem.theta0, i), cap
+    while problem.losses(problem.theta0 - t * d, i) > loss - c * t * (g @ d) + 1e-13 * abs(loss):
+        t *= omega
+    least = theory.directional_step(
+        L=problem.L, c=c, omega=omega, cap=cap, least_slope=c_1, most_length=c_2
+    )
+    assert t >= least * ROUNDING**-1
+
+
 def _scaled(laws, cap):
     return laws._replace(gamma_max=laws.gamma_max._replace(initial=cap))
 

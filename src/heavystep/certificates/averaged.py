@@ -69,7 +69,12 @@ def certify_averaged(
     k, unit = np.arange(steps), ROUNDINGS * float(np.finfo(float).eps)
     before, size = x[:-1], abs(z).max() + abs(x).max() + abs(star).max()
     w = ((power + 1.0) / (k + power + 1.0))[:, None]
-    error = _errors(a, z, x, theta, g / D, w, beta)
+    parts = (  # errors of theta, of the average, and of the move of z
+        theta - (1.0 - beta) * z[:-1] - beta * before,
+        x[1:] - before - w * (z[1:] - before),
+        z[1:] - z[:-1] + a[:, None] * (g / D),
+    )
+    error = np.maximum(abs(np.stack(parts)).max(axis=(0, 2)), abs(x[0] - z[0]).max())
     least, S = float(objective(star)), objective(before) - float(objective(star))
     gap, moved = objective(theta) - least + level_gap, a * (g * g / D).sum(axis=-1)
     blur = unit * (abs(objective(theta)) + abs(objective(before)) + abs(least))
@@ -97,20 +102,6 @@ def certify_averaged(
               blur),
     ]  # fmt: skip
     return Certificate(tuple(checks), {}, (THEOREM_A,))
-
-
-def _errors(
-    a: Array, z: Array, x: Array, theta: Array, pull: Array, w: Array, beta: float
-) -> Array:
-    """(K,) the largest error of a coordinate: theta, the average, or the move of z."""
-    before = x[:-1]
-    parts = (
-        theta - (1.0 - beta) * z[:-1] - beta * before,
-        x[1:] - before - w * (z[1:] - before),
-        z[1:] - z[:-1] + a[:, None] * pull,
-    )
-    errors: Array = np.maximum(abs(np.stack(parts)).max(axis=(0, 2)), abs(x[0] - z[0]).max())
-    return errors
 
 
 def _too_fast(a: Array, promise: Averaged) -> Check:

@@ -1,6 +1,6 @@
 """Certify a recorded run: all checks that apply to it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -135,12 +135,22 @@ def certify(
     >>> print(certificate.verdict)
     Every check holds, but no theorem covers the run.
     """
-    _check_kinds(record, problem, schedules)
+    kinds = {"record": (record, Record), "problem": (problem, FiniteSum),
+             "schedules": (schedules, Schedules)}  # fmt: skip
+    for name, (value, kind) in kinds.items():
+        if not isinstance(value, kind) and (value is not None or name == "record"):
+            hint = ": call its record()" if hasattr(value, "record") else ""
+            raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}{hint}")
     wanted = (asked,) if isinstance(asked, str) else tuple(asked)
     for result in wanted:
         validation.choice("asked", result, [each.id for each in RESULTS])
     _ = record.theory  # refuses a rule that no theorem covers
-    smoothness, note = _smoothness(L, problem)
+    if L is not None and problem is not None:
+        raise ValueError("give the problem or L, not both: the problem has its own L")
+    smoothness, note = None if problem is None else problem.L, ""
+    if L is not None:
+        smoothness, note = getattr(L, "value", L), " (estimated L)" if hasattr(L, "value") else ""
+        validation.real("L", smoothness, validation.POSITIVE)
     if samples is not None:
         record = replace(record, samples=np.asarray(samples).reshape(record.gamma.shape))
     check_finite(record)
@@ -154,7 +164,14 @@ def certify(
         if record.samples is None:
             outcomes.append(Skipped("the problem", "was taken on trust: samples are not known"))
         outcomes.append(sample_check(record, problem.n))
-    outcomes += _path_and_theorems(record, problem, schedules, rounding)
+    theorems = DIMINISHING if record.scaling == "plain" else STANDARD
+    if record.iterates is None or record.gradients is None:
+        reason = "needs iterates and gradients, not recorded here"
+        outcomes += [Skipped(result, reason) for result in ("Lemma 3", "Lemma 4", *theorems)]
+    else:
+        path = Path(record, record.iterates, record.gradients, rounding)
+        outcomes += path_checks(path, problem)
+        outcomes += [_theorem(result, path, problem, schedules) for result in theorems]
     # One that applies to no step counts as skipped.
     made = tuple(o for o in outcomes if isinstance(o, Check) and o.applied)
     skipped = {o.result: o.reason for o in outcomes if isinstance(o, Skipped)}
@@ -163,40 +180,12 @@ def certify(
     return Certificate(made, skipped, wanted, step_bias(record))
 
 
-def _path_and_theorems(
-    record: Record, problem: FiniteSum | None, schedules: Schedules | None, rounding: Rounding
-) -> Iterator[Check | Skipped]:
-    theorems = DIMINISHING if record.scaling == "plain" else STANDARD
-    if record.iterates is None or record.gradients is None:
-        for result in ("Lemma 3", "Lemma 4", *theorems):
-            yield Skipped(result, "needs iterates and gradients, not recorded here")
-        return
-    path = Path(record, record.iterates, record.gradients, rounding)
-    yield from path_checks(path, problem)
-    for result, bound in theorems.items():
-        if problem is None:
-            yield Skipped(result, "needs the problem and its constants")
-            continue
-        try:
-            yield bound(result, Measured(path, problem, schedules))
-        except ValueError as reason:  # a condition of the theorem does not hold here
-            yield Skipped(result, str(reason).removeprefix(result).lstrip(": "))
-
-
-def _check_kinds(record: Any, problem: Any, schedules: Any) -> None:
-    wanted = (("record", record, Record), ("problem", problem, FiniteSum))
-    for name, value, kind in (*wanted, ("schedules", schedules, Schedules)):
-        if not isinstance(value, kind) and (value is not None or name == "record"):
-            hint = ": call its record()" if hasattr(value, "record") else ""
-            raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}{hint}")
-
-
-def _smoothness(L: Any, problem: FiniteSum | None) -> tuple[float | None, str]:
-    """L if it is known, and the note about it in the table."""
-    if L is None:
-        return (None if problem is None else problem.L), ""
-    if problem is not None:
-        raise ValueError("give the problem or L, not both: the problem has its own L")
-    value = getattr(L, "value", L)
-    validation.real("L", value, validation.POSITIVE)
-    return float(value), "" if value is L else " (estimated L)"
+def _theorem(
+    result: str, path: Path, problem: FiniteSum | None, schedules: Schedules | None
+) -> Check | Skipped:
+    if problem is None:
+        return Skipped(result, "needs the problem and its constants")
+    try:
+        return (STANDARD | DIMINISHING)[result](result, Measured(path, problem, schedules))
+    except ValueError as reason:  # a condition of the theorem does not hold here
+        return Skipped(result, str(reason).removeprefix(result).lstrip(": "))

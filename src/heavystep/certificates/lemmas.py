@@ -206,10 +206,9 @@ def path_checks(path: Path, problem: FiniteSum | None) -> Iterator[Check | Skipp
     """The checks along every run: heavy ball, Lemmas 3 and 4, and the recursion of a proof."""
     yield _heavy_ball(path)
     beta = path.constant_beta
-    if not path.all_accepted:
-        yield from (Skipped(lemma, SOME_REFUSED) for lemma in ("Lemma 3", "Lemma 4"))
-    elif beta is None:
-        reason = "is about constant momentum, here it changes"
+    if beta is None or not path.all_accepted:
+        changes = "is about constant momentum, here it changes"
+        reason = changes if path.all_accepted else SOME_REFUSED
         yield from (Skipped(lemma, reason) for lemma in ("Lemma 3", "Lemma 4"))
     else:
         yield _identity(path, beta, problem)

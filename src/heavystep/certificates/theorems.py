@@ -31,12 +31,9 @@ def promise(problem: FiniteSum, rule: str, options: Mapping[str, Any]) -> Any:
         ValueError: a constant is outside what the theorem admits.
     """
     constants = {
-        "L": problem.L,
-        "beta": options["momentum"],
-        "c": options["c"],
-        "gamma_max": options["max_step"],
-        "omega": options.get("decrease_factor"),
-    }
+        "L": problem.L, "beta": options["momentum"], "c": options["c"],
+        "gamma_max": options["max_step"], "omega": options.get("decrease_factor"),
+    }  # fmt: skip
     if problem.convex:
         dist0_sq = float(square(problem.theta0 - problem.theta_star))
         return theory.convex(rule, **constants, sigma2=problem.sigma2, dist0_sq=dist0_sq)
@@ -156,35 +153,43 @@ def in_expectation(
     return Check(result, quantity, k, mean - error, bound, ROUNDING * abs(bound) + floor)
 
 
+def _of_gap(result: str, quantity: str, run: Measured, average: Array, bound: Array) -> Check:
+    """The gap of an average."""
+    gap, floor = run.problem.gap(average), run.problem.L * run.floor()
+    return in_expectation(result, quantity, run.k, gap, bound, floor)
+
+
+def _of_least(result: str, quantity: str, run: Measured, points: Array, bound: Array) -> Check:
+    """The least mean squared gradient so far."""
+    run.sigma2()  # refuses lower bounds above f*(x), with which no theorem holds
+    floor, grad_sq = run.problem.L**2 * run.floor(), run.grad_sq(points)
+    each = in_expectation(result, quantity, run.k, grad_sq, bound, floor)
+    return replace(each, measured=np.minimum.accumulate(each.measured))
+
+
 def _theorem_1(result: str, run: Measured) -> Check:
     run.convex()
-    problem, runs = run.problem, run.dist_sq()
     promised = theory.strongly_convex(
-        run.rule, **run.method(), mu=problem.mu, sigma2=run.sigma2(), dist0_sq=run.dist0_sq()
+        run.rule, **run.method(), mu=run.problem.mu, sigma2=run.sigma2(), dist0_sq=run.dist0_sq()
     )
-    k, quantity = np.arange(runs.shape[1]), "E ||theta_k - theta*||^2"
-    return in_expectation(result, quantity, k, runs, promised.bound(k), run.floor())
+    k, quantity = np.append(0, run.k), "E ||theta_k - theta*||^2"
+    return in_expectation(result, quantity, k, run.dist_sq(), promised.bound(k), run.floor())
 
 
 def _theorem_2(result: str, run: Measured) -> Check:
     run.convex()
     promised = theory.convex(run.rule, **run.method(), sigma2=run.sigma2(), dist0_sq=run.dist0_sq())
     average = np.cumsum(run.path.before, axis=1) / run.k[:, None]
-    gap, floor = run.problem.gap(average), run.problem.L * run.floor()
     quantity = "E F(mean of theta_0..theta_{k-1}) - F*"
-    return in_expectation(result, quantity, run.k, gap, promised.bound(run.k), floor)
+    return _of_gap(result, quantity, run, average, promised.bound(run.k))
 
 
 def _theorem_3(result: str, run: Measured) -> Check:
-    run.sigma2()  # refuses lower bounds above f*(x), with which no theorem holds
-    problem, gap0 = run.problem, run.gap0()
-    promised = theory.nonconvex(
-        run.rule, **run.method(), rho=problem.rho, delta=problem.delta, gap0=gap0
-    )
-    quantity, floor = "min over m < k of E ||grad F(theta_m)||^2", problem.L**2 * run.floor()
-    runs = run.grad_sq(run.path.before)
-    each = in_expectation(result, quantity, run.k, runs, promised.bound(run.k), floor)
-    return replace(each, measured=np.minimum.accumulate(each.measured))
+    run.sigma2()  # its refusal comes before those of the theorem
+    growth: dict[str, Any] = {"rho": run.problem.rho, "delta": run.problem.delta}
+    promised = theory.nonconvex(run.rule, **run.method(), **growth, gap0=run.gap0())
+    quantity = "min over m < k of E ||grad F(theta_m)||^2"
+    return _of_least(result, quantity, run, run.path.before, promised.bound(run.k))
 
 
 def _theorem_4(result: str, run: Measured) -> Check:
@@ -219,20 +224,18 @@ def _theorem_6(result: str, run: Measured) -> Check:
     bound = promised.bound(run.k, dist0_sq=run.dist0_sq(), gap0=run.gap0())
     weights = promised.weights(len(run.k))[:, None]
     average = np.cumsum(weights * run.path.iterates[:, 1:], axis=1) / np.cumsum(weights, axis=0)
-    gap, floor = run.problem.gap(average), run.problem.L * run.floor()
-    return _finite(in_expectation(result, "E F(weighted mean) - F*", run.k, gap, bound, floor))
+    return _finite(_of_gap(result, "E F(weighted mean) - F*", run, average, bound))
 
 
 def _theorem_7(result: str, run: Measured) -> Check:
-    run.sigma2()  # refuses lower bounds above f*(x), with which no theorem holds
-    problem = run.problem
-    promised = theory.nonconvex_diminishing(
-        run.rule, **run.diminishing_method(), rho=problem.rho, delta=problem.delta
+    run.sigma2()  # its refusal comes before those of the theorem
+    growth: dict[str, Any] = {"rho": run.problem.rho, "delta": run.problem.delta}
+    promised = theory.nonconvex_diminishing(run.rule, **run.diminishing_method(), **growth)
+    bound, quantity = (
+        promised.bound(run.k, gap0=run.gap0()),
+        "min over 1 <= m <= k of E ||grad F||^2",
     )
-    bound, floor = promised.bound(run.k, gap0=run.gap0()), problem.L**2 * run.floor()
-    quantity, runs = "min over 1 <= m <= k of E ||grad F||^2", run.grad_sq(run.path.iterates[:, 1:])
-    each = _finite(in_expectation(result, quantity, run.k, runs, bound, floor))
-    return replace(each, measured=np.minimum.accumulate(each.measured))
+    return _finite(_of_least(result, quantity, run, run.path.iterates[:, 1:], bound))
 
 
 def _finite(check: Check) -> Check:
@@ -240,10 +243,8 @@ def _finite(check: Check) -> Check:
     finite = np.isfinite(check.bound)
     if not finite.any():
         raise ValueError("the constant in its proof, exp(sum of beta_k), leaves float64")
-    k, measured, bound, tolerance = (
-        array[finite] for array in (check.k, check.measured, check.bound, check.tolerance)
-    )
-    return replace(check, k=k, measured=measured, bound=bound, tolerance=tolerance)
+    names = ("k", "measured", "bound", "tolerance")
+    return replace(check, **{name: getattr(check, name)[finite] for name in names})
 
 
 def tail_sums(terms: Array) -> tuple[Array, Array, Array]:
@@ -308,14 +309,12 @@ def _tail_of_theorem_9(result: str, run: Measured) -> Check:
     return Check(result, "S_k min ||grad F||^2", k, measured, bound, ROUNDING * bound)
 
 
-STANDARD: dict[str, Callable[[str, Measured], Check]] = {
-    "Theorem 1": _theorem_1,
-    "Theorem 2": _theorem_2,
-    "Theorem 3": _theorem_3,
-    "Theorem 4": _theorem_4,
-    "Theorem 5": _theorem_5,
+Bound = Callable[[str, Measured], Check]
+STANDARD: dict[str, Bound] = {
+    f"Theorem {i}": bound
+    for i, bound in enumerate((_theorem_1, _theorem_2, _theorem_3, _theorem_4, _theorem_5), 1)
 }
-DIMINISHING: dict[str, Callable[[str, Measured], Check]] = {
+DIMINISHING: dict[str, Bound] = {
     "Theorem 6": _theorem_6,
     "Theorem 7": _theorem_7,
     "Tail inequality of Theorem 8": _tail_of_theorem_8,

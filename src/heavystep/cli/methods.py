@@ -18,7 +18,9 @@ AFTER_LIST = (
     "heavystep.create(NAME, params) makes an optimizer. heavystep methods NAME: formulas, what is",
     "proved, and the arguments with their defaults. The rows after the gap are not optimizers.",
 )
-FIELDS = ("title", "summary", "needs", "guarantee", "evidence", "differs", "reference", "main")
+FIELDS = (
+    "title", "summary", "needs", "guarantee", "evidence", "verified", "differs", "reference", "main",
+)  # fmt: skip
 """What ``--json`` says of a method, beside its formulas and arguments."""
 
 
@@ -85,7 +87,7 @@ def _listed() -> Table:
     for each in METHODS.values():
         needs = re.sub(r" \([^)]*\)", "", each.needs)
         where = each.guarantee.partition(":")[0] or "none"
-        table.add_row(each.name, each.summary, needs, where, each.evidence)
+        table.add_row(each.name, each.summary, needs, where, each.source)
     table.add_section()
     for other, row in beside().items():
         table.add_row(other, row.summary)
@@ -97,7 +99,7 @@ def _show_method(name: str) -> None:
 
     method = METHODS[name]
     show(
-        method.summary,
+        method.summary if method.verified else f"Not verified. {method.summary}",
         *(f"    {plain_formula(formula)}" for formula in method.formulas),
         *filter(None, [method.explained]),
         f"Its name in the paper: {method.title}. Momentum form: {method.form.name}.",

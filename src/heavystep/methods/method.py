@@ -51,7 +51,9 @@ class Method:
     reference: str = ""
     """Where the method was published; empty: where its rule was."""
     evidence: str = ""
-    """How the formula was obtained: from the paper, the authors' code, derived, or not verified."""
+    """How the formula was obtained: from the paper, the authors' code, derived, or from memory."""
+    verified: bool = True
+    """False: neither the publication's text nor code of its authors was at hand to check it."""
     differs: str = ""
     """Where it departs from its publication or from the authors' code, beside what all methods of
     this package have in common; empty: nowhere that we know."""
@@ -82,6 +84,11 @@ class Method:
             raise ValueError(f"method {self.name!r}: main is {self.main!r}, which is no option")
         usual = next((name for name in MAIN_OPTIONS if name in left), "")
         object.__setattr__(self, "main", self.main or usual)
+
+    @property
+    def source(self) -> str:
+        """Where the formula is from, or that it is not verified."""
+        return self.evidence if self.verified else "not verified"
 
     @property
     def diagonal(self) -> str | None:

@@ -9,7 +9,8 @@ from heavystep.momentum import AVERAGED, EXPONENTIAL_AVERAGE, NESTEROV, TORCH_BU
 from heavystep.rules import REQUIRED, Option
 
 PAPER, IN_PAPER = "Zhang, Shi and Gu", "paper"
-CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "not verified"
+CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "from memory"
+QUOTED = "quoted in a later paper"
 OURS, SIMPLIFIED = "of this package", "authors' code, simplified"
 NO_MOMENTUM = {"momentum": 0.0}
 WITHOUT_MOMENTUM = {"momentum": 0.0, "scaling": "plain"}
@@ -61,6 +62,9 @@ GAMMA = Option(
     "left out where every group has its own.",
     symbol="gamma",
 )
+GAMMA_IMA = replace(
+    GAMMA, text="the step eta of z at first, >= 0; the rate needs eta <= 1 / (4 L).", symbol="eta"
+)
 SHB = register(
     Method(
         "SHB", "SHB", "Stochastic heavy ball with a step that you choose, the baseline of the "
@@ -97,9 +101,8 @@ FAMILY = (
            reference="Oikonomou and Loizou (2025)", evidence=DERIVED,
            guarantee="convex: O(1/sqrt k) without interpolation"),
     Method("AdaSPS", "AdaSPS", "Polyak steps that decrease as the gaps add up.", rules.ADASPS,
-           fixed=NO_MOMENTUM, evidence=FROM_MEMORY,
-           guarantee="convex: O(1/k) with interpolation, O(1/sqrt k) without",
-           differs="perhaps in its constants, which are from memory"),
+           fixed=NO_MOMENTUM, evidence=QUOTED,
+           guarantee="convex: O(1/k) with interpolation, O(1/sqrt k) without"),
     Method("MomAdaSPS", "MomAdaSPS", "AdaSPS with heavy ball.", rules.ADASPS,
            reference="Oikonomou and Loizou (2025)", evidence=DERIVED,
            guarantee="convex: O(1/k) with interpolation, O(1/sqrt k) without"),
@@ -125,12 +128,17 @@ FAMILY = (
            TORCH_BUFFER, evidence="third-party code",
            guarantee="semi-strongly convex with interpolation: linear"),
     Method("ALRSHB", "ALR-SHB", "The Polyak step with what momentum does on its own.",
-           rules.ALR_SHB, evidence=FROM_MEMORY,
+           rules.ALR_SHB, evidence=FROM_MEMORY, verified=False,
            guarantee="without noise: linear if strongly convex",
            differs="perhaps in the divisor c and the cap, which are from memory"),
     Method("SGDMAPS", "SGDM-APS", "The Polyak step of torch's momentum buffer with fading gaps.",
            rules.SGDM_APS, TORCH_BUFFER, evidence=CODE,
            guarantee="convex: O(1/k) to a neighbourhood; exact with interpolation"),
+    Method("SHBIMA", "SHB-IMA", "Heavy ball whose momentum grows, with a rate of the last iterate.",
+           rules.SHB_IMA, fixed=NO_MOMENTUM, described=(GAMMA_IMA,), evidence=DERIVED,
+           verified=False, main="lr",
+           guarantee="convex: last iterate, O(1/k) to a neighbourhood, exact with interpolation",
+           differs="perhaps in the constant of lambda_k; ours is proved in heavystep.theory"),
     Method("NGN", "NGN", "The harmonic mean of a cap and a Polyak ratio.", rules.NGN,
            fixed=NO_MOMENTUM, evidence=IN_PAPER,
            guarantee="convex: O(1/k) to a neighbourhood for every c"),
@@ -164,19 +172,19 @@ FAMILY = (
            "gradients; momentum is constant, where the code goes up to 0.965; weights of the "
            "average do not depend on lr"),
     Method("AdaSLS", "AdaSLS", "Armijo steps that decrease as their gains add up.", rules.ADASLS,
-           fixed=NO_MOMENTUM, evidence=FROM_MEMORY,
+           fixed=NO_MOMENTUM, evidence=QUOTED,
            guarantee="convex: O(1/k) with interpolation, O(1/sqrt k) without",
-           differs="perhaps in where a search begins, here at max_step, and in its defaults"),
+           differs="perhaps in the defaults of max_step and c"),
     Method("PoNoS", "PoNoS", "A non-monotone line search from a Polyak step.", rules.PONOS,
            fixed=NO_MOMENTUM, evidence=CODE,
            guarantee="with interpolation: O(1/k) if convex, linear under PL",
            differs="the bound is used, and nothing is added to the squared norm"),
     Method("SPSDec", "SPS, decreasing", "SPS with a cap and a multiplier that fade.",
-           rules.SPS_DEC, fixed=NO_MOMENTUM, evidence=FROM_MEMORY,
+           rules.SPS_DEC, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False,
            guarantee="convex: converges almost surely without interpolation",
            differs="the exponents are those of Section 5 of the paper"),
     Method("SLSDec", "SLS, decreasing", "SLS with a cap and a multiplier that fade.",
-           rules.SLS_DEC, fixed=NO_MOMENTUM, evidence=FROM_MEMORY,
+           rules.SLS_DEC, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False,
            guarantee="convex: converges almost surely without interpolation",
            differs="the exponents are those of Section 5 of the paper"),
     Method("SaLSA", "SaLSA", "An Armijo search on averages, as seldom as it may be.", rules.SALSA,
@@ -184,15 +192,19 @@ FAMILY = (
            differs="along the gradient only, without Adam's direction; steps between "
            "searches do not grow"),
     Method("MSL", "MSL", "A line search along torch's momentum buffer.", rules.MSL, TORCH_BUFFER,
-           evidence=FROM_MEMORY,
+           evidence=FROM_MEMORY, verified=False,
            differs="for torch's momentum only, not for Adam's; perhaps in its constants, which "
            "are from memory"),
+    Method("DirectionalSLS", "SLS along directions", "A line search along directions that keep to "
+           "the gradient.", rules.DIRECTIONAL, TORCH_BUFFER, evidence=FROM_MEMORY, verified=False,
+           guarantee="PL with interpolation: linear",
+           differs="the form of its conditions and their constants are ours"),
     Method("MBCG", "MBCG-DP", "Conjugate gradients on overlapping batches, with a search.",
            rules.MBCG, TORCH_BUFFER, fixed=NO_MOMENTUM, evidence=SIMPLIFIED, main="polyak_c",
            batches="overlap", guarantee="PL with interpolation: linear",
            differs="the momentum compares whole batches, not the half that two of them share"),
     Method("SLiSeS", "SLiSeS", "Barzilai and Borwein's step on a kept batch, with a search.",
-           rules.SLISES, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, batches="kept",
+           rules.SLISES, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False, batches="kept",
            guarantee="converges almost surely",
            differs="only the abstract was at hand: its own safeguards of the search are not here"),
 )  # fmt: skip

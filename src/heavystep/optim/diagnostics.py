@@ -176,6 +176,9 @@ def below_bound(story: Story) -> str | None:
             f"{found}: all steps are 0 and nothing is trained. Give a lower bound that no loss "
             "falls below"
         )
+    estimates = any(o.name == "lower_bound" and o.optional for o in story.rule.options)
+    if estimates and not story.rule.searches:
+        return f"{found}: one is estimated instead. Give lower_bound=None if none is known"
     return (
         f"{found}, which is therefore none: steps are too small. Give one that no loss falls below"
     )
@@ -214,9 +217,11 @@ def at_max_step(story: Story) -> str | None:
     held = [row for row in rows if row.base_step >= (1.0 - ROUNDING) * row.max_step]
     if story.steps < SETTLED or len(held) < NEARLY_ALL * len(rows):
         return None
+    none = any(o.name == "max_step" and o.optional for o in story.rule.options)
+    advice = "leave it out" if none else "take HeavyStep, which needs none"
     return (
         f"{len(held)} of {len(rows)} recent steps are max_step ({held[-1].max_step:g}), which is "
-        "then a learning rate in disguise: raise max_step, or take HeavyStep, which needs none"
+        f"then a learning rate in disguise: raise max_step, or {advice}"
     )
 
 
@@ -224,7 +229,7 @@ def exploded(story: Story) -> str | None:
     """The first steps destroyed what they should improve."""
     before = max(row.loss for row in story.first)
     now = median(row.loss for row in story.usable[-10:])
-    if story.steps > BEGINNING or now <= before + EXPLODED * abs(before):
+    if story.steps > BEGINNING or before == 0.0 or now <= before + EXPLODED * abs(before):
         return None
     rate = story.group["lr"]
     large = not isinstance(rate, Tensor) and rate > 1.0

@@ -263,7 +263,7 @@ class RuleOptimizer(Optimizer):
         """What a line search looks at, from the loss and the inner products of these names."""
         group, (known, *numbers) = self.param_groups[0], facts
         self._resolved["loss"] = known
-        eps = group["loss_eps"]
+        eps = group.get("loss_eps")
         if eps is None:
             eps = coarsest_eps(self._places, loss, self._measure.device)
         eps *= growth_of_rounding(known, group["example_loss"])
@@ -406,7 +406,8 @@ class RuleOptimizer(Optimizer):
 
         torch.distributed.checkpoint does so, without a loss, to find out what state there is.
         """
-        begun = bool(self.state or self._handed_over._sum)
+        # In this order: a compiler that looks at the state first compiles anew at each step.
+        begun = bool(self._handed_over._sum or self.state)
         return not begun and all(float(group["lr"]) == 0.0 for group in self.param_groups)
 
     def _device_memory(self) -> None:

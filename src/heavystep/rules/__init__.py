@@ -26,7 +26,7 @@ from heavystep.rules.l4 import L4
 from heavystep.rules.mbcg import MBCG
 from heavystep.rules.momo import MOMO
 from heavystep.rules.momsps import MOMSPS, MOMSPS_SMOOTH
-from heavystep.rules.msl import MSL
+from heavystep.rules.msl import DIRECTIONAL, MSL
 from heavystep.rules.ngn import NGN
 from heavystep.rules.polyak import POLYAK, polyak_step
 from heavystep.rules.ponos import PONOS
@@ -44,6 +44,7 @@ from heavystep.rules.salsa import SALSA
 from heavystep.rules.scaling import SCALINGS, Scaling, kappa, momentum_factor
 from heavystep.rules.schedule_free import SF_POLYAK
 from heavystep.rules.sgdm_aps import SGDM_APS
+from heavystep.rules.shb_ima import SHB_IMA
 from heavystep.rules.slises import SLISES
 from heavystep.rules.smooth_reset import FIRST_STEP, growth_factor, remember_step, step_cap
 from heavystep.rules.sps_safe import SPS_SAFE
@@ -57,6 +58,7 @@ __all__ = [
     "ARMIJO",
     "DECSPS",
     "DIRECTION",
+    "DIRECTIONAL",
     "FIRST_STEP",
     "FIXED",
     "HEAVYSTEP",
@@ -76,6 +78,7 @@ __all__ = [
     "SCALINGS",
     "SF_POLYAK",
     "SGDM_APS",
+    "SHB_IMA",
     "SLISES",
     "SLS_DEC",
     "SPS_DEC",

@@ -4,10 +4,11 @@ r"""AdaSLS: Armijo steps divided by the root of what all of them gained, never l
           {\sum_{s \le k} a_s \|g_s\|^2}},\ \gamma_{k-1}\Big\}
 
 with the Armijo step a_k, which every search seeks from gamma_max downwards. This is the scale-free
-choice c_l = d / sqrt(a_0 ||g_0||^2) of the divisor in Jiang and Stich; they write d as c / rho with
-Armijo's constant rho. Where the search begins is our choice, and so are its defaults. Not verified:
-written down from memory of the publication, of which no code is public. Another method of this name
-(Vaswani et al. 2020) is AdaGrad with a line search.
+choice c_l = d / sqrt(a_0 ||g_0||^2) of their divisor, with d = 1 / rho for Armijo's constant rho:
+with it the theorem for convex losses that one point fits holds. gamma_max is our choice. The step,
+the search and that c_l are as Wu (2025), arXiv 2511.20207v2, quotes Jiang and Stich: Section 2.1,
+Algorithms 1 and 2, Theorem 3 with theta = 1; no code of theirs is public. Another method of this
+name (Vaswani et al. 2020) is AdaGrad with a line search.
 """
 
 from typing import Any
@@ -50,11 +51,12 @@ ADASLS = Rule(
     name="adasls",
     formula=r"\gamma_k = \eta_k \min\Big\{\frac{a_k}{d} \sqrt{a_0 \|g_0\|^2 / "
     r"\sum_{s \le k} a_s \|g_s\|^2},\ \gamma_{k-1}\Big\}, \quad a_k \text{ the Armijo step}",
-    reference="Jiang and Stich (2023); not the AdaSLS of Vaswani et al. (2020)",
+    reference="Jiang and Stich (2023), as quoted by Wu (2025), Section 2.1; not the AdaSLS of Vaswani et al. (2020)",
     options=(
         Option("c", 0.5, validation.OPEN_UNIT, "sufficient decrease constant rho, in (0, 1).",
                symbol="rho"),
-        Option("divisor", 1.0, validation.POSITIVE, "divisor d of the step, > 0.", symbol="d"),
+        Option("divisor", 2.0, validation.POSITIVE, "divisor d of the step, > 0; the theorem's "
+               "is 1 / ``c``.", symbol="d"),
         MAX_STEP,
         *OPTIONS,
     ),

@@ -4,8 +4,10 @@ r"""AdaSPS: Polyak steps divided by the root of all gaps so far, in the units of
           \sqrt{\frac{f_0 - \ell_0}{\sum_{s \le k} (f_s - \ell_s)}},\ \gamma_{k-1}\Big\}
 
 With momentum this is MomAdaSPS, where 1 - beta turns the step of an averaged iterate into one of
-heavy ball. Not verified: AdaSPS is written down from memory of the publication, of which no code is
-public, and MomAdaSPS is derived from it.
+heavy ball; it is derived from AdaSPS. AdaSPS divides by c_p sqrt(sum), and c_p = c / sqrt(f_0 -
+l_0) makes it free of units; its theorem where one point fits all has c = 1. As Wu (2025), arXiv
+2511.20207v2, quotes Jiang and Stich: Section 2.1, Lemma 3 and Theorem 4; no code of theirs is
+public. (Wu's Algorithm 3 prints squares under the root, which his Section 2.1 and proofs have not.)
 """
 
 from typing import Any
@@ -47,7 +49,7 @@ ADASPS = Rule(
     name="adasps",
     formula=r"\gamma_k = \eta_k \min\{(1 - \beta) (f_k - \ell_k) / (c \|g_k\|^2) "
     r"\sqrt{(f_0 - \ell_0) / \sum_{s \le k} (f_s - \ell_s)},\ \gamma_{k-1}\}",
-    reference="Jiang and Stich (2023)",
+    reference="Jiang and Stich (2023), as quoted by Wu (2025), Section 2.1",
     options=(Option("c", 1.0, validation.POSITIVE, "divisor c, > 0."), LOWER_BOUND),
     resolve=constants("c", damping=damping),
     memory={

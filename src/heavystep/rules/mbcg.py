@@ -76,7 +76,7 @@ MBCG = Rule(
     name="mbcg",
     formula=r"d_k = g_k + \beta_k d_{k-1}, \ \beta_k = \min\{\|g_k\|^2 / \|g_{k-1}\|^2,\ 1.5\}, "
     r"\quad f(\theta_k - t_k d_k; x_k) \le \max\{C_k, f_k\} - c\,t_k \langle g_k, d_k\rangle",
-    reference="Lapucci and Pucci, arXiv 2411.07102 (2026)",
+    reference="Lapucci and Pucci (2024), arXiv 2411.07102",
     options=(
         *(replace(o, default=DEFAULTS.get(o.name, o.default)) for o in PONOS.options),
         Option("most_momentum", 1.5, validation.POSITIVE, "largest beta_k, > 0."),

@@ -12,8 +12,8 @@ gradient need be kept. With another ``lr`` in each group, or weight decay beside
 only a bound, and t_0 comes out smaller: a first trial, which the search judges all the same. A
 batch that is refused is refused each time that it is kept, so that the count of its steps stays
 right; a run that goes on from a checkpoint has to go on with that batch too, as the state of
-:class:`heavystep.batches.PersistentBatches` does. Not verified: only the abstract of the publication
-was at hand; its own safeguards of the search are not here.
+:class:`heavystep.batches.PersistentBatches` does. Not verified: only the abstract (arXiv
+2306.07379v3) was at hand; its own safeguards of the search are not here.
 """
 
 from dataclasses import replace

@@ -18,31 +18,15 @@ from heavystep.theory.diminishing import (
 )
 from heavystep.theory.nonconvex import nonconvex, nonconvex_almost_sure, nonconvex_step_limit
 from heavystep.theory.nonconvex_diminishing import nonconvex_diminishing, nonconvex_tail_bound
+from heavystep.theory.relatives import directional_step, last_iterate
 from heavystep.theory.steps import basic_inequality, diminishing_basic_inequality, step_bounds
 from heavystep.theory.strongly_convex import strongly_convex
 
 __all__ = [
-    "advice",
-    "almost_supermartingale",
-    "averaged",
-    "averaged_sampled",
-    "basic_inequality",
-    "check_schedules",
-    "convex",
-    "convex_almost_sure",
-    "convex_diminishing",
-    "convex_tail_bound",
-    "decoupling_identity",
-    "decoupling_inequality",
-    "diminishing_basic_inequality",
-    "diminishing_step_bounds",
-    "momsps_limit",
-    "nonconvex",
-    "nonconvex_almost_sure",
-    "nonconvex_diminishing",
-    "nonconvex_step_limit",
-    "nonconvex_tail_bound",
-    "side_by_side",
-    "step_bounds",
-    "strongly_convex",
-]
+    "advice", "almost_supermartingale", "averaged", "averaged_sampled", "basic_inequality",
+    "check_schedules", "convex", "convex_almost_sure", "convex_diminishing", "convex_tail_bound",
+    "decoupling_identity", "decoupling_inequality", "diminishing_basic_inequality",
+    "diminishing_step_bounds", "directional_step", "last_iterate", "momsps_limit", "nonconvex",
+    "nonconvex_almost_sure", "nonconvex_diminishing", "nonconvex_step_limit",
+    "nonconvex_tail_bound", "side_by_side", "step_bounds", "strongly_convex",
+]  # fmt: skip

@@ -209,7 +209,8 @@ def averaged_sampled(
     >>> round(averaged_sampled(G=2.0, dist0_sq=9.0, power=0.0).bound(100), 12)
     0.6
 
-    Reference: Oikonomou et al. (2026), arXiv 2511.07767v2, p = 0 and tau = 1; the rest proved here.
+    Reference: Oikonomou, Buchholz, Pun and Gower (2026), arXiv 2511.07767v2, the step with known
+    least values (p = 0, tau = 1) and its rate; the rest proved here.
     """
     conditions.real(THEOREM_S, TAU, tau=tau)
     conditions.real(THEOREM_S, validation.NON_NEGATIVE, power=power, dist0_sq=dist0_sq)

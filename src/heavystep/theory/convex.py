@@ -58,16 +58,9 @@ class Convex:
 
 @documented(c=c_from("> 1/2"))
 def convex(
-    rule: str,
-    *,
-    L: float,
-    beta: float,
-    c: float,
-    gamma_max: float,
-    omega: float | None = None,
-    sigma2: float = 0.0,
-    dist0_sq: float,
-) -> Convex:
+    rule: str, *, L: float, beta: float, c: float, gamma_max: float, omega: float | None = None,
+    sigma2: float = 0.0, dist0_sq: float,
+) -> Convex:  # fmt: skip
     r"""Constants of the rate for convex objectives (Theorem 2).
 
     .. math:: A = \frac{\|\theta_0-\theta^\star\|^2}{(1+\beta)(2-1/c)\gamma_{\min}},\qquad
@@ -133,15 +126,9 @@ class ConvexAlmostSure(SummableSequence):
 
 @documented(c=c_from("> 1/2"))
 def convex_almost_sure(
-    rule: str,
-    *,
-    L: float,
-    beta: float,
-    c: float,
-    gamma_max: float,
-    omega: float | None = None,
+    rule: str, *, L: float, beta: float, c: float, gamma_max: float, omega: float | None = None,
     dist0_sq: float,
-) -> ConvexAlmostSure:
+) -> ConvexAlmostSure:  # fmt: skip
     r"""Sums that carry almost sure convergence under interpolation (Theorem 4).
 
     With sigma^2 = 0, :math:`F(\theta_k)\to F^\star` and

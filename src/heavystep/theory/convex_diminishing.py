@@ -143,15 +143,9 @@ class ConvexDiminishing(DiminishingSteps):
 
 @documented(K="from where on the condition on c is asked for, >= -1; None: the smallest.")
 def convex_diminishing(
-    rule: str,
-    *,
-    L: float,
-    schedules: Schedules,
-    c: float,
-    omega: float | None = None,
-    sigma2: float = 0.0,
-    K: int | None = None,
-) -> ConvexDiminishing:
+    rule: str, *, L: float, schedules: Schedules, c: float, omega: float | None = None,
+    sigma2: float = 0.0, K: int | None = None,
+) -> ConvexDiminishing:  # fmt: skip
     r"""Conditions and sums of exact convergence for convex objectives (Theorem 6).
 
     .. math:: F(\bar\theta^{\rm w}_k) - F(\theta^\star) = O(1/S_k)\ \text{a.s.},\quad
@@ -188,16 +182,9 @@ def convex_diminishing(
 
 
 def diminishing_distance(
-    dist_sq: Array,
-    moved_sq: Array,
-    gap: Array,
-    optimal_gap: Array,
-    *,
-    gamma: Array,
-    eta: Array,
-    beta: Array,
-    c: float,
-) -> Array:
+    dist_sq: Array, moved_sq: Array, gap: Array, optimal_gap: Array,
+    *, gamma: Array, eta: Array, beta: Array, c: float,
+) -> Array:  # fmt: skip
     r"""Upper bound on :math:`\|\theta_{k+1}-\theta^\star\|^2` at every k, on every run.
 
     .. math:: (1+\beta_k)\Big(\|\theta_k-\theta^\star\|^2 + \beta_k\|\theta_k-\theta_{k-1}\|^2

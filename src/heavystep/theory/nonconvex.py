@@ -71,17 +71,9 @@ def nonconvex_step_limit(
 
 @documented(c=C_NONCONVEX, gamma_max="cap of the step, below :func:`nonconvex_step_limit`.")
 def nonconvex(
-    rule: str,
-    *,
-    L: float,
-    rho: float,
-    delta: float,
-    beta: float,
-    c: float,
-    gamma_max: float,
-    omega: float | None = None,
-    gap0: float,
-) -> NonConvex:
+    rule: str, *, L: float, rho: float, delta: float, beta: float, c: float, gamma_max: float,
+    omega: float | None = None, gap0: float,
+) -> NonConvex:  # fmt: skip
     r"""Constants of the rate for non-convex objectives (Theorem 3).
 
     .. math:: \min_{m<k} E\|\nabla F(\theta_m)\|^2 \le
@@ -124,16 +116,9 @@ def nonconvex(
     gamma_max="cap of the step, below :func:`nonconvex_step_limit`.",
 )
 def nonconvex_almost_sure(
-    rule: str,
-    *,
-    L: float,
-    rho: float,
-    beta: float,
-    c: float,
-    gamma_max: float,
-    omega: float | None = None,
-    gap0: float,
-) -> SummableSequence:
+    rule: str, *, L: float, rho: float, beta: float, c: float, gamma_max: float,
+    omega: float | None = None, gap0: float,
+) -> SummableSequence:  # fmt: skip
     r"""The sum that carries almost sure convergence under strong growth (Theorem 5).
 
     With delta = 0, :math:`\|\nabla F(\theta_k)\|\to0` and
@@ -150,14 +135,7 @@ def nonconvex_almost_sure(
     """
     with conditions.told_by("Theorem 5"):
         promise = nonconvex(
-            rule,
-            L=L,
-            rho=rho,
-            delta=0.0,
-            beta=beta,
-            c=c,
-            gamma_max=gamma_max,
-            omega=omega,
+            rule, L=L, rho=rho, delta=0.0, beta=beta, c=c, gamma_max=gamma_max, omega=omega,
             gap0=gap0,
-        )
+        )  # fmt: skip
     return SummableSequence("Theorem 5", promise.gap0 / promise.scale)

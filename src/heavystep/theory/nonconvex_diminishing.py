@@ -88,15 +88,9 @@ class NonConvexDiminishing(DiminishingSteps):
 
 @documented()
 def nonconvex_diminishing(
-    rule: str,
-    *,
-    L: float,
-    rho: float,
-    delta: float,
-    schedules: Schedules,
-    c: float,
+    rule: str, *, L: float, rho: float, delta: float, schedules: Schedules, c: float,
     omega: float | None = None,
-) -> NonConvexDiminishing:
+) -> NonConvexDiminishing:  # fmt: skip
     r"""Conditions and sums of exact convergence for non-convex objectives (Theorem 7).
 
     .. math:: \min_{1\le m\le k}\|\nabla F(\theta_m)\|^2 = O(1/S_k)\ \text{a.s.},\qquad

@@ -16,6 +16,7 @@ from heavystep.theory.diminishing import (
 )
 from heavystep.theory.nonconvex import nonconvex, nonconvex_almost_sure
 from heavystep.theory.nonconvex_diminishing import nonconvex_diminishing, nonconvex_tail_bound
+from heavystep.theory.relatives import directional_step, last_iterate
 from heavystep.theory.rules import RULES
 from heavystep.theory.steps import basic_inequality, diminishing_basic_inequality, step_bounds
 from heavystep.theory.strongly_convex import strongly_convex
@@ -52,184 +53,98 @@ class Result:
         return text.partition("Reference: ")[2].strip().removeprefix("Zhang, Shi and Gu, ")
 
 
+SMOOTH, CONVEX, NOISE = "samples L-smooth", "samples convex", "sigma^2 finite"
+GROWTH = "E ||grad f||^2 <= rho ||grad F||^2 + delta"
+SMOOTH_STEPS = (SMOOTH, "c in (0, 1) and omega in (0, 1) for Armijo")
+HEAVY_BALL = ("theta_{-1} = theta_0", "constant beta")
+
 LEMMAS = (
     Result(
-        id="Lemma 1",
-        statement="gamma_k ||g_k||^2 <= (1 - sqrt(beta))^2 / (2c) (f_k - f*(x_k)) at every step",
-        assumptions=("c > 0",),
-        function=basic_inequality,
-        reductions=(
-            "beta = 0: the inequality of SPS with divisor 2c",
-            "Lemma 6 with eta = 1 and divisor 2c, at beta = 0",
-        ),
-        scalar=False,
-    ),
+        "Lemma 1", "gamma_k ||g_k||^2 <= (1 - sqrt(beta))^2 / (2c) (f_k - f*(x_k)) at every step",
+        ("c > 0",), basic_inequality, scalar=False,
+        reductions=("beta = 0: the inequality of SPS with divisor 2c",
+                    "Lemma 6 with eta = 1 and divisor 2c, at beta = 0")),
     Result(
-        id="Lemma 2",
+        "Lemma 2", "gamma_min <= gamma_k <= gamma_max at every step", SMOOTH_STEPS, step_bounds,
         grid=False,
-        statement="gamma_min <= gamma_k <= gamma_max at every step",
-        assumptions=("samples L-smooth", "c in (0, 1) and omega in (0, 1) for Armijo"),
-        function=step_bounds,
-        reductions=(
-            "beta = 0, Polyak: min{1 / (2 c' L), gamma_max}, the bound of SPS with c' = 2c",
-            "small cap: gamma_min = gamma_max",
-        ),
-    ),
+        reductions=("beta = 0, Polyak: min{1 / (2 c' L), gamma_max}, the bound of SPS with c' = 2c",
+                    "small cap: gamma_min = gamma_max")),
     Result(
-        id="Lemma 3",
-        statement="<theta_k - theta*, v_k> equals a sum of decoupled terms on every run",
-        assumptions=("theta_{-1} = theta_0", "constant beta"),
-        function=decoupling_identity,
-        scalar=False,
-    ),
+        "Lemma 3", "<theta_k - theta*, v_k> equals a sum of decoupled terms on every run",
+        HEAVY_BALL, decoupling_identity, scalar=False),
     Result(
-        id="Lemma 4",
-        statement="F(theta_{k+1}) - F(theta_k) is at most a sum of decoupled terms",
-        assumptions=("F L-smooth", "theta_{-1} = theta_0", "constant beta"),
-        function=decoupling_inequality,
-        scalar=False,
-    ),
+        "Lemma 4", "F(theta_{k+1}) - F(theta_k) is at most a sum of decoupled terms",
+        ("F L-smooth", *HEAVY_BALL), decoupling_inequality, scalar=False),
     Result(
-        id="Lemma 5",
-        statement="eta_k gamma_min,k <= gamma_k <= eta_k gamma_max,k at every step",
-        assumptions=("samples L-smooth", "c in (0, 1) and omega in (0, 1) for Armijo"),
-        function=diminishing_step_bounds,
-        reductions=("k = 0, beta = 0: eta_0 times Lemma 2 with twice the c (Polyak)",),
-    ),
+        "Lemma 5", "eta_k gamma_min,k <= gamma_k <= eta_k gamma_max,k at every step",
+        SMOOTH_STEPS, diminishing_step_bounds,
+        ("k = 0, beta = 0: eta_0 times Lemma 2 with twice the c (Polyak)",)),
     Result(
-        id="Lemma 6",
-        statement="gamma_k ||g_k||^2 <= eta_k / c (f_k - f*(x_k)) at every step",
-        assumptions=("c > 0",),
-        function=diminishing_basic_inequality,
-        scalar=False,
-    ),
+        "Lemma 6", "gamma_k ||g_k||^2 <= eta_k / c (f_k - f*(x_k)) at every step", ("c > 0",),
+        diminishing_basic_inequality, scalar=False),
     Result(
-        id="Lemma 7",
-        statement="E[V_{k+1}|F_k] + U_k <= (1 + alpha_k) V_k + Z_k: "
+        "Lemma 7", "E[V_{k+1}|F_k] + U_k <= (1 + alpha_k) V_k + Z_k: "
         "V_k converges and the sum of U_k is finite",
-        assumptions=("V, U, Z nonnegative", "sums of alpha_k and Z_k finite"),
-        function=almost_supermartingale,
-        reductions=("alpha = 0: the sums of a plain supermartingale",),
-        scalar=False,
-    ),
+        ("V, U, Z nonnegative", "sums of alpha_k and Z_k finite"), almost_supermartingale,
+        ("alpha = 0: the sums of a plain supermartingale",), scalar=False),
     Result(
-        id="Assumption 5",
-        statement="(i) sum beta_k finite; (ii) eta_k gamma_max,k falls, gamma_max,k -> 0; "
+        "Assumption 5", "(i) sum beta_k finite; (ii) eta_k gamma_max,k falls, gamma_max,k -> 0; "
         "(iii) sum eta_k gamma_max,k infinite, sum eta_k^2 gamma_max,k finite",
-        assumptions=("power laws a (1 + k/h)^-p with one horizon h",),
-        function=check_schedules,
-        scalar=False,
-    ),
-)
-
-
-SMOOTH = "samples L-smooth"
-CONVEX = "samples convex"
-GROWTH = "E ||grad f||^2 <= rho ||grad F||^2 + delta"
-NOISE = "sigma^2 finite"
+        ("power laws a (1 + k/h)^-p with one horizon h",), check_schedules, scalar=False),
+)  # fmt: skip
 
 
 THEOREMS = (
     Result(
-        id="Theorem 1",
-        statement="E ||theta_k - theta*||^2 <= B r^k + 2 gamma_max sigma^2 / (mu gamma_min)",
-        assumptions=(SMOOTH, CONVEX, NOISE, "F mu-strongly convex", "c >= 1/2"),
-        function=strongly_convex,
-        reductions=(
-            "beta = 0: r = 1 - mu gamma_min, the rate of SPS",
-            "beta = 0: B = ||theta_0 - theta*||^2 - residual, or 0",
-            "e_1 not known: B = r e_0 / (r - r_-)",
-            "sigma^2 = 0: no residual",
-            "k = 0: the bound is at least ||theta_0 - theta*||^2",
-        ),
-    ),
+        "Theorem 1", "E ||theta_k - theta*||^2 <= B r^k + 2 gamma_max sigma^2 / (mu gamma_min)",
+        (SMOOTH, CONVEX, NOISE, "F mu-strongly convex", "c >= 1/2"), strongly_convex,
+        ("beta = 0: r = 1 - mu gamma_min, the rate of SPS",
+         "beta = 0: B = ||theta_0 - theta*||^2 - residual, or 0",
+         "e_1 not known: B = r e_0 / (r - r_-)",
+         "sigma^2 = 0: no residual",
+         "k = 0: the bound is at least ||theta_0 - theta*||^2")),
     Result(
-        id="Theorem 2",
-        statement="E F(mean of theta_0..theta_{k-1}) - F* <= A/k + M (k+1)/k sigma^2",
-        assumptions=(SMOOTH, CONVEX, NOISE, "c > 1/2"),
-        function=convex,
-        reductions=(
-            "beta = 0, c = 1, Polyak: the constants of SPS (divisor 2)",
-            "sigma^2 = 0: A / k",
-        ),
-    ),
+        "Theorem 2", "E F(mean of theta_0..theta_{k-1}) - F* <= A/k + M (k+1)/k sigma^2",
+        (SMOOTH, CONVEX, NOISE, "c > 1/2"), convex,
+        ("beta = 0, c = 1, Polyak: the constants of SPS (divisor 2)", "sigma^2 = 0: A / k")),
     Result(
-        id="Theorem 3",
-        statement="min over m < k of E ||grad F(theta_m)||^2 <= gap0 / (k (1+beta) s1) "
+        "Theorem 3", "min over m < k of E ||grad F(theta_m)||^2 <= gap0 / (k (1+beta) s1) "
         "+ (k+1)/k s2 delta / ((1+beta) s1)",
-        assumptions=(
-            SMOOTH,
-            GROWTH,
-            ", ".join(f"{rule.inequality} ({rule.title})" for rule in RULES.values()),
-            "gamma_max < nonconvex_step_limit(...)",
-        ),
-        function=nonconvex,
-        reductions=(
-            "delta = 0: gap0 / (k (1 + beta) s1)",
-            "rho = 1: the limit of gamma_max is s_beta sqrt(kappa) / (2 L)",
-        ),
-    ),
+        (SMOOTH, GROWTH, ", ".join(f"{r.inequality} ({r.title})" for r in RULES.values()),
+         "gamma_max < nonconvex_step_limit(...)"), nonconvex,
+        ("delta = 0: gap0 / (k (1 + beta) s1)",
+         "rho = 1: the limit of gamma_max is s_beta sqrt(kappa) / (2 L)")),
     Result(
-        id="Theorem 4",
-        statement="sigma^2 = 0: F(theta_k) -> F* and F(mean) - F* = O(1/k) almost surely",
-        assumptions=(SMOOTH, CONVEX, "sigma^2 = 0", "c > 1/2"),
-        function=convex_almost_sure,
-        reductions=(
-            "the expected sum is the A of Theorem 2",
-            "the sampled sum is ||theta_0 - theta*||^2 / ((1 + beta)(2 - 1/c))",
-        ),
-    ),
+        "Theorem 4", "sigma^2 = 0: F(theta_k) -> F* and F(mean) - F* = O(1/k) almost surely",
+        (SMOOTH, CONVEX, "sigma^2 = 0", "c > 1/2"), convex_almost_sure,
+        ("the expected sum is the A of Theorem 2",
+         "the sampled sum is ||theta_0 - theta*||^2 / ((1 + beta)(2 - 1/c))")),
     Result(
-        id="Theorem 5",
-        statement="delta = 0: ||grad F(theta_k)|| -> 0 and min over m < k of ||grad F||^2 = O(1/k) "
-        "almost surely",
-        assumptions=(SMOOTH, "E ||grad f||^2 <= rho ||grad F||^2", "those of Theorem 3"),
-        function=nonconvex_almost_sure,
-        reductions=("the expected sum is k times the bound of Theorem 3 at delta = 0",),
-    ),
-)
+        "Theorem 5", "delta = 0: ||grad F(theta_k)|| -> 0 and min over m < k of ||grad F||^2 = "
+        "O(1/k) almost surely",
+        (SMOOTH, "E ||grad f||^2 <= rho ||grad F||^2", "those of Theorem 3"), nonconvex_almost_sure,
+        ("the expected sum is k times the bound of Theorem 3 at delta = 0",)),
+)  # fmt: skip
 
 
 THEOREMS_DIMINISHING = (
     Result(
-        id="Theorem 6",
-        bound_arguments=("dist0_sq", "gap0"),
-        statement="F(weighted mean of theta_1..theta_k) - F* = O(1/S_k) almost surely, "
+        "Theorem 6", "F(weighted mean of theta_1..theta_k) - F* = O(1/S_k) almost surely, "
         "S_k = sum of eta_m gamma_max,m",
-        assumptions=(
-            SMOOTH,
-            CONVEX,
-            NOISE,
-            "Assumption 5",
-            "c >= sup over k > K of "
-            "eta_k / (1 + beta_k - beta_k/(1+beta_k) gamma_max,k/gamma_min,k)",
-        ),
-        function=convex_diminishing,
-        reductions=("beta = 0: the condition on c is c >= eta_{K+1}",),
-    ),
+        (SMOOTH, CONVEX, NOISE, "Assumption 5", "c >= sup over k > K of "
+         "eta_k / (1 + beta_k - beta_k/(1+beta_k) gamma_max,k/gamma_min,k)"), convex_diminishing,
+        ("beta = 0: the condition on c is c >= eta_{K+1}",), bound_arguments=("dist0_sq", "gap0")),
     Result(
-        id="Theorem 7",
-        bound_arguments=("gap0",),
-        statement="min over 1 <= m <= k of ||grad F(theta_m)||^2 = O(1/S_k) almost surely",
-        assumptions=(SMOOTH, GROWTH, "Assumption 5"),
-        function=nonconvex_diminishing,
-        reductions=("beta = 0: C_k = 0",),
-    ),
+        "Theorem 7", "min over 1 <= m <= k of ||grad F(theta_m)||^2 = O(1/S_k) almost surely",
+        (SMOOTH, GROWTH, "Assumption 5"), nonconvex_diminishing, ("beta = 0: C_k = 0",),
+        bound_arguments=("gap0",)),
     Result(
-        id="Theorem 8",
-        statement="the gap of Theorem 6 is o(1 / sum of eta_m gamma_min,m) almost surely",
-        assumptions=("those of Theorem 6",),
-        function=convex_tail_bound,
-        scalar=False,
-    ),
+        "Theorem 8", "the gap of Theorem 6 is o(1 / sum of eta_m gamma_min,m) almost surely",
+        ("those of Theorem 6",), convex_tail_bound, scalar=False),
     Result(
-        id="Theorem 9",
-        statement="the minimum of Theorem 7 is o(1/S_k) almost surely",
-        assumptions=("those of Theorem 7",),
-        function=nonconvex_tail_bound,
-        scalar=False,
-    ),
-)
+        "Theorem 9", "the minimum of Theorem 7 is o(1/S_k) almost surely", ("those of Theorem 7",),
+        nonconvex_tail_bound, scalar=False),
+)  # fmt: skip
 
 
 RESULTS: tuple[Result, ...] = LEMMAS + THEOREMS + THEOREMS_DIMINISHING
@@ -238,24 +153,23 @@ RESULTS: tuple[Result, ...] = LEMMAS + THEOREMS + THEOREMS_DIMINISHING
 
 OWN: tuple[Result, ...] = (
     Result(
-        id="Theorem A",
-        statement="V_k = ||z_k - x*||^2 + L_k (F(x_{k-1}) - F*) never increases; "
+        "Theorem A", "V_k = ||z_k - x*||^2 + L_k (F(x_{k-1}) - F*) never increases; "
         "F(x_k) - F* <= ||theta_0 - x*||^2 / L_{k+1}",
-        assumptions=(
-            "F convex, full losses",
-            "a_k ||g_k||^2 <= tau (F(theta_k) - F*), tau < 2",
-            "steps that grow slowly",
-        ),
-        function=averaged,
-    ),
+        ("F convex, full losses", "a_k ||g_k||^2 <= tau (F(theta_k) - F*), tau < 2",
+         "steps that grow slowly"), averaged),
     Result(
-        id="Theorem S",
-        statement="E F(x_k) - F* = O(1/sqrt(k)) for averaged heavy ball with Polyak steps",
-        assumptions=("samples convex, one point fits all", "least values known", "||g_k|| <= G"),
-        function=averaged_sampled,
-    ),
-)
-"""What this package proves about its own default; not the paper's."""
+        "Theorem S", "E F(x_k) - F* = O(1/sqrt(k)) for averaged heavy ball with Polyak steps",
+        ("samples convex, one point fits all", "least values known", "||g_k|| <= G"),
+        averaged_sampled),
+    Result(
+        "Theorem L", "E F(theta_k) - F* <= (||theta_0 - theta*||^2 + 2 noise sum eta_j^2) / "
+        "sum eta_j, the last iterate of SHB-IMA",
+        (SMOOTH, CONVEX, "eta_k <= 1 / (4 L)"), last_iterate),
+    Result(
+        "Lemma D", "t_k >= min{cap, 2 omega (1 - c) c_1 / (L c_2^2)} along directions",
+        (SMOOTH, "<g, d> >= c_1 ||g||^2, ||d|| <= c_2 ||g||"), directional_step, grid=False),
+)  # fmt: skip
+"""What this package proves of its own default and of relatives; not the paper's."""
 
 
 def find(name: str) -> Result:

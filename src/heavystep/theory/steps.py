@@ -64,15 +64,9 @@ def step_bounds(
 
 
 def check(
-    result: str,
-    rule: str,
-    *,
-    L: float,
-    beta: float,
-    c: float,
-    gamma_max: float,
+    result: str, rule: str, *, L: float, beta: float, c: float, gamma_max: float,
     omega: float | None,
-) -> CoveredRule:
+) -> CoveredRule:  # fmt: skip
     """Check the arguments that results on constant parameters share, and return the rule.
 
     Errors name ``result``.

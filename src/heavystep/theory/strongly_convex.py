@@ -45,18 +45,10 @@ class StronglyConvex:
     dist1_sq="E ||theta_1 - theta*||^2 if known; sharpens B.",
 )
 def strongly_convex(
-    rule: str,
-    *,
-    L: float,
-    mu: float,
-    beta: float,
-    c: float,
-    gamma_max: float,
-    omega: float | None = None,
-    sigma2: float = 0.0,
-    dist0_sq: float | None = None,
+    rule: str, *, L: float, mu: float, beta: float, c: float, gamma_max: float,
+    omega: float | None = None, sigma2: float = 0.0, dist0_sq: float | None = None,
     dist1_sq: float | None = None,
-) -> StronglyConvex:
+) -> StronglyConvex:  # fmt: skip
     r"""Constants of the linear rate for strongly convex objectives (Theorem 1).
 
     .. math:: E\|\theta_k - \theta^\star\|^2 \le B r^k
@@ -91,14 +83,8 @@ def strongly_convex(
     conditions.require(THEOREM, contraction > 0.0, "1 - r > 0 in float64", contraction=contraction)
     residual = 2.0 * gamma_max * sigma2 / x
     conditions.finite(THEOREM, residual=residual)
-    return StronglyConvex(
-        rate=1.0 - contraction,
-        contraction=contraction,
-        other_root=smaller,
-        residual=residual,
-        gamma_min=gamma_min,
-        B=_initial_constant(larger, smaller, residual, dist0_sq, dist1_sq),
-    )
+    B = _initial_constant(larger, smaller, residual, dist0_sq, dist1_sq)
+    return StronglyConvex(1.0 - contraction, contraction, smaller, residual, gamma_min, B)
 
 
 def _initial_constant(

@@ -1,0 +1,55 @@
+r"""SHB in its iterate-moving-average form, with the momentum that gives the last iterate a rate.
+
+.. math:: z_{k+1} = z_k - \eta_k g_k, \qquad
+          \theta_{k+1} = \frac{\lambda_{k+1} \theta_k + z_{k+1}}{1 + \lambda_{k+1}}, \qquad
+          \lambda_k = \frac{1}{2 \eta_k} \sum_{j<k} \eta_j, \qquad \eta_k = \eta (1 + k)^{-p}
+
+This is heavy ball with :math:`\gamma_k = \eta_k / (1 + \lambda_{k+1})` and :math:`\beta_k =
+\lambda_k / (1 + \lambda_{k+1})`: both follow from :math:`z_k = \theta_k + \lambda_k (\theta_k -
+\theta_{k-1})`. With p = 0 they are 2 eta / (k + 3) and k / (k + 3). The rate, with its proof, is
+:func:`heavystep.theory.last_iterate`. Not verified: the text of the publication was not at hand,
+and its lambda_k may carry another constant; ours is the one for which the proof closes.
+"""
+
+from typing import Any
+
+from heavystep import validation
+from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
+from heavystep.rules.primitives import batch_is_finite, where
+
+
+def law(constants: Any, count: Any) -> Any:
+    """eta_k in units of ``lr``."""
+    return (1.0 + count) ** -constants.eta_power
+
+
+def start(constants: Any, memory: Any, seen: Seen) -> Search:
+    """gamma_k and beta_k; the multiplier ``lr`` is eta."""
+    eta, following = law(constants, memory.count), law(constants, memory.count + 1.0)
+    divisor = 1.0 + (memory.total + eta) / (2.0 * following)
+    carried = memory.total / (2.0 * eta)
+    step = where(seen.grad_sqnorm > 0.0, eta / divisor, 0.0)
+    accepted = batch_is_finite(seen.loss, seen.grad_sqnorm)
+    return Search(step, accepted, capped=False, momentum=carried / divisor)
+
+
+def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """The sum of eta_j, and one step more."""
+    return memory.total + law(constants, memory.count), memory.count + 1.0
+
+
+SHB_IMA = Rule(
+    name="shb-ima",
+    formula=r"\gamma_k = \frac{\eta_k}{1 + \lambda_{k+1}}, \quad \beta_k = \frac{\lambda_k}"
+    r"{1 + \lambda_{k+1}}, \quad \lambda_k = \frac{\sum_{j<k} \eta_j}{2 \eta_k}, \quad "
+    r"\eta_k = \eta (1 + k)^{-p}",
+    reference="Sebbouh, Gower and Defazio (2021), arXiv 2006.07867",
+    options=(
+        Option("eta_power", 0.0, validation.NON_NEGATIVE, "exponent p of the law of eta_k, >= 0; "
+               "1/2 where the gradients are noisy.", symbol="p"),
+    ),
+    reads=frozenset({"grad_sqnorm"}),
+    resolve=constants("eta_power"),
+    memory=dict.fromkeys(("total", "count"), Slot(0.0, validation.NON_NEGATIVE)),
+    start=start, remember=remember,
+)  # fmt: skip
