@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 
 from heavystep.methods import METHODS, Method
-from heavystep.optim import optimizer_class
+from heavystep.optimizers import optimizer_class
 from heavystep.problems.variance_reduced import EVIDENCE, FORMULAS, PUBLISHED, REFERENCE
 from heavystep.rules import REQUIRED, Option, Whole
 from heavystep.validation import SYMBOLS, Interval
@@ -92,7 +92,7 @@ def section(method: Method) -> str:
         method.summary,
         "",
         *formula_lines(method),
-        *(line for text in method.explained for line in (text, "")),
+        *((method.explained, "") if method.explained else ()),
         *((f"Differs from its publication: {method.differs}.", "") if method.differs else ()),
         "| option | symbol | default | range | meaning |",
         "|" + "---|" * 5,
@@ -108,7 +108,7 @@ def section(method: Method) -> str:
             "",
             f"Carried from step to step: {memory}. Fixed: {fixed}. Main constant: {main}.",
             "",
-            f"`heavystep.optim.{method.name}({signature})`",
+            f'`heavystep.create("{method.name}", {signature})`',
             "",
             f"Reference: {method.reference}.",
             "",
@@ -117,13 +117,8 @@ def section(method: Method) -> str:
 
 
 def formula_lines(method: Method) -> list[str]:
-    """The formulas, those that ``scaling`` chooses with a word before."""
-    lines = []
-    for formula in method.formulas:
-        if formula in method.other_formulas:
-            lines += [method.other_formulas[formula], ""]
-        lines += [f"$${formula}$$", ""]
-    return lines
+    """The formulas."""
+    return [line for formula in method.formulas for line in (f"$${formula}$$", "")]
 
 
 def row(option: Option) -> str:

@@ -1,7 +1,7 @@
 """Train one small network on scikit-learn's digits with every method, and compare.
 
-Run with ``make demo``, or ``python examples/digits.py --epochs 20 --seeds 1``. First our methods
-with nothing set, then those of the paper with its constants. Fixed-step SHB is shown at the four
+Run with ``make demo``, or ``python examples/digits.py --epochs 20 --seeds 1``. First HeavyStep
+with nothing set, in each metric, then the methods of the paper with its constants. Fixed-step SHB is shown at the four
 steps of the paper's sweep, so that the price of choosing one can be seen.
 """
 
@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from heavystep import SHB, SLS, SPS, SHBAdam, SHBArmijo, SHBPolyak, create, paper_settings
+from heavystep import SHB, SLS, SPS, HeavyStep, SHBArmijo, create, paper_settings
 from heavystep.optim import RuleOptimizer
 
 BATCH = 64
@@ -42,11 +42,11 @@ def paper_search(net: nn.Module, n_b: int) -> RuleOptimizer:
 
 
 METHODS: dict[str, Make] = {
-    "SHBPolyak": lambda net, _: SHBPolyak(net.parameters()),
-    "SHBAdam": lambda net, _: SHBAdam(net.parameters()),
-    "SHBArmijo": lambda net, _: SHBArmijo(net.parameters(), buffers=net.buffers()),
-    "SHBPolyak, paper": paper("SHBPolyak"),
-    "SHBArmijo, paper": paper_search,
+    "HeavyStep": lambda net, _: HeavyStep(net.parameters()),
+    "HeavyStep, tensor": lambda net, _: HeavyStep(net.parameters(), diagonal="tensor"),
+    "HeavyStep, None": lambda net, _: HeavyStep(net.parameters(), diagonal=None),
+    "SHBPolyak": paper("SHBPolyak"),
+    "SHBArmijo": paper_search,
     "SPS": lambda net, n_b: SPS(net.parameters(), steps_per_epoch=n_b),
     "SLS": lambda net, n_b: SLS(
         net.parameters(), steps_per_epoch=n_b, lower_bound=0.0, buffers=net.buffers()
