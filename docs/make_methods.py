@@ -15,11 +15,11 @@ from heavystep.validation import SYMBOLS, Interval
 DOCS = Path(__file__).parent
 HEAD = """# The methods
 
-A method is a rule, which chooses the step size, and a momentum form, which says how a step moves the
-parameters; some have a diagonal metric. Every method is a torch optimizer
-(`heavystep.create(NAME, params)`) and runs in `heavystep.lab.simulate` and `heavystep.lab.sweep`. The
-guarantee is what the publication says; only that of the paper's own methods is checked here. The last
-rows are methods on another problem and run in simulation only.
+A method is a rule, which chooses the step size, and a momentum form, which says how a step moves
+the parameters; some have a diagonal metric. Every method is a torch optimizer
+(`heavystep.create(NAME, params)`) and runs in `heavystep.lab.simulate` and `heavystep.lab.sweep`.
+The guarantee is what the publication says; only that of the paper's own methods is checked here.
+The last rows are methods on another problem and run in simulation only.
 
 This page is generated from the registry; `heavystep methods NAME` prints the same.
 """

@@ -1,8 +1,8 @@
 """Train one small network on scikit-learn's digits with every method, and compare.
 
 Run with ``make demo``, or ``python examples/digits.py --epochs 20 --seeds 1``. First HeavyStep
-with nothing set, in each metric, then the methods of the paper with its constants. Fixed-step SHB is shown at the four
-steps of the paper's sweep, so that the price of choosing one can be seen.
+with nothing set, in each metric, then the methods of the paper with its constants. Fixed-step SHB
+is shown at the four steps of the paper's sweep, so that the price of choosing one can be seen.
 """
 
 import argparse

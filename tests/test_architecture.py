@@ -115,7 +115,7 @@ ARMIJO = {
 COMMON = {"params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9}
 SIGNATURES = {
     heavystep.HeavyStep: {
-        **COMMON, "lower_bound": 0.0, "total_steps": None, "max_step": None, "diagonal": "element",
+        **COMMON, "lower_bound": 0.0, "max_step": None, "diagonal": "element",
         "weight_decay": 0.0, "process_group": None,
     },
     heavystep.SHBPolyak: {**COMMON, **POLYAK},
