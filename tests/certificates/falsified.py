@@ -17,7 +17,7 @@ ARMIJO = {**POLYAK, "omega": 0.5}
 
 
 def honest(rule="polyak", samples=SAMPLES, **changes):
-    options = ARMIJO if rule == "armijo" else POLYAK
+    options = {"polyak": POLYAK, "armijo": ARMIJO}[rule]
     return recorded(PROBLEM, rule, samples, **{**options, **changes})
 
 
