@@ -15,12 +15,13 @@ from heavystep.validation import SYMBOLS, Interval
 DOCS = Path(__file__).parent
 HEAD = """# The methods
 
-This page is generated from the registry (`heavystep.methods`); `heavystep methods NAME` prints the
-same on the terminal. A method is a rule, which chooses the step size, and a momentum form, which
-says how the step moves the parameters; some have a diagonal, which stretches the space. Every
-method is a torch optimizer of its name, and runs in `heavystep.simulate` and `heavystep.sweep`. The
-guarantee is what the publication says; only that of the paper's own methods is checked here. The
-last rows are methods of the registry on another problem, and run there only.
+A method is a rule, which chooses the step size, and a momentum form, which says how a step moves the
+parameters; some have a diagonal metric. Every method is a torch optimizer
+(`heavystep.create(NAME, params)`) and runs in `heavystep.lab.simulate` and `heavystep.lab.sweep`. The
+guarantee is what the publication says; only that of the paper's own methods is checked here. The last
+rows are methods on another problem and run in simulation only.
+
+This page is generated from the registry; `heavystep methods NAME` prints the same.
 """
 REDUCED = "Variance reduction"
 
@@ -113,6 +114,14 @@ def section(method: Method) -> str:
             "",
         ]
     )
+
+
+def formula_lines(method: Method) -> list[str]:
+    """The formulas."""
+    lines = []
+    for formula in method.formulas:
+        lines += [f"$${formula}$$", ""]
+    return lines
 
 
 def row(option: Option) -> str:

@@ -1,6 +1,6 @@
 """Write ``docs/theory.md`` from the registry and the measured slack in ``docs/slack.json``.
 
-python docs/make_theory.py
+python docs/make_theory.py, or ``make pages``
 """
 
 import inspect
@@ -16,8 +16,8 @@ REMARKS = json.loads((DOCS / "readings.json").read_text())
 """How each result is tested, and remarks where its statement is ambiguous or can be sharpened."""
 HEAD = """# The theory, result by result
 
-This page is generated: the text from the registry (`heavystep.theory.registry`), the numbers by
-`make theory`. The results are those of Zhang, Shi and Gu; proofs were read line by line and every
+This page is generated (`make pages`) from the registry (`heavystep.theory.registry`) and from measured
+numbers (`docs/slack.json`). The results are those of Zhang, Shi and Gu; proofs were read line by line and every
 formula was checked against runs. `heavystep theory` lists them, `heavystep theory NAME` computes
 their constants, and `heavystep.certify(record, problem)` checks a run.
 
@@ -50,7 +50,7 @@ s_beta = (1 - sqrt(beta))^2. Expectations are over the samples, runs start at a 
 
 def main():
     """Write the page."""
-    from heavystep.pictures.momentum import plot_momentum
+    from heavystep.pictures import plot_momentum
 
     (DOCS / "theory.md").write_text(render())
     plot_momentum(side_by_side(L=1.0, mu=0.1)).savefig(DOCS / "momentum.png", dpi=100)
@@ -71,7 +71,7 @@ def render() -> str:
         if not rows[result.id] and result.id in measured["skipped"]:
             parts.append(f"Not checked in these runs: {measured['skipped'][result.id]}.\n")
     parts.append(
-        f"Measured with `make theory`: {measured['runs']} runs of {measured['steps']} steps a "
+        f"Measured: {measured['runs']} runs of {measured['steps']} steps a "
         "setting, c = 0.75, omega = 0.5, gamma_max = 1 (convex) or 0.8 times the limit of "
         "Theorem 3 (non-convex), means less one standard error; diminishing runs with the "
         "schedules of Section 5. A slack of -1e-16 is rounding.\n"
@@ -110,7 +110,7 @@ def momentum() -> str:
     lines = [
         "## Momentum, side by side\n",
         "Constants of Theorems 1 to 3 for SHB-PS at L = 1, mu = 0.1, rho = 1, c = 1 "
-        "(`theory.side_by_side`, drawn by `pictures.momentum.plot_momentum`). Every one grows with "
+        "(`theory.side_by_side`, drawn by `pictures.plot_momentum`). Every one grows with "
         "beta: momentum does not improve the order. Theorems 1 to 3 admit every beta below 1, "
         "Theorems 1 and 2 every gamma_max; MomSPS admits a momentum only below a cap "
         "(`theory.momsps_limit`, derived here).\n",

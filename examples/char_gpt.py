@@ -1,4 +1,4 @@
-"""A character GPT with nothing set: ``SHBAdam`` in place of AdamW, warm-up and cosine.
+"""A character GPT with nothing set: ``HeavyStep`` in place of AdamW, warm-up and cosine.
 
 ``python examples/char_gpt.py`` trains on Tiny Shakespeare (``heavystep data fetch
 tinyshakespeare``), some minutes on a CPU; ``--quick`` takes a text that is made up.
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from heavystep import Average, SHBAdam
+from heavystep import HeavyStep
 from heavystep.lab.data import load_text
 
 CONTEXT, BATCH, WIDTH = 64, 16, 128
@@ -60,8 +60,7 @@ def main(words: Sequence[str] | None = None) -> tuple[float, float]:
     train, valid = text[: int(0.9 * len(text))], text[int(0.9 * len(text)) :]
     torch.manual_seed(0)
     model = GPT(len(alphabet), layers=2 if arguments.quick else 4)
-    opt = SHBAdam(model.parameters())
-    average = Average(opt)
+    opt = HeavyStep(model.parameters())
     first = 0.0
     for k in range(steps):
         x, y = excerpts(train)
@@ -72,10 +71,10 @@ def main(words: Sequence[str] | None = None) -> tuple[float, float]:
         first = first or loss.item()
         if k % 100 == 0 and opt.info:
             print(f"step {k}: loss {loss.item():.3f}, step size {float(opt.info.step):.2e}")
-    with torch.no_grad(), average.in_place():
+    with torch.no_grad():
         x, y = excerpts(valid)
         final = cross_entropy(model(x).flatten(0, 1), y.flatten()).item()
-    print(f"validation loss at the average {final:.3f}; the first training loss was {first:.3f}")
+    print(f"validation loss {final:.3f}; the first training loss was {first:.3f}")
     return first, final
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
-from heavystep import SHBPolyak
+from heavystep import HeavyStep
 from heavystep.lab.data import load_cifar
 from heavystep.lab.training.networks import ResNet
 
@@ -69,7 +69,7 @@ def main(words: Sequence[str] | None = None) -> tuple[float, float]:
     widths = (8, 16) if arguments.quick else (64, 128, 256, 512)
     net = ResNet(10, widths, blocks=1 if arguments.quick else 2).to(device)
     steps = epochs * (len(x) // batch)
-    opt = SHBPolyak(net.parameters(), weight_decay=5e-4, total_steps=steps)
+    opt = HeavyStep(net.parameters(), weight_decay=0.1, total_steps=steps)
     for epoch in range(epochs):
         for rows in torch.randperm(len(x), device=device)[: len(x) // batch * batch].split(batch):
             opt.zero_grad()

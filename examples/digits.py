@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from heavystep import SHB, SLS, SPS, SHBAdam, SHBArmijo, SHBPolyak, create, paper_settings
+from heavystep import SHB, SLS, SPS, HeavyStep, SHBArmijo, SHBPolyak, create, paper_settings
 from heavystep.optim import RuleOptimizer
 
 BATCH = 64
@@ -42,8 +42,8 @@ def paper_search(net: nn.Module, n_b: int) -> RuleOptimizer:
 
 
 METHODS: dict[str, Make] = {
+    "HeavyStep": lambda net, _: HeavyStep(net.parameters()),
     "SHBPolyak": lambda net, _: SHBPolyak(net.parameters()),
-    "SHBAdam": lambda net, _: SHBAdam(net.parameters()),
     "SHBArmijo": lambda net, _: SHBArmijo(net.parameters(), buffers=net.buffers()),
     "SHBPolyak, paper": paper("SHBPolyak"),
     "SHBArmijo, paper": paper_search,

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from heavystep import SHBPolyak, lower_bounds
+from heavystep import HeavyStep, lower_bounds
 
 BATCH, TEMPERATURE = 64, 2.0
 
@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> tuple[float, float]:
     x, y = torch.tensor(digits.data / 16, dtype=torch.float32), torch.tensor(digits.target)
 
     teacher = network(256)
-    opt = SHBPolyak(teacher.parameters())
+    opt = HeavyStep(teacher.parameters())
     for rows in batches(x, epochs):
         opt.zero_grad()
         loss = cross_entropy(teacher(x[rows]), y[rows], label_smoothing=0.1)
@@ -46,7 +46,7 @@ def main(words: Sequence[str] | None = None) -> tuple[float, float]:
         logits = teacher(x)
 
     student = network(32)
-    opt = SHBPolyak(student.parameters())
+    opt = HeavyStep(student.parameters())
     for rows in batches(x, epochs):
         opt.zero_grad()
         targets = (logits[rows] / TEMPERATURE).softmax(dim=1)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
-from heavystep import SHBPolyak
+from heavystep import HeavyStep
 from heavystep.integrations.lightning import HandOverLoss
 
 
@@ -31,7 +31,7 @@ class Digits(pl.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """No learning rate, and no scheduler."""
-        return SHBPolyak(self.parameters())
+        return HeavyStep(self.parameters())
 
 
 def main(words: Sequence[str] | None = None) -> float:

@@ -7,15 +7,17 @@ from typing import Any
 
 import torch
 
-from heavystep import create, problems, simulate, validation
+from heavystep import create, problems, validation
+from heavystep.lab import simulate
 from heavystep.methods import Method, register
 from heavystep.rules import Option, Rule, Search, batch_is_finite, maximum
+from heavystep.rules.contract import constants
 
 
-def start(constants: Any, memory: Any, seen: Any) -> Search:
+def start(given: Any, memory: Any, seen: Any) -> Search:
     """Half of Polyak's step where the gradient is large, and never more than half the gap."""
     gap = maximum(seen.loss - seen.lower_bound, 0.0)
-    step = gap / (constants.c * (1.0 + seen.grad_sqnorm))
+    step = gap / (given.c * (1.0 + seen.grad_sqnorm))
     return Search(step, accepted=batch_is_finite(gap, seen.grad_sqnorm), capped=False)
 
 
@@ -27,7 +29,7 @@ GENTLE = Rule(
         Option("c", 2.0, validation.POSITIVE, "divisor, > 0."),
         Option("lower_bound", 0.0, validation.FINITE, "lower bound of the loss."),
     ),
-    constants=("c",),
+    resolve=constants("c"),
     start=start,
 )
 register(Method("GentleExample", "an example", "A step that no gradient can stretch.", GENTLE))

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from heavystep import Average, SHBPolyak, paper_settings
+from heavystep import Average, HeavyStep, SHBPolyak, paper_settings
+from heavystep.optim import RuleOptimizer
 
 BATCH = 16
 
@@ -25,12 +26,12 @@ def data() -> tuple[Tensor, Tensor, Tensor]:
     return x, clean + 0.5 * torch.randn(clean.shape, generator=stream), clean
 
 
-def train(steps: int, **options: Any) -> tuple[float, float]:
+def train(make: type[RuleOptimizer], steps: int, **options: Any) -> tuple[float, float]:
     """The error of the last iterate and of the average."""
     torch.manual_seed(0)
     x, y, clean = data()
     net = nn.Sequential(nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 1))
-    opt = SHBPolyak(net.parameters(), **options)
+    opt = make(net.parameters(), **options)
     average = Average(opt)
     for _ in range(steps):
         rows = torch.randint(len(x), (BATCH,))
@@ -48,8 +49,9 @@ def main(words: Sequence[str] | None = None) -> tuple[float, float, float]:
     parser = argparse.ArgumentParser(description="Regression with noise that stays.")
     parser.add_argument("--quick", action="store_true", help="fewer steps")
     steps = 2000 if parser.parse_args(words).quick else 4000
-    wandering, averaged = train(steps, **paper_settings("SHBPolyak", steps_per_epoch=512 // BATCH))
-    calm, _ = train(steps)
+    paper = paper_settings("SHBPolyak", steps_per_epoch=512 // BATCH)
+    wandering, averaged = train(SHBPolyak, steps, **paper)
+    calm, _ = train(HeavyStep, steps)
     print(f"error with the paper's rule: last iterate {wandering:.4f}, average {averaged:.4f}")
     print(f"error with nothing set: last iterate {calm:.4f}")
     return wandering, averaged, calm

@@ -27,10 +27,11 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-from heavystep import SLS, SPS, SHBArmijo, SHBPolyak
+from heavystep import SLS, SPS, HeavyStep, SHBArmijo, SHBPolyak
 from heavystep.optim import RuleOptimizer
 
 METHODS: dict[str, Callable[..., RuleOptimizer]] = {
+    "heavystep": HeavyStep,
     "polyak": SHBPolyak,
     "armijo": partial(SHBArmijo, c=0.5),  # for small batches
     "sps": SPS,
@@ -102,7 +103,7 @@ def train(arguments: argparse.Namespace, rank: int, ranks: int, device: torch.de
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="scikit-learn's digits on several processes.")
-    parser.add_argument("--method", choices=METHODS, default="polyak")
+    parser.add_argument("--method", choices=METHODS, default="heavystep")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--checkpoint", type=Path, help="a file that all processes can read")
     arguments = parser.parse_args()

@@ -114,7 +114,7 @@ def schedule_free_polyak(c, longest, p, beta, eta=1.0, adam=False):
         if z is None:
             z, x, v = theta.copy(), theta.copy(), 0.0 * g
         v = 0.999 * v + 0.001 * g * g
-        D = 1e-8 + (v / (1 - 0.999 ** (k + 1))) ** 0.5 if adam else 1.0
+        D = 1e-20 + (v / (1 - 0.999 ** (k + 1))) ** 0.5 if adam else 1.0
         a = min(max(f - f_star + g @ (z - theta), 0.0) / (c * (g @ (g / D))), longest)
         z = z - eta * a * g / D
         x = x + (p + 1) / (k + p + 1) * (z - x)

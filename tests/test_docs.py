@@ -1,4 +1,4 @@
-"""The generated page is up to date, and the registry points at things that exist."""
+"""Generated pages are up to date, and what pages and the registry point at exists."""
 
 import inspect
 import json
@@ -9,20 +9,22 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep import simulate, theory
+from heavystep import theory
 from heavystep.methods import METHODS
 from heavystep.optimizers import optimizer_class
 from heavystep.problems import paper_least_squares
 from heavystep.theory.registry import RESULTS, find
+from tests.helpers.pages import PAGES, name
 from tests.helpers.places import ROOT
 from tests.helpers.theory_cases import LAWS
 
 PAPER = ROOT.parent / "shared" / "paper"
+RELIABILITY = (ROOT / "docs" / "reliability.md").read_text()
 
 
 def test_theory_page_is_generated_from_the_registry():
     page = runpy.run_path(str(ROOT / "docs" / "make_theory.py"))["render"]()
-    assert (ROOT / "docs" / "theory.md").read_text() == page, "run make theory"
+    assert (ROOT / "docs" / "theory.md").read_text() == page, "run make pages"
 
 
 def test_methods_page_is_generated_from_the_registry():
@@ -35,14 +37,6 @@ def test_methods_page_is_generated_from_the_registry():
     assert len(tables) == 1 + len(METHODS)
 
 
-def test_performance_page_is_generated_from_what_was_measured():
-    page = runpy.run_path(str(ROOT / "docs" / "make_performance.py"))["render"]()
-    assert (ROOT / "docs" / "performance.md").read_text() == page, "run make performance"
-    for path in (ROOT / "docs" / "measured").glob("*.json"):
-        saved = json.loads(path.read_text())
-        assert f"Measured on {saved['date']} by `{saved['command']}`: {saved['machine']}" in page
-
-
 def test_the_rule_of_the_architecture_page_works():
     text = (ROOT / "docs" / "architecture.md").read_text()
     block = text.split("```python\n")[1].split("```")[0]
@@ -53,9 +47,36 @@ def test_the_rule_of_the_architecture_page_works():
         for _ in range(200):
             opt.step(lambda: ((theta - 1.0) ** 2).sum())
         assert theta.detach().allclose(torch.ones(2), atol=0.05)
+        from heavystep.lab import simulate
+
         simulate(paper_least_squares(), "Gentle", seeds=[0], iterations=10)
     finally:
         METHODS.pop("Gentle", None)
+
+
+@pytest.mark.parametrize("place", re.findall(r"`(tests/\S+::\w+)`", RELIABILITY))
+def test_every_promise_has_its_test(place):
+    file, _, name = place.partition("::")
+    assert re.search(rf"^def {name}\(", (ROOT / file).read_text(), flags=re.MULTILINE)
+
+
+GONE = re.compile(
+    r"SHBAdam|[Ss]teady|outlook|\balike\b|\breach=|\"auto\"|heavystep\.(simulate|sweep)\b|"
+    r"bench (sensitivity|linear)|SHBLogisticRegression|notation\.md|choosing\.md"
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_no_page_names_what_is_gone(page):
+    assert not GONE.search(page.read_text())
+
+
+def test_every_file_that_a_page_names_is_there():
+    """Of the walks of the architecture page: paths below the package."""
+    text = (ROOT / "docs" / "architecture.md").read_text().partition("## Two walks")[2]
+    files = re.findall(r"`((?:\w+/)+\w+\.py)`", text)
+    assert len(files) > 8
+    assert all((ROOT / "src" / "heavystep" / file).exists() for file in files)
 
 
 def test_measured_certificates_hold():

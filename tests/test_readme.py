@@ -1,6 +1,7 @@
 """The front page is short and does what it says."""
 
 import re
+import runpy
 
 import pytest
 
@@ -17,13 +18,6 @@ def test_the_example_runs(capsys):
     assert float(re.match(r"loss (\S+), last step", capsys.readouterr().out).group(1)) < 0.1
 
 
-def test_the_loop_is_short():
-    """The promise of the README: a training loop of about ten lines."""
-    (block,) = blocks(PAGE, "python")
-    loop = block[block.index("opt = ") :].strip().splitlines()
-    assert len(loop) <= 10
-
-
 @pytest.mark.parametrize("sign", ["-", "+"])
 def test_both_sides_of_the_change_train(sign):
     """What is taken away is a loop of torch, what comes is one of ours, line for line."""
@@ -32,13 +26,12 @@ def test_both_sides_of_the_change_train(sign):
     loader = "torch.manual_seed(0); x = torch.randn(8, 2); loader = [(x, x)] * 300"
     setting = "import torch, heavystep\nmodel = torch.nn.Linear(2, 2)\nloss_fn = torch.nn.functional.mse_loss"
     namespace = {}
-    exec("\n".join([setting, loader, code]), namespace)
-    loss, x = namespace["loss"], namespace["x"]
-    assert loss < 0.5 * (x**2).mean()
+    exec("\n".join([setting, loader, "first = float(loss_fn(model(x), x))", code]), namespace)
+    assert namespace["loss"] < 0.9 * namespace["first"]
 
 
 def test_it_is_a_front_page():
-    assert len(TEXT.splitlines()) <= 130
+    assert len(TEXT.splitlines()) <= 80
 
 
 def test_its_commands_are_targets():
@@ -48,3 +41,9 @@ def test_its_commands_are_targets():
     assert len(targets) == 2
     for target in targets:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
+
+
+def test_its_table_is_that_of_the_results():
+    pytest.importorskip("numba")
+    made = runpy.run_path(str(ROOT / "docs" / "make_readme_table.py"))
+    assert made["updated"](TEXT) == TEXT, "run make pages"

@@ -17,9 +17,8 @@ import made  # noqa: E402
 
 def on_config(config: Any) -> Any:
     """Name the page of every method in the navigation, after the overview."""
-    (choosing,) = (part["Choosing"] for part in config.nav if "Choosing" in part)
-    pages = [f"methods/{name}.md" for name in made.METHODS]
-    choosing.insert(choosing.index("methods.md") + 1, {"Each method": pages})
+    (methods,) = (part["Methods"] for part in config.nav if "Methods" in part)
+    methods.append({"Each method": [f"methods/{name}.md" for name in made.METHODS]})
     return config
 
 

@@ -9,14 +9,14 @@ from heavystep.methods import METHODS, Method
 
 MODULES = {
     "heavystep": "",
-    "heavystep.optim": "What `heavystep` has not brought up already.",
+    "heavystep.optim": "Beside what `heavystep` has.",
     "heavystep.lower_bounds": "",
     "heavystep.certificates": "",
     "heavystep.theory": "",
     "heavystep.problems": "",
     "heavystep.lab": "Extra `lab`.",
 }
-SUBPACKAGES = ("certificates", "lower_bounds", "problems", "theory")
+SUBPACKAGES = ("certificates", "lab", "lower_bounds", "problems", "theory")
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -51,16 +51,13 @@ def inside(text: str) -> str:
 def method_page(method: Method, section: str) -> str:
     """One method: what the registry says."""
     body = re.sub(r"^## ", "# ", section, count=1)
-    body = body.replace("docs/notation.md", "[notation](../notation.md)")
     return "\n".join(
         [
             body,
-            "## When it works, and when not",
+            "## What it needs",
             "",
             f"It needs {method.needs}. Its publication proves: {method.guarantee or 'nothing'}. "
             f"The formula is from: {method.source}.",
-            "",
-            "[Which method when](../choosing.md) has more measurements, and which to begin with.",
             "",
         ]
     )

@@ -1,4 +1,8 @@
-"""Stochastic heavy ball whose step size chooses itself: Polyak step size and Armijo line search."""
+"""Optimizers that choose their own steps: heavy ball with Polyak steps and line searches.
+
+``HeavyStep`` is the one to begin with. ``SHBPolyak``, ``SHBArmijo`` and their baselines are the
+paper's methods, ``theory`` and ``certify`` its theorems, ``lab`` its figures and the comparison.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +44,7 @@ __all__ = [
     "suggest",
     "theory",
 ]
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {
     **dict.fromkeys(

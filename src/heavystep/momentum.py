@@ -181,8 +181,9 @@ iterate. Weight decay divides theta, z and x by 1 + a_k lambda before the move: 
 which never turns a parameter round.
 """
 
-BETA2, EPS = 0.999, 1e-8
-"""Adam's defaults. Hundreds of networks use them unchanged."""
+BETA2, EPS = 0.999, 1e-20
+"""beta_2 is Adam's. Its 1e-8 has the unit of a gradient; squares of 1e-20 leave float32, and an
+element that small does not move."""
 SQUARES, SQUARE_WEIGHT = "average_square", "square_weight"
 """What the state of a parameter is called in a checkpoint; both start at 0."""
 

@@ -82,15 +82,15 @@ CASES = {
     "MoMo": Case({"max_step": 0.3, "momentum": 0.6}, lambda: averages.momo(0.3, 0.6, eta=ETA)),
     "NGNMD": Case(
         {"c": 0.7, "momentum": 0.6},
-        lambda: averages.ngn_md(0.7, 0.6, 0.999, 1e-8, eta=ETA),
+        lambda: averages.ngn_md(0.7, 0.6, 0.999, 1e-20, eta=ETA),
     ),
     "IAMAdam": Case(
         {"max_step": 0.3, "momentum": 0.6},
-        lambda: averages.iam(0.3, 1.5, eta=ETA, beta2=0.999, eps=1e-8),
+        lambda: averages.iam(0.3, 1.5, eta=ETA, beta2=0.999, eps=1e-20),
     ),
     "MoMoAdam": Case(
         {"max_step": 0.3, "momentum": 0.6},
-        lambda: averages.momo(0.3, 0.6, eta=ETA, beta2=0.999, eps=1e-8),
+        lambda: averages.momo(0.3, 0.6, eta=ETA, beta2=0.999, eps=1e-20),
     ),
     "SPSDec": Case(
         {"c": 0.7, "max_step": 0.4, "eta_power": 0.6, "max_step_power": 0.2, "horizon": 20.0},

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from heavystep import rules
-from heavystep.rules import armijo
 from tests.helpers.cases import ARMIJO_CASES, CAP_CASES, FINITE_CASES, POLYAK_CASES, REMEMBER_CASES
 
 

@@ -157,9 +157,9 @@ def test_groups_of_processes_train_by_themselves(size, found_on):
 
 def test_messages_of_a_step(found_on):
     for rank in found_on(2, "messages/float64"):
-        assert rank["SHBPolyak"] == [([(3,)], 0)] * 3
+        assert rank["SHBPolyak"] == [([(5,)], 0)] * 3
         for messages, trials in rank["SHBArmijo"]:
-            assert messages == [(3,)] + [(1,)] * trials
+            assert messages == [(5,)] + [(1,)] * trials
             assert trials > 0
 
 
@@ -188,7 +188,7 @@ def test_bounds_of_each_rank_are_averaged_as_losses_are(found_on):
         for found, expected in zip(first[name]["taken"], taken, strict=True):
             assert found == pytest.approx(expected, rel=1e-9)
         torch.testing.assert_close(first[name]["parameters"], worker.whole(net), rtol=0, atol=1e-11)
-        assert first[name]["messages"] == 2 * 4 + sum(trials for _, trials in taken)
+        assert first[name]["messages"] == 4 + sum(trials for _, trials in taken)
 
 
 @pytest.mark.parametrize("job", AVERAGED)

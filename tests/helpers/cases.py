@@ -56,6 +56,12 @@ class Case:
         return "lower_bound" in self.method.rule.reads
 
     @property
+    def estimates(self):
+        """Whether it estimates a lower bound that is missing or that the loss falls below."""
+        option = self.option("lower_bound")
+        return option is not None and option.optional and not self.needs_closure
+
+    @property
     def sees_gradient_only(self):
         """Whether its step depends on nothing but this gradient, losses and its memory."""
         return self.method.rule.reads <= {"loss", "lower_bound", "grad_sqnorm", "loss_eps"}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from heavystep.rules import Seen
+from heavystep.rules import Search, Seen
 from tests.helpers import rounding
 
 DEVICES = [
@@ -77,22 +77,25 @@ def expected_motion(opt, case, buffer, grad):
     Only for methods whose elements share the step size.
     """
     step, momentum = float(opt.info.step), opt.param_groups[0]["momentum"]
-    return case.method.form.move(buffer, grad, step, momentum, weight_of_last(opt))
+    return case.method.form.move(buffer, grad, step, momentum, last_search(opt).weight)
 
 
-def decayed_by(opt, step, decay):
-    """What decoupled weight decay multiplies parameters by."""
-    return opt.method.form.shrink(step * decay)
+def decayed_by(opt, decay, lr=None):
+    """What decoupled weight decay multiplied the parameters of a group by at the last step."""
+    amount = last_search(opt).decay
+    amount = float(opt.info.base_step) if amount is None else amount
+    lr = opt.param_groups[0]["lr"] if lr is None else lr
+    return opt.method.form.shrink(lr * amount * decay)
 
 
-def weight_of_last(opt):
-    """What the point of the last step, if it was accepted, weighs in the average of momentum."""
+def last_search(opt):
+    """Weight and decay of the last step, if it was accepted: they depend on the count alone."""
     rule, group = opt.method.rule, opt.param_groups[0]
     if not rule.averages:
-        return None
+        return Search(0.0, True, False)
     memory = rule.Memory(*(float(group[name]) for name in rule.memory))
-    before = memory._replace(count=memory.count - 1.0)
-    return rule.start(rule.constants_of(group), before, Seen(1.0, 0.0, 1.0)).weight
+    ages = {name: getattr(memory, name) - 1.0 for name in ("count", "age") if name in rule.memory}
+    return rule.start(rule.constants_of(group), memory._replace(**ages), Seen(1.0, 0.0, 1.0))
 
 
 def state_of(opt):

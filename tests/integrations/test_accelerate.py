@@ -111,7 +111,7 @@ def test_bfloat16(closure):
         by_hand(nets[0], opt, batches, closure=closure, context=bf16)
         run(found, model, wrapped, data)
     assert torch.equal(flat(nets[1]), flat(nets[0]))  # the same operations in the same order
-    assert sum(loss_of(nets[1], batch) for batch in batches).item() < 0.7 * begin
+    assert sum(loss_of(nets[1], batch) for batch in batches).item() < 0.9 * begin
     assert wrapped.param_groups[0].get("loss_eps") == (2**-7 if closure else None)
     if not closure:
         assert_below_caps(opt)

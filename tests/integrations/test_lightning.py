@@ -138,7 +138,7 @@ def test_bfloat16(closure):
         Module(CLOSURES[closure], torch.float32), batches, epochs=5, precision="bf16-mixed"
     )
     assert torch.equal(found, flat(net))  # the same operations in the same order
-    assert sum(loss_of(net, batch) for batch in batches).item() < 0.7 * begin
+    assert sum(loss_of(net, batch) for batch in batches).item() < 0.9 * begin
     group = done.optimizers[0].param_groups[0]
     assert group.get("loss_eps") == (2**-7 if closure else None)
     if not closure:

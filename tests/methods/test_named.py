@@ -2,8 +2,7 @@
 
 import pytest
 
-from heavystep.methods import method_of
-from heavystep.methods.named import read, tuned, written
+from heavystep.methods.named import read, written
 
 READ = {
     "SPS": ("SPS", ()),
@@ -38,12 +37,3 @@ def test_what_cannot_be_read_is_named(text, message):
     with pytest.raises(ValueError, match=message) as error:
         read(text)
     assert repr(text) in str(error.value)
-
-
-def test_options_become_defaults_of_the_rule_that_they_ask_for():
-    method = method_of("SHBPolyak")
-    paper = tuned(method, {"scaling": "theory", "c": 0.75, "nobody's": 1})
-    usual = {option.name: option.default for option in paper.options}
-    assert paper.rule is not method.rule
-    assert (usual["scaling"], usual["c"], usual["max_step"]) == ("theory", 0.75, 1.0)
-    assert tuned(method, {}).rule is method.rule

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from heavystep import SHB, SLS, SPS, CapturedStep, Recorder, HeavyStep, SHBArmijo, SHBPolyak
+from heavystep import SHB, SLS, SPS, CapturedStep, HeavyStep, Recorder, SHBArmijo, SHBPolyak
 from heavystep.optimizers import searches
-
 from tests.helpers.captured import Run, both_runs, plain_step
 from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
 
@@ -331,7 +330,6 @@ def test_momentum_survives_a_warm_up_of_refused_batches(device):
         plain_step(plain.opt, plain.net, plain.batch)
         step()
         torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
-
 
 
 @pytest.mark.gpu

@@ -83,8 +83,12 @@ def test_what_differs_is_named():
     net = make_net()
     polyak, armijo = (create(name, net.parameters()) for name in ("SHBPolyak", "SHBArmijo"))
     state = polyak.state_dict()
-    refuses(armijo, state, "its groups lack 'decrease_factor', 'example_loss', 'loss_eps', 'max_trials'")
-    refuses(polyak, armijo.state_dict(), "its groups have 'decrease_factor', 'example_loss', 'loss_eps")
+    refuses(
+        armijo, state, "its groups lack 'decrease_factor', 'example_loss', 'loss_eps', 'max_trials'"
+    )
+    refuses(
+        polyak, armijo.state_dict(), "its groups have 'decrease_factor', 'example_loss', 'loss_eps"
+    )
     state["param_groups"][0]["c"] = -1.0
     refuses(polyak, state, "not one of SHBPolyak, .* c must be > 0 and finite, got -1.0")
     state["param_groups"][0].update(c=1.0, last_step="high")

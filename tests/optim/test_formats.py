@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from heavystep import SHBPolyak
-from tests.helpers import rounding
 from heavystep.optim.update import Active
+from tests.helpers import rounding
 from tests.helpers.cases import OPTIMIZERS, every_kind, every_optimizer, over
 from tests.helpers.training import (
     expected_motion,

@@ -65,7 +65,7 @@ def test_lr_and_weight_decay_differ_by_group(case):
     base = float(opt.info.base_step)
     assert float(opt.info.step) == pytest.approx(0.02 * base)
     torch.testing.assert_close(first.detach(), old[0] + 0.02 * motion[0])
-    decayed = decayed_by(opt, 0.005 * base, 0.3) * old[1]
+    decayed = decayed_by(opt, 0.3, lr=0.005) * old[1]
     torch.testing.assert_close(second.detach(), decayed + 0.005 * motion[1])
     for p, before in zip(params[2:], old[2:], strict=True):
         assert torch.equal(p, before)
@@ -157,15 +157,14 @@ def test_momentum_may_rise_from_zero_reach_it_and_come_back(case):
         opt.param_groups[0]["momentum"] = momentum
         before = [p.detach().clone() for p in params]
         take_step(opt, net, batch, case)
-        step = float(opt.info.step)
         # Where momentum averages, decay moves all three points, and so their distances.
-        kept = decayed_by(opt, step, 0.1) if case.method.form.averages else 1.0
+        kept = decayed_by(opt, 0.1) if case.method.form.averages else 1.0
         moves = [
             expected_motion(opt, case, kept * b, p.grad)
             for p, b in zip(params, previous, strict=True)
         ]
         for p, theta, (motion, _) in zip(params, before, moves, strict=True):
-            torch.testing.assert_close(p.detach(), decayed_by(opt, step, 0.1) * theta + motion)
+            torch.testing.assert_close(p.detach(), decayed_by(opt, 0.1) * theta + motion)
         previous = [buffer for _, buffer in moves]
 
 

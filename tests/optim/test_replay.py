@@ -203,7 +203,7 @@ def test_a_mean_of_few_examples_is_rounded_by_more(loss, example_loss, accepted)
 def test_autocast_around_or_inside_the_closure(outside, backward):
     """An autocast around step() caches casts of the weights, stale as soon as a trial moves them."""
     net, batches = make_net(), make_batches(20)
-    opt = SHBArmijo(net.parameters(), scaling="practical", max_step=10.0)
+    opt = SHBArmijo(net.parameters(), max_step=10.0, steps_per_epoch=500)
     for batch in batches:
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=outside):
             inner = closure_for(opt, net, batch, backward)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from heavystep import SHB, SPS, Diminishing, HeavyStep, SHBArmijo, SHBPolyak
+from heavystep import SHB, SPS, Diminishing, SHBPolyak
 from tests.helpers import rounding
 from tests.helpers.cases import KINDS, OPTIMIZERS, ROWS, case_of, every_row, over
 from tests.helpers.training import flat, make_batches, make_net, take_step
@@ -206,7 +206,6 @@ def test_diminishing_needs_a_cap_to_diminish():
             Diminishing(wrong)
     with pytest.raises(TypeError, match=r"eta_power must be a real number \(finite\), got 'fast'"):
         Diminishing(SHBPolyak(make_net().parameters(), scaling="plain"), eta_power="fast")
-
 
 
 def test_diminishing_starts_from_the_optimizers_own_momentum():

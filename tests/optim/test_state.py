@@ -91,7 +91,11 @@ def test_saved_state_does_not_follow_the_run():
     other.load_state_dict(saved)
     for batch in batches[2:]:
         take_step(opt, net, batch, case_of("SHBPolyak"))
-    assert float(saved["param_groups"][0]["last_step"]) == last != float(opt.param_groups[0]["last_step"])
+    assert (
+        float(saved["param_groups"][0]["last_step"])
+        == last
+        != float(opt.param_groups[0]["last_step"])
+    )
     assert float(other.param_groups[0]["last_step"]) == last
 
 

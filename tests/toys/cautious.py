@@ -3,6 +3,7 @@
 from heavystep import validation
 from heavystep.methods import Method
 from heavystep.rules import Option, Rule, Search, batch_is_finite, maximum, minimum
+from heavystep.rules.contract import constants
 
 
 def start(constants, memory, seen):
@@ -26,7 +27,7 @@ CAUTIOUS = Rule(
         Option("first_cap", 2.0, validation.POSITIVE, "cap of the first step, > 0.", symbol="a"),
         Option("lower_bound", 0.0, validation.FINITE, "lower bound of the loss."),
     ),
-    constants=("c", "first_cap"),
+    resolve=constants("c", "first_cap"),
     memory={"steepest": 1e-30, "count": 0.0},
     start=start,
     remember=remember,

@@ -3,6 +3,7 @@
 from heavystep import validation
 from heavystep.methods import Method
 from heavystep.rules import Option, Rule, Search, batch_is_finite, is_finite, maximum, where
+from heavystep.rules.contract import constants
 
 
 def start(constants, memory, seen):
@@ -32,7 +33,7 @@ FORGIVING = Rule(
         Option("c", 0.3, validation.OPEN_UNIT, "sufficient decrease, in (0, 1)."),
         Option("first", 5.0, validation.POSITIVE, "first trial step, > 0."),
     ),
-    reads=frozenset({"loss", "grad_sqnorm"}),
-    memory={"level": 0.0}, start=start, advance=advance, remember=remember, searches=True,
+    reads=frozenset({"loss", "grad_sqnorm"}), resolve=constants("c", "first"),
+    memory={"level": 0.0}, start=start, advance=advance, remember=remember,
 )  # fmt: skip
 METHOD = Method("Forgiving", "toy", "Accepts what an average of past losses allows.", FORGIVING)

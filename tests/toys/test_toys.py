@@ -13,14 +13,15 @@ from typer.testing import CliRunner
 
 import heavystep
 from heavystep.cli.app import app
+from heavystep.lab.simulation.configuration import configure
+from heavystep.lab.simulation.records import record_runs
+from heavystep.lab.simulation.run import OneRun, simulate
 from heavystep.methods import METHODS, Method
-from heavystep.optim import CapturedStep
+from heavystep.optim import CapturedStep, measure, update
+from heavystep.optim import optimizer as driver
 from heavystep.optimizers import optimizer_class, searches
 from heavystep.problems import LeastSquares
 from heavystep.rules import POLYAK, Option, Rule, Search
-from heavystep.lab.simulation.records import record_runs
-from heavystep.lab.simulation.configuration import configure
-from heavystep.lab.simulation.run import OneRun
 from heavystep.validation import POSITIVE
 from tests.helpers.launch import found_by
 from tests.helpers.places import ROOT
@@ -94,13 +95,13 @@ def test_the_file_is_small(name):
 
 
 @every_toy
-@pytest.mark.parametrize("foreach", [None, False])
 @pytest.mark.parametrize("near", [True, False], ids=["host", "device"])
-def test_torch(name, foreach, near, problem, samples, monkeypatch):
+def test_torch(name, near, problem, samples, monkeypatch):
     """Decided on numbers of the host, and on tensors as where the host would have to wait."""
-    monkeypatch.setattr(torch_primitives, "reads_for_free", lambda device: near)
+    for module in (driver, measure, update):
+        monkeypatch.setattr(module, "reads_for_free", lambda device: near)
     toy, theta = TOYS[name], start(problem)
-    iterates, steps = torch_run(optimizer(toy, [theta], foreach=foreach), theta, problem, samples)
+    iterates, steps = torch_run(optimizer(toy, [theta]), theta, problem, samples)
     wanted, wanted_steps = expected(toy, problem, samples)
     np.testing.assert_allclose(steps, wanted_steps, rtol=1e-10)
     np.testing.assert_allclose(iterates, wanted, **CLOSE)
@@ -111,12 +112,12 @@ def test_torch(name, foreach, near, problem, samples, monkeypatch):
 def test_numba(name, problem, samples):
     toy = TOYS[name]
     method = configure(toy.method.name, lr=LR, momentum=BETA, **toy.options)
-    run = Run(problem, method, seed=0, grid=np.array([STEPS]))
+    run = OneRun(problem, method, seed=0, grid=np.array([STEPS]), size=1)
     wanted, _ = expected(toy, problem, samples)
     for first, last in ((0, 50), (50, STEPS)):  # memory is carried from call to call
         assert run.advance(last - first, samples[first:last, None]) == last - first
         np.testing.assert_allclose(run.state.theta, wanted[last], **CLOSE)
-    result = heavystep.simulate(problem, method, seeds=[0], iterations=STEPS,
+    result = simulate(problem, method, seeds=[0], iterations=STEPS,
                                 indices=samples[None, :, None])  # fmt: skip
     gap = problem.objective(wanted[-1]) - problem.objective(problem.theta_star)
     np.testing.assert_allclose(result.metrics["gap_last"][0, -1], gap, rtol=1e-8)
@@ -258,7 +259,6 @@ BAD_RULES = {
     },
     "reads what no driver gives: grad_sqnrm": {"reads": frozenset({"grad_sqnrm"})},
     "memory without remember: last": {"memory": {"last": 0.0}},
-    "constants that are no options, and no resolve: cc": {"constants": ("cc",)},
 }  # fmt: skip
 
 
@@ -294,9 +294,7 @@ def test_a_step_that_is_not_finite_is_refused(problem):
         assert theta.tolist() == [1.0, 1.0]
         with pytest.raises(ValueError, match="no step was accepted at step 0"):
             record_runs(problem, configure(method.name), [[0, 1]])
-        assert (
-            Run(problem, configure(method.name), 0, np.array([2])).advance(2, np.array([[0], [1]]))
-            == 0
-        )
+        run = OneRun(problem, configure(method.name), 0, np.array([2]), 1)
+        assert run.advance(2, np.array([[0], [1]])) == 0
     finally:
         del METHODS[method.name]

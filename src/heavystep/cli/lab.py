@@ -29,8 +29,7 @@ FAILED = 1
 TASKS_HELP = f"Names with commas between them, or paths of LIBSVM files: {', '.join(TASKS)}."
 METHODS_HELP = (
     f"Names with commas between them: methods of 'heavystep methods', {', '.join(RIVALS)}; also "
-    "with options (SHBArmijo:c=0.5, SGD:weight_decay=0.0005), with a schedule (AdamW+cosine), or "
-    "told the number of steps (HeavyStep+horizon)."
+    "with options (SHBArmijo:c=0.5, SGD:weight_decay=0.0005), or with a schedule (AdamW+cosine)."
 )
 
 

@@ -176,6 +176,9 @@ def below_bound(story: Story) -> str | None:
             f"{found}: all steps are 0 and nothing is trained. Give a lower bound that no loss "
             "falls below"
         )
+    estimates = any(o.name == "lower_bound" and o.optional for o in story.rule.options)
+    if estimates and not story.rule.searches:
+        return f"{found}: one is estimated instead. Give lower_bound=None if none is known"
     return (
         f"{found}, which is therefore none: steps are too small. Give one that no loss falls below"
     )
@@ -186,12 +189,6 @@ def standing(story: Story) -> str | None:
     rows = [row for row in story.usable if row.grad_sqnorm > 0.0]
     if len(rows) < LEAST or any(row.base_step > 0.0 for row in rows):
         return None
-    length = story.group.get("total_steps")
-    if length is not None and story.steps > length:
-        return (
-            f"the run is longer than total_steps ({length:g}): all steps are 0 and nothing is "
-            'trained. Set group["total_steps"] of the parameter groups to the length of the run'
-        )
     return (
         "all recent steps are 0 and nothing is trained, though the gradient is not 0: the loss "
         f"({rows[-1].loss:g}) stands at its lower bound, or is too small for its number format. "
@@ -220,9 +217,11 @@ def at_max_step(story: Story) -> str | None:
     held = [row for row in rows if row.base_step >= (1.0 - ROUNDING) * row.max_step]
     if story.steps < SETTLED or len(held) < NEARLY_ALL * len(rows):
         return None
+    none = any(o.name == "max_step" and o.optional for o in story.rule.options)
+    advice = "leave it out" if none else "take HeavyStep, which needs none"
     return (
         f"{len(held)} of {len(rows)} recent steps are max_step ({held[-1].max_step:g}), which is "
-        "then a learning rate in disguise: raise max_step, or take HeavyStep, which needs none"
+        f"then a learning rate in disguise: raise max_step, or {advice}"
     )
 
 
@@ -230,7 +229,7 @@ def exploded(story: Story) -> str | None:
     """The first steps destroyed what they should improve."""
     before = max(row.loss for row in story.first)
     now = median(row.loss for row in story.usable[-10:])
-    if story.steps > BEGINNING or now <= before + EXPLODED * abs(before):
+    if story.steps > BEGINNING or before == 0.0 or now <= before + EXPLODED * abs(before):
         return None
     rate = story.group["lr"]
     large = not isinstance(rate, Tensor) and rate > 1.0
@@ -263,17 +262,6 @@ def clipped(story: Story) -> str | None:
     )
 
 
-def too_long(story: Story) -> str | None:
-    """The run goes on after the end that was told."""
-    length = story.group.get("total_steps")
-    if length is None or story.steps <= 1.1 * length:
-        return None
-    return (
-        f"{story.steps} steps were taken and total_steps is {length:g}: steps are as small as at "
-        'the end of the run. Set group["total_steps"] of the parameter groups to its length'
-    )
-
-
 FINDINGS: dict[str, Callable[[Story], str | None]] = {
     "refused": refused,
     "below_bound": below_bound,
@@ -282,7 +270,6 @@ FINDINGS: dict[str, Callable[[Story], str | None]] = {
     "at_max_step": at_max_step,
     "exploded": exploded,
     "clipped": clipped,
-    "too_long": too_long,
 }
 """By kind; each kind is told once."""
 

@@ -185,6 +185,7 @@ class Measure:
             )
         self._group = group
         self._digest: int | None = None
+        self._begun: Any = None
         self._agreed = False
 
     def __deepcopy__(self, memo: object) -> "Measure":
@@ -205,9 +206,11 @@ class Measure:
     held = staticmethod(single)
     """A number as the format holds it."""
 
-    def compare_anew(self) -> None:
-        """Have the options and the memory of all processes compared at the next step."""
-        self._digest, self._agreed = None, False
+    def compare_anew(self, loaded: bool = False) -> None:
+        """Have other options, trained parameters or, if one was loaded, a state compared too."""
+        self._digest = None
+        if loaded:
+            self._begun, self._agreed = None, False
 
     def scalar(self, value: Any) -> Tensor:
         """A number, or a tensor with one element, in this format and place."""
@@ -215,9 +218,12 @@ class Measure:
 
     def total(self, parts: list[Tensor]) -> list[Tensor]:
         """The sum over processes of each 0-dim tensor, in one message."""
-        together = torch.stack(parts)
-        distributed.all_reduce(together, group=self._group)
-        return list(together.unbind())
+        return list(self.summed(torch.stack(parts)).unbind())
+
+    def summed(self, numbers: Tensor) -> Tensor:
+        """The sum over processes of each element; it is written to where they are."""
+        distributed.all_reduce(numbers, group=self._group)
+        return numbers
 
     def sqnorm_share(self, tensors: list[Tensor]) -> Any:
         """The part of a process in the squared norm: their sum over processes is the norm.
@@ -304,7 +310,7 @@ class Measure:
             rule: which reads them.
             groups: parameters with a gradient.
             options: all parameter groups.
-            names: of the options and the memory that all processes must share.
+            names: of the options, which all processes must share.
             loss: of the batch; None if none was given.
             bound: the lower bound given for this step, or None.
         """
@@ -313,13 +319,14 @@ class Measure:
         count = self.count
         if count == 1:
             return _without_plain(found), value, bound
+        if self._begun is None:  # on a GPU to read a memory is to wait
+            self._begun = [[_said(group[n]) for group in options] for n in rule.memory]
         if self._digest is None:
-            every = sorted([*names, *rule.memory])
-            said = {name: [_said(group[name]) for group in options] for name in every}
-            found_digest = hashlib.sha256(repr(said).encode()).digest()
-            self._digest = int.from_bytes(found_digest[:8], "big")
-        trained = sum(len(active.params) for active in groups)
-        own = (self._digest + 7919 * trained) % (EXACT // count - 1) + 1
+            said = [[_said(group[name]) for group in options] for name in names]
+            trained = [active.trained() for active in groups]
+            digest = hashlib.sha256(repr([said, trained, self._begun]).encode()).digest()
+            self._digest = int.from_bytes(digest[:8], "big")
+        own = self._digest % (EXACT // count - 1) + 1
         given = bound is not None
         numbers = (*found.values(), 0.0 if value is None else value)
         numbers += (own, float(given), bound if given else 0.0)

@@ -183,6 +183,7 @@ class RuleOptimizer(Optimizer):
         if options == before:  # tensors are, at once, if they are the same ones
             return
         check_groups(self.method, self.param_groups)
+        self._measure.compare_anew()
         metric = self.param_groups[0].get("diagonal")
         if self.state and metric != self._resolved.get("metric", metric):
             raise ValueError(f"diagonal must stay what it was when training began, got {metric!r}")
@@ -197,7 +198,9 @@ class RuleOptimizer(Optimizer):
             return
         groups = self.param_groups
         self._measure.look_at(self._all_params)
-        self._active = [Active(self.method, group, self.state, groups) for group in groups]
+        self._measure.compare_anew()
+        known = self.state, groups, self._measure
+        self._active = [Active(self.method, group, *known) for group in groups]
         if not any(active.params for active in self._active):
             warn_caller(NOTHING_TO_TRAIN)
 
@@ -260,7 +263,7 @@ class RuleOptimizer(Optimizer):
         """What a line search looks at, from the loss and the inner products of these names."""
         group, (known, *numbers) = self.param_groups[0], facts
         self._resolved["loss"] = known
-        eps = group["loss_eps"]
+        eps = group.get("loss_eps")
         if eps is None:
             eps = coarsest_eps(self._places, loss, self._measure.device)
         eps *= growth_of_rounding(known, group["example_loss"])
@@ -403,7 +406,8 @@ class RuleOptimizer(Optimizer):
 
         torch.distributed.checkpoint does so, without a loss, to find out what state there is.
         """
-        begun = bool(self.state or self._handed_over._sum)
+        # In this order: a compiler that looks at the state first compiles anew at each step.
+        begun = bool(self._handed_over._sum or self.state)
         return not begun and all(float(group["lr"]) == 0.0 for group in self.param_groups)
 
     def _device_memory(self) -> None:
@@ -443,7 +447,7 @@ class RuleOptimizer(Optimizer):
             self._handed_over = HandedOver()
         super().__setstate__(state)
         self._begin()
-        self._measure.compare_anew()
+        self._measure.compare_anew(loaded=True)
 
     def load_state_dict(self, state_dict: Group) -> None:
         """Load what :meth:`state_dict` returned; training then goes on as if uninterrupted.

@@ -52,10 +52,13 @@ class Active:
         group: of the optimizer.
         state: of all parameters.
         groups: all groups, for messages.
+        measure: which knows the processes.
     """
 
-    def __init__(self, method: Method, group: Group, state: State, groups: list[Group]) -> None:
-        self._method, self.group, self._state = method, group, state
+    def __init__(
+        self, method: Method, group: Group, state: State, groups: list[Group], measure: Measure
+    ) -> None:
+        self._method, self.group, self._state, self._measure = method, group, state, measure
         self.metric: str | None = group.get("diagonal", method.diagonal)
         self.params: list[Tensor] = []
         self.grads: list[Tensor] = []
@@ -124,6 +127,11 @@ class Active:
                 raise misshapen(name, kept, param, groups)
             found.append(here)
         return found
+
+    def trained(self) -> list[int]:
+        """Which parameters of the group have a gradient."""
+        ours = set(map(id, self.params))
+        return [k for k, param in enumerate(self._all) if id(param) in ours]
 
     def refresh(self) -> bool:
         """Take the new gradients; False if this must be made anew."""
@@ -242,11 +250,8 @@ class Active:
         """Squared norms of whole gradients, from those of the parts that this process holds."""
         if all(shards(grad) == 1 for grad in self.grads):
             return lengths
-        count = torch.distributed.get_world_size()
-        copies = lengths.new_tensor([count / shards(grad) for grad in self.grads])
-        lengths = lengths / copies
-        torch.distributed.all_reduce(lengths)
-        return lengths
+        copies = [self._measure.count / shards(grad) for grad in self.grads]
+        return self._measure.summed(lengths / lengths.new_tensor(copies))
 
     def metric_products(self, measure: Measure) -> tuple[Any, Any, Any]:
         """This process's part of ||g||^2, g' D^-1 g and ||D^-1 g||^2."""
@@ -373,7 +378,7 @@ class Active:
         return self._chunks
 
     def _cut_in_chunks(self) -> Any:
-        count = torch.distributed.get_world_size() if _several() else 1
+        count = self._measure.count
         open_chunks: dict[Any, Chunk] = {}
         for i, place in enumerate(self.places):
             copies = count / shards(self.params[i])
@@ -534,10 +539,6 @@ def _zero(param: Tensor, dtype: torch.dtype) -> Tensor:
 def double_or_single(tensors: list[Tensor]) -> Callable[[float], float]:
     """How the format of state holds a number."""
     return float if tensors[0].dtype == torch.float64 else single
-
-
-def _several() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def _is_dense(place: Tensor) -> bool:

@@ -19,12 +19,13 @@ Everything follows from four mechanisms. ||g||^2 is g' D^{-1} g, as everywhere w
 
    M is the mean of all losses and A their recent average. N = 1: nothing is gained any more, what
    is left is noise, and steps shrink as 1/sqrt(k), as stochastic gradients need. r_k belongs to
-   this batch, and a step that stays correlated with its batch ends at a wrong point. So phi takes
-   its root from r_k and all of itself from m_k, the geometric mean of the r: in the end m_k decides.
+   this batch, and a step that stays correlated with its batch ends at a wrong point. So r_k is
+   multiplied by the root of phi and m_k, the geometric mean of the r, by phi: in the end m_k
+   decides.
 3. *Trust.* No move is longer than rho times the size of the parameters. Parameters that begin at 0
    have no size; for them the first move is the measure.
 4. *Level.* l is the ``lower_bound``. Where the average loss is below it, or none is given, l is
-   estimated: A_k - 4 d_k, with d the mean deviation of the losses from A. It rises again as soon
+   estimated: A_k - 2 d_k, with d the mean deviation of the losses from A. It rises again as soon
    as losses spread less.
 
 A, d and log m are averages with the weights of x: whatever a run remembers, it forgets at one
@@ -33,19 +34,17 @@ rises in a row mean that the task has changed: n, the age of the run, is halved,
 averages and the noise of the past are half forgotten. Losses enter as differences and ratios alone,
 so no unit of loss or parameter matters.
 
-With ``total_steps`` = T the last 30% go down to 0: a_k is multiplied by min{1, (T - k)/(0.3 T)}.
-``weight_decay`` = lambda multiplies theta, z and x by 1 - lambda/(k + 9) before the move: a weight
-that no gradient renews falls as k^(-lambda), whatever the steps, the units and the length of a run.
+``weight_decay`` = lambda divides theta, z and x by 1 + lambda/(n_k + 9) before the move: a weight
+that no gradient renews falls as n^(-lambda), whatever the steps, the units and the length of a run.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any, NamedTuple
 
 from heavystep import validation
 from heavystep.momentum import weight_of_next
-from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, Whole, constants
+from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
 
@@ -53,8 +52,8 @@ LENGTH = 1.9  # tau: Theorem A needs less than 2
 TRUST = 0.05  # rho
 POWER = 8.0  # of the weights of x, A, d and m, and of N in phi
 PATIENCE = 3.0  # steps without gain after which phi is sqrt(1/2)
-OUTLIER = 4.0  # mean deviations: where losses are cut, and how far below A an estimated level is
-COOLING = 0.3  # the part of a run of known length in which steps go down
+OUTLIER = 4.0  # mean deviations from A at which a loss is cut
+DEPTH = 2.0  # mean deviations below A at which an estimated level lies
 
 
 class Outlook(NamedTuple):
@@ -77,7 +76,7 @@ def outlook(memory: Any, seen: Seen) -> Outlook:
     average, mean = where(new, loss, memory.average), where(new, loss, memory.mean)
     first_gap = abs(loss - where(unknown, 0.0, bound))
     deviation = where(new, first_gap, memory.deviation)
-    width = where(new, 1.0, OUTLIER) * deviation
+    width = where(new, 1.0, DEPTH) * deviation
     level = where(unknown | (average < bound), average - width, bound)
     gap = maximum(loss - level, 0.0)
     spread = mean - level
@@ -95,14 +94,14 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     wanted = minimum(share**0.5 * look.ratio, share * look.typical)
     length = seen.pull_sqnorm**0.5
     trusted = allowed(memory, seen, wanted * length) / where(length == 0.0, 1.0, length)
-    left = maximum(1.0 / COOLING - constants.cooling * memory.count, 0.0)
-    step = minimum(wanted, trusted) * minimum(left, 1.0)
+    step = minimum(wanted, trusted)
+    weight = weight_of_next(memory.age, POWER)
     return Search(
         step=minimum(step, constants.max_step),
         accepted=batch_is_finite(look.gap, seen.grad_sqnorm),
         capped=step > constants.max_step,
-        weight=weight_of_next(memory.age, POWER),
-        decay=1.0 / (memory.count + (POWER + 1.0)),
+        weight=weight,
+        decay=weight / (POWER + 1.0),
     )
 
 
@@ -118,10 +117,11 @@ def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[A
     look, weight = outlook(memory, seen), search.weight
     above, reach = seen.loss - look.average, OUTLIER * look.deviation
     cut = minimum(maximum(above, -reach), reach)
-    cut = where(weight > 0.5, above, cut)  # the first nine losses differ for good reasons
+    cut = where(weight > 0.5, above, cut)  # the first nine losses may differ and are no mean yet
     rose = where(cut < above, 1.0, 0.0)
     average = look.average + weight * cut
     mean = look.mean + (look.average + cut - look.mean) / (memory.age + 1.0)
+    mean = maximum(where(weight > 0.5, average, mean), average)
     spread = look.deviation + weight * (abs(cut) - look.deviation)
     deviation = where(memory.deviation == 0.0, look.deviation, spread)
     known = where(look.typical == 0.0, 1.0, look.typical)
@@ -132,13 +132,7 @@ def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[A
     first_move = where(memory.first_move == 0.0, first_move, memory.first_move)
     age = where(rose * memory.rose > 0.0, 0.5 * memory.age, memory.age + 1.0)
     age = where(deviation == 0.0, 0.0, age)
-    return memory.count + 1.0, age, average, mean, deviation, typical, first_move, rose
-
-
-def cooling_of(options: Mapping[str, Any]) -> float:
-    """By how much of themselves steps fall at each step in the last part of a run."""
-    total = options["total_steps"]
-    return 0.0 if total is None else 1.0 / (COOLING * total)
+    return age, average, mean, deviation, typical, first_move, rose
 
 
 KNOWN = Slot(0.0, validation.NON_NEGATIVE)
@@ -149,19 +143,16 @@ HEAVYSTEP = Rule(
     reference="of this package (heavystep.rules.heavystep)",
     options=(
         replace(LOWER_BOUND, optional=True),
-        Option("total_steps", None, Whole(1), "steps of the run, if known: the last 30% cool down.",
-               optional=True),
         Option("max_step", None, validation.POSITIVE, "largest a_k, > 0; None: no limit.",
                optional=True),
     ),
     reads=frozenset({"loss", "lower_bound", "grad_sqnorm", "pull_sqnorm", "position_sqnorm"}),
     resolve=constants(
-        cooling=cooling_of,
         max_step=lambda options: inf if options["max_step"] is None else options["max_step"],
     ),
     memory={
-        "count": KNOWN, "age": KNOWN, "average": 0.0, "mean": 0.0, "deviation": KNOWN,
-        "typical": KNOWN, "first_move": KNOWN, "rose": KNOWN,
+        "age": KNOWN, "average": 0.0, "mean": 0.0, "deviation": KNOWN, "typical": KNOWN,
+        "first_move": KNOWN, "rose": KNOWN,
     },
     start=start,
     remember=remember,

@@ -5,6 +5,8 @@ r"""Polyak steps for averaged heavy ball: SF-Polyak and ScheduleFree+.
 
 The numerator is the Polyak gap of the point z that moves, as the gradient at theta foresees it. The
 k-th point has weight k^p in the average.
+
+Differs from the code of ScheduleFree+: its row in the registry says where.
 """
 
 from typing import Any

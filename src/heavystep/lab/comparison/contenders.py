@@ -2,8 +2,8 @@
 
 A contender is named as on the command line: a method of ``heavystep methods`` or a row of
 :data:`OTHERS`, perhaps with options (``SHBArmijo:c=0.5``, ``SGD:weight_decay=0.0005``), perhaps
-with an ending: ``+cosine`` adds a warm-up and a cosine, ``+horizon`` tells a method how many steps
-there are. Everybody is tried with nothing set, and with six decades of one main constant.
+with an ending: ``+cosine`` adds a warm-up and a cosine. Everybody is tried with nothing set, and
+with six decades of one main constant.
 """
 
 import ast
@@ -31,9 +31,7 @@ from heavystep.optimizers import create
 from heavystep.rules import REQUIRED
 from heavystep.validation import Interval
 
-COSINE, HORIZON = "+cosine", "+horizon"
-LENGTH = "total_steps"
-"""The option that a horizon sets."""
+COSINE = "+cosine"
 DECADES = 3
 """How many there are on each side of the default."""
 WITHOUT_DEFAULT, WITHOUT_LARGEST_STEP = 0.1, 1000.0
@@ -104,27 +102,22 @@ class Ours(Contender):
 
     Raises:
         TypeError: it has no such option.
-        ValueError: one is out of range, or there is no length that it could be told.
+        ValueError: one is out of range.
     """
 
     method: Method
     options: Options = ()
     cosine: bool = False
-    horizon: bool = False
 
     ours, wants_loss, captured, modes = True, True, True, False
 
     def __post_init__(self) -> None:
-        left = {option.name for option in self.method.options} - dict(self.options).keys()
-        if self.horizon and LENGTH not in left:
-            raise ValueError(f"{self.name!r}: {HORIZON!r} is for methods with a free {LENGTH}")
         self.identity(None, steps=1)
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """Method, options and schedule."""
-        endings = (COSINE if self.cosine else "") + (HORIZON if self.horizon else "")
-        return f"{self.method.name}{written(self.options)}{endings}"
+        return f"{self.method.name}{written(self.options)}{COSINE if self.cosine else ''}"
 
     @property
     def main(self) -> str:  # type: ignore[override]
@@ -161,10 +154,9 @@ class Ours(Contender):
 
     def chosen(self, value: float | None, steps: int) -> dict[str, Any]:
         """The options that are set; see :meth:`identity`."""
-        told = {LENGTH: steps} if self.horizon else {}
         value = self.default if value is None and self._usual is REQUIRED else value
         varied = {} if value is None else {self.main: value}
-        return {**dict(self.options), **told, **varied}
+        return {**dict(self.options), **varied}
 
     def identity(self, value: float | None, steps: int) -> dict[str, Any]:
         """See :class:`Contender`."""
@@ -333,7 +325,7 @@ OTHERS = {other.name: other for other in _others()}
 USUAL = tuple(
     name
     for name in (
-        "HeavyStep", "HeavyStep+horizon", "HeavyStep:diagonal=tensor", "HeavyStep:diagonal=null",
+        "HeavyStep", "HeavyStep:diagonal=tensor", "HeavyStep:diagonal=null",
         "SHBPolyak:scaling=practical", "SHBArmijo:scaling=practical", "SFPolyak",
         "ScheduleFreePlus", "SGD", "SGD+cosine", "AdamW", "AdamW+cosine", "NadamW+cosine",
         "Adadelta", "momo-opt", "momo-opt-Adam", "Prodigy", "ScheduleFree",
@@ -353,13 +345,11 @@ def contender_of(name: str) -> Contender:
     >>> contender_of("SHBArmijo:c=0.5+cosine").identity(2.0, steps=100)["options"]["max_step"]
     2.0
     """
-    ending = next((each for each in (COSINE, HORIZON) if name.endswith(each)), "")
-    head, options = read(name.removesuffix(ending))
+    cosine = name.endswith(COSINE)
+    head, options = read(name.removesuffix(COSINE))
     if "+" in head:
-        raise ValueError(f"{name!r}: the endings are {COSINE!r} and {HORIZON!r}, one at a time")
+        raise ValueError(f"{name!r}: the only ending is {COSINE!r}")
     check_name(head, beside=OTHERS)
     if head not in OTHERS:
-        return Ours(METHODS[head], options, cosine=ending == COSINE, horizon=ending == HORIZON)
-    if ending == HORIZON:
-        raise ValueError(f"{name!r}: {HORIZON!r} is for our methods; {COSINE!r} knows it too")
-    return OTHERS[head].with_options(options, cosine=ending == COSINE)
+        return Ours(METHODS[head], options, cosine=cosine)
+    return OTHERS[head].with_options(options, cosine=cosine)

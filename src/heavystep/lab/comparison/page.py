@@ -11,7 +11,6 @@ from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
 from heavystep.arrays import Array
-from heavystep.lab.comparison.contenders import HORIZON
 from heavystep.lab.comparison.table import (
     LEVEL,
     Cell,
@@ -282,12 +281,12 @@ def _finish(ax: Any, shown: Array, outcome: Outcome) -> None:
 
 
 def _looks(outcomes: Sequence[Outcome]) -> dict[str, tuple[str, Any]]:
-    """A colour a contender, with dashes for those with a schedule or told the horizon."""
+    """A colour a contender, with dashes for those with a schedule."""
     names = list(dict.fromkeys(name for each in outcomes for name in each.losses))
     heads = list(dict.fromkeys(name.partition("+")[0] for name in names))
     looks = {}
     for name in names:
         again, colour = divmod(heads.index(name.partition("+")[0]), len(COLOURS))
-        ending = 1 if name.endswith(HORIZON) else 2 if "+" in name else 0
+        ending = 1 if "+" in name else 0
         looks[name] = (COLOURS[colour], DASHES[(again + ending) % len(DASHES)])
     return looks

@@ -1,0 +1,89 @@
+"""The default rule is the literal loop of its docstring."""
+
+import numpy as np
+import pytest
+import torch
+
+from heavystep import HeavyStep
+from tests import reference_heavystep
+
+STEPS = 1000
+SHAPES = ((3, 2), (4,))
+
+
+def problem(seed, *, noise=0.3, start=None):
+    """Batches of an off-centre least-squares problem, with a slope of its own in each entry."""
+    rng = np.random.default_rng(seed)
+    dim = sum(int(np.prod(shape)) for shape in SHAPES)
+    A = rng.normal(size=(40, dim)) * rng.uniform(0.3, 2.0, size=dim)
+    b = A @ rng.normal(2.0, 1.0, size=dim) + noise * rng.normal(size=40)
+    samples = rng.integers(0, 40, size=(STEPS, 4))
+    theta = [rng.normal(size=shape) if start is None else np.full(shape, start) for shape in SHAPES]
+    return A, b, samples, theta
+
+
+def plain(loss, k):
+    return loss
+
+
+def wild(loss, k):
+    return {200: -1e6, 201: 1e9, 500: 3e4, 501: 1e4, 502: 1e4}.get(k, loss)
+
+
+def zeros(loss, k):
+    return 0.0 if k < 7 else loss
+
+
+def another_task(loss, k):
+    return loss + (40.0 if k > 400 else 0.0)
+
+
+def below(loss, k):
+    return loss - 3.0
+
+
+CASES = {
+    "plain": (plain, {}, {}),
+    "exact": (plain, {}, {"noise": 0.0}),
+    "wild losses": (wild, {}, {}),
+    "wild losses, no bound": (wild, {"lower_bound": None}, {}),
+    "zeros at the start": (zeros, {}, {}),
+    "another task": (another_task, {}, {}),
+    "no bound": (plain, {"lower_bound": None}, {}),
+    "a bound that is missed": (below, {}, {}),
+    "decay": (plain, {"weight_decay": 0.3, "lr": 0.5}, {}),
+    "max_step": (plain, {"max_step": 0.01}, {}),
+    "begins at 0": (plain, {"momentum": 0.7}, {"start": 0.0}),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the loss stays below", "ignore:.* recent steps are max_step")
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("diagonal", [None, "tensor", "element"])
+def test_the_default_is_its_literal_loop(name, diagonal):
+    change, options, made = CASES[name]
+    A, b, samples, theta = problem(sum(map(ord, name)), **made)
+
+    def batch(k):
+        def evaluated(parts):
+            rows = samples[k]
+            residual = A[rows] @ np.concatenate([p.ravel() for p in parts]) - b[rows]
+            gradient = residual @ A[rows] / len(rows)
+            cuts = np.cumsum([p.size for p in parts])[:-1]
+            pieces = np.split(gradient, cuts)
+            loss = change(0.5 * float(np.mean(residual**2)), k)
+            return loss, [g.reshape(p.shape) for g, p in zip(pieces, parts, strict=True)]
+
+        return evaluated
+
+    wanted = reference_heavystep.run(map(batch, range(STEPS)), theta, diagonal=diagonal, **options)
+    params = [torch.tensor(p, requires_grad=True) for p in theta]
+    opt = HeavyStep(params, diagonal=diagonal, **options)
+    for k in range(STEPS):
+        loss, gradients = batch(k)([p.detach().numpy() for p in params])
+        for p, g in zip(params, gradients, strict=True):
+            p.grad = torch.from_numpy(g)
+        opt.step(loss=loss)
+        found = torch.cat([p.detach().reshape(-1) for p in params]).numpy()
+        np.testing.assert_allclose(found, wanted[k], rtol=1e-12, atol=1e-12, err_msg=str(k))
+    assert np.abs(wanted[-1] - wanted[0]).max() > 0.1
