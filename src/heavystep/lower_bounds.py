@@ -26,14 +26,9 @@ from torch import Tensor
 from heavystep import validation
 
 __all__ = [
-    "cross_entropy",
-    "distillation",
-    "gaussian_nll",
-    "label_smoothing",
-    "mixup",
-    "squared_error",
+    "cross_entropy", "distillation", "gaussian_nll", "label_smoothing", "mixup", "squared_error",
     "weighted_sum",
-]
+]  # fmt: skip
 
 
 def tensor_of(name: str, value: Any) -> Tensor:
@@ -101,14 +96,9 @@ def label_smoothing(eps: float, classes: int) -> float:
 
 
 def cross_entropy(
-    target: Tensor,
-    *,
-    classes: int | None = None,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
+    target: Tensor, *, classes: int | None = None, weight: Tensor | None = None,
+    ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
     r"""Bound of ``torch.nn.functional.cross_entropy(logits, target, ...)`` for these targets.
 
     Of probabilities q, smoothed to :math:`q'_c = (1 - \epsilon) q_c + \epsilon / K` and weighted,
@@ -145,16 +135,10 @@ def cross_entropy(
 
 
 def mixup(
-    labels: Tensor,
-    others: Tensor,
-    lam: float | Tensor,
-    *,
-    classes: int | None = None,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
+    labels: Tensor, others: Tensor, lam: float | Tensor, *, classes: int | None = None,
+    weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     r"""Bound of ``lam * ce(logits, labels) + (1 - lam) * ce(logits, others)``: mixup, cutmix.
 
     Without smoothing and class weights, a position whose two labels differ has
@@ -203,13 +187,9 @@ def mixup(
 
 
 def distillation(
-    teacher_logits: Tensor,
-    temperature: float = 1.0,
-    *,
-    scaled: bool = True,
-    reduction: str = "mean",
-    dim: int = -1,
-) -> Tensor:
+    teacher_logits: Tensor, temperature: float = 1.0, *, scaled: bool = True,
+    reduction: str = "mean", dim: int = -1,
+) -> Tensor:  # fmt: skip
     r"""Bound of the cross-entropy with a teacher's probabilities at a temperature.
 
     .. math:: T^2\,\frac1N \sum_i H(q_i), \qquad q_i = \mathrm{softmax}(z_i / T)
@@ -280,13 +260,9 @@ def _least(base: Any, peaks: Sequence[tuple[Any, Any]], classes: _Classes) -> An
 
 
 def _of_labels(
-    named: dict[str, _Part],
-    classes: int | None,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: str,
-    eps: float,
-) -> Tensor:
+    named: dict[str, _Part], classes: int | None, weight: Tensor | None, ignore_index: int,
+    reduction: str, eps: float,
+) -> Tensor:  # fmt: skip
     """The bound for labels; the mean of each part is its own."""
     parts = list(named.values())
     dtype = _exact(parts[0].labels.device)
@@ -351,12 +327,9 @@ LOG_SQRT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def gaussian_nll(
-    variance_floor: float | Tensor = 1e-6,
-    *,
-    full: bool = False,
-    reduction: str = "mean",
+    variance_floor: float | Tensor = 1e-6, *, full: bool = False, reduction: str = "mean",
     elements: int | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     r"""Bound of the negative log-likelihood of a normal distribution whose variance has a floor.
 
     .. math:: \tfrac12 \log v_{\min} \; (+ \tfrac12 \log 2\pi)
@@ -391,12 +364,9 @@ def gaussian_nll(
 
 
 def squared_error(
-    noise_variance: float | Tensor = 0.0,
-    *,
-    factor: float = 1.0,
-    reduction: str = "mean",
+    noise_variance: float | Tensor = 0.0, *, factor: float = 1.0, reduction: str = "mean",
     elements: int | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     r"""Floor of the squared error of targets with noise of a known variance.
 
     .. math:: a\,\sigma^2 \qquad\text{for the loss}\qquad a\,(\hat y - y)^2

@@ -43,26 +43,22 @@ class Decay(NamedTuple):
 
 
 class Schedule(Protocol):
-    """What a schedule says about itself, so that Assumption 5 can be decided."""
+    """What a schedule says about itself, so that Assumption 5 can be decided.
+
+    ``initial`` is its value at k = 0 and the largest; the decay sets in after ``horizon`` steps;
+    ``decay`` says how fast it falls (None: it does not say, or falls at no such rate), ``falls``
+    whether no value is above the one before. Called with k, an int or an array, it gives values.
+    """
 
     @property
-    def initial(self) -> float:
-        """The value at k = 0, and the largest."""
-
+    def initial(self) -> float: ...  # noqa: D102
     @property
-    def horizon(self) -> float:
-        """The number of steps after which the decay sets in."""
-
+    def horizon(self) -> float: ...  # noqa: D102
     @property
-    def decay(self) -> Decay | None:
-        """How fast it falls; None: it does not say, or falls at no such rate."""
-
+    def decay(self) -> Decay | None: ...  # noqa: D102
     @property
-    def falls(self) -> bool:
-        """Whether no value is above the one before."""
-
-    def __call__(self, k: Any) -> Any:
-        """The value at step ``k``, an int or an array of them."""
+    def falls(self) -> bool: ...  # noqa: D102
+    def __call__(self, k: Any) -> Any: ...  # noqa: D102
 
 
 class PowerLaw(NamedTuple):

@@ -8,6 +8,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from math import isfinite, sqrt
 from statistics import fmean, median, stdev
@@ -19,20 +20,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from heavystep.methods import METHODS, method_of
+from heavystep.methods import method_of
 from heavystep.optim.closure import RandomStreams
 from heavystep.optimizers import create
 from heavystep.validation import choice, integer
 
-CANDIDATES: tuple[tuple[str, Mapping[str, Any]], ...] = (
-    ("HeavyStep", {"diagonal": "element"}),
-    ("HeavyStep", {"diagonal": "tensor"}),
-    ("HeavyStep", {"diagonal": None}),
+MAIN: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    *(("HeavyStep", {"diagonal": metric}) for metric in ("element", "tensor", None)),
     ("SHBPolyak", {}),
     ("SHBArmijo", {}),
 )
 """What is tried unless the user names others."""
-MAIN = tuple(each for each in CANDIDATES if each[0] in METHODS)
 OWN = ("HeavyStep", "SHBPolyak", "SHBArmijo")
 """Classes of ``heavystep`` itself; others are made by ``heavystep.create``."""
 LOOKS = 5
@@ -48,6 +46,7 @@ HEADING = ("method", "loss", "at equal cost", "ms a step", "forwards a step", "s
 DEEPEST, LONGEST = 4, 64
 """How far from a loader its parts are looked for; longer lists hold data, and no parts of it."""
 CONTAINERS = (list, dict, set, deque)
+GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 NO_PARTS = (type, ModuleType, FunctionType, MethodType, Tensor, nn.Module, str, bytes, np.ndarray)
 GLOBAL_NUMPY: Any = np.random.mtrand._rand
 """The stream of ``np.random.rand`` and its like."""
@@ -155,15 +154,10 @@ class Suggestion:
 
 
 def suggest(
-    model: nn.Module,
-    loader: Iterable[Any],
-    loss_fn: Callable[..., Any],
-    *,
-    validation_loader: Iterable[Any] | None = None,
-    steps: int = 300,
-    methods: Iterable[Any] = MAIN,
-    takes_batch: bool = False,
-) -> Suggestion:
+    model: nn.Module, loader: Iterable[Any], loss_fn: Callable[..., Any], *,
+    validation_loader: Iterable[Any] | None = None, steps: int = 300,
+    methods: Iterable[Any] = MAIN, takes_batch: bool = False,
+) -> Suggestion:  # fmt: skip
     """Try the main methods with nothing set, from the same start, and say which one to use.
 
     Each takes the same number of steps on the same batches. Methods are compared after equal work,
@@ -261,12 +255,11 @@ def suggestion_of(trials: tuple[Trial, ...]) -> Suggestion:
     levels = {id(trial): trial.level(budget) for trial in trials}
     fell = [trial for trial in trials if levels[id(trial)].mean < trial.start().mean]
     if not fell:
-        return Suggestion(
-            trials,
-            None,
+        none = (
             "No method got below where it began: take more steps, and see whether the loss and "
-            "its lower bound are what you think.",
+            "its lower bound are what you think."
         )
+        return Suggestion(trials, None, none)
     lowest = levels[id(min(fell, key=lambda trial: levels[id(trial)].mean))]
     level = [trial for trial in fell if not lowest.clearly_below(levels[id(trial)])]
     chosen = min(level, key=lambda trial: (sum(trial.costs), trials.index(trial)))
@@ -284,14 +277,9 @@ def suggestion_of(trials: tuple[Trial, ...]) -> Suggestion:
 
 
 def run_trial(
-    name: str,
-    options: Mapping[str, Any],
-    model: nn.Module,
-    loader: Iterable[Any],
-    validation_loader: Iterable[Any] | None,
-    loss_of: Callable[[Any], Any],
-    steps: int,
-) -> Trial:
+    name: str, options: Mapping[str, Any], model: nn.Module, loader: Iterable[Any],
+    validation_loader: Iterable[Any] | None, loss_of: Callable[[Any], Any], steps: int,
+) -> Trial:  # fmt: skip
     """Take some steps with a method. Nothing is put back."""
     device = device_of(model)
     searches = method_of(name).rule.searches
@@ -423,23 +411,18 @@ class Kept:
     def __init__(self, model: nn.Module, others: tuple[Any, ...], device: torch.device) -> None:
         roots = [model, *(other for other in others if isinstance(other, nn.Module))]
         modules = list(dict.fromkeys(part for root in roots for part in root.modules()))
-        tensors = [
-            tensor
-            for module in modules
-            for held in (module._parameters, module._buffers)
-            for tensor in held.values()
-            if tensor is not None
-        ]
+        tables = [held for each in modules for held in (each._parameters, each._buffers)]
+        tensors = [tensor for held in tables for tensor in held.values() if tensor is not None]
         self._tensors = list({id(tensor): tensor for tensor in tensors}.values())
         self._values = [tensor.detach().clone() for tensor in self._tensors]
         self._grads = [tensor.grad for tensor in self._tensors]
         self._wants = [tensor.requires_grad for tensor in self._tensors]
         plain = [part for other in others for part in _parts(other)]
         self._attributes = [_Attributes(part) for part in (*modules, *plain)]
-        self._generators = [_Generator(part) for part in plain if _is_generator(part)]
+        generators = [part for part in plain if isinstance(part, GENERATORS)]
+        self._restorers = [_restorer(each) for each in (*generators, GLOBAL_NUMPY)]
         self._streams = RandomStreams(device)
-        self._drawn = self._streams.state()
-        self._numpy, self._python = GLOBAL_NUMPY.get_state(), random.getstate()
+        self._drawn, self._python = self._streams.state(), random.getstate()
 
     def restore(self) -> None:
         """Put everything back; it may be called more than once."""
@@ -451,10 +434,9 @@ class Kept:
         for tensor, grad, wants in zip(self._tensors, self._grads, self._wants, strict=True):
             tensor.requires_grad_(wants)
             tensor.grad = grad
-        for generator in self._generators:
-            generator.restore()
+        for restore in self._restorers:
+            restore()
         self._streams.restore(self._drawn)
-        GLOBAL_NUMPY.set_state(self._numpy)
         random.setstate(self._python)
 
     def drop_gradients(self) -> None:
@@ -469,11 +451,8 @@ class _Attributes:
     def __init__(self, owner: Any) -> None:
         self._owner = owner
         self._bound = dict(getattr(owner, "__dict__", {}))
-        self._held = [
-            (value, copy.copy(value))
-            for value in self._bound.values()
-            if isinstance(value, CONTAINERS)
-        ]
+        held = (value for value in self._bound.values() if isinstance(value, CONTAINERS))
+        self._held = [(value, copy.copy(value)) for value in held]
 
     def restore(self) -> None:
         if self._bound:
@@ -489,32 +468,14 @@ class _Attributes:
                 (container.extend if isinstance(container, deque) else container.update)(content)
 
 
-class _Generator:
-    """A generator of random numbers of torch, numpy or Python, and where it was."""
-
-    def __init__(self, generator: Any) -> None:
-        self._generator = generator
-        self._state = copy.deepcopy(self._now())
-
-    def _now(self) -> Any:
-        if isinstance(self._generator, np.random.Generator):
-            return self._generator.bit_generator.state
-        if isinstance(self._generator, random.Random):
-            return self._generator.getstate()
-        return self._generator.get_state()
-
-    def restore(self) -> None:
-        if isinstance(self._generator, np.random.Generator):
-            self._generator.bit_generator.state = self._state
-        elif isinstance(self._generator, random.Random):
-            self._generator.setstate(self._state)
-        else:
-            self._generator.set_state(self._state)
-
-
-def _is_generator(part: Any) -> bool:
-    kinds = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
-    return isinstance(part, kinds)
+def _restorer(generator: Any) -> Callable[[], None]:
+    """What puts a generator of torch, numpy or Python back to where it is now."""
+    if isinstance(generator, np.random.Generator):
+        bits, state = generator.bit_generator, copy.deepcopy(generator.bit_generator.state)
+        return lambda: setattr(bits, "state", state)
+    if isinstance(generator, random.Random):
+        return partial(generator.setstate, generator.getstate())
+    return partial(generator.set_state, copy.deepcopy(generator.get_state()))
 
 
 def _parts(root: Any) -> Iterator[Any]:
@@ -529,7 +490,7 @@ def _parts(root: Any) -> Iterator[Any]:
             seen.add(id(part))
             if isinstance(part, (list, tuple)):
                 following += part if len(part) <= LONGEST else ()
-            elif _is_generator(part):
+            elif isinstance(part, GENERATORS):
                 yield part
             elif type(part).__module__.partition(".")[0] not in sys.stdlib_module_names:
                 # Queues, locks and processes have a life of their own.

@@ -13,12 +13,11 @@ LAWS = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
 BETA, RUNS, STEPS = 0.5, 6, 120
 SAMPLES = draw_samples(PROBLEM, runs=RUNS, steps=STEPS)
 POLYAK = {"beta": BETA, "c": 0.75, "gamma_max": 1.0}
-ARMIJO = {**POLYAK, "omega": 0.5}
+OPTIONS = {"polyak": POLYAK, "armijo": {**POLYAK, "omega": 0.5}}
 
 
 def honest(rule="polyak", samples=SAMPLES, **changes):
-    options = {"polyak": POLYAK, "armijo": ARMIJO}[rule]
-    return recorded(PROBLEM, rule, samples, **{**options, **changes})
+    return recorded(PROBLEM, rule, samples, **{**OPTIONS[rule], **changes})
 
 
 def rerun(move, record=None, problem=PROBLEM):

@@ -24,7 +24,7 @@ def recorded(problem, rule, samples, *, beta, c, gamma_max, omega=None, eta=1.0,
         kappa = {"theory": (1.0 - b**0.5) ** 2 / 2.0, "practical": 0.5, "plain": 1.0}[scaling]
         loss, g, low = problem.losses(theta, i), problem.gradients(theta, i), problem.f_star[i]
         square = np.einsum("rd,rd->r", g, g)
-        if rule == "polyak":
+        if omega is None:
             ratio = np.divide(loss - low, c * square, out=np.zeros(runs), where=square > 0.0)
             gamma = outer * np.minimum(kappa * ratio, cap)
         else:

@@ -41,8 +41,9 @@ def test_what_is_simplified_or_not_verified_says_where(name):
 def test_the_formula_says_so_too(name):
     row = METHODS[name]
     word = "Differs from the" if row.verified else "Not verified:"
-    if name != "ScheduleFreePlus":  # its rule is verified; the row simplifies
-        assert word in formulas_of(row)
+    # Of a rule that another row has too it is the row that simplifies.
+    shared = sum(other.rule is row.rule for other in METHODS.values()) > 1
+    assert shared or word in formulas_of(row)
 
 
 @pytest.mark.parametrize("name", [n for n, row in METHODS.items() if not row.verified])

@@ -19,7 +19,8 @@ AFTER_LIST = (
     "proved, and the arguments with their defaults. The rows after the gap are not optimizers.",
 )
 FIELDS = (
-    "title", "summary", "needs", "guarantee", "evidence", "verified", "differs", "reference", "main",
+    "title", "summary", "needs", "guarantee", "evidence", "verified", "differs", "reference",
+    "main",
 )  # fmt: skip
 """What ``--json`` says of a method, beside its formulas and arguments."""
 

@@ -9,13 +9,6 @@ from heavystep.problems.sparse_logistic import SparseLogistic
 from heavystep.problems.variance_reduced import VarianceReduced
 
 __all__ = [
-    "Cosine",
-    "FiniteSum",
-    "LeastSquares",
-    "LogisticRegression",
-    "SparseLogistic",
-    "VarianceReduced",
-    "paper_cosine",
-    "paper_least_squares",
-    "two_samples",
-]
+    "Cosine", "FiniteSum", "LeastSquares", "LogisticRegression", "SparseLogistic",
+    "VarianceReduced", "paper_cosine", "paper_least_squares", "two_samples",
+]  # fmt: skip

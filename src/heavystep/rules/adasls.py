@@ -51,7 +51,8 @@ ADASLS = Rule(
     name="adasls",
     formula=r"\gamma_k = \eta_k \min\Big\{\frac{a_k}{d} \sqrt{a_0 \|g_0\|^2 / "
     r"\sum_{s \le k} a_s \|g_s\|^2},\ \gamma_{k-1}\Big\}, \quad a_k \text{ the Armijo step}",
-    reference="Jiang and Stich (2023), as quoted by Wu (2025), Section 2.1; not the AdaSLS of Vaswani et al. (2020)",
+    reference="Jiang and Stich (2023), as quoted by Wu (2025), Section 2.1; not the AdaSLS of "
+    "Vaswani et al. (2020)",
     options=(
         Option("c", 0.5, validation.OPEN_UNIT, "sufficient decrease constant rho, in (0, 1).",
                symbol="rho"),

@@ -1,4 +1,4 @@
-r"""Armijo line searches along the direction of torch's momentum buffer: MSL, and one with conditions.
+r"""Armijo line searches along torch's momentum buffer: MSL, and one with conditions.
 
 .. math:: t_k = \max\{\,t \in \{\mathrm{cap}_k\,\omega^j\} : f(\theta_k - t d_k; x_k) \le
           f(\theta_k; x_k) - c\,t\,\langle g_k, d_k\rangle\,\}, \qquad d_k = \beta_k d_{k-1} + g_k
