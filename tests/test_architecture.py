@@ -63,7 +63,7 @@ def test_every_part_has_a_layer():
     assert {part_of(path) for path in modules()} - {"__init__", "__main__"} == set(HEIGHT)
 
 
-@pytest.mark.parametrize("part", HEIGHT)
+@pytest.mark.parametrize("part", sorted(HEIGHT))
 def test_imports_point_down(part):
     for path in (path for path in modules() if part_of(path) == part):
         outside = LIBRARY_NEEDS | EXTRAS.get(str(path.relative_to(SOURCE).with_suffix("")), set())
