@@ -15,11 +15,11 @@ from heavystep.validation import SYMBOLS, Interval
 DOCS = Path(__file__).parent
 HEAD = """# The methods
 
-A method is a rule, which chooses the step size, and a momentum form, which says how a step moves the
-parameters; some have a diagonal metric. Every method is a torch optimizer
-(`heavystep.create(NAME, params)`) and runs in `heavystep.lab.simulate` and `heavystep.lab.sweep`. The
-guarantee is what the publication says; only that of the paper's own methods is checked here. The last
-rows are methods on another problem and run in simulation only.
+A method is a rule, which chooses the step size, and a momentum form, which says how a step moves
+the parameters; some have a diagonal metric. Every method is a torch optimizer
+(`heavystep.create(NAME, params)`) and runs in `heavystep.lab.simulate` and `heavystep.lab.sweep`.
+The guarantee is what the publication says; only that of the paper's own methods is checked here.
+The last rows are methods on another problem and run in simulation only.
 
 This page is generated from the registry; `heavystep methods NAME` prints the same.
 """
@@ -91,7 +91,7 @@ def section(method: Method) -> str:
         "",
         method.summary if method.verified else f"**Not verified.** {method.summary}",
         "",
-        *(line for formula in method.formulas for line in (f"$${formula}$$", "")),
+        *formula_lines(method),
         *((method.explained, "") if method.explained else ()),
         *((f"Differs from its publication: {method.differs}.", "") if method.differs else ()),
         "| option | symbol | default | range | meaning |",
@@ -108,7 +108,7 @@ def section(method: Method) -> str:
             "",
             f"Carried from step to step: {memory}. Fixed: {fixed}. Main constant: {main}.",
             "",
-            f"`heavystep.optim.{method.name}({signature})`",
+            f'`heavystep.create("{method.name}", {signature})`',
             "",
             f"Reference: {method.reference}.",
             "",
@@ -118,10 +118,7 @@ def section(method: Method) -> str:
 
 def formula_lines(method: Method) -> list[str]:
     """The formulas."""
-    lines = []
-    for formula in method.formulas:
-        lines += [f"$${formula}$$", ""]
-    return lines
+    return [line for formula in method.formulas for line in (f"$${formula}$$", "")]
 
 
 def row(option: Option) -> str:

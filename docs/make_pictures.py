@@ -69,7 +69,7 @@ def front() -> Figure:
     canvas = Figure(figsize=(7.0, 3.4), layout="constrained")
     ax = canvas.subplots()
     for name, (make, colour) in RIVALS.items():
-        losses = [mean(lambda params, lr=lr: make(params, lr)) for lr in RATES]
+        losses = [mean(lambda params, make=make, lr=lr: make(params, lr)) for lr in RATES]
         ax.plot(RATES, losses, "o-", color=colour, ms=4, lw=1.8, label=name)
     ours = mean(HeavyStep)
     ax.axhline(ours, color=BLUE, lw=3.0)

@@ -16,10 +16,10 @@ REMARKS = json.loads((DOCS / "readings.json").read_text())
 """How each result is tested, and remarks where its statement is ambiguous or can be sharpened."""
 HEAD = """# The theory, result by result
 
-This page is generated (`make pages`) from the registry (`heavystep.theory.registry`) and from measured
-numbers (`docs/slack.json`). The results are those of Zhang, Shi and Gu; proofs were read line by line and every
-formula was checked against runs. `heavystep theory` lists them, `heavystep theory NAME` computes
-their constants, and `heavystep.certify(record, problem)` checks a run.
+This page is generated (`make pages`) from the registry (`heavystep.theory.registry`) and from
+measured numbers (`docs/slack.json`). The results are those of Zhang, Shi and Gu; proofs were read
+line by line and every formula was checked against runs. `heavystep theory` lists them, `heavystep
+theory NAME` computes their constants, and `heavystep.certify(record, problem)` checks a run.
 
 ## What the check found
 

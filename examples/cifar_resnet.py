@@ -1,4 +1,4 @@
-"""ResNet-18 on CIFAR-10 with nothing set but the length of the run.
+"""ResNet-18 on CIFAR-10 with nothing set but a little weight decay.
 
 ``python examples/cifar_resnet.py`` wants the data (``heavystep data fetch cifar10``) and a GPU;
 ``--quick`` trains a small network on images that are made up, on any machine. The trainer of the
@@ -68,8 +68,7 @@ def main(words: Sequence[str] | None = None) -> tuple[float, float]:
     x, y = x.to(device), y.to(device)
     widths = (8, 16) if arguments.quick else (64, 128, 256, 512)
     net = ResNet(10, widths, blocks=1 if arguments.quick else 2).to(device)
-    steps = epochs * (len(x) // batch)
-    opt = HeavyStep(net.parameters(), weight_decay=0.1, total_steps=steps)
+    opt = HeavyStep(net.parameters(), weight_decay=0.1)
     for epoch in range(epochs):
         for rows in torch.randperm(len(x), device=device)[: len(x) // batch * batch].split(batch):
             opt.zero_grad()

@@ -31,12 +31,12 @@ def run(
             below = A - d
         else:
             below = A - 2 * d
-        level = below if lower_bound is None or A < lower_bound else lower_bound
+        level = below if lower_bound is None or lower_bound > A else lower_bound
 
         # Length and noise.
         r = 1.9 * max(f - level, 0.0) / square if square else 0.0
         m = m or r
-        N = min((A - level) / (M - level), 1.0) if M > level else 1.0
+        N = min((A - level) / (M - level), 1.0) if level < M else 1.0
         phi = (1 + n / 3 * N**8) ** -0.5
         a = min(np.sqrt(phi) * r, phi * m)
 

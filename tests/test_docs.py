@@ -61,7 +61,7 @@ def test_every_promise_has_its_test(place):
 
 
 GONE = re.compile(
-    r"SHBAdam|[Ss]teady|outlook|\balike\b|\breach=|\"auto\"|heavystep\.(simulate|sweep)\b|"
+    r"SHBAdam|[Ss]teady|outlook|\breach=|\"auto\"|heavystep\.(simulate|sweep)\b|"
     r"bench (sensitivity|linear)|SHBLogisticRegression|notation\.md|choosing\.md"
 )
 

@@ -60,7 +60,7 @@ def test_every_argument_acts(case):
     """Accepted but unused arguments: weight_decay, f_star, nesterov, per-group values."""
     plain = cache(lambda base, count: trajectory(case, BASES[base], count))
     for option in (*case.method.options, case.option("weight_decay"), case.option("decay")):
-        if option is None or option.name == "lower_bound" and case.needs_closure:
+        if option is None or (option.name == "lower_bound" and case.needs_closure):
             continue  # there it only saves evaluations: tested to change no step
         assert any(
             acts(case, {**base, option.name: value}, count, partial(plain, k, count))

@@ -26,8 +26,8 @@ def test_both_sides_of_the_change_train(sign):
     loader = "torch.manual_seed(0); x = torch.randn(8, 2); loader = [(x, x)] * 300"
     setting = "import torch, heavystep\nmodel = torch.nn.Linear(2, 2)\nloss_fn = torch.nn.functional.mse_loss"
     namespace = {}
-    exec("\n".join([setting, loader, "first = float(loss_fn(model(x), x))", code]), namespace)
-    assert namespace["loss"] < 0.9 * namespace["first"]
+    exec("\n".join([setting, loader, "first = loss_fn(model(x), x).item()", code]), namespace)
+    assert namespace["loss"].item() < 0.9 * namespace["first"]
 
 
 def test_it_is_a_front_page():

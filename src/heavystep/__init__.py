@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heavystep import certificates, lab, lower_bounds, problems, theory
-    from heavystep.certificates import certify
+    from heavystep.certificates.certify import certify
     from heavystep.methods import paper_settings
     from heavystep.optim.average import Average
     from heavystep.optim.captured import CapturedStep

@@ -1,6 +1,7 @@
 """Every example runs in its quick mode and comes to what it shows."""
 
 import json
+import re
 import runpy
 import sys
 
@@ -10,7 +11,7 @@ from heavystep.methods import METHODS
 from tests.helpers.places import ROOT
 
 EXAMPLES = ROOT / "examples"
-NOTEBOOK = "theory_and_run.ipynb"
+NOTEBOOK = "quickstart.ipynb"
 ELSEWHERE = {"digits.py", "train_ddp.py"}  # below, and in tests/distributed
 
 
@@ -83,24 +84,29 @@ def test_an_own_rule():
     assert gap < 1.0
 
 
-def notebook():
-    return json.loads((EXAMPLES / NOTEBOOK).read_text())
+def outputs_of(page):
+    return [output for cell in page["cells"] for output in cell.get("outputs", [])]
 
 
-def test_the_notebook_is_stored_without_outputs():
-    for cell in notebook()["cells"]:
-        assert not cell.get("outputs")
-        assert cell.get("execution_count") is None
+def check(outputs):
+    """It trains, draws the steps, and prints a line for each learning rate and one for ours."""
+    text = "".join("".join(output.get("text", "")) for output in outputs)
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert len(re.findall(r"^AdamW, lr=", text, flags=re.MULTILINE)) == 5
+    ours = re.search(r"^HeavyStep, nothing set: .* accuracy (\S+)%$", text, flags=re.MULTILINE)
+    assert float(ours.group(1)) > 90
+
+
+def test_the_notebook_is_stored_with_its_outputs():
+    check(outputs_of(json.loads((EXAMPLES / NOTEBOOK).read_text())))
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_the_notebook_draws_the_theorem_above_the_run(tmp_path):
+def test_the_notebook_runs(tmp_path):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     page = nbformat.read(EXAMPLES / NOTEBOOK, as_version=4)
     nbclient.NotebookClient(page, timeout=300, resources={"metadata": {"path": tmp_path}}).execute()
-    outputs = [output for cell in page.cells for output in cell.get("outputs", [])]
-    assert any("image/png" in output.get("data", {}) for output in outputs)
-    assert any("promised" in output.get("text", "") for output in outputs)
+    check(outputs_of(page))

@@ -365,9 +365,7 @@ def test_every_method_of_the_registry_takes_the_steps_of_the_numpy_driver(name):
     problem, configuration = PROBLEMS["tilted cosine"], configure(name, **needed(method_of(name)))
     samples = RNG.integers(0, 12, size=(2, FEW))
     record = record_runs(problem, configuration, samples)
-    result = simulate(
-        problem, configuration, seeds=2, iterations=FEW, indices=samples[:, :, None]
-    )
+    result = simulate(problem, configuration, seeds=2, iterations=FEW, indices=samples[:, :, None])
     gaps = problem.gap(record.iterates[:, -1])
     np.testing.assert_allclose(result.metrics["gap_last"][:, -1], gaps, rtol=1e-9, atol=1e-13)
     assert abs(record.iterates[:, -1] - record.iterates[:, 0]).max() > 1e-3

@@ -55,8 +55,6 @@ def test_there_is_a_page_a_method_with_all_that_it_has():
         page = pages[f"methods/{method.name}.md"]
         assert page.startswith(f"# {method.name}\n")
         assert all(f"$${formula}$$" in page for formula in method.formulas)
-        for formula, words in method.other_formulas.items():
-            assert f"{words}\n\n$${formula}$$" in page
         assert all(f"| `{option.name}` |" in page for option in method.options)
         assert f"Reference: {method.reference}" in page
         assert "## What it needs" in page

@@ -386,8 +386,8 @@ class Active:
             buffer = self.buffers[i] if self.buffers else None
             squares = self._squares[i] if self.metric == "element" else None
             if place.numel() > BLOCK:
-                cuts = [_flat(each).split(BLOCK) for each in (place, buffer, squares) if
-                        each is not None]  # fmt: skip
+                wanted = [each for each in (place, buffer, squares) if each is not None]
+                cuts = [torch.split(_flat(each), BLOCK) for each in wanted]
                 for k in range(len(cuts[0])):
                     chunk = Chunk([], [], [], weight=weight, copies=copies, first=i)
                     own = iter(cut[k] for cut in cuts)

@@ -39,7 +39,7 @@ def literal_run(problem: Any, method: Configuration, seed: int, steps: int, size
         steps: how many.
         size: of the batches, for logistic regression only.
     """
-    names = method.rule.Constants._fields
+    names = getattr(method.rule.Constants, "_fields")  # noqa: B009
     table = method.parameters(0, 1)
     known = dict(zip(names, map(float, table.constants[0]), strict=True))
     rule = Constants(

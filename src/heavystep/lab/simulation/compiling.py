@@ -157,6 +157,7 @@ def complete_search(
     trial_loss: Any = 0.0,
     momentum: Any = None,
     weight: Any = None,
+    decay: Any = None,
 ) -> Search:
     """What :class:`Search` makes of its arguments, with one type for each field.
 
@@ -165,7 +166,7 @@ def complete_search(
     return Search(
         float(step), bool(accepted), bool(capped), float(trial), int(trials), bool(active),
         float(trial_loss), 0.0 if momentum is None else float(momentum),
-        1.0 if weight is None else float(weight),
+        1.0 if weight is None else float(weight), 0.0 if decay is None else float(decay),
     )  # fmt: skip
 
 
