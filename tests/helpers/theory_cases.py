@@ -130,15 +130,8 @@ def schedules(draw, horizon=None):
 
 
 def run(problem, method, samples, gamma_max):
-    return recorded(
-        problem,
-        method["rule"],
-        samples,
-        beta=method["beta"],
-        c=method["c"],
-        gamma_max=gamma_max,
-        omega=method["omega"],
-    )
+    options = {name: method[name] for name in ("beta", "c", "omega")}
+    return recorded(problem, method["rule"], samples, gamma_max=gamma_max, **options)
 
 
 LAWS = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
@@ -223,100 +216,65 @@ def without_momentum(schedules):
     return schedules._replace(beta=PowerLaw(0.0, 2.0, schedules.eta.horizon))
 
 
+def still(p, **changes):
+    """Theorem 6 with schedules without momentum."""
+    return call(theory.convex_diminishing, p, schedules=without_momentum(p["schedules"]), **changes)
+
+
 REDUCTIONS = {
     "beta = 0: the inequality of SPS with divisor 2c": lambda p: (
-        call(theory.basic_inequality, p, beta=0.0),
-        p["gap"] / (2.0 * p["c"]),
-    ),
+        call(theory.basic_inequality, p, beta=0.0), p["gap"] / (2.0 * p["c"])),
     "Lemma 6 with eta = 1 and divisor 2c, at beta = 0": lambda p: (
         call(theory.basic_inequality, p, beta=0.0),
-        theory.diminishing_basic_inequality(eta=1.0, c=2.0 * p["c"], gap=p["gap"]),
-    ),
+        theory.diminishing_basic_inequality(eta=1.0, c=2.0 * p["c"], gap=p["gap"])),
     "beta = 0, Polyak: min{1 / (2 c' L), gamma_max}, the bound of SPS with c' = 2c": lambda p: (
         call(theory.step_bounds, p, rule="polyak", beta=0.0).gamma_min,
-        min(1.0 / (2.0 * (2.0 * p["c"]) * p["L"]), p["gamma_max"]),
-    ),
+        min(1.0 / (2.0 * (2.0 * p["c"]) * p["L"]), p["gamma_max"])),
     "small cap: gamma_min = gamma_max": lambda p: (
-        call(theory.step_bounds, p, gamma_max=1e-12 / p["L"]).gamma_min,
-        1e-12 / p["L"],
-    ),
+        call(theory.step_bounds, p, gamma_max=1e-12 / p["L"]).gamma_min, 1e-12 / p["L"]),
     "k = 0, beta = 0: eta_0 times Lemma 2 with twice the c (Polyak)": lambda p: (
         call(theory.diminishing_step_bounds, p, rule="polyak", c=2.0 * p["c"], k=0).gamma_min,
-        p["schedules"].eta(0)
-        * theory.step_bounds(
-            "polyak", L=p["L"], beta=0.0, c=p["c"], gamma_max=p["schedules"].gamma_max(0)
-        ).gamma_min,
-    ),
+        p["schedules"].eta(0) * theory.step_bounds(
+            "polyak", L=p["L"], beta=0.0, c=p["c"], gamma_max=p["schedules"].gamma_max(0)).gamma_min),
     "alpha = 0: the sums of a plain supermartingale": lambda p: (
         theory.almost_supermartingale(p["gap0"], np.zeros(3), np.full(3, p["delta"])).budget,
-        p["gap0"] + p["delta"] * np.arange(1.0, 4.0),
-    ),
+        p["gap0"] + p["delta"] * np.arange(1.0, 4.0)),
     "beta = 0: r = 1 - mu gamma_min, the rate of SPS": lambda p: (
         call(theory.strongly_convex, p, beta=0.0).rate,
-        1.0 - p["mu"] * call(theory.step_bounds, p, beta=0.0).gamma_min,
-    ),
+        1.0 - p["mu"] * call(theory.step_bounds, p, beta=0.0).gamma_min),
     "beta = 0: B = ||theta_0 - theta*||^2 - residual, or 0": lambda p: (
-        call(theory.strongly_convex, p, beta=0.0).B,
-        max(0.0, p["dist0_sq"] - call(theory.strongly_convex, p, beta=0.0).residual),
-    ),
+        (promise := call(theory.strongly_convex, p, beta=0.0)).B,
+        max(0.0, p["dist0_sq"] - promise.residual)),
     "e_1 not known: B = r e_0 / (r - r_-)": lambda p: (
-        (promise := call(theory.strongly_convex, p)).B,
-        max(0.0, p["dist0_sq"] - promise.residual)
-        * (promise.rate / (promise.rate - promise.other_root)),
-    ),
+        (promise := call(theory.strongly_convex, p)).B, max(0.0, p["dist0_sq"] - promise.residual)
+        * (promise.rate / (promise.rate - promise.other_root))),
     "sigma^2 = 0: no residual": lambda p: (
-        call(theory.strongly_convex, p, sigma2=0.0).residual,
-        0.0,
-    ),
+        call(theory.strongly_convex, p, sigma2=0.0).residual, 0.0),
     "k = 0: the bound is at least ||theta_0 - theta*||^2": lambda p: (
-        min(call(theory.strongly_convex, p).bound(0), p["dist0_sq"]),
-        p["dist0_sq"],
-    ),
+        min(call(theory.strongly_convex, p).bound(0), p["dist0_sq"]), p["dist0_sq"]),
     "beta = 0, c = 1, Polyak: the constants of SPS (divisor 2)": lambda p: (
-        (
-            call(theory.convex, p, rule="polyak", beta=0.0, c=1.0).A,
-            call(theory.convex, p, rule="polyak", beta=0.0, c=1.0).M,
-        ),
-        sps_convex(dict(p)),
-    ),
+        ((promise := call(theory.convex, p, rule="polyak", beta=0.0, c=1.0)).A, promise.M),
+        sps_convex(p)),
     "sigma^2 = 0: A / k": lambda p: (
-        call(theory.convex, p, sigma2=0.0).bound(7),
-        call(theory.convex, p, sigma2=0.0).A / 7.0,
-    ),
+        (promise := call(theory.convex, p, sigma2=0.0)).bound(7), promise.A / 7.0),
     "delta = 0: gap0 / (k (1 + beta) s1)": lambda p: (
-        call(theory.nonconvex, p, delta=0.0).bound(9),
-        p["gap0"] / (9.0 * (1.0 + p["beta"]) * call(theory.nonconvex, p, delta=0.0).s1),
-    ),
+        (promise := call(theory.nonconvex, p, delta=0.0)).bound(9),
+        p["gap0"] / (9.0 * (1.0 + p["beta"]) * promise.s1)),
     "rho = 1: the limit of gamma_max is s_beta sqrt(kappa) / (2 L)": lambda p: (
         call(theory.nonconvex, p, rho=1.0, rule="polyak", gamma_max=1e-9 / p["L"]).gamma_max_limit,
-        (1.0 - sqrt(p["beta"])) ** 2 * sqrt(1.0 / p["c"]) / (2.0 * p["L"]),
-    ),
+        (1.0 - sqrt(p["beta"])) ** 2 * sqrt(1.0 / p["c"]) / (2.0 * p["L"])),
     "the expected sum is the A of Theorem 2": lambda p: (
-        call(theory.convex_almost_sure, p).expected_sum,
-        call(theory.convex, p, sigma2=0.0).A,
-    ),
+        call(theory.convex_almost_sure, p).expected_sum, call(theory.convex, p, sigma2=0.0).A),
     "the sampled sum is ||theta_0 - theta*||^2 / ((1 + beta)(2 - 1/c))": lambda p: (
         call(theory.convex_almost_sure, p).sampled_sum,
-        p["dist0_sq"] / ((1.0 + p["beta"]) * (2.0 - 1.0 / p["c"])),
-    ),
+        p["dist0_sq"] / ((1.0 + p["beta"]) * (2.0 - 1.0 / p["c"]))),
     "the expected sum is k times the bound of Theorem 3 at delta = 0": lambda p: (
         call(theory.nonconvex_almost_sure, p).expected_sum,
-        11.0 * call(theory.nonconvex, p, delta=0.0).bound(11),
-    ),
+        11.0 * call(theory.nonconvex, p, delta=0.0).bound(11)),
     "beta = 0: the condition on c is c >= eta_{K+1}": lambda p: (
-        call(
-            theory.convex_diminishing, p, schedules=without_momentum(p["schedules"]), K=None
-        ).c_limit,
-        p["schedules"].eta(
-            call(theory.convex_diminishing, p, schedules=without_momentum(p["schedules"]), K=None).K
-            + 1
-        ),
-    ),
+        (promise := still(p, K=None)).c_limit, p["schedules"].eta(promise.K + 1)),
     "beta = 0: C_k = 0": lambda p: (
         call(theory.nonconvex_diminishing, p, schedules=without_momentum(p["schedules"]))
-        .coefficients(5)
-        .C,
-        0.0,
-    ),
-}
+        .coefficients(5).C, 0.0),
+}  # fmt: skip
 """What a result gives and what it must give, for admissible parameters, by the registry's text."""
