@@ -255,6 +255,7 @@ SPECIAL = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:lr .eta. is 0.001")
 def test_salsa_searches_seldom():
     """Where nothing changes it comes to search as seldom as it may."""
     theta = parameter()

@@ -113,7 +113,7 @@ TROUBLES = {
         loss=growing,
     ),
     "clipped": Trouble(
-        lambda p: SHBPolyak(p, lr=0.01, max_step=1e6),
+        lambda p: SHBPolyak(p, lr=0.1, c=10.0, max_step=1e6),
         r"norm 0.01 at .* those of SGD with clipping. Leave",
         before_step=clip,
     ),

@@ -178,7 +178,8 @@ class Searched:
             self._momentum.fill_(search.momentum)
         search = finish_search(rule, constants, group, seen, search, tried)
         usable = rates_are_in_range(optimizer.param_groups, self._measure)
-        return returned, conclude_search(rule, constants, group, seen, search, usable)
+        known = rule, constants, group, seen, search, usable
+        return returned, conclude_search(*known, optimizer._watched.tell)
 
     def _evaluated(self) -> None:
         put_back(self._before, self._buffers)

@@ -153,6 +153,7 @@ def evaluate_with_gradients(
     handed_over: HandedOver,
     searches: bool = False,
     wanted: bool = True,
+    tell: Callable[[str], None] = warn_caller,
 ) -> tuple[Any, bool]:
     """Call ``closure`` and see to it that ``p.grad`` belongs to the loss.
 
@@ -166,6 +167,7 @@ def evaluate_with_gradients(
         handed_over: losses handed over before, which are used up.
         searches: whether gradients that were there before are refused, and not only told of.
         wanted: whether the loss is; one that is not need not be returned.
+        tell: what warns.
 
     Returns:
         The loss whose gradients are in ``p.grad``, detached; whether the closure called backward.
@@ -194,7 +196,7 @@ def evaluate_with_gradients(
             _backward(loss)
     if wanted and watch.added and not leaves_backward:
         if watch.leftover is None:
-            warn_caller(EARLIER_PARTS)
+            tell(EARLIER_PARTS)
         elif watch.leftover.item() != 0.0:
             raise ValueError(EARLIER_PARTS)
     return loss.detach() if isinstance(loss, Tensor) else loss, fired

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from heavystep.optim.diagnostics import warn_caller
 from heavystep.optim.measure import Measure
 from heavystep.optim.options import Group
 from heavystep.rules import Rule, Search, Seen, is_finite, where
@@ -130,9 +129,13 @@ def finish_search(
 
 
 def conclude_search(
-    rule: Rule, constants: Any, group: Group, seen: Seen, search: Search, usable: Any
-) -> Decision:
-    """The decision of a search that is over; the rule remembers it unless the batch is refused."""
+    rule: Rule, constants: Any, group: Group, seen: Seen, search: Search, usable: Any,
+    tell: Callable[[str], None],
+) -> Decision:  # fmt: skip
+    """The decision of a search that is over; the rule remembers it unless the batch is refused.
+
+    ``tell`` warns, once in a run.
+    """
     found = search.accepted
     accepted = found and is_finite(search.step) and is_finite(seen.grad_sqnorm) and bool(usable)
     search = search._replace(accepted=accepted)
@@ -143,8 +146,8 @@ def conclude_search(
         bound = "give a lower_bound (0 for most losses), which skips trials that cannot succeed"
         ways = [bound] if seen.lower_bound == -inf else []
         ways += [] if group.get("max_step") is None else ["lower max_step"]
-        # Without numbers, which info has: the same text is shown once and not at every step.
-        warn_caller(
+        # Without numbers, which info has.
+        tell(
             "line search failed: no trial lost enough, and the batch was refused. If this goes "
             f"on, {', '.join([*ways, 'raise max_trials'])}"
         )

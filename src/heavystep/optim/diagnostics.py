@@ -25,6 +25,10 @@ NOTHING_TO_TRAIN = (
     "no parameter has a gradient and nothing was updated: was backward() called, and is anything "
     "left to train?"
 )
+ADDED_UP = (
+    "gradients seem to add up: each of the first steps added to those of the steps before. Call "
+    "zero_grad() before backward()"
+)
 ROUNDING = 1e-5
 """A step may be a product of kappa and max_step / kappa, in the format of the device."""
 
@@ -106,6 +110,16 @@ SETTLED = 200
 """Steps after which a step that is still the largest one is there to stay."""
 BELOW = 1e-3
 """A loss counts as below its bound if it is by more than this share of the first loss."""
+YOUNG = 10
+"""Steps in which a forgotten zero_grad is looked for."""
+SCALED = 1024.0
+"""A loss that is this large was probably multiplied by a GradScaler, which begins at 65536."""
+EATEN = 0.01
+"""The share of a weight that decay takes a step: after 100 steps a third is left. SGD with 0.1 and
+5e-4 takes 5e-5, AdamW with 1e-3 and 0.1 takes 1e-4."""
+HABIT = 0.1
+"""Multipliers below it, at their largest, were meant as learning rates: the rule's own length, of
+which they would leave less than a tenth, has been within a factor of 3 of the best in all runs."""
 SAME = 1e-4
 """Squared norms within this of each other are the same: clipping leaves a little less than 1."""
 
@@ -154,11 +168,37 @@ def refused(story: Story) -> str | None:
             "whose squared norm is beyond its number format: they were refused and changed "
             "nothing. Multiply the loss by a small number, or see what makes the gradient infinite"
         )
+    advice = (
+        "Look for the operation that makes it (torch.autograd.set_detect_anomaly), and at the data"
+    )
+    if story.first and (multiplied(story) or scaled(story)):
+        advice = f"Steps were probably too long: begin anew and {shorter(story)}"
     return (
         f"{len(bad)} of {len(story.recent)} recent batches had a loss or gradient that is NaN or "
-        "infinite: they were refused and changed nothing. Look for the operation that makes it "
-        "(torch.autograd.set_detect_anomaly), and at the data"
+        f"infinite: they were refused and changed nothing. {advice}"
     )
+
+
+def multiplied(story: Story) -> bool:
+    """Whether the user made every step longer."""
+    rate = story.group["lr"]
+    return not isinstance(rate, Tensor) and rate > 1.0
+
+
+def scaled(story: Story) -> bool:
+    """Whether losses are as large as those that a GradScaler has multiplied."""
+    return abs(story.first[0].loss) >= SCALED
+
+
+def shorter(story: Story) -> str:
+    """How steps that were too long become shorter."""
+    rate = story.group["lr"]
+    if multiplied(story):
+        return f"lower lr, which is {rate:g} and multiplies every step"
+    if scaled(story):
+        return "hand the loss over as it is, not multiplied by a GradScaler or by hand"
+    capped = isinstance(story.group.get("max_step"), float)
+    return "lower max_step or take HeavyStep" if capped else "lower lr"
 
 
 def below_bound(story: Story) -> str | None:
@@ -227,18 +267,33 @@ def at_max_step(story: Story) -> str | None:
 
 def exploded(story: Story) -> str | None:
     """The first steps destroyed what they should improve."""
-    before = max(row.loss for row in story.first)
+    # Losses of single batches differ; without a reason for an explosion, the largest counts.
+    known = multiplied(story) or scaled(story)
+    before = story.first[0].loss if known else max(row.loss for row in story.first)
     now = median(row.loss for row in story.usable[-10:])
     if story.steps > BEGINNING or before == 0.0 or now <= before + EXPLODED * abs(before):
         return None
-    rate = story.group["lr"]
-    large = not isinstance(rate, Tensor) and rate > 1.0
-    capped = isinstance(story.group.get("max_step"), float)
-    advice = "lower max_step or take HeavyStep" if capped else "lower lr"
-    advice = f"lower lr, which is {rate:g} and multiplies every step" if large else advice
     return (
         f"the loss is {now:g} after {story.steps} steps and was {before:g} at first: the first "
-        f"steps were too long. Begin anew and {advice}; a loss handed over must not be scaled"
+        f"steps were too long. Begin anew and {shorter(story)}"
+    )
+
+
+def eaten(story: Story) -> str | None:
+    """Weight decay undoes what the steps do."""
+    decay, rate = story.group["weight_decay"], story.group["lr"]
+    if story.group["decay"] != "decoupled" or isinstance(rate, Tensor) or story.steps < SETTLED:
+        return None
+    if story.rule.averages:  # lambda / k at step k, whatever the step
+        share = rate * decay / story.steps
+    else:
+        share = rate * decay * median(row.base_step for row in story.usable)
+    if share < EATEN:
+        return None
+    return (
+        f"weight_decay ({decay:g}) takes {share:.1%} of every parameter a step, and little that "
+        "is older than a hundred steps remains: lower it; 0.1 is usual for HeavyStep, 5e-4 where "
+        "steps are about 1"
     )
 
 
@@ -269,6 +324,7 @@ FINDINGS: dict[str, Callable[[Story], str | None]] = {
     "vanished": vanished,
     "at_max_step": at_max_step,
     "exploded": exploded,
+    "eaten": eaten,
     "clipped": clipped,
 }
 """By kind; each kind is told once."""
@@ -281,8 +337,10 @@ def found_in(story: Story) -> dict[str, str]:
     told = {"refused": refused(story)}
     if len(story.usable) >= LEAST // 2 and story.first:
         told = {kind: find(story) for kind, find in FINDINGS.items()}
-    if told.get("below_bound") or told.get("standing"):  # which say why
-        told.pop("standing" if told.get("below_bound") else "too_long", None)
+    if told.get("below_bound"):  # which says why
+        told.pop("standing", None)
+    if told.get("exploded"):
+        told.pop("at_max_step", None)
     return {kind: text for kind, text in told.items() if text is not None}
 
 
@@ -296,6 +354,64 @@ class Watch:
         self._first: list[Row] = []
         self._recent: list[Row] = []
         self._said: set[str] = set()
+        self._rate: tuple[float, int] | None = None
+        self._gradient: tuple[int, int] | None = None
+        self._added_up = 0
+        self.young = True
+        """Whether the first steps are not over."""
+        self.zeroed = False
+        """Whether the optimizer zeroed the gradients since the last step."""
+
+    def tell(self, text: str, kind: str = "") -> None:
+        """Warn, once in a run, whatever Python does with a warning that it has shown before."""
+        if (kind or text) not in self._said:
+            self._said.add(kind or text)
+            warn_caller(text)
+
+    def see_rates(self, groups: list[dict[str, Any]], given: Any, began: bool) -> None:
+        """Take in learning rates that are new, of a method that multiplies its own step by them.
+
+        Args:
+            groups: all parameter groups; torch's schedulers note where they begin and rise to.
+            given: the rate that the constructor got.
+            began: whether training had begun before, so that a schedule may be near its end.
+        """
+        if "habit" in self._said:
+            return
+        names = ("lr", "initial_lr", "max_lr")
+        rates = [group[name] for group in groups for name in names if name in group]
+        begins = self._rate is None
+        if (began and begins) or any(isinstance(rate, Tensor) for rate in (*rates, given)):
+            self._said.add("habit")  # nothing is known, and to read a tensor is to wait
+            return
+        largest, before = max(rates), self._rate
+        self._rate = largest, self._steps
+        if largest >= HABIT:
+            self._said.add("habit")
+        elif largest > 0.0 and (largest == given if before is None else largest <= before[0]):
+            self._tell_habit(largest)
+
+    def see_gradient(self, grad: Tensor) -> None:
+        """Look, at the first steps, whether gradients are added to and never zeroed.
+
+        Args:
+            grad: of the first parameter that has one, at a step that is given its loss.
+        """
+        place, version = id(grad), grad._version
+        added = (place, version - 1) == self._gradient and not self.zeroed
+        self._added_up = self._added_up + 1 if added else 0
+        self._gradient, self.zeroed = (place, version), False
+        if self._added_up == 3:
+            self.tell(ADDED_UP)
+        self.young = self._steps < YOUNG
+
+    def _tell_habit(self, rate: float) -> None:
+        self.tell(
+            f"lr (eta) is {rate:g}, and it is no learning rate: it multiplies the step that the "
+            "rule has chosen, and makes it too short. Leave it out, which is lr=1; a scheduler "
+            "should begin at 1 or warm up to it",
+            "habit",
+        )
 
     def see(
         self, loss: Any, bound: Any, norm: Any, step: Any, rule: Rule, group: dict[str, Any]
@@ -337,9 +453,11 @@ class Watch:
             self._recent = (self._recent + rows)[-RECENT:]
             story = Story(steps, self._first, self._recent, rule, group)
             for kind, text in found_in(story).items():
-                if kind not in self._said:
-                    self._said.add(kind)
-                    warn_caller(text)
+                self.tell(text, kind)
+            if self._rate is not None and "habit" not in self._said:
+                rate, since = self._rate
+                if rate > 0.0 and steps - since >= RECENT:  # it is not on its way up
+                    self._tell_habit(rate)
 
     def _send(self) -> None:
         """Begin to bring what was put aside to the host."""

@@ -33,7 +33,7 @@ from heavystep.optim.decide import (
     finish_search,
     growth_of_rounding,
 )
-from heavystep.optim.diagnostics import NOTHING_TO_TRAIN, StepInfo, Watch, warn_caller
+from heavystep.optim.diagnostics import NOTHING_TO_TRAIN, StepInfo, Watch
 from heavystep.optim.measure import (
     Measure,
     coarsest_eps,
@@ -141,6 +141,8 @@ class RuleOptimizer(Optimizer):
                 return self._search(closure, None if bound is None else checked_bound(bound))
             returned = self._loss_of(closure, loss)
             self._take_active()
+            if closure is None and self._watched.young:
+                self._see_gradient()
             self._apply(self._decide(returned, bound))
             return returned
         finally:
@@ -189,6 +191,9 @@ class RuleOptimizer(Optimizer):
             raise ValueError(f"diagonal must stay what it was when training began, got {metric!r}")
         constants = self.method.rule.constants_of(self.param_groups[0])
         tensors = any(isinstance(group["lr"], Tensor) for group in self.param_groups)
+        (usual,) = (option.default for option in self.method.options if option.name == "lr")
+        if usual == 1.0 and not torch.compiler.is_compiling():  # else it is the step itself
+            self._watched.see_rates(self.param_groups, self.defaults["lr"], bool(self.state))
         self._resolved.update(options=options, constants=constants, metric=metric, tensors=tensors)
 
     def _take_active(self) -> None:
@@ -202,7 +207,12 @@ class RuleOptimizer(Optimizer):
         known = self.state, groups, self._measure
         self._active = [Active(self.method, group, *known) for group in groups]
         if not any(active.params for active in self._active):
-            warn_caller(NOTHING_TO_TRAIN)
+            self._watched.tell(NOTHING_TO_TRAIN)
+
+    def _see_gradient(self) -> None:
+        grad = next((grad for active in self._active for grad in active.grads), None)
+        if grad is not None and not torch.compiler.is_compiling():
+            self._watched.see_gradient(grad)
 
     def _decide(self, loss: Any, bound: Any) -> Decision:
         """The decision of a closed form."""
@@ -247,7 +257,8 @@ class RuleOptimizer(Optimizer):
         if not search.accepted:
             trials.forget_batch()
         usable = rates_are_in_range(self.param_groups, measure)
-        self._apply(conclude_search(rule, constants, group, seen, search, usable))
+        tell = self._watched.tell
+        self._apply(conclude_search(rule, constants, group, seen, search, usable, tell))
         return returned
 
     def _seen_by_search(self, loss: Any, bound: Any) -> Seen:
@@ -367,6 +378,7 @@ class RuleOptimizer(Optimizer):
             set_to_none: whether gradients become None instead of 0.
         """
         self._handed_over.drop()
+        self._watched.zeroed = True
         super().zero_grad(set_to_none)
 
     def add_param_group(self, param_group: Group) -> None:
@@ -398,8 +410,9 @@ class RuleOptimizer(Optimizer):
         """The closure's loss, with its gradient in ``p.grad``; and whether it called backward."""
         rule = self.method.rule
         return evaluate_with_gradients(
-            closure, self._all_params, self._handed_over, rule.searches, "loss" in rule.reads
-        )
+            closure, self._all_params, self._handed_over, rule.searches, "loss" in rule.reads,
+            self._watched.tell,
+        )  # fmt: skip
 
     def _only_wants_state(self) -> bool:
         """Whether a step of length 0 is asked for before the first one.
