@@ -3,7 +3,6 @@
 In the manner of :mod:`tests.reference_family`, each from its own publication or code.
 """
 
-
 import numpy as np
 
 
