@@ -1,17 +1,13 @@
 """``heavystep.plot_steps``: every number that was recorded is in the picture, in its place."""
 
-import re
-import sys
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 
 import heavystep
-from heavystep.pictures import running_median
+from heavystep.pictures import plot_momentum, running_median
 from heavystep.records import Record, stack
-from tests.helpers.places import ROOT
+from heavystep.theory import side_by_side
 
 
 def recorded(steps=60, bad=(), **options):
@@ -61,13 +57,11 @@ def labels(figure):
 
 
 def test_the_cap_is_drawn_where_there_is_one():
-    options = {"scaling": "practical", "steps_per_epoch": None}
-    figure = heavystep.plot_steps(recorded(max_step=0.2, lr=0.5, **options))
+    figure = heavystep.plot_steps(recorded(max_step=0.2, lr=0.5))
     assert labels(figure) == ["largest step allowed"]
     (cap,) = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
     assert set(cap.get_ydata()) == {0.1}
-    assert labels(heavystep.plot_steps(recorded())) == []  # nothing was set
-    assert labels(heavystep.plot_steps(recorded(max_step=1e6, **options))) == []  # it plays no part
+    assert labels(heavystep.plot_steps(recorded(max_step=1e6))) == []  # it plays no part
 
 
 def test_several_runs_and_records():
@@ -107,23 +101,12 @@ def test_bad_input_is_one_line():
         heavystep.plot_steps(opt)
     with pytest.raises(ValueError, match="nothing recorded"):
         heavystep.plot_steps(heavystep.Recorder(opt))
+    with pytest.raises(ValueError, match=r"^plot_momentum needs at least one row$"):
+        plot_momentum([])
 
 
-def test_the_page_runs(tmp_path, monkeypatch):
-    """Weights & Biases needs an account: a stand-in takes what it would be sent."""
-    sent = []
-    stand_in = SimpleNamespace(init=lambda **given: None, log=lambda row, step: sent.append(row))
-    monkeypatch.setitem(sys.modules, "wandb", stand_in)
-    monkeypatch.chdir(tmp_path)
-    namespace = {}
-    blocks = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "seeing.md").read_text(), re.DOTALL
-    )
-    for block in blocks:
-        exec(compile(block, "seeing.md", "exec"), namespace)
-    namespace["writer"].close()
-    assert (tmp_path / "steps.png").stat().st_size > 10_000
-    assert list((tmp_path / "runs" / "mine").glob("events*"))
-    assert sent[0]["heavystep/step"] == namespace["opt"].info.numbers()["step"]
-    for block in blocks[1:]:  # three lines each, without their import
-        assert len([line for line in block.splitlines() if line and "import" not in line]) <= 3
+def test_momentum_is_compared_with_none():
+    rows = side_by_side(L=1.0, mu=0.1)
+    costs, steps = plot_momentum(rows).axes
+    assert [line.get_ydata()[0] for line in costs.lines] == [1.0] * 4
+    assert [line.get_label() for line in steps.lines] == ["Theorem 3", "MomSPS"]

@@ -31,10 +31,6 @@ def plot_steps(recorder: Recorder | Record) -> Canvas:
         A figure of matplotlib: ``figure.savefig("steps.png")``, or the last line of a notebook's
         cell.
 
-    Raises:
-        TypeError: it is neither a recorder nor a record.
-        ValueError: nothing was recorded.
-
     >>> import torch
     >>> from heavystep import Recorder, SHBPolyak
     >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
@@ -50,18 +46,20 @@ def plot_steps(recorder: Recorder | Record) -> Canvas:
     record = recorder.record() if isinstance(recorder, Recorder) else recorder
     canvas = Canvas(figsize=(6.4, 4.8), layout="constrained")
     above, below = canvas.subplots(2, 1, sharex=True)
-    for number, (steps, losses, accepted) in enumerate(
-        zip(record.gamma, record.loss, record.accepted, strict=True)
-    ):
+    runs = zip(record.gamma, record.loss, record.accepted, strict=True)
+    for number, (steps, losses, accepted) in enumerate(runs):
         colour = COLOURS[number % len(COLOURS)]
         _draw(above, np.where(accepted, steps, np.nan), colour)
         _draw(below, np.asarray(losses, dtype=float), colour)
         refused = np.flatnonzero(~accepted)
         if len(refused):
-            low = np.full(len(refused), 0.03)
-            above.plot(refused, low, "x", color=GREY, ms=4, label=f"refused: {len(refused)}",
-                       transform=above.get_xaxis_transform())  # fmt: skip
-    _draw_cap(above, record)
+            low, along = np.full(len(refused), 0.03), above.get_xaxis_transform()
+            label = f"refused: {len(refused)}"
+            above.plot(refused, low, "x", color=GREY, ms=4, label=label, transform=along)
+    cap = np.asarray(record.gamma_max * record.eta, dtype=float)
+    # A cap far above everything else plays no part.
+    if np.isfinite(cap).all() and cap.min() <= 100.0 * np.nanmax(record.gamma, initial=0.0):
+        above.plot(np.arange(len(cap)), cap, "--", color=GREY, lw=0.9, label="largest step allowed")
     for ax, name in ((above, "step"), (below, "loss")):
         _scale(ax)
         ax.set_ylabel(name)
@@ -96,20 +94,11 @@ def _draw(ax: Any, values: Array, colour: str) -> None:
     ax.plot(k, running_median(values, max(len(k) // WINDOW, 1)), color=colour, lw=1.5)
 
 
-def _draw_cap(ax: Any, record: Record) -> None:
-    """The largest step times eta. It is left out where it is far above everything else."""
-    cap = np.asarray(record.gamma_max * record.eta, dtype=float)
-    largest = np.nanmax(record.gamma, initial=0.0)
-    if np.isfinite(cap).all() and cap.min() <= 100.0 * largest:
-        ax.plot(np.arange(len(cap)), cap, "--", color=GREY, lw=0.9, label="largest step allowed")
-
-
 def _scale(ax: Any) -> None:
     """A logarithmic axis if all values are positive, but for steps of 0, which it cannot show."""
-    lines = np.concatenate(
-        [line.get_ydata() for line in ax.lines if line.get_transform() == ax.transData]
-    )
-    finite = lines[np.isfinite(lines)]
+    lines = [line.get_ydata() for line in ax.lines if line.get_transform() == ax.transData]
+    finite = np.concatenate(lines)
+    finite = finite[np.isfinite(finite)]
     if len(finite) and (finite >= 0.0).all() and (finite > 0.0).any():
         ax.set_yscale("log", nonpositive="mask")
         positive = finite[finite > 0.0]
@@ -117,41 +106,25 @@ def _scale(ax: Any) -> None:
 
 
 def plot_momentum(rows: Sequence[WithMomentum]) -> Canvas:
-    """Draw what momentum does to the rates of the theorems, and the steps that they admit.
+    """Draw what momentum costs in the theorems, and the largest steps that they admit.
 
-    Args:
-        rows: from :func:`heavystep.theory.side_by_side`.
-
-    Returns:
-        A figure of matplotlib: left the number of steps that each theorem asks for, in units of
-        what it asks for without momentum; right the largest steps.
-
-    Raises:
-        ValueError: there are no rows.
-
-    >>> from heavystep.theory import side_by_side
-    >>> [axes.get_xlabel() for axes in plot_momentum(side_by_side(L=1.0, mu=0.1)).axes]
-    ['momentum beta', 'momentum beta']
+    Left: the steps that each theorem asks for, relative to those without momentum. Right: the
+    largest gamma_max. The rows come from :func:`heavystep.theory.side_by_side`.
     """
     if not rows:
         raise ValueError("plot_momentum needs at least one row")
     figure = Canvas(figsize=(9.0, 3.4), layout="constrained")
     costs, steps = figure.subplots(1, 2)
-    beta = [row.beta for row in rows]
-    first = rows[0]
+    beta, first = np.array([row.beta for row in rows]), rows[0]
     costs.plot(beta, [first.contraction / row.contraction for row in rows], "o-", label="Theorem 1")
     costs.plot(beta, [row.A / first.A for row in rows], "s--", label="Theorem 2")
     costs.plot(beta, [row.best / first.best for row in rows], "^:", label="Theorem 3")
-    costs.plot(beta, [1.0 / (1.0 - b**0.5) ** 2 for b in beta], color="0.6", lw=1.0,
-               label=r"$(1-\sqrt{\beta})^{-2}$")  # fmt: skip
+    costs.plot(beta, (1 - beta**0.5) ** -2, color="0.6", lw=1.0, label=r"$(1-\sqrt{\beta})^{-2}$")
     costs.set_title("steps for the same bound, relative to the first")
     steps.plot(beta, [row.gamma_max_limit for row in rows], "^:", color="C2", label="Theorem 3")
-    capped = [row for row in rows if row.momsps_gamma_max < float("inf")]
-    steps.plot([row.beta for row in capped], [row.momsps_gamma_max for row in capped], "v-",
-               color="C3", label="MomSPS")  # fmt: skip
+    steps.plot(beta, [row.momsps_gamma_max for row in rows], "v-", color="C3", label="MomSPS")
     steps.set_title("largest gamma_max (Theorems 1 and 2: any)")
     for axes in (costs, steps):
-        axes.set_yscale("log")
-        axes.set_xlabel("momentum beta")
+        axes.set(yscale="log", xlabel="momentum beta")
         axes.legend()
     return figure
