@@ -8,15 +8,12 @@ REPORT, COST = ("lab/test_report.py",), ("lab/test_cost.py",)
 HERE = "lab/training/"
 
 MUTANTS = [
-    Mutant("any text is right", "lab/data.py", "if digest == expected.sha256:", "if digest:", DATA),
+    Mutant("any text is right", "lab/data.py", "elif digest != expected.sha256:", "elif not digest:", DATA),
     Mutant("the smaller label is +1", "lab/data.py", "labels == kinds[1]", "labels == kinds[0]", DATA),
     Mutant("columns counted from 0", "lab/data.py", "zero_based=False", "zero_based=True", DATA),
-    Mutant("what unpacks may be huge", "lab/data.py", "if len(text) > limit:", "if False:", DATA),
-    Mutant("images: the coarse label", "lab/data.py", "labels = all_records[:, -int(np.prod(IMAGE)) - 1]",
-           "labels = all_records[:, 0]", DATA),
-    Mutant("a link in an archive is a file", "lab/data.py",
-           "members.extractfile(member) if member.isreg() else None", "members.extractfile(member)", DATA),
-    Mutant("an incomplete archive is enough", "lab/data.py", "    if wanted:\n        raise", "    if False:\n        raise", DATA),
+    Mutant("what unpacks may be huge", "lab/data.py", "read(limit)", "read()", DATA),
+    Mutant("images: the coarse label", "lab/data.py", "records[:, -PIXELS - 1]",
+           "records[:, 0]", DATA),
     Mutant("plain http", "lab/data.py", 'if not source.startswith(("https://", "http://127.0.0.1")):', "if False:", DATA),
     Mutant("any checkpoint is whole", HERE + "run.py", "if hashlib.sha256(body).digest() != digest:", "if False:", RUNS),
     Mutant("any run's checkpoint", HERE + "run.py", 'if content["run"] != run:', "if False:", RUNS),

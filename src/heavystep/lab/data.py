@@ -18,10 +18,10 @@ import sys
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,14 +36,12 @@ CIFAR_PAGE = "https://www.cs.toronto.edu/~kriz/"
 TEXT_PAGE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/"
 IMAGE = (3, 32, 32)
 """Colour, row, column."""
-OPENERS = {"": io.BytesIO, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile, ".gz": gzip.GzipFile}
-MAGIC = {b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"\x1f\x8b": ".gz"}
+PIXELS = 3 * 32 * 32
+ENDINGS = ("", ".bz2", ".xz", ".gz")
+UNPACK: dict[bytes, Callable[[Any], Any]] = {
+    b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open, b"\x1f\x8b": gzip.open,
+}  # fmt: skip
 """The first bytes decide how a file is packed, not its name."""
-RATIO, ALLOWED = 1000, 1 << 26
-"""A file may unpack to 64 MiB, or to a thousand times its size: rows of numbers that repeat pack to
-a hundredth, and what packs to less was made to fill a memory."""
-SLACK = 1 << 16
-"""A published file may be this much longer than its text, whose lines may end in two bytes."""
 
 
 class File(NamedTuple):
@@ -59,70 +57,66 @@ class File(NamedTuple):
 
 @dataclass(frozen=True)
 class DataSet:
-    """What is known of a data set.
-
-    Args:
-        name: what it is called here.
-        title: its name in the paper.
-        url: where it is published.
-        files: its content, without an ending that says how it is packed.
-        n: rows, images or characters.
-        dim: columns, numbers in an image, or different characters.
-        positives: LIBSVM: rows with the larger of the two labels.
-        classes: CIFAR: labels are 0 to this less one; its last file has the test images.
-    """
+    """What is known of a data set."""
 
     name: str
     title: str
+    """Its name in the paper."""
     url: str
+    """Where it is published."""
     files: tuple[File, ...]
+    """Its content, without an ending that says how it is packed."""
     n: int
+    """Rows, images or characters."""
     dim: int
+    """Columns, numbers in an image, or different characters."""
     positives: int = 0
+    """LIBSVM: rows with the larger of the two labels."""
     classes: int = 0
+    """CIFAR: labels are 0 to this less one; its last file has the test images."""
 
     @property
     def target(self) -> Path:
         """Where it is put when it is fetched: a file, or for CIFAR a folder."""
         place = data_folder() / self.files[0].place
-        return place.parent if self.classes else place.with_name(Path(self.url).name
-            if place.parent.name == "libsvm" else place.name)  # fmt: skip
+        if self.classes:
+            return place.parent
+        return place.with_name(Path(self.url).name) if self.positives else place
 
 
-def _libsvm(name: str, title: str, n: int, dim: int, positives: int, size: int, sha: str,
+def _libsvm(title: str, n: int, dim: int, positives: int, size: int, sha: str,
             ending: str = "") -> DataSet:  # fmt: skip
+    name = title.lower()
     files = (File(f"libsvm/{name}", size, sha),)
     return DataSet(name, title, f"{LIBSVM_PAGE}{name}{ending}", files, n, dim, positives)
 
 
-def _cifar(name: str, title: str, folder: str, archive: str, label_bytes: int, classes: int,
-           files: dict[str, tuple[int, str]]) -> DataSet:  # fmt: skip
-    size = label_bytes + int(np.prod(IMAGE))
-    known = tuple(File(f"{folder}/{f}.bin", n * size, sha) for f, (n, sha) in files.items())
-    count = sum(n for n, _ in files.values())
-    return DataSet(name, title, CIFAR_PAGE + archive, known, count, 3072, 0, classes)
+def _cifar(classes: int, folder: str, record: int, files: dict[str, tuple[int, str]]) -> DataSet:
+    known = tuple(File(f"{folder}/{f}.bin", n * record, sha) for f, (n, sha) in files.items())
+    count, url = sum(n for n, _ in files.values()), f"{CIFAR_PAGE}cifar-{classes}-binary.tar.gz"
+    return DataSet(f"cifar{classes}", f"CIFAR-{classes}", url, known, count, PIXELS, 0, classes)
 
 
 # fmt: off
 SETS = {each.name: each for each in (
-    _libsvm("a9a", "a9a", 32561, 123, 7841, 2329875,
+    _libsvm("a9a", 32561, 123, 7841, 2329875,
             "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906"),
-    _libsvm("cod-rna", "Cod-RNA", 59535, 8, 19845, 4667176,
+    _libsvm("Cod-RNA", 59535, 8, 19845, 4667176,
             "65b7cc0689fc29bba5db8b50fab0b6446d985f4bf8f6f5dd474f7df8b2f1ab6c"),
-    _libsvm("ijcnn1", "IJCNN1", 49990, 22, 4853, 7744897,
+    _libsvm("IJCNN1", 49990, 22, 4853, 7744897,
             "16506cad788cf7c9607454150ed1994788204bac2ff4c9cb3b320036b6950d3f", ".bz2"),
     # Its labels are 1 and 2, and the larger one is the positive one here.
-    _libsvm("mushrooms", "Mushrooms", 8124, 112, 4208, 879712,
+    _libsvm("Mushrooms", 8124, 112, 4208, 879712,
             "f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538"),
-    _libsvm("phishing", "Phishing", 11055, 68, 6157, 3620168,
+    _libsvm("Phishing", 11055, 68, 6157, 3620168,
             "0cf66ef36604c393da9359b2e5d894a2df8aee31fd184633cefa138add2ef08a"),
-    _libsvm("real-sim", "real-sim", 72309, 20958, 22238, 90377515,
+    _libsvm("real-sim", 72309, 20958, 22238, 90377515,
             "0fd9b12b6dc60dab7885a7367b286a53aac5d92057dc1083ab13ade275120270", ".bz2"),
-    _libsvm("svmguide1", "SVMguide1", 3089, 4, 2000, 192782,
+    _libsvm("SVMguide1", 3089, 4, 2000, 192782,
             "2b9ab55b6236f62cee6b7739b52f9e7cb033771f39b9c22c1f1790d80ef14d7f"),
-    _libsvm("w8a", "w8a", 49749, 300, 1479, 3478238,
+    _libsvm("w8a", 49749, 300, 1479, 3478238,
             "6a9fa8fd5f524303240a5db07d4b3d4a51e8b7b4b20a914105d8e3e8c81640f2"),
-    _cifar("cifar10", "CIFAR-10", "cifar-10-batches-bin", "cifar-10-binary.tar.gz", 1, 10, {
+    _cifar(10, "cifar-10-batches-bin", PIXELS + 1, {
         "data_batch_1": (10000, "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"),
         "data_batch_2": (10000, "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"),
         "data_batch_3": (10000, "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"),
@@ -130,7 +124,7 @@ SETS = {each.name: each for each in (
         "data_batch_5": (10000, "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"),
         "test_batch": (10000, "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"),
     }),
-    _cifar("cifar100", "CIFAR-100", "cifar-100-binary", "cifar-100-binary.tar.gz", 2, 100, {
+    _cifar(100, "cifar-100-binary", PIXELS + 2, {
         "train": (50000, "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29"),
         "test": (10000, "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"),
     }),
@@ -165,55 +159,35 @@ class TrainTest(NamedTuple):
 
 
 def data_set(name: str) -> DataSet:
-    """A data set by its name.
-
-    Raises:
-        ValueError: there is no such data set.
-
-    >>> data_set("ijcnn1").url
-    'https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/ijcnn1.bz2'
-    """
+    """A data set by its name."""
     validation.choice("data set", name, SETS)
     return SETS[name]
 
 
 def data_folder() -> Path:
-    """The folder of all data.
-
-    Raises:
-        OSError: the user has no home directory, and no variable names another folder.
-    """
+    """The folder of all data."""
     return expanded(Path(os.environ.get(VARIABLE) or cache_home() / "data"))
 
 
-def _found(file: File) -> Path | None:
-    """Where a file is, packed or not."""
-    plain = data_folder() / file.place
-    endings = OPENERS if plain.parent.name == "libsvm" else ("",)
-    return next((p for end in endings if (p := Path(f"{plain}{end}")).is_file()), None)
+def _paths(known: DataSet) -> list[Path]:
+    """The files of a data set, packed or not; empty if one is missing."""
+    plain = [data_folder() / file.place for file in known.files]
+    endings = ENDINGS if known.positives else ("",)
+    found = [next((p for e in endings if (p := Path(f"{path}{e}")).is_file()), None)
+             for path in plain]  # fmt: skip
+    return [path for path in found if path] if all(found) else []
 
 
 def present(names: Iterable[str]) -> dict[str, Path]:
-    """Those data sets of which every file is there, with their file or folder.
-
-    Raises:
-        ValueError: there is no data set of some name.
-    """
-    found = {}
-    for known in map(data_set, names):
-        paths = [_found(file) for file in known.files]
-        if all(paths):
-            first = paths[0]
-            assert first is not None
-            found[known.name] = first.parent if known.classes else first
-    return found
+    """Those data sets of which every file is there, with their file or folder."""
+    found = {known.name: _paths(known) for known in map(data_set, names)}
+    return {name: paths[0].parent if SETS[name].classes else paths[0]
+            for name, paths in found.items() if paths}  # fmt: skip
 
 
 def missing_text(names: Iterable[str]) -> str:
     """One line about data sets that are not there, and what to do; empty if all are there."""
-    names = list(names)
-    here = present(names)
-    lacking = [data_set(name) for name in names if name not in here]
+    lacking = [known for known in map(data_set, names) if not _paths(known)]
     if not lacking:
         return ""
     places = ", ".join(
@@ -221,88 +195,64 @@ def missing_text(names: Iterable[str]) -> str:
     )
     urls = " and ".join(each.url for each in lacking)
     verb = "unpack" if any(each.classes for each in lacking) else "put"
-    example = lacking[0].files[0].place
     return (
         f"no {places}: run 'heavystep data fetch {' '.join(each.name for each in lacking)}'; "
-        f"offline, {verb} {urls} there, or set {VARIABLE} to a folder with {example}"
+        f"offline, {verb} {urls} there, or set {VARIABLE} to a folder with "
+        f"{lacking[0].files[0].place}"
     )
 
 
 def locate(name: str) -> Path:
-    """The file or folder of a data set.
-
-    Raises:
-        ValueError: there is no such data set.
-        FileNotFoundError: it is not there; the message says where it belongs and what to do.
-    """
-    found = present([name])
-    if not found:
+    """The file or folder of a data set; if it is not there, the error says what to do."""
+    if name not in (found := present([name])):
         raise FileNotFoundError(errno.ENOENT, missing_text([name]), name)
     return found[name]
 
 
-def _text_of(file: IO[bytes], name: str, limit: int | None = None) -> bytes:
-    """The unpacked content of a file.
-
-    Raises:
-        ValueError: it is damaged, cut off, or unpacks to far more than data do.
-    """
-    packed = file.read() if limit is None else file.read(limit + 1)
-    limit = limit or ALLOWED + RATIO * len(packed)
-    ending = next((end for magic, end in MAGIC.items() if packed.startswith(magic)), "")
-    opener: Any = OPENERS[ending]
+def _unpacked(path: Path, called: str, limit: int = -1) -> bytes:
+    """The content of a file, of one that is packed at most ``limit`` bytes."""
+    packed = path.read_bytes()
+    unpack = next((each for magic, each in UNPACK.items() if packed.startswith(magic)), None)
     try:
-        if ending == ".gz":
-            text = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(limit + 1)
-        else:
-            text = (opener(io.BytesIO(packed)) if ending else io.BytesIO(packed)).read(limit + 1)
+        return unpack(io.BytesIO(packed)).read(limit) if unpack else packed
     except (OSError, EOFError, lzma.LZMAError, zlib.error):
-        raise ValueError(f"{name}: this {ending[1:]} file is damaged or cut off") from None
-    if len(text) > limit:
-        raise ValueError(f"{name} unpacks to more than {limit} bytes; unpack it yourself if meant")
-    return bytes(text)
+        raise ValueError(f"{called}: this packed file is damaged or cut off") from None
 
 
-def _check(expected: File, text: bytes, called: str, name: str, *, lines: bool) -> None:
-    """Refuse content that is not the published one; in ``lines`` their ends do not count."""
-    text = text.replace(b"\r", b"") if lines else text
-    if len(text) != expected.size:
-        difference = f"{len(text)} bytes, not {expected.size}"
-    else:
-        digest = hashlib.sha256(text).hexdigest()
+def _checked(expected: File, text: bytes, called: str, name: str) -> bytes:
+    """The content of a file without carriage returns, if it is the published one."""
+    plain = text if len(text) == expected.size else text.replace(b"\r", b"")
+    digest = hashlib.sha256(plain).hexdigest()
+    if len(plain) != expected.size:
+        difference = f"{len(plain)} bytes, not {expected.size}"
+    elif digest != expected.sha256:
         difference = f"its sha256 is {digest[:12]}..., not {expected.sha256[:12]}..."
-        if digest == expected.sha256:
-            return
+    else:
+        return plain
     raise ValueError(f"{called} is not the published {name}: {difference}")
 
 
-def _checked(known: DataSet) -> list[bytes]:
-    """The content of the files of a data set, each checked.
+def _text(path: Path, called: str, known: DataSet) -> bytes:
+    """The content of the one file of a data set, however it is packed."""
+    (file,) = known.files
+    # Twice its size has room for carriage returns, and what is made to fill a memory stops there.
+    return _checked(file, _unpacked(path, called, 2 * file.size + 1), called, known.name)
 
-    Raises:
-        ValueError: a file is not the published one.
-        FileNotFoundError: it is not there.
-    """
-    locate(known.name)
-    contents = []
-    for file in known.files:
-        path = _found(file)
-        assert path is not None
-        with path.open("rb") as stream:
-            text = stream.read() if known.classes else _text_of(stream, str(path))
-        _check(file, text, str(path), known.name, lines=not known.classes)
-        contents.append(text)
-    return contents
+
+def _contents(name: str) -> list[bytes]:
+    """The content of every file of a data set, checked."""
+    known = data_set(name)
+    locate(name)  # or say what is missing
+    paths = _paths(known)
+    if len(paths) == 1:
+        return [_text(paths[0], str(paths[0]), known)]
+    parts = zip(known.files, paths, strict=True)
+    return [_checked(file, path.read_bytes(), str(path), name) for file, path in parts]
 
 
 def verify(name: str) -> Path:
-    """Check a data set that is here against what was published; returns its file or folder.
-
-    Raises:
-        ValueError: it is something else.
-        OSError: it cannot be read, or is not there.
-    """
-    _checked(data_set(name))
+    """Check a data set that is here against what was published; returns its file or folder."""
+    _contents(name)
     return locate(name)
 
 
@@ -319,45 +269,35 @@ def load(source: Path | str, dim: int | None = None) -> Labelled:
         ValueError: a line is malformed, or a data set is not the published one.
         OSError: there is no such file, or it cannot be read.
     """
-    if isinstance(source, str) and source in LIBSVM:
-        known = LIBSVM[source]
-        return _parsed(_checked(known)[0], str(locate(source)), dim or known.dim)
-    path = Path(source)
-    with path.open("rb") as stream:
-        return _parsed(_text_of(stream, str(path)), str(path), dim)
-
-
-def _parsed(text: bytes, name: str, dim: int | None) -> Labelled:
     from sklearn.datasets import load_svmlight_file
 
+    if isinstance(source, str) and source in LIBSVM:
+        (text,), dim, called = _contents(source), dim or LIBSVM[source].dim, str(locate(source))
+    else:
+        text, called = _unpacked(Path(source), str(source)), str(source)
     if not text.split():
-        raise ValueError(f"{name} has no rows")
+        raise ValueError(f"{called} has no rows")
     try:
         matrix, labels = load_svmlight_file(io.BytesIO(text), n_features=dim, zero_based=False)
-        rows = SparseRows(
-            matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data,
-            matrix.shape[1],
-        )  # fmt: skip
+        columns = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+        rows = SparseRows(*columns, matrix.data, matrix.shape[1])
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{name} is not in LIBSVM's format: {error}") from None
+        raise ValueError(f"{called} is not in LIBSVM's format: {error}") from None
     if not (np.isfinite(rows.values).all() and np.isfinite(labels).all()):
-        raise ValueError(f"{name} holds numbers that are not finite")
+        raise ValueError(f"{called} holds numbers that are not finite")
     return Labelled(rows, labels)
 
 
 def binary_labels(labels: Array) -> Array:
     """Labels of two kinds as -1.0 and +1.0; the larger value becomes +1.
 
-    Raises:
-        ValueError: there are fewer or more than two values.
-
     >>> binary_labels(np.array([2.0, 1.0, 1.0]))
     array([ 1., -1., -1.])
     """
     kinds = np.unique(labels)
     if len(kinds) != 2:
-        shown = ", ".join(f"{kind:g}" for kind in kinds[:5]) + (", ..." if len(kinds) > 5 else "")
-        raise ValueError(f"labels must have exactly two values, got {len(kinds)}: {shown or '-'}")
+        shown = ", ".join(f"{kind:g}" for kind in kinds[:5])
+        raise ValueError(f"labels must have exactly two values, got {len(kinds)}: {shown}")
     return np.where(labels == kinds[1], 1.0, -1.0)
 
 
@@ -366,31 +306,22 @@ def load_cifar(name: str) -> TrainTest:
 
     A record is an image: its label (of CIFAR-100 the coarse, then the fine one), a byte each, then
     3072 bytes, the red, green and blue planes row by row.
-
-    Raises:
-        ValueError: there is no such data set, or a file is not the published one.
-        OSError: a file is not there, or cannot be read.
     """
     validation.choice("data set", name, CIFAR)
-    known, width = CIFAR[name], int(np.prod(IMAGE)) + (1 if CIFAR[name].classes == 10 else 2)
-    parts = [np.frombuffer(text, np.uint8).reshape(-1, width) for text in _checked(known)]
+    width = PIXELS + (1 if CIFAR[name].classes == 10 else 2)
 
-    def images(records: list[Array]) -> Images:
-        all_records = np.concatenate(records)
-        labels = all_records[:, -int(np.prod(IMAGE)) - 1].astype(np.int64)
-        return Images(all_records[:, -int(np.prod(IMAGE)) :].reshape(-1, *IMAGE), labels)
+    def images(parts: list[bytes]) -> Images:
+        records = np.frombuffer(b"".join(parts), np.uint8).reshape(-1, width)
+        pixels, labels = records[:, -PIXELS:], records[:, -PIXELS - 1].astype(np.int64)
+        return Images(pixels.reshape(-1, *IMAGE), labels)
 
-    return TrainTest(images(parts[:-1]), images(parts[-1:]))
+    *train, test = _contents(name)
+    return TrainTest(images(train), images([test]))
 
 
 def load_text(name: str = "tinyshakespeare") -> str:
-    """A text to learn characters from.
-
-    Raises:
-        ValueError: the file is not the published one.
-        OSError: it is not there, or cannot be read.
-    """
-    return _checked(data_set(name))[0].replace(b"\r", b"").decode("ascii")
+    """A text to learn characters from."""
+    return _contents(name)[0].decode("ascii")
 
 
 def fetch(name: str, url: str | None = None) -> Path:
@@ -417,54 +348,40 @@ def fetch(name: str, url: str | None = None) -> Path:
     target = known.target
     pooch.get_logger().setLevel("ERROR")
     downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30)
-
-    def received(folder: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=PREFIX) as beside:
         try:
-            return Path(
-                pooch.retrieve(source, None, "download", path=folder, downloader=downloader)
-            )
+            file = Path(pooch.retrieve(source, None, "file", path=beside, downloader=downloader))
         except RequestException as error:
             reason = " ".join(str(error).split())
             advice = f"cannot be fetched from {source} ({reason}); {missing_text([name])}"
-            raise OSError(errno.EIO, advice or reason, str(target)) from None
-
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=PREFIX) as beside:
-        file = received(Path(beside))
-        if known.classes:
-            folder = Path(beside) / target.name
-            folder.mkdir()
-            _extract(known, file, folder, source)
-            target.mkdir(exist_ok=True)
-            for part in folder.iterdir():  # each whole and checked
-                os.replace(part, target / part.name)
+            raise OSError(errno.EIO, advice, str(target)) from None
+        if not known.classes:
+            _text(file, source, known)
+            os.replace(file, target)
             return target
-        with file.open("rb") as stream:
-            text = _text_of(stream, source, known.files[0].size + known.n + SLACK)
-        _check(known.files[0], text, source, name, lines=True)
-        os.replace(file, target)
+        for place, content in _members(known, file, source).items():
+            (Path(beside) / Path(place).name).write_bytes(content)
+        target.mkdir(exist_ok=True)
+        for place in (Path(each.place).name for each in known.files):  # all are whole
+            os.replace(Path(beside) / place, target / place)
     return target
 
 
-def _extract(known: DataSet, archive: Path, folder: Path, source: str) -> None:
-    """Write the expected members of an archive; whatever else is in it is passed over."""
-    wanted = {file.place: file for file in known.files}
+def _members(known: DataSet, archive: Path, source: str) -> dict[str, bytes]:
+    """The files of a data set in an archive, checked; whatever else is in it is passed over."""
+    found = {}
     try:
         with tarfile.open(archive, "r:gz") as members:
-            while wanted and (member := members.next()) is not None:
-                file = wanted.pop(member.name, None)
-                if file is None:
-                    continue
-                called = f"{member.name} in {source}"
-                content = members.extractfile(member) if member.isreg() else None
-                if content is None:
-                    raise ValueError(f"{called} is not a plain file")
-                text = content.read(file.size + 1)
-                _check(file, text, called, known.name, lines=False)
-                (folder / Path(file.place).name).write_bytes(text)
+            for file in known.files:
+                called = f"{file.place} in {source}"
+                member = members.extractfile(file.place)
+                content = member.read(file.size + 1) if member else b""
+                found[file.place] = _checked(file, content, called, known.name)
+    except KeyError as error:  # of a file, or of what a link points to
+        raise ValueError(f"{source} has no {error.args[0]}") from None
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         if getattr(error, "errno", None):  # the disk, not what is on it
             raise
         raise ValueError(f"{source} is not a whole tar archive: {error}") from None
-    if wanted:
-        raise ValueError(f"{source} has no {', '.join(wanted)}")
+    return found
