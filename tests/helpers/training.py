@@ -76,8 +76,14 @@ def expected_motion(opt, case, buffer, grad):
 
     Only for methods whose elements share the step size.
     """
-    step, momentum = float(opt.info.step), opt.param_groups[0]["momentum"]
-    return case.method.form.move(buffer, grad, step, momentum, last_search(opt).weight)
+    step, weight = float(opt.info.step), last_search(opt).weight
+    return case.method.form.move(buffer, grad, step, last_momentum(opt), weight)
+
+
+def last_momentum(opt):
+    """The momentum of the last step: that of the options, or the one that a closed form set."""
+    own = last_search(opt).momentum
+    return opt.param_groups[0]["momentum"] if own is None else own
 
 
 def decayed_by(opt, decay, lr=None):
@@ -89,12 +95,17 @@ def decayed_by(opt, decay, lr=None):
 
 
 def last_search(opt):
-    """Weight and decay of the last step, if it was accepted: they depend on the count alone."""
+    """Weight, momentum and decay of the last step, if it was accepted, where the count alone says
+    what they are."""
     rule, group = opt.method.rule, opt.param_groups[0]
-    if not rule.averages:
+    if rule.searches or not (rule.averages or rule.steers):
         return Search(0.0, True, False)
     memory = rule.Memory(*(float(group[name]) for name in rule.memory))
-    ages = {name: getattr(memory, name) - 1.0 for name in ("count", "age") if name in rule.memory}
+    ages = {
+        name: getattr(memory, name) - 1.0
+        for name in ("count", "age", "total")
+        if name in rule.memory
+    }
     return rule.start(rule.constants_of(group), memory._replace(**ages), Seen(1.0, 0.0, 1.0))
 
 

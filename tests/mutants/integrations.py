@@ -37,6 +37,6 @@ MUTANTS = [
     Mutant("a line search made by Trainer", "integrations/transformers.py",
            "if ours and chosen.method.rule.searches:", "if False:", HUGGING_FACE),
     *(Mutant("a handed-over loss that is too large", "optim/optimizer.py",
-             "add(self._measure()", "add(1.5 * self._measure()", where)
+             "add(self._measure.scalar(value)", "add(1.5 * self._measure.scalar(value)", where)
       for where in (LIGHTNING, ACCELERATE, HUGGING_FACE, GRAD_SCALER)),
 ]  # fmt: skip

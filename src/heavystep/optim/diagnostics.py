@@ -29,6 +29,11 @@ ADDED_UP = (
     "gradients seem to add up: each of the first steps added to those of the steps before. Call "
     "zero_grad() before backward()"
 )
+HABITUAL = (
+    "lr (eta) is {:g}, and it is no learning rate: it multiplies the step that the rule has "
+    "chosen, and makes it too short. Leave it out, which is lr=1; a scheduler should begin at 1 or "
+    "warm up to it"
+)
 ROUNDING = 1e-5
 """A step may be a product of kappa and max_step / kappa, in the format of the device."""
 
@@ -368,12 +373,13 @@ class Watch:
             self._said.add(kind or text)
             warn_caller(text)
 
-    def see_rates(self, groups: list[dict[str, Any]], given: Any, began: bool) -> None:
+    def see_rates(self, groups: list[dict[str, Any]], began: bool) -> None:
         """Take in learning rates that are new, of a method that multiplies its own step by them.
+
+        One that has not grown for ``RECENT`` steps is not on its way up.
 
         Args:
             groups: all parameter groups; torch's schedulers note where they begin and rise to.
-            given: the rate that the constructor got.
             began: whether training had begun before, so that a schedule may be near its end.
         """
         if "habit" in self._said:
@@ -381,15 +387,14 @@ class Watch:
         names = ("lr", "initial_lr", "max_lr")
         rates = [group[name] for group in groups for name in names if name in group]
         begins = self._rate is None
-        if (began and begins) or any(isinstance(rate, Tensor) for rate in (*rates, given)):
+        if (began and begins) or any(isinstance(rate, Tensor) for rate in rates):
             self._said.add("habit")  # nothing is known, and to read a tensor is to wait
             return
-        largest, before = max(rates), self._rate
-        self._rate = largest, self._steps
+        largest = max(rates)
+        if self._rate is None or largest > self._rate[0]:
+            self._rate = largest, self._steps
         if largest >= HABIT:
             self._said.add("habit")
-        elif largest > 0.0 and (largest == given if before is None else largest <= before[0]):
-            self._tell_habit(largest)
 
     def see_gradient(self, grad: Tensor) -> None:
         """Look, at the first steps, whether gradients are added to and never zeroed.
@@ -404,14 +409,6 @@ class Watch:
         if self._added_up == 3:
             self.tell(ADDED_UP)
         self.young = self._steps < YOUNG
-
-    def _tell_habit(self, rate: float) -> None:
-        self.tell(
-            f"lr (eta) is {rate:g}, and it is no learning rate: it multiplies the step that the "
-            "rule has chosen, and makes it too short. Leave it out, which is lr=1; a scheduler "
-            "should begin at 1 or warm up to it",
-            "habit",
-        )
 
     def see(
         self, loss: Any, bound: Any, norm: Any, step: Any, rule: Rule, group: dict[str, Any]
@@ -456,8 +453,8 @@ class Watch:
                 self.tell(text, kind)
             if self._rate is not None and "habit" not in self._said:
                 rate, since = self._rate
-                if rate > 0.0 and steps - since >= RECENT:  # it is not on its way up
-                    self._tell_habit(rate)
+                if rate > 0.0 and steps - since >= RECENT:
+                    self.tell(HABITUAL.format(rate), "habit")
 
     def _send(self) -> None:
         """Begin to bring what was put aside to the host."""

@@ -193,7 +193,7 @@ class RuleOptimizer(Optimizer):
         tensors = any(isinstance(group["lr"], Tensor) for group in self.param_groups)
         (usual,) = (option.default for option in self.method.options if option.name == "lr")
         if usual == 1.0 and not torch.compiler.is_compiling():  # else it is the step itself
-            self._watched.see_rates(self.param_groups, self.defaults["lr"], bool(self.state))
+            self._watched.see_rates(self.param_groups, bool(self.state))
         self._resolved.update(options=options, constants=constants, metric=metric, tensors=tensors)
 
     def _take_active(self) -> None:
