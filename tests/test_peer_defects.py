@@ -16,7 +16,15 @@ import torch
 
 from heavystep import SLS, SHBArmijo, SHBPolyak
 from tests.helpers.cases import OPTIMIZERS, every_optimizer, every_row, others_of, over
-from tests.helpers.training import decayed_by, flat, loss_of, make_batches, make_net, take_step
+from tests.helpers.training import (
+    decayed_by,
+    flat,
+    last_momentum,
+    loss_of,
+    make_batches,
+    make_net,
+    take_step,
+)
 
 BASES = (
     {},
@@ -203,7 +211,7 @@ def test_heavy_ball_is_heavy_ball(case):
     for k in range(5):
         before = theta.detach().clone()
         opt.step(lambda k=k: (1.0 + k % 2) * bowl(theta))
-        momentum, step = opt.param_groups[0]["momentum"], float(opt.info.step)
+        momentum, step = last_momentum(opt), float(opt.info.step)
         expected = before - step * theta.grad + momentum * (before - previous)
         torch.testing.assert_close(theta.detach(), expected)
         previous = before
