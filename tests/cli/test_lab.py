@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from heavystep.cli import lab
 from heavystep.cli.app import app
+from heavystep.cli.common import list_of, method_names
 from heavystep.lab import data
 from heavystep.lab.data import SETS
 from tests.helpers import tiny_libsvm
@@ -67,10 +68,10 @@ def test_what_is_here_is_not_fetched_and_what_is_damaged_is(libsvm, monkeypatch)
 
 
 def test_lists_of_names_are_completed_one_by_one():
-    complete = lab._list_of(lambda: lab.TASKS)
+    complete = list_of(lambda: lab.TASKS)
     assert complete("mlp,char") == ["mlp,charlm"]
     assert "noisy cosine" in complete("no")
-    methods = lab._list_of(lambda: (*lab.method_names(), *lab.RIVALS))
+    methods = list_of(lambda: (*method_names(), *lab.RIVALS))
     assert methods("SGD,NadamW") == ["SGD,NadamW"]
 
 

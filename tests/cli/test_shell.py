@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from heavystep.cli import common
 from heavystep.cli import lab as commands_of_lab
 from heavystep.cli import reproduce as of_figures
 from heavystep.cli.app import COMMANDS, app
@@ -93,9 +94,9 @@ def test_the_first_help_imports_no_command():
 
 
 def test_summaries_are_those_of_the_commands():
-    for name, row in COMMANDS.items():
+    for name, (_, summary) in COMMANDS.items():
         found = get_command(app).get_command(None, name)
-        assert first_paragraph(found.help) == row.summary, name
+        assert first_paragraph(found.help) == summary, name
 
 
 def test_no_summary_is_cut():
@@ -165,8 +166,8 @@ def test_completion_can_be_installed():
 
 def test_names_that_are_written_down_for_completion():
     assert set(of_figures.FIGURES) == set(FIGURES)
-    assert set(of_figures.ENGINES) == set(ENGINES)
-    assert set(of_figures.DEVICES) == set(DEVICES)
+    assert set(common.ENGINES) == set(ENGINES)
+    assert set(common.DEVICES) == set(DEVICES)
     assert set(commands_of_lab.DATA) == set(SETS)
 
 
@@ -180,6 +181,7 @@ MISSPELT = [
     (["methods", "SHBPolyk"], "nearest: SHBPolyak"),
     (["data", "verify", "mushroms"], "did you mean 'mushrooms'?"),
     (["compare", "--tasks", "charlmm"], "did you mean 'charlm'?"),
+    (["bench", "step", "--device", "tpu"], "device must be one of 'cpu', 'cuda', got 'tpu'"),
 ]
 
 

@@ -1,20 +1,21 @@
-"""What all commands share: groups, options made from functions, tables, errors in one line."""
+"""What all commands share: groups, options made from tables, tables, errors in one line."""
 
 import functools
 import inspect
 import re
 import signal
-from collections.abc import Callable, Iterable
-from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_command, get_group
 
 from heavystep.extras import MissingExtraError, install, package_of
 
 Command = Callable[..., None]
+Names = Callable[[], Iterable[str]]
+ENGINES = ("local", "ray", "dask")
+DEVICES = ("cpu", "cuda")
 
 
 def told(command: Command) -> Command:
@@ -24,7 +25,7 @@ def told(command: Command) -> Command:
     def wrapped(*args: Any, **values: Any) -> None:
         status = 2
         try:
-            command(*args, **values)
+            return command(*args, **values)
         except (ValueError, TypeError, MissingExtraError) as error:
             text = str(error)
         except KeyboardInterrupt as stop:
@@ -33,10 +34,8 @@ def told(command: Command) -> Command:
         except ModuleNotFoundError as missing:
             text = f"this command needs {package_of(missing)}: {install('lab')}"
         except OSError as error:
-            text = f"{error.filename or 'output'}: {error.strerror}"
-        else:
-            return
-        typer.echo(text, err=True)
+            text = f"{error.filename or 'output'}: {error.strerror or error}"
+        typer.echo(" ".join(text.splitlines()), err=True)
         raise typer.Exit(status) from None
 
     return wrapped
@@ -46,11 +45,22 @@ def show(*contents: Any) -> None:
     """Print tables and lines, one after another."""
     from rich.console import Console
 
-    # A pipe has no width of its own.
     console = Console()
-    console = console if console.is_terminal else Console(width=160)
+    console = console if console.is_terminal else Console(width=160)  # a pipe has no width
     for content in contents:
         console.print(content, markup=False, highlight=False)
+
+
+def table_of(title: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
+    """A table whose names are never cut, and whose numbers stand on the right."""
+    from rich.table import Column, Table
+
+    first, *others = heading
+    right = (Column(name, justify="right", no_wrap=True) for name in others)
+    table = Table(Column(first, no_wrap=True), *right, title=title)
+    for row in rows:
+        table.add_row(*map(str, row))
+    return table
 
 
 class Group(TyperGroup):
@@ -69,56 +79,25 @@ class Group(TyperGroup):
         return "" if command.hidden else " ".join(first.split())
 
 
-class Lazy(NamedTuple):
-    """A command that is not imported before it is called."""
-
-    module: str
-    """The module of this package that has it, under the command's name."""
-    summary: str
-    """What it does; the command's own help begins with the same paragraph."""
-
-
-def lazy_group(table: dict[str, Lazy]) -> type[Group]:
-    """A group of these commands. Its help and its suggestions import none of them."""
-
-    class LazyGroup(Group):
-        def __init__(self, **arguments: Any) -> None:
-            super().__init__(**arguments)
-            self._missing = dict(table)
-            # The names are what a misspelt one is compared with.
-            self.commands = {**self.commands, **dict.fromkeys(table)}  # type: ignore[dict-item]
-
-        def list_commands(self, ctx: Any) -> list[str]:
-            return list(self.commands)
-
-        def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            if cmd_name in self._missing:
-                module = import_module(f"heavystep.cli.{self._missing.pop(cmd_name).module}")
-                found: Any = getattr(module, cmd_name)
-                if isinstance(found, typer.Typer):
-                    self.commands[cmd_name] = get_group(found)
-                    self.commands[cmd_name].name = cmd_name
-                else:
-                    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-                    alone.command(cmd_name)(found)
-                    self.commands[cmd_name] = get_command(alone)
-            return self.commands.get(cmd_name)
-
-        def summary(self, ctx: Any, name: str) -> str:
-            return table[name].summary if name in table else super().summary(ctx, name)
-
-    return LazyGroup
-
-
 def group_of_commands(text: str, **settings: Any) -> typer.Typer:
     """A group with this text as its help."""
     settings = {"no_args_is_help": True, **settings}
     return typer.Typer(cls=Group, rich_markup_mode=None, help=text, **settings)
 
 
-def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+def one_of(names: Names) -> Callable[[str], list[str]]:
     """What the TAB key completes a word to."""
     return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
+
+
+def list_of(names: Names) -> Callable[[str], list[str]]:
+    """What it completes the last of several words to, with commas between them."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in one_of(names)(last)]
+
+    return complete
 
 
 def method_names() -> Iterable[str]:
@@ -137,7 +116,7 @@ def argument_texts(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def option(
-    name: str, kind: Any, default: Any, text: str, names: Iterable[str] | None = None
+    name: str, kind: Any, default: Any, text: str, complete: Any = None
 ) -> inspect.Parameter:
     """An option ``--name`` of a command. If its default is False, it is a switch.
 
@@ -146,9 +125,10 @@ def option(
         kind: its type.
         default: its value if it is not given.
         text: its help.
-        names: the words that the TAB key completes it to.
+        complete: the words that the TAB key completes it to, or a function that finds them.
     """
-    complete = None if names is None else one_of(lambda: names)
+    if isinstance(complete, tuple):
+        complete = one_of(functools.partial(tuple, complete))
     info = typer.Option("--" + name.replace("_", "-"), help=text, autocompletion=complete)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]

@@ -2,14 +2,25 @@
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Column, Table
 
-from heavystep.cli.common import group_of_commands, method_names, one_of, show, told
+from heavystep.cli.common import (
+    DEVICES,
+    ENGINES,
+    group_of_commands,
+    list_of,
+    method_names,
+    one_of,
+    option,
+    show,
+    table_of,
+    told,
+    with_options,
+)
 from heavystep.cli.progress import RunProgress
 
 # Written down once more, because the TAB key must not import torch; a test compares them.
@@ -33,16 +44,6 @@ METHODS_HELP = (
 )
 
 
-def _list_of(names: Any) -> Any:
-    """Complete the last of several words with commas between them."""
-
-    def complete(incomplete: str) -> list[str]:
-        before, comma, last = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in one_of(names)(last)]
-
-    return complete
-
-
 def _listed(option: str, texts: list[str] | None) -> tuple[str, ...]:
     """The names of an option, with commas between them or given again; none if it was not given.
 
@@ -55,54 +56,29 @@ def _listed(option: str, texts: list[str] | None) -> tuple[str, ...]:
     return names
 
 
-def _given(text: str, **more: Any) -> Any:
-    return typer.Option(help=text, **more)
+OPTIONS = (
+    ("tasks", list[str] | None, None, TASKS_HELP, list_of(lambda: TASKS)),
+    ("methods", list[str] | None, None, METHODS_HELP, list_of(lambda: (*method_names(), *RIVALS))),
+    ("seeds", int | None, None, "Runs of each; default: 3 or 1, by task."),
+    ("per_decade", int | None, None,
+     "Values of the main constant in a decade; 0: none; default: 1."),
+    ("steps", int | None, None, "Steps of a run; default: by task."),
+    ("average", bool, False, "Measure our averaged iterates, too."),
+    ("quick", bool, False, "Five tasks, a fifth of the steps, one seed, no grid."),
+    ("jobs", int | None, None, "How many at a time; default: all cores."),
+    ("engine", str, "local", "Who does the runs: local, ray or dask.", ENGINES),
+    ("address", str | None, None, "That of a started cluster; default: one is started."),
+    ("device", str | None, None, "cpu or cuda; default: that of the task.", DEVICES),
+    ("data", Path | None, None, "The data folder; default: $HEAVYSTEP_DATA."),
+    ("out", Path, Path("results"), "Where files and runs are kept."),
+)  # fmt: skip
 
 
 @told
-def compare(
-    tasks: Annotated[
-        list[str] | None, _given(TASKS_HELP, autocompletion=_list_of(lambda: TASKS))
-    ] = None,
-    methods: Annotated[
-        list[str] | None,
-        _given(METHODS_HELP, autocompletion=_list_of(lambda: (*method_names(), *RIVALS))),
-    ] = None,
-    seeds: Annotated[int | None, _given("Runs of each; default: 3 or 1, by task.")] = None,
-    per_decade: Annotated[
-        int | None, _given("Values of the main constant in a decade; 0: none; default: 1.")
-    ] = None,
-    steps: Annotated[int | None, _given("Steps of a run; default: by task.")] = None,
-    average: Annotated[bool, _given("Measure our averaged iterates, too.")] = False,
-    quick: Annotated[bool, _given("Five tasks, a fifth of the steps, one seed, no grid.")] = False,
-    jobs: Annotated[int | None, _given("How many at a time; default: all cores.")] = None,
-    engine: Annotated[
-        str,
-        _given(
-            "Who does the runs: local, ray or dask.",
-            autocompletion=one_of(lambda: ("local", "ray", "dask")),
-        ),
-    ] = "local",
-    address: Annotated[
-        str | None, _given("That of a started cluster; default: one is started.")
-    ] = None,
-    device: Annotated[
-        str | None,
-        _given(
-            "cpu or cuda; default: that of the task.",
-            autocompletion=one_of(lambda: ("cpu", "cuda")),
-        ),
-    ] = None,
-    data_folder: Annotated[
-        Path | None, typer.Option("--data", help="The data folder; default: $HEAVYSTEP_DATA.")
-    ] = None,
-    out: Annotated[Path, _given("Where files and runs are kept.")] = Path("results"),
-) -> None:
-    """Compare methods on tasks: losses, costs, and how much depends on their main constant.
-
-    It writes tables, pictures and a page to OUT/compare. Runs that are in OUT/compare/runs.csv are
-    not made again. Status 1: runs failed, and their methods are left out; 2: something is wrong.
-    """
+def _compare(
+    *, tasks: Any, methods: Any, jobs: int | None, engine: str, address: str | None,
+    data: Path | None, out: Path, **chosen: Any,
+) -> None:  # fmt: skip
     # Torch and matplotlib take seconds to import.
     from heavystep.lab.comparison.page import EXPLAINED, made_of, short
     from heavystep.lab.comparison.table import plans
@@ -110,12 +86,9 @@ def compare(
     from heavystep.lab.files import expanded
     from heavystep.lab.sweeps import Engine
 
-    if data_folder is not None:  # processes that do the runs inherit it
-        os.environ[VARIABLE] = str(expanded(data_folder).absolute())
-    found, lines = plans(
-        _listed("--tasks", tasks), _listed("--methods", methods), seeds=seeds,
-        per_decade=per_decade, steps=steps, device=device, average=average, quick=quick,
-    )  # fmt: skip
+    if data is not None:  # processes that do the runs inherit it
+        os.environ[VARIABLE] = str(expanded(data).absolute())
+    found, lines = plans(_listed("--tasks", tasks), _listed("--methods", methods), **chosen)
     gpus = float(any(run.device == "cuda" for plan in found for run in plan.start))
     left = {name: why for plan in found for name, why in plan.left_out.items()}
     with RunProgress("steps") as progress:
@@ -130,21 +103,21 @@ def compare(
         for row in made.rows
     ]  # fmt: skip
     heading = ("method", "regret", "worst", "on", "level", "behind", "level", "tuned")
-    show(_table(f"{len(made.outcomes)} tasks", heading, rows), EXPLAINED)
+    show(table_of(f"{len(made.outcomes)} tasks", heading, rows), EXPLAINED)
     for path in made.paths:
         typer.echo(path)
     if made.failed:
         raise typer.Exit(FAILED)
 
 
-def _table(title: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """Names are never cut, and numbers stand on the right."""
-    first, *others = heading
-    right = (Column(name, justify="right", no_wrap=True) for name in others)
-    table = Table(Column(first, no_wrap=True), *right, title=title)
-    for row in rows:
-        table.add_row(*map(str, row))
-    return table
+compare = with_options(
+    _compare,
+    [option(*row) for row in OPTIONS],
+    "Compare methods on tasks: losses, costs, and how much depends on their main constant.\n\n"
+    "It writes tables, pictures and a page to OUT/compare. Runs that are in OUT/compare/runs.csv "
+    "are not made again. Status 1: runs failed, and their methods are left out; 2: something is "
+    "wrong.",
+)
 
 
 @told
@@ -152,7 +125,9 @@ def report(
     results: Annotated[
         Path, typer.Argument(help="The folder that --out of a command named, or one within it.")
     ] = Path("results"),
-    page: Annotated[Path | None, _given("The file; default: RESULTS/report.html.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="The file; default: RESULTS/report.html.")
+    ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write one HTML page about a results folder: curves, claims, tables and commands.
@@ -174,7 +149,7 @@ def report(
 bench = group_of_commands(
     "Measure what things cost, as ratios within one run, because machines differ."
 )
-Quick = Annotated[bool, _given("A few steps: does it run?")]
+Quick = Annotated[bool, typer.Option(help="A few steps: does it run?")]
 
 
 def _where() -> str:
@@ -186,16 +161,20 @@ def _where() -> str:
 
 @bench.command()
 @told
-def step(device: Annotated[str, _given("cpu or cuda.")] = "cpu", quick: Quick = False) -> None:
+def step(
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu", quick: Quick = False
+) -> None:
     """Time the optimizers' own work in a step, and measure their memory, against SGD."""
     from heavystep.lab.cost.step import WORKLOADS, step_costs
+    from heavystep.lab.training.run import the_device
 
+    place = the_device(device).type
     show(_where())
     for workload in WORKLOADS:
-        costs = step_costs(workload, device, 2 if quick else 40)
+        costs = step_costs(workload, place, 2 if quick else 40)
         rows = [(c.what, f"{c.seconds * 1e3:.3f}", f"{c.ratio:.2f}", f"{c.kept:.2f}",
                  f"{c.peak:.2f}") for c in costs]  # fmt: skip
-        show(_table(workload, ("optimizer", "ms a step", "ratio", "kept", "peak"), rows))
+        show(table_of(workload, ("optimizer", "ms a step", "ratio", "kept", "peak"), rows))
     show("kept, peak: memory besides parameters and gradients, in copies of the parameters")
 
 
@@ -209,17 +188,19 @@ def simulation(quick: Quick = False) -> None:
     turns, share = (1, 0.01) if quick else (25, 1.0)
     costs = simulation_costs(turns, share)
     rows: list[Sequence[Any]] = [(c.what, f"{c.nanoseconds:.0f}", f"{c.ratio:.2f}") for c in costs]
-    show(_table("an iteration of one seed", ("what", "ns", "ratio"), rows))
+    show(table_of("an iteration of one seed", ("what", "ns", "ratio"), rows))
     grown = growth_costs(1 if quick else 3, share)
     rows = [(*row[:4], f"{row.nanoseconds:.0f}", f"{row.each:.2f}") for row in grown]
-    show(_table("growth", Growth._fields, rows))
+    show(table_of("growth", Growth._fields, rows))
 
 
 @bench.command()
 @told
 def train(
-    device: Annotated[str | None, _given("cpu or cuda; default: the GPU if there is one.")] = None,
-    full: Annotated[bool, _given("ResNet-18 and batches of 256 on a CPU, too.")] = False,
+    device: Annotated[
+        str | None, typer.Option(help="cpu or cuda; default: the GPU if there is one.")
+    ] = None,
+    full: Annotated[bool, typer.Option(help="ResNet-18 and batches of 256 on a CPU, too.")] = False,
 ) -> None:
     """Time a training step of SGD and of our optimizers in one loop, on images that are made up."""
     from heavystep.lab.cost.training import FULL, SMALL, training_costs
@@ -234,7 +215,7 @@ def train(
              f"{c.eager / first.eager:.3f}", f"{c.memory / 2**20:.0f}", f"{c.trials:.2f}")
             for c in costs]  # fmt: skip
     heading = ("optimizer", "ms a step", "ratio", "plain loop", "peak MiB", "trials a step")
-    show(_table(f"{size.steps} steps an epoch", heading, rows))
+    show(table_of(f"{size.steps} steps an epoch", heading, rows))
 
 
 @bench.command()
@@ -260,7 +241,7 @@ def ranks(
                  f"{c.gradient_bytes:,.0f}", f"{c.trials:.2f}") for c in costs]  # fmt: skip
         heading = ("optimizer", "ms a step", "ratio", "messages", "bytes", "of gradients", "bytes",
                    "trials a step")  # fmt: skip
-        show(_table(f"{number} processes", heading, rows))
+        show(table_of(f"{number} processes", heading, rows))
 
 
 data = group_of_commands(
@@ -278,7 +259,7 @@ def list_() -> None:
     here = present(SETS)
     rows = [(name, f"{each.n:,}", f"{each.dim:,}", here.get(name, "not here"))
             for name, each in SETS.items()]  # fmt: skip
-    show(_table("data sets", ("name", "examples", "features", "where"), rows))
+    show(table_of("data sets", ("name", "examples", "features", "where"), rows))
     show(f"data folder: {data_folder()}")
 
 
@@ -286,42 +267,36 @@ def list_() -> None:
 @told
 def fetch(names: Annotated[list[str], Names]) -> None:
     """Download data sets; what is here and whole is left alone."""
-    from heavystep.lab.data import SETS, data_set, present
-    from heavystep.lab.data import fetch as fetched
-    from heavystep.lab.data import verify as verified
+    from heavystep.lab import data as sets
 
-    for name in SETS if names == ["all"] else dict.fromkeys(names):
-        target = data_set(name).target
-        if path := present([name]).get(name):
+    for name in sets.SETS if names == ["all"] else dict.fromkeys(names):
+        target = sets.data_set(name).target
+        if path := sets.present([name]).get(name):
             try:
-                typer.echo(f"{name}: already here, {verified(name)}")
+                typer.echo(f"{name}: already here, {sets.verify(name)}")
                 continue
             except ValueError as error:
                 if path != target:  # it would hide the new one
                     raise ValueError(f"{error}; remove it, then fetch again") from None
                 typer.echo(f"{error}; fetching it again", err=True)
-        typer.echo(f"{name}: fetched, {fetched(name)}")
+        typer.echo(f"{name}: fetched, {sets.fetch(name)}")
 
 
 @data.command()
 @told
 def verify(names: Annotated[list[str] | None, Names] = None) -> None:
     """Compare files with what was published; status 1 if one is damaged, 2 if one is missing."""
-    from heavystep.lab.data import SETS, missing_text, present
-    from heavystep.lab.data import verify as verified
+    from heavystep.lab import data as sets
 
-    wanted = list(SETS) if not names or names == ["all"] else list(dict.fromkeys(names))
-    here, damaged = present(wanted), 0
+    wanted = list(sets.SETS) if not names or names == ["all"] else list(dict.fromkeys(names))
+    here, damaged = sets.present(wanted), False
     for name in wanted:
-        if name not in here:
-            typer.echo(f"{name}: missing")
-            continue
         try:
-            typer.echo(f"{name}: ok, {verified(name)}")
+            found = f"ok, {sets.verify(name)}" if name in here else "missing"
         except ValueError as error:
-            damaged += 1
-            typer.echo(f"{name}: damaged, {error}")
+            found, damaged = f"damaged, {error}", True
+        typer.echo(f"{name}: {found}")
     if damaged:
         raise typer.Exit(1)
     if not here or (names and len(here) < len(wanted)):
-        raise ValueError(missing_text(wanted))
+        raise ValueError(sets.missing_text(wanted))

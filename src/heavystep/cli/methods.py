@@ -11,6 +11,7 @@ from rich.table import Column, Table
 
 from heavystep.cli.common import argument_texts, method_names, one_of, show, told
 from heavystep.documentation import plain_formula
+from heavystep.methods import ELSEWHERE, METHODS, check_name
 
 LIST = {"method": 16, "what it is": 27, "needs": 18, "guarantee": 15, "formula from": 14}
 """The columns of the list, with their widths. A guarantee is said to where it holds."""
@@ -29,17 +30,14 @@ class Beside(NamedTuple):
     """What is listed beside the registry: it is no optimizer of its own."""
 
     title: str
-    """The name in its paper."""
     summary: str
     kind: type
     """The class whose arguments are shown."""
     note: str = ""
-    """What else there is to know."""
 
 
 def beside() -> dict[str, Beside]:
     """By name: what drives the options of a method, and methods on another problem."""
-    from heavystep.methods import ELSEWHERE
     from heavystep.optim.diminishing import Diminishing
     from heavystep.problems.variance_reduced import EVIDENCE, PUBLISHED, REFERENCE, VarianceReduced
 
@@ -57,32 +55,40 @@ def methods(
         str | None,
         typer.Argument(help="One of them, for its arguments.", autocompletion=one_of(method_names)),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it, to be read by a program.")] = (
-        False
-    ),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="All of it, to be read by a program.")
+    ] = False,
 ) -> None:
     """List the methods; give a name for its formulas, its arguments and their defaults."""
-    from heavystep.methods import METHODS, check_name
-
     others = beside()
     if name is not None:
         check_name(name, others)
     if as_json:
         names = (*METHODS, *others) if name is None else (name,)
-        typer.echo(json.dumps([_described(each) for each in names], indent=2, allow_nan=False))
+        found = [_described(each, others) for each in names]
+        typer.echo(json.dumps(found, indent=2, allow_nan=False))
     elif name is None:
-        show(_listed(), *AFTER_LIST)
+        show(_listed(others), *AFTER_LIST)
     elif name in others:
         row = others[name]
         show(*filter(None, (row.summary, row.note)), _arguments(row.kind))
     else:
-        _show_method(name)
+        method = METHODS[name]
+        show(
+            method.summary if method.verified else f"Not verified. {method.summary}",
+            *(f"    {plain_formula(formula)}" for formula in method.formulas),
+            *filter(None, [method.explained]),
+            f"Its name in the paper: {method.title}. Momentum form: {method.form.name}.",
+            f"Published: {method.reference}. Formula from: {method.evidence}.",
+            *([f"Differs: {method.differs}."] if method.differs else []),
+            f"Guarantee, as published: {method.guarantee or 'none'}.",
+            f"Needs: {method.needs}. Main constant: {method.main or 'none'}.",
+            _arguments(_class(name)),
+        )
 
 
-def _listed() -> Table:
+def _listed(others: dict[str, Beside]) -> Table:
     """One row a method, in a hundred columns."""
-    from heavystep.methods import METHODS
-
     heading = (Column(title, max_width=width) for title, width in LIST.items())
     table = Table(*heading, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for each in METHODS.values():
@@ -90,26 +96,9 @@ def _listed() -> Table:
         where = each.guarantee.partition(":")[0] or "none"
         table.add_row(each.name, each.summary, needs, where, each.source)
     table.add_section()
-    for other, row in beside().items():
+    for other, row in others.items():
         table.add_row(other, row.summary)
     return table
-
-
-def _show_method(name: str) -> None:
-    from heavystep.methods import METHODS
-
-    method = METHODS[name]
-    show(
-        method.summary if method.verified else f"Not verified. {method.summary}",
-        *(f"    {plain_formula(formula)}" for formula in method.formulas),
-        *filter(None, [method.explained]),
-        f"Its name in the paper: {method.title}. Momentum form: {method.form.name}.",
-        f"Published: {method.reference}. Formula from: {method.evidence}.",
-        *([f"Differs: {method.differs}."] if method.differs else []),
-        f"Guarantee, as published: {method.guarantee or 'none'}.",
-        f"Needs: {method.needs}. Main constant: {method.main or 'none'}.",
-        _arguments(_class(name)),
-    )
 
 
 def _class(name: str) -> type:
@@ -118,22 +107,18 @@ def _class(name: str) -> type:
     return optimizer_class(name)
 
 
-def _described(name: str) -> dict[str, Any]:
+def _described(name: str, others: dict[str, Beside]) -> dict[str, Any]:
     """What there is to know of it, in plain types."""
-    from heavystep.methods import METHODS
-
-    if name not in METHODS:
-        title, summary, kind, note = beside()[name]
+    if name in others:
+        title, summary, kind, note = others[name]
         about: dict[str, Any] = {"title": title, "summary": summary, "note": note}
     else:
         method, kind = METHODS[name], _class(name)
         about = {field: getattr(method, field) for field in FIELDS}
         about |= {"momentum_form": method.form.name, "formulas": method.formulas}
-    texts, arguments = argument_texts(kind), inspect.signature(kind).parameters
     described = {
-        argument: {"meaning": texts[argument]}
-        | ({} if _required(parameter) else {"default": parameter.default})
-        for argument, parameter in arguments.items()
+        argument: {"meaning": text} | ({} if default is _EMPTY else {"default": default})
+        for argument, default, text in _rows(kind)
     }
     return {"name": name, **about, "arguments": described}
 
@@ -145,12 +130,16 @@ def _summary(kind: type) -> str:
 
 
 def _arguments(kind: type) -> Table:
-    table, texts = Table("argument", "default", "meaning"), argument_texts(kind)
-    for name, parameter in inspect.signature(kind).parameters.items():
-        default = "" if _required(parameter) else repr(parameter.default)
-        table.add_row(name, default, texts[name])
+    table = Table("argument", "default", "meaning")
+    for name, default, text in _rows(kind):
+        table.add_row(name, "" if default is _EMPTY else repr(default), text)
     return table
 
 
-def _required(parameter: inspect.Parameter) -> bool:
-    return parameter.default is inspect.Parameter.empty
+def _rows(kind: type) -> list[tuple[str, Any, str]]:
+    """Name, default and meaning of each argument."""
+    texts, given = argument_texts(kind), inspect.signature(kind).parameters
+    return [(name, parameter.default, texts[name]) for name, parameter in given.items()]
+
+
+_EMPTY = inspect.Parameter.empty

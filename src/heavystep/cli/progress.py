@@ -1,6 +1,7 @@
 """The progress of runs, simulated or trained: a bar on a terminal, and a few lines in a log."""
 
 import time
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
@@ -8,25 +9,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 EVERY = 10.0
 """The least number of seconds between two lines of a log."""
-
-
-def epoch_text(row: Any, images: int) -> str:
-    """The numbers of an epoch in one line."""
-    speed = f"{images / row.seconds:,.0f} images/s" if row.seconds > 0.0 else ""
-    return (
-        f"epoch {row.epoch}: loss {row.loss:.4g}, test {row.test_accuracy:.1%}, "
-        f"step {row.step:.3g}, {row.trials:.1f} trials, {speed}"
-    )
-
-
-def duration(seconds: float) -> str:
-    """A duration in hours, minutes and seconds.
-
-    >>> duration(3725.4)
-    '1:02:05'
-    """
-    whole = int(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 class RunProgress:
@@ -66,11 +48,10 @@ class RunProgress:
         """Show how much there is to do."""
         self._runs, self._done, self._total = runs, kept, max(work, 1.0)
         self._began = self._told = time.monotonic()
-        self._bar.update(self._task, total=self._total, completed=0, done=kept, runs=runs)
+        completed = 0.0 if work else self._total
+        self._bar.update(self._task, total=self._total, completed=completed, done=kept, runs=runs)
         if kept:
             self.note(f"{kept} of {runs} runs are there already")
-        if not work:
-            self._bar.update(self._task, completed=1)
 
     def note(self, text: str) -> None:
         """Print a line above the bar. It is not broken, so that what it names can be copied."""
@@ -88,13 +69,16 @@ class RunProgress:
         if self._unit == "steps":
             second = self._work / max(time.monotonic() - self._began, 1e-3)
             speed = f", {second / 1e6:.1f}M steps/s"
-        self._bar.update(self._task, advance=amount, speed=speed)
-        if self._unit == "steps":
             self._tell("")
+        self._bar.update(self._task, advance=amount, speed=speed)
 
     def epoch(self, row: Any, images: int) -> None:
         """Show the numbers of an epoch that is complete."""
-        self._last = epoch_text(row, images)
+        speed = f"{images / row.seconds:,.0f} images/s" if row.seconds > 0.0 else ""
+        self._last = (
+            f"epoch {row.epoch}: loss {row.loss:.4g}, test {row.test_accuracy:.1%}, "
+            f"step {row.step:.3g}, {row.trials:.1f} trials, {speed}"
+        )
         self._bar.update(self._task, description=f"{self._run}: {self._last}")
         self._tell("")
 
@@ -114,7 +98,7 @@ class RunProgress:
         self._told = now
         left = ""
         if self._work > 0.0:
-            pace = (now - self._began) / self._work
-            left = f", {duration(max(self._total - self._work, 0.0) * pace)} left"
+            seconds = max(self._total - self._work, 0.0) * (now - self._began) / self._work
+            left = f", {timedelta(seconds=int(seconds))} left"
         run = f"{self._run}: {state}{self._last}".removesuffix(": ")
         self.note(f"{run}; {self._done}/{self._runs} runs{left}")

@@ -7,61 +7,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from heavystep.cli.common import one_of, option, show, told, with_options
+from heavystep.cli.common import DEVICES, ENGINES, one_of, option, show, told, with_options
 
 if TYPE_CHECKING:
     from heavystep.lab.figures.figure import Claim
-    from heavystep.lab.figures.figure import Table as Numbers
 
 FIGURES = ("figure1", "figure2", "figure3")
-ENGINES = ("local", "ray", "dask")
-DEVICES = ("cpu", "cuda")
 UNFINISHED = 3
 """The exit status when time ran out."""
-FIGURE = inspect.Parameter(
-    "figure",
-    inspect.Parameter.KEYWORD_ONLY,
-    annotation=Annotated[
-        str,
-        typer.Argument(
-            help="One of figure1, figure2 and figure3.", autocompletion=one_of(lambda: FIGURES)
-        ),
-    ],
+FIGURE = typer.Argument(
+    help="One of figure1, figure2 and figure3.", autocompletion=one_of(lambda: FIGURES)
+)
+CLUSTER = (
+    "That of a started cluster ('auto': the Ray that runs here); default: one is started here."
 )
 OPTIONS = (
-    option("seeds", int | None, None, "Runs of each method."),
-    option("seed", list[int] | None, None, "For figure3: one of the runs; again for more."),
-    option("iterations", int | None, None, "For figure1, figure2: steps a run."),
-    option("panels", str | None, None, "For figure1: some of its panels, such as 'c,d'."),
-    option("epochs", int | None, None, "For figure3: epochs a run."),
-    option("datasets", str | None, None, "For figure3: cifar10, cifar100 or both, with a comma."),
-    option("methods", list[str] | None, None, "For figure3: one of the methods; again for more."),
-    option("max_step", float | None, None, "For figure2: one gamma_max, not 1 and 100."),
-    option("engine", str | None, None, "Who does the runs: local (default), ray or dask.", ENGINES),
-    option(
-        "address",
-        str | None,
-        None,
-        "That of a started cluster ('auto': the Ray that runs here); default: one is started on "
-        "this machine.",
-    ),
-    option(
-        "jobs", int | None, None, "For figure1, figure2: how many at a time; default: all cores."
-    ),
-    option(
-        "device",
-        str | None,
-        None,
-        "For figure3: cpu or cuda; default: the GPU if there is one.",
-        DEVICES,
-    ),
-    option("tensorboard", Path | None, None, "For figure3: where to log for TensorBoard."),
-    option("minutes", float | None, None, "For figure3: stop after so long, to go on later."),
-    option("no_compile", bool, False, "For figure3: a GPU's network as it is, not compiled."),
-    option("no_train", bool, False, "For figure3: draw and check the runs that are there."),
-    option("force", bool, False, "Run again what is there."),
-    option("quick", bool, False, "Fewer runs and steps."),
-    option("out", Path, Path("results"), "Where results are written."),
+    ("seeds", int | None, None, "Runs of each method."),
+    ("seed", list[int] | None, None, "For figure3: one of the runs; again for more."),
+    ("iterations", int | None, None, "For figure1, figure2: steps a run."),
+    ("panels", str | None, None, "For figure1: some of its panels, such as 'c,d'."),
+    ("epochs", int | None, None, "For figure3: epochs a run."),
+    ("datasets", str | None, None, "For figure3: cifar10, cifar100 or both, with a comma."),
+    ("methods", list[str] | None, None, "For figure3: one of the methods; again for more."),
+    ("max_step", float | None, None, "For figure2: one gamma_max, not 1 and 100."),
+    ("engine", str | None, None, "Who does the runs: local (default), ray or dask.", ENGINES),
+    ("address", str | None, None, CLUSTER),
+    ("jobs", int | None, None, "For figure1, figure2: how many at a time; default: all cores."),
+    ("device", str | None, None, "For figure3: cpu or cuda; default: the GPU if any.", DEVICES),
+    ("tensorboard", Path | None, None, "For figure3: where to log for TensorBoard."),
+    ("minutes", float | None, None, "For figure3: stop after so long, to go on later."),
+    ("no_compile", bool, False, "For figure3: a GPU's network as it is, not compiled."),
+    ("no_train", bool, False, "For figure3: draw and check the runs that are there."),
+    ("force", bool, False, "Run again what is there."),
+    ("quick", bool, False, "Fewer runs and steps."),
+    ("out", Path, Path("results"), "Where results are written."),
 )
 """All options but the last two are only for some of the figures."""
 
@@ -75,12 +54,7 @@ def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
     from heavystep.lab.files import expanded
 
     # An option that can be repeated is an empty list without a value; 0 is a choice.
-    idle = (type(None), list)
-    chosen = {
-        name: value
-        for name, value in values.items()
-        if value is not False and (value or not isinstance(value, idle))
-    }
+    chosen = {n: v for n, v in values.items() if v is not None and v is not False and v != []}
     out = expanded(out)
     wanted = plan(figure, out, quick=quick, chosen=chosen)
     try:
@@ -89,8 +63,12 @@ def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
     except UnfinishedError as unfinished:
         typer.echo(str(unfinished), err=True)
         raise typer.Exit(UNFINISHED) from None
-    for table in made.tables:
-        show_table(table)
+    for numbers in made.tables:
+        heading, *rows = numbers.compact
+        table = Table(*heading, title=numbers.title)
+        for row in rows:
+            table.add_row(*row)
+        show(table, *filter(None, [numbers.note]))
     if made.claims:
         _show(made.claims)
     for path in made.paths:
@@ -101,7 +79,12 @@ def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
 
 reproduce = with_options(
     _reproduce,
-    [FIGURE, *OPTIONS],
+    [
+        inspect.Parameter(
+            "figure", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str, FIGURE]
+        ),
+        *(option(*row) for row in OPTIONS),
+    ],
     "Run what is missing of a figure, draw it and check the claims about it.\n\n"
     "Status 1: a claim does not hold; 2: something is wrong; 3: --minutes are over, and nothing "
     "was drawn.",
@@ -119,15 +102,6 @@ def claims(
     found = evaluate_claims(expanded(out), lambda text: typer.echo(text, err=True))
     _show(found)
     _leave(found)
-
-
-def show_table(numbers: "Numbers") -> None:
-    """Print the compact form of a table."""
-    heading, *rows = numbers.compact
-    table = Table(*heading, title=numbers.title)
-    for row in rows:
-        table.add_row(*row)
-    show(table, *filter(None, [numbers.note]))
 
 
 def _show(found: "list[Claim]") -> None:

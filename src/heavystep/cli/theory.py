@@ -9,30 +9,18 @@ import numpy as np
 import typer
 from rich.table import Column, Table
 
-from heavystep.cli.common import (
-    argument_texts,
-    group_of_commands,
-    option,
-    show,
-    told,
-    with_options,
-)
+from heavystep.cli import common
+from heavystep.cli.common import option, show, told, with_options
 from heavystep.schedules import Schedules, diminishing_conditions
 from heavystep.theory.advice import advice
 from heavystep.theory.diminishing import check_schedules
 from heavystep.theory.registry import RESULTS, Result
 
-SECTION_5 = {
-    "eta0": 0.5,
-    "eta_power": 0.4,
-    "beta0": 0.9,
-    "beta_power": 1.1,
-    "gamma_max_power": 0.3,
-    "horizon": 1e4,
-}
+SECTION_5 = {"eta0": 0.5, "eta_power": 0.4, "beta0": 0.9, "beta_power": 1.1,
+             "gamma_max_power": 0.3, "horizon": 1e4}  # fmt: skip
 """The defaults of the schedules. gamma_max0 depends on the problem and must be given."""
 STEPS = "1,10,100,1000,10000,100000"
-theory = group_of_commands(
+theory = common.group_of_commands(
     "List the paper's results, compute their constants and bounds, see what they admit.\n\n"
     "Without a command it lists every result; give a name for its constants and bound.",
     invoke_without_command=True,
@@ -64,23 +52,19 @@ def _command(result: Result) -> Callable[..., None]:
     def command(**values: Any) -> None:
         k = _steps(values.pop("k")) if result.grid else None
         given = {name: values.pop(name) for name in result.bound_arguments}
-        if "k" in inspect.signature(function).parameters:
-            values["k"] = k
-        promise = function(**_arguments(function, values))
-        contents = [f"{result.id}: {result.statement}", _constants(promise, k, values)]
-        if k is not None:
-            contents += _bounds(promise, k, given)
-        show(*contents)
+        promise = function(**_arguments(function, {**values, "k": k}))
+        bounds = [] if k is None else _bounds(promise, k, given)
+        show(f"{result.id}: {result.statement}", _constants(promise, k, values), *bounds)
 
     taken = [p for p in _parameters(function) if p.name != "k"] + extra
-    text = "numbers of steps, separated by commas"
-    counts = [option("k", str, STEPS, text)] if result.grid else []
-    return with_options(command, taken + counts, f"{result.id}: {result.statement}")
+    counts = [option("k", str, STEPS, "numbers of steps, separated by commas")]
+    taken += counts if result.grid else []
+    return with_options(command, taken, f"{result.id}: {result.statement}")
 
 
 def _parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """The options of a command that calls ``function``."""
-    texts = argument_texts(function)
+    texts = common.argument_texts(function)
     for name, parameter in inspect.signature(function).parameters.items():
         if name == "schedules":
             yield from _schedule_options()
@@ -116,7 +100,7 @@ def _steps(text: str) -> np.ndarray[Any, Any]:
 
 def _constants(promise: Any, k: Any, values: dict[str, Any]) -> Table:
     table = Table("constant", "value")
-    for name, value in _numbers(promise):
+    for name, value in _numbers(promise).items():
         if np.ndim(value):
             for step, entry in zip(k, value, strict=True):
                 table.add_row(f"{name} at k = {step:.15g}", _text(entry))
@@ -125,18 +109,13 @@ def _constants(promise: Any, k: Any, values: dict[str, Any]) -> Table:
     return table
 
 
-def _numbers(promise: Any) -> Iterator[tuple[str, Any]]:
+def _numbers(promise: Any) -> dict[str, Any]:
     """The fields of a result that are numbers, and K where it is computed."""
     if not is_dataclass(promise):
-        yield from promise._asdict().items()
-        return
-    names = [field.name for field in fields(promise)]
-    for name in names:
-        value = getattr(promise, name)
-        if isinstance(value, (int, float)):
-            yield name, value
-    if "K" not in names and hasattr(promise, "K"):
-        yield "K", promise.K
+        return dict(promise._asdict())
+    names = [*(field.name for field in fields(promise)), "K"]
+    found = {name: getattr(promise, name, None) for name in names}
+    return {name: value for name, value in found.items() if isinstance(value, (int, float))}
 
 
 def _bounds(promise: Any, k: Any, given: dict[str, Any]) -> Iterator[Table]:
@@ -146,10 +125,8 @@ def _bounds(promise: Any, k: Any, given: dict[str, Any]) -> Iterator[Table]:
         if all(value is not None for value in given.values()):
             yield _columns(k, {"bound of the proof, in expectation": promise.bound(k, **given)})
     elif hasattr(promise, "expected_sum"):
-        chances = (0.5, 0.1, 0.01)
-        yield _columns(
-            k, {f"bound but with probability {p:g}": promise.bound(k, p) for p in chances}
-        )
+        but = "bound but with probability"
+        yield _columns(k, {f"{but} {p:g}": promise.bound(k, p) for p in (0.5, 0.1, 0.01)})
     elif hasattr(promise, "bound") and getattr(promise, "B", 0.0) is not None:
         yield _columns(k, {"bound": promise.bound(k)})
 
@@ -197,17 +174,7 @@ def _schedules(**values: Any) -> None:
 for _result in RESULTS:
     if _result.scalar:
         theory.command(_result.name)(_command(_result))
-theory.command("schedules")(
-    with_options(
-        _schedules,
-        list(_schedule_options()),
-        "Assumption 5: whether power laws are schedules of the diminishing theorems.",
-    )
-)
-theory.command("advice")(
-    with_options(
-        _advice,
-        list(_parameters(advice)),
-        "Which c and gamma_max each theorem admits.",
-    )
-)
+_text_of = "Assumption 5: whether power laws are schedules of the diminishing theorems."
+theory.command("schedules")(with_options(_schedules, list(_schedule_options()), _text_of))
+_text_of = "Which c and gamma_max each theorem admits."
+theory.command("advice")(with_options(_advice, list(_parameters(advice)), _text_of))
