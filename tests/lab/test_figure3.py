@@ -136,10 +136,8 @@ def test_methods_have_the_constants_of_appendix_e():
 def test_a_run_is_known_by_its_text():
     run = spec("cifar100", "SLS", 2)
     assert parsed(json.loads(run.text())) == run
-    with pytest.raises(ValueError, match="of another protocol than 1"):
-        parsed({**json.loads(run.text()), "protocol": 2})
-    with pytest.raises(ValueError, match="not the specification of a training run"):
-        parsed({})
+    assert parsed({**json.loads(run.text()), "protocol": 2}) is None
+    assert parsed({}) is None
 
 
 def test_a_history_with_a_gap_is_damaged(tmp_path):
@@ -174,8 +172,8 @@ def test_a_curve_has_the_seeds_that_reach_its_last_epoch(tmp_path):
     assert len(notes) == 2
     assert path.name in notes[1]
     (begun,) = curve.unfinished
-    assert begun.seed == 1
-    np.testing.assert_allclose(begun.metrics["loss"], [1 + np.arange(5) / 100])
+    assert begun == 1
+    np.testing.assert_allclose(curve.unfinished[1]["loss"], 1 + np.arange(5) / 100)
     alike = {run.method.name: run for run in runs.values()}[spec().method.name]
     assert missing([alike], store_of(tmp_path)) == (2, 15 + 20)
 

@@ -1,6 +1,5 @@
 """Runs of Figure 3: what is missing is trained, kept, stopped and gone on with."""
 
-import gc
 import io
 import json
 import os
@@ -19,7 +18,6 @@ from heavystep.lab.training import run as training
 from heavystep.lab.training.images import colours
 from heavystep.lab.training.run import How, train_missing, trainer_of
 from heavystep.lab.training.runs import Scale, TrainingRuns, TrainingStore
-from heavystep.lab.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
 
@@ -247,15 +245,22 @@ def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
     trained(store, [curve(epochs=2)])
     one, other = curve().each()[0], curve("SPS").each()[0]
     os.replace(store.checkpoint(one), store.checkpoint(other))
-    with pytest.raises(ValueError, match=r"method\.optimizer is 'SHBPolyak' there, 'SPS' here"):
+    said = r"method is .*'SHBPolyak'.* there, .*'SPS'.* here"
+    with pytest.raises(ValueError, match=said):
         trained(store, [curve("SPS")])
     assert store.load(one).epochs == 2
 
 
 def test_a_checkpoint_of_another_precision_is_refused(tmp_path, monkeypatch):
-    store = TrainingStore(tmp_path / "runs")
+    store, real = TrainingStore(tmp_path / "runs"), training.trainer_of
     trained(store, [curve(epochs=1)])
-    monkeypatch.setattr(Trainer, "precision", "bfloat16 autocast")
+
+    def on_a_gpu(*arguments):
+        made = real(*arguments)
+        made.precision = "bfloat16 autocast"
+        return made
+
+    monkeypatch.setattr(training, "trainer_of", on_a_gpu)
     with pytest.raises(ValueError, match="precision is 'float32' there, 'bfloat16 autocast' here"):
         trained(store, [curve()])
 
@@ -314,27 +319,10 @@ def test_a_run_that_diverges_keeps_its_last_good_checkpoint(tmp_path, monkeypatc
     assert json.loads(run.text())["protocol"] == 1
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-def test_out_of_gpu_memory_says_what_would_fit(tmp_path, monkeypatch):
-    train, test = made_up_images(2048), made_up_images(50, seed=1)
-    both = TrainTest(Images(train.images, train.labels), Images(test.images, test.labels))
-    monkeypatch.setattr(training, "images_of", lambda data_set: both)
-    total = torch.cuda.get_device_properties(0).total_memory
-    gc.collect()  # steps that other tests have recorded are cycles, and keep their memory
-    torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 1.5 * 2**30) / total)
-    try:
-        wanted = curve(network="resnet18", batch_size=2048, train_images=2048)
-        said = r"seed 0: out of GPU memory with batches of 2048; (\d+) would fit"
-        with pytest.raises(ValueError, match=said) as refusal:
-            trained(TrainingStore(tmp_path / "runs"), [wanted], How(device="cuda"))
-        fits = int(str(refusal.value).split("; ")[1].split()[0])
-        assert fits in (32, 64, 128, 256, 512, 1024)
-        smaller = replace(wanted.scale, batch_size=fits)
-        run = replace(wanted.each()[0], scale=smaller)
-        again = training.trainer_of(run, torch.device("cuda"))
-        for _ in range(5):
-            again.take_step()
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
+def test_out_of_memory_is_one_line(tmp_path, monkeypatch):
+    def too_large(*arguments):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(training, "trainer_of", too_large)
+    with pytest.raises(ValueError, match=r"seed 0: out of GPU memory with batches of 16; free"):
+        trained(TrainingStore(tmp_path / "runs"), [curve()])

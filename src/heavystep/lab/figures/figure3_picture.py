@@ -75,8 +75,8 @@ def _panel(ax: Any, panel: Panel, results: TrainedResults) -> None:
         factor = 100.0 if share else 1.0
         values = factor * result.metrics[curve.metric]
         mean_with_band(ax, result.k, values, NAMES[curve.label], LOOKS[curve.label])
-        for run in result.unfinished:
-            (begun,) = factor * run.metrics[curve.metric]
+        for metrics in result.unfinished.values():
+            begun = factor * metrics[curve.metric]
             ax.plot(result.k[: len(begun)], begun, **UNFINISHED)
     lines = [line.get_ydata() for line in ax.get_legend_handles_labels()[0]]
     if share:

@@ -15,11 +15,9 @@ from heavystep.lab.sweeps import Engine
 from heavystep.lab.training.run import (
     DEVICES,
     How,
-    TrainingProgress,
     images_of,
     the_device,
     train_missing,
-    train_on,
 )
 from heavystep.lab.training.runs import (
     Scale,
@@ -89,16 +87,15 @@ class TrainedFigure(Reproducible):
         self,
         runs: dict[str, TrainingRuns],
         folder: Path,
-        progress: TrainingProgress,
+        progress: Any,
         chosen: Chosen,
     ) -> TrainedResults:
         """The results of all runs; with ``no_train``, of those that are there."""
         store = TrainingStore(folder)
         if not chosen.get("no_train"):
             how = How(**{name: chosen[name] for name in HOW if name in chosen})
-            if chosen.get("engine", "local") != "local":
-                train_on(_engine(chosen), runs.values(), store, progress, how)
-            elif not train_missing(runs.values(), store, progress, how):
+            engine = _engine(chosen) if chosen.get("engine", "local") != "local" else None
+            if not train_missing(runs.values(), store, progress, how, engine):
                 lacking, epochs = missing(runs.values(), store)
                 raise UnfinishedError(
                     f"time is up: {counted(epochs, 'epoch')} of {counted(lacking, 'run')} "

@@ -21,49 +21,28 @@ class Colours(NamedTuple):
 
 
 def colours(images: Array) -> Colours:
-    """The colours of all pixels. They are exact, because sums of whole numbers do not round.
-
-    Args:
-        images: (n, 3, height, width) uint8.
+    """The colours of all pixels of (n, 3, height, width) uint8 images; the sums do not round.
 
     >>> colours(np.array([0, 4], dtype=np.uint8).reshape(2, 1, 1, 1))
     Colours(mean=(2.0,), deviation=(2.0,))
     """
-    counts = [np.bincount(images[:, c].reshape(-1), minlength=256) for c in range(images.shape[1])]
-    levels = np.arange(256.0)
-    mean = [float(count @ levels / count.sum()) for count in counts]
-    spread = [
-        float(np.sqrt(count @ (levels - middle) ** 2 / count.sum()))
-        for count, middle in zip(counts, mean, strict=True)
-    ]
-    return Colours(tuple(mean), tuple(spread))
+    levels, found = np.arange(256.0), []
+    for colour in range(images.shape[1]):
+        count = np.bincount(images[:, colour].reshape(-1), minlength=256)
+        mean = float(count @ levels / count.sum())
+        found.append((mean, float(np.sqrt(count @ (levels - mean) ** 2 / count.sum()))))
+    return Colours(*zip(*found, strict=True))
 
 
 def epoch_plan(images: int, seed: int, epoch: int) -> Array:
     """(4, images) plan of an epoch: for each place an image, then row, column and flip of its crop.
 
-    It depends on seed and epoch alone, so that a run can go on from any point.
-
-    Args:
-        images: how many there are.
-        seed: that of the run.
-        epoch: its number; the first one is 1.
+    It depends on seed and epoch (the first one is 1) alone: a run can go on from any point.
     """
     generator = np.random.default_rng([seed, epoch])
     crops = generator.integers(0, 2 * PADDING + 1, (2, images))
     flips = generator.integers(0, 2, (1, images))
     return np.concatenate([generator.permutation(images)[None], crops, flips])
-
-
-def whole_plan(images: int) -> Array:
-    """The plan that takes all images in order, as they are.
-
-    Args:
-        images: how many there are.
-    """
-    plan = np.full((4, images), PADDING)
-    plan[0], plan[3] = np.arange(images), 0
-    return plan
 
 
 class DeviceImages:
@@ -95,16 +74,12 @@ class DeviceImages:
         self._mean, self._deviation = (
             torch.tensor(part, dtype=torch.float32, device=device) for part in scale
         )
-        _, _, height, width = images.shape
-        self._down, self._across = (torch.arange(size, device=device) for size in (height, width))
+        self._down, self._across = (torch.arange(size, device=device) for size in images.shape[2:])
         self._plan = torch.zeros((4, len(images)), dtype=torch.int64, device=device)
         self._batch = torch.zeros((4, batch_size), dtype=torch.int64, device=device)
         self.device, self.count, self.batch_size = device, len(images), batch_size
-
-    @property
-    def batches(self) -> int:
-        """The number of whole minibatches in an epoch; an incomplete one is dropped."""
-        return self.count // self.batch_size
+        self.batches = self.count // batch_size
+        """Whole minibatches in an epoch; an incomplete one is dropped."""
 
     def begin(self, plan: Array) -> None:
         """Set the order and the crops of an epoch."""
@@ -131,5 +106,7 @@ class DeviceImages:
 
     def in_order(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All images as they are, in parts of the size of a minibatch."""
-        plan = torch.from_numpy(whole_plan(self.count)).to(self.device)
-        return (self.batch(part) for part in torch.split(plan, self.batch_size, dim=1))
+        plan = np.full((4, self.count), PADDING)
+        plan[0], plan[3] = np.arange(self.count), 0
+        parts = torch.split(torch.from_numpy(plan).to(self.device), self.batch_size, dim=1)
+        return map(self.batch, parts)

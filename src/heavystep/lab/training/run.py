@@ -4,6 +4,7 @@ import gc
 import hashlib
 import io
 import json
+import math
 import platform
 import signal
 import threading
@@ -15,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +24,6 @@ from torch import nn
 from torch.optim import Optimizer
 
 from heavystep import __version__, validation
-from heavystep.lab import sweeps
 from heavystep.lab.data import CIFAR, Images, TrainTest, load_cifar
 from heavystep.lab.files import MARK, write_atomically
 from heavystep.lab.store import Columns
@@ -38,7 +38,6 @@ from heavystep.lab.training.runs import (
     TrainingRuns,
     TrainingSpec,
     TrainingStore,
-    whole,
 )
 from heavystep.lab.training.trainer import DivergedError, EpochRow, Trainer
 from heavystep.methods import method_of
@@ -63,44 +62,25 @@ LOGGED = {
 """What TensorBoard shows of an epoch, and under which name."""
 
 
-class RunProgress(Protocol):
-    """What a run reports while it is trained: shares of an epoch, and epochs of so many images."""
-
-    def advance(self, share: float) -> None: ...  # noqa: D102
-
-    def epoch(self, row: EpochRow, images: int) -> None: ...  # noqa: D102
-
-
-class TrainingProgress(RunProgress, sweeps.Progress, Protocol):
-    """What training reports, run after run; work is counted in epochs."""
-
-
 @dataclass(frozen=True)
 class How:
-    """How runs are trained, as far as it does not decide their numbers.
-
-    Args:
-        device: ``"cpu"`` or ``"cuda"``; None: the GPU if there is one.
-        tensorboard: the folder of the logs for TensorBoard; None: there are no logs.
-        minutes: training stops after this many, with a checkpoint; None: it goes on to the end.
-        force: whether runs that are there are trained again.
-        no_compile: whether the network is left as it is even where compiling it would pay.
-    """
+    """How runs are trained, as far as it does not decide their numbers."""
 
     device: str | None = None
+    """``"cpu"`` or ``"cuda"``; None: the GPU if there is one."""
     tensorboard: Path | None = None
+    """The folder of the logs for TensorBoard; None: there are no logs."""
     minutes: float | None = None
+    """Training stops after this many, with a checkpoint; None: it goes on to the end."""
     force: bool = False
+    """Whether runs that are there are trained again."""
     no_compile: bool = False
+    """Whether the network is left as it is even where compiling it would pay."""
 
 
 @cache
 def images_of(data_set: str) -> TrainTest:
-    """The images of a data set, which are read and checked once.
-
-    Raises:
-        ValueError: a file is missing, or is not the published one.
-    """
+    """The images of a data set, which are read and checked once."""
     try:
         return load_cifar(data_set)
     except FileNotFoundError as error:
@@ -113,30 +93,16 @@ def colours_of(data_set: str, images: int) -> Colours:
     return colours(images_of(data_set).train.images[:images])
 
 
-def trainer_of(
-    run: TrainingSpec,
-    device: torch.device,
-    compiled: bool = False,
-    *,
-    batch_size: int | None = None,
-) -> Trainer:
-    """The trainer of a run, before its first step.
-
-    Args:
-        run: which run.
-        device: where it is trained.
-        compiled: whether the network is compiled.
-        batch_size: another one than that of the run, to try whether it fits into memory.
-    """
-    scale, images = run.scale, images_of(run.data_set)
-    sizes = (scale.train_images, scale.test_images)
-    first = [Images(*(part[:n] for part in each)) for each, n in zip(images, sizes, strict=True)]
+def trainer_of(run: TrainingSpec, device: torch.device, compiled: bool = False) -> Trainer:
+    """The trainer of a run, before its first step."""
+    scale, (train, test) = run.scale, images_of(run.data_set)
     torch.manual_seed(run.seed)
     return Trainer(
         NETWORKS[scale.network](CIFAR[run.data_set].classes),
         lambda network, steps: optimizer_of(run.method, network, steps, device),
-        *first,
-        batch_size=batch_size or scale.batch_size,
+        Images(*(part[: scale.train_images] for part in train)),
+        Images(*(part[: scale.test_images] for part in test)),
+        batch_size=scale.batch_size,
         seed=run.seed,
         device=device,
         scale=colours_of(run.data_set, scale.train_images),
@@ -147,23 +113,15 @@ def trainer_of(
 def optimizer_of(
     method: MethodSpec, network: nn.Module, steps_per_epoch: int, device: torch.device
 ) -> Optimizer:
-    """The optimizer of a method.
-
-    Args:
-        method: with its options.
-        network: whose parameters are trained.
-        steps_per_epoch: n_b of the smooth reset, for methods that have one.
-        device: where it is trained.
-    """
+    """The optimizer of a method; methods with a smooth reset have n_b steps in an epoch."""
     registered = method_of(method.optimizer)
-    options = {**UNSAID[method.optimizer], **dict(method.options)}
-    if "steps_per_epoch" in {option.name for option in registered.options}:
-        options["steps_per_epoch"] = steps_per_epoch
+    said = {**UNSAID, "steps_per_epoch": steps_per_epoch, **dict(method.options)}
+    options = {each.name: said[each.name] for each in registered.options if each.name in said}
     if registered.rule.searches:
         options["buffers"] = network.buffers
         if device.type == "cuda":  # there losses come from bfloat16 activations
             options |= BFLOAT16_LOSSES
-    return create(method.optimizer, network.parameters(), **options)
+    return create(method.optimizer, network.parameters(), weight_decay=0.0, **options)
 
 
 @cache
@@ -231,32 +189,11 @@ def free() -> None:
         torch.cuda.empty_cache()
 
 
-def _advice(run: TrainingSpec, device: torch.device) -> str:
-    """Say which batch size would fit, after a run has run out of GPU memory."""
-    size, fits = run.scale.batch_size, 0
-    while size > 1 and not fits:
-        size //= 2
-        free()
-        try:
-            trainer = trainer_of(run, device, batch_size=size)
-            for _ in range(5):  # warm-up, recording, replay
-                trainer.take_step()
-            fits = size
-        except torch.OutOfMemoryError:
-            continue
-    remedy = f"{fits} would fit" if fits else "not even one image fits"
-    return f"{run.describe()}: out of GPU memory with batches of {run.scale.batch_size}; {remedy}"
-
-
 def save_checkpoint(path: Path, run: str, state: dict[str, Any]) -> None:
     """Write a checkpoint in place of the last one.
 
     It begins with the hash of the rest, because torch does not notice a bit that has changed.
-
-    Args:
-        path: the file.
-        run: everything that decides how the run goes on, as JSON.
-        state: made of tensors, numbers, texts, lists and dicts.
+    ``run`` is everything that decides how the run goes on, as JSON.
     """
     body = io.BytesIO()
     torch.save({"format": CHECKPOINT, "run": run, "state": state}, body)
@@ -266,10 +203,6 @@ def save_checkpoint(path: Path, run: str, state: dict[str, Any]) -> None:
 
 def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
     """The state in a checkpoint, on the CPU; None if there is no file.
-
-    Args:
-        path: the file.
-        run: what :func:`save_checkpoint` was given; the checkpoint of another run is refused.
 
     Raises:
         ValueError: the file is damaged, or is the checkpoint of another run.
@@ -284,38 +217,29 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
     if content["format"] != CHECKPOINT:
         raise ValueError(f"{path} is a checkpoint of another version: remove it to begin again")
     if content["run"] != run:
-        there, here = (_flat(json.loads(text)) for text in (content["run"], run))
+        there, here = (
+            {**each, **each.pop("run")} for each in map(json.loads, (content["run"], run))
+        )
         differences = "; ".join(
-            f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
-            for name in sorted(there | here)
-            if there.get(name) != here.get(name)
+            f"{name} is {there[name]!r} there, {here[name]!r} here"
+            for name in sorted(there.keys() & here)
+            if there[name] != here[name]
         )
         raise ValueError(f"{path} is a checkpoint of another configuration: {differences}")
     state: dict[str, Any] = content["state"]
     return state
 
 
-def _flat(value: Any, name: str = "") -> dict[str, Any]:
-    """Nested JSON in one level: {"a": {"b": 1}} gives {"a.b": 1}; options are pairs."""
-    if isinstance(value, list) and all(isinstance(item, list) and len(item) == 2 for item in value):
-        value = dict(value)
-    if not isinstance(value, dict):
-        return {name: value}
-    parts = (_flat(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items())
-    return {key: inner for part in parts for key, inner in part.items()}
-
-
 class Stopping:
     """Says whether to stop, and remembers the signal that asked for it."""
 
-    def __init__(self, minutes: float | None = None) -> None:
-        self._deadline = None if minutes is None else time.monotonic() + 60.0 * minutes
+    def __init__(self, minutes: float = math.inf) -> None:
+        self._deadline = time.monotonic() + 60.0 * minutes
         self.signal: signal.Signals | None = None
 
     def __call__(self) -> bool:
         """Whether to stop now."""
-        late = self._deadline is not None and time.monotonic() > self._deadline
-        return late or self.signal is not None
+        return self.signal is not None or time.monotonic() > self._deadline
 
     def note(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal; the second time somebody does not want to wait."""
@@ -326,16 +250,10 @@ class Stopping:
 
 @contextmanager
 def stopping(minutes: float | None = None) -> Iterator[Stopping]:
-    """Within the block, SIGTERM and SIGINT do not end the process but ask it to stop.
-
-    Args:
-        minutes: after this time it is asked to stop, too; None: never.
-    """
-    wish = Stopping(minutes)
-    if threading.current_thread() is not threading.main_thread():
-        yield wish  # Python lets no other thread handle signals
-        return
-    before = {n: signal.signal(n, wish.note) for n in (signal.SIGTERM, signal.SIGINT)}
+    """Within the block, SIGTERM, SIGINT and the end of the time only ask the process to stop."""
+    wish, before = Stopping(math.inf if minutes is None else minutes), {}
+    if threading.current_thread() is threading.main_thread():  # Python lets no other thread do this
+        before = {n: signal.signal(n, wish.note) for n in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield wish
     finally:
@@ -348,57 +266,64 @@ class Missing(NamedTuple):
 
     run: TrainingSpec
     epochs: int
-    epochs_left: int
-
-
-def wanted_and_missing(
-    curves: Iterable[TrainingRuns],
-    store: TrainingStore,
-    progress: TrainingProgress,
-    *,
-    force: bool,
-) -> tuple[int, list[Missing]]:
-    """How many runs there are, and which have to be trained, seed by seed; starts the progress."""
-    wanted = [(run, curve.epochs) for curve in curves for run in curve.each()]
-    wanted.sort(key=lambda pair: (pair[0].data_set, pair[0].seed))
-    found = []
-    for run, epochs in wanted:
-        there = _epochs(run, store)
-        # Without a checkpoint to go on from, all epochs have to be trained again.
-        begun = there if not force and store.checkpoint(run).exists() else 0
-        if force or there < epochs:
-            found.append(Missing(run, epochs, epochs - begun))
-    left = sum(each.epochs_left for each in found)
-    progress.start(len(wanted), len(wanted) - len(found), left)
-    return len(wanted), found
-
-
-def _epochs(run: TrainingSpec, store: TrainingStore) -> int:
-    stored = whole(run, store)
-    return stored.epochs if stored else 0
 
 
 def train_missing(
-    curves: Iterable[TrainingRuns], store: TrainingStore, progress: TrainingProgress, how: How
+    curves: Iterable[TrainingRuns],
+    store: TrainingStore,
+    progress: Any,
+    how: How,
+    engine: Engine | None = None,
 ) -> bool:
-    """Train every run that does not reach its last epoch.
+    """Train every run that does not reach its last epoch, here or on a cluster.
 
-    All methods are trained with one seed before the next, so that they can be compared early. At
-    SIGTERM, SIGINT or the end of the time a run leaves a checkpoint, and the next call goes on
-    there. When a run diverges, the others are still trained.
+    All methods are trained with one seed before the next, so that they can be compared early. Here,
+    at SIGTERM, SIGINT or the end of the time a run leaves a checkpoint, and the next call goes on
+    there. When a run fails, the others are still trained.
+
+    Args:
+        curves: what is wanted.
+        store: where runs are kept.
+        progress: what :class:`heavystep.lab.sweeps.Progress` is, told of epochs besides.
+        how: how they are trained.
+        engine: the cluster; None: this process trains.
 
     Returns:
         False if time ran out before all runs were complete.
 
     Raises:
-        ValueError: data are missing or damaged, or a run diverged or cannot go on.
+        ValueError: data are missing or damaged, or a run failed or cannot go on.
         KeyboardInterrupt: a signal came; its number is the argument.
     """
-    device = the_device(how.device)
-    wanted, lacking = wanted_and_missing(curves, store, progress, force=how.force)
-    diverged, complete = [], True
+    wanted = [(run, curve.epochs) for curve in curves for run in curve.each()]
+    wanted.sort(key=lambda pair: (pair[0].data_set, pair[0].seed))
+    lacking, left = [], 0
+    for run, epochs in wanted:
+        there = store.epochs(run)
+        if how.force or there < epochs:
+            lacking.append(Missing(run, epochs))
+            # Without a checkpoint to go on from, all epochs have to be trained again.
+            left += epochs - (there if not how.force and store.checkpoint(run).exists() else 0)
+    progress.start(len(wanted), len(wanted) - len(lacking), left)
+    if not lacking:  # a cluster takes long to start
+        return True
+    if engine is None:
+        failed, complete, what = *_train_here(lacking, store, progress, how), "diverged"
+    else:
+        failed, complete = _train_on(engine, lacking, store, progress, how), True
+        what = "failed"
+    if failed and complete:
+        raise ValueError(f"{len(failed)} of {len(wanted)} runs {what}: {', '.join(failed)}")
+    return complete
+
+
+def _train_here(
+    lacking: list[Missing], store: TrainingStore, progress: Any, how: How
+) -> tuple[list[str], bool]:
+    """Train runs one after another; tells which diverged, and whether time was enough."""
+    device, diverged = the_device(how.device), []
     with stopping(how.minutes) as stop:
-        for run, epochs, _ in lacking:
+        for run, epochs in lacking:
             progress.begin(run.describe())
             try:
                 complete = OneRun(run, epochs, store, progress, how, device).train(stop)
@@ -406,31 +331,42 @@ def train_missing(
                 progress.note(str(error))
                 diverged.append(run.describe())
                 continue
+            if not complete and stop.signal is not None:
+                raise KeyboardInterrupt(int(stop.signal))
             if not complete:
-                break
+                return diverged, False
             progress.finish()
-    if stop.signal is not None and not complete:
-        raise KeyboardInterrupt(int(stop.signal))
-    if diverged and complete:
-        raise ValueError(f"{len(diverged)} of {wanted} runs diverged: {', '.join(diverged)}")
-    return complete
+    return diverged, True
 
 
+def _train_on(
+    engine: Engine, lacking: list[Missing], store: TrainingStore, progress: Any, how: How
+) -> list[str]:
+    """Train runs on the machines of an engine; tells which failed."""
+    # Absolute paths, because workers run in another folder.
+    folder, logs = store.folder.absolute(), how.tensorboard and how.tensorboard.absolute()
+    there = replace(how, device=how.device or the_device(None).type, tensorboard=logs)
+    jobs, failed = [Elsewhere(*each, folder, there) for each in lacking], []
+    with closing(outcomes(jobs, progress, engine)) as found:
+        for place, _, failure in found:
+            if failure:
+                progress.note(f"{jobs[place].label} failed\n{failure}")
+                failed.append(jobs[place].label)
+            else:
+                progress.finish()
+    return failed
+
+
+@dataclass
 class OneRun:
     """A run in progress, with its checkpoints and its stored epochs."""
 
-    def __init__(
-        self,
-        run: TrainingSpec,
-        epochs: int,
-        store: TrainingStore,
-        progress: RunProgress,
-        how: How,
-        device: torch.device,
-    ) -> None:
-        self._run, self._store, self._progress, self._how = run, store, progress, how
-        self._epochs, self._device = epochs, device
-        self._begin = self._kept = time.perf_counter()
+    run: TrainingSpec
+    epochs: int
+    store: TrainingStore
+    progress: Any
+    how: How
+    device: torch.device
 
     def train(self, stop: Callable[[], bool]) -> bool:
         """Go on to the last epoch, and leave a checkpoint there or where it is stopped.
@@ -442,57 +378,54 @@ class OneRun:
             DivergedError: the loss was not finite; the message names the last good checkpoint.
             ValueError: the batches do not fit into memory, or the checkpoint is of another run.
         """
-        small = self._run.scale.network == "small"
+        self._begin = self._kept = time.perf_counter()
+        small, name = self.run.scale.network == "small", self.run.describe()
         # A line search compares losses of a forward with and without gradients. Compiled, these are
         # two graphs whose roundings differ, by less than what BFLOAT16_LOSSES lets pass.
-        large_on_gpu = self._device.type == "cuda" and not small and not self._how.no_compile
+        large_on_gpu = self.device.type == "cuda" and not small and not self.how.no_compile
         with prepared(small):
             try:
-                compiled = large_on_gpu and compiles(self._device)
-                return self._trained(trainer_of(self._run, self._device, compiled), stop)
+                compiled = large_on_gpu and compiles(self.device)
+                return self._trained(trainer_of(self.run, self.device, compiled), stop)
             except DivergedError as error:
-                kept = self._store.checkpoint(self._run)
+                kept = self.store.checkpoint(self.run)
                 left = f"the last good checkpoint is {kept}" if kept.exists() else "no checkpoint"
-                raise DivergedError(f"{self._run.describe()}: {error}; {left}") from None
+                raise DivergedError(f"{name}: {error}; {left}") from None
             except torch.OutOfMemoryError:
-                pass  # its traceback holds the tensors; ask for advice when they are gone
-            raise ValueError(_advice(self._run, self._device))
+                size = self.run.scale.batch_size
+                text = f"{name}: out of GPU memory with batches of {size}; free some, or take"
+                raise ValueError(f"{text} --device cpu") from None
 
     def _trained(self, trainer: Trainer, stop: Callable[[], bool]) -> bool:
-        before, log = self._resumed(trainer), self._log()
+        identity = {**json.loads(self.run.text()), "precision": trainer.precision}
+        self._identity = json.dumps(identity)
+        before, log = self._resumed(trainer), None
+        if self.how.tensorboard is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            log = SummaryWriter(str(self.how.tensorboard / self.run.describe().replace(" ", "_")))
         try:
-            while len(trainer.history) < self._epochs:
-                row = trainer.epoch(stop, self._progress.advance)
+            while len(trainer.history) < self.epochs:
+                row = trainer.epoch(stop, self.progress.advance)
                 if row is None:
                     self._keep(trainer, before)
                     return False
-                since, complete = time.perf_counter() - self._kept, row.epoch == self._epochs
+                since, complete = time.perf_counter() - self._kept, row.epoch == self.epochs
                 if since >= CHECKPOINT_SECONDS or complete:
                     self._keep(trainer, before, complete)
-                for name, tag in LOGGED.items() if log else ():
-                    log.add_scalar(tag, getattr(row, name), row.epoch)
-                self._progress.epoch(row, trainer.images_per_epoch)
+                if log:
+                    for name, tag in LOGGED.items():
+                        log.add_scalar(tag, getattr(row, name), row.epoch)
+                self.progress.epoch(row, trainer.images_per_epoch)
         finally:
             if log:
                 log.close()
         return True
 
-    def _log(self) -> Any:
-        if self._how.tensorboard is None:
-            return None
-        from torch.utils.tensorboard import SummaryWriter
-
-        name = self._run.describe().replace(" ", "_")
-        return SummaryWriter(str(self._how.tensorboard / name))
-
-    def _identity(self, trainer: Trainer) -> str:
-        return json.dumps({**json.loads(self._run.text()), "precision": trainer.precision})
-
     def _resumed(self, trainer: Trainer) -> tuple[Stretch, ...]:
         """Load the checkpoint, if there is one, and return the stretches up to there."""
-        if self._how.force:
-            return ()
-        state = load_checkpoint(self._store.checkpoint(self._run), self._identity(trainer))
+        path = self.store.checkpoint(self.run)
+        state = None if self.how.force else load_checkpoint(path, self._identity)
         if state is None:
             return ()
         trainer.load_state_dict(state["trainer"])
@@ -507,29 +440,24 @@ class OneRun:
         from before such steps, and epochs are written only if the run is complete.
         """
         bad = trainer.meter.in_a_streak()
-        if (bad or self._how.force) and not complete:
+        if (bad or self.how.force) and not complete:
             return
-        self._kept = time.perf_counter()
-        stretches = before
+        self._kept, stretches = time.perf_counter(), before
         last, first = len(trainer.history), before[-1].last + 1 if before else 1
         if last >= first:
-            seconds = time.perf_counter() - self._begin
-            stretches += (
-                Stretch(first, last, device_name(self._device), trainer.precision, versions(),
-                        round(seconds, 3), trainer.compiled),
-            )  # fmt: skip
+            seconds = round(self._kept - self._begin, 3)
+            where = device_name(self.device), trainer.precision, versions()
+            stretches += (Stretch(first, last, *where, seconds, trainer.compiled),)
         if not bad:
-            state = {
-                "trainer": trainer.state_dict(),
-                "stretches": [asdict(stretch) for stretch in stretches],
-            }
-            save_checkpoint(self._store.checkpoint(self._run), self._identity(trainer), state)
+            made = [asdict(stretch) for stretch in stretches]
+            state = {"trainer": trainer.state_dict(), "stretches": made}
+            save_checkpoint(self.store.checkpoint(self.run), self._identity, state)
         self._save_epochs(trainer, stretches)
 
     def _save_epochs(self, trainer: Trainer, stretches: tuple[Stretch, ...]) -> None:
         """Write the epochs, unless more are stored already; those of a forced run in any case."""
-        if self._how.force or len(trainer.history) > _epochs(self._run, self._store):
-            self._store.save(self._run, Stored(trainer.history, stretches))
+        if self.how.force or len(trainer.history) > self.store.epochs(self.run):
+            self.store.save(self.run, Stored(trainer.history, stretches))
 
 
 @dataclass(frozen=True)
@@ -569,34 +497,3 @@ class Elsewhere(Run):
         store, device = TrainingStore(self.folder), the_device(self.how.device)
         OneRun(self.run, self.epochs, store, Told(), self.how, device).train(Stopping())
         return {"epoch": np.arange(1, self.epochs + 1)}
-
-
-def train_on(
-    engine: Engine,
-    curves: Iterable[TrainingRuns],
-    store: TrainingStore,
-    progress: TrainingProgress,
-    how: How,
-) -> None:
-    """Train every run that does not reach its last epoch, on the machines of an engine.
-
-    Raises:
-        ValueError: some runs failed; all others are complete and kept.
-    """
-    wanted, lacking = wanted_and_missing(curves, store, progress, force=how.force)
-    if not lacking:  # a cluster takes long to start
-        return
-    # Absolute paths, because workers run in another folder.
-    folder, logs = store.folder.absolute(), how.tensorboard and how.tensorboard.absolute()
-    there = replace(how, device=how.device or the_device(None).type, tensorboard=logs)
-    jobs = [Elsewhere(run, epochs, folder, there) for run, epochs, _ in lacking]
-    failed = []
-    with closing(outcomes(jobs, progress, engine)) as found:
-        for place, _, failure in found:
-            if failure:
-                progress.note(f"{jobs[place].label} failed\n{failure}")
-                failed.append(jobs[place].label)
-            else:
-                progress.finish()
-    if failed:
-        raise ValueError(f"{len(failed)} of {wanted} runs failed: {', '.join(failed)}")

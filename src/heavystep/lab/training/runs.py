@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,32 +17,18 @@ from heavystep.records import Trajectories
 
 PROTOCOL = 1
 """The version of the trainer. Raise it when the same specification would give other numbers."""
-_ALWAYS = {"weight_decay": 0.0}
-_ADAPTIVE = {"lr": 1.0, **_ALWAYS}
-_SEARCH = {"max_trials": 100, "loss_eps": None, **_ADAPTIVE}
-UNSAID: dict[str, dict[str, Any]] = {
-    "SHBPolyak": {"scaling": "practical", "lower_bound": 0.0, **_ADAPTIVE},
-    "SPS": {"lower_bound": 0.0, **_ADAPTIVE},
-    "SHBArmijo": {"scaling": "practical", **_SEARCH},
-    "SLS": _SEARCH,
-    "SHB": _ALWAYS,
-}
-"""Options that protocol 1 leaves out of its specifications, by optimizer. They were the defaults
-when it was made, and stay what they are when defaults change."""
-METRICS = EpochRow._fields[1:]
+UNSAID = {
+    "lr": 1.0, "scaling": "practical", "lower_bound": 0.0, "max_trials": 100, "loss_eps": None,
+}  # fmt: skip
+"""Options that protocol 1 leaves out of its specifications. They were the defaults when it was
+made, and stay what they are when defaults change."""
 Note = Callable[[str], None]
 """Told a line that the user should read."""
 
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """A method of :mod:`heavystep.methods` with its options.
-
-    Args:
-        name: what the paper calls it.
-        optimizer: its name in the registry.
-        options: by name, sorted.
-    """
+    """A method: what the paper calls it, its name in the registry, and its options, sorted."""
 
     name: str
     optimizer: str
@@ -57,11 +43,6 @@ class Scale:
     batch_size: int = 256
     train_images: int = 50_000
     test_images: int = 10_000
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Minibatches in an epoch; an incomplete one is dropped."""
-        return self.train_images // self.batch_size
 
 
 @dataclass(frozen=True)
@@ -91,16 +72,13 @@ class TrainingSpec:
 
 @dataclass(frozen=True)
 class TrainingRuns:
-    """The runs of one curve: a method on a data set from several seeds, to the same epoch.
-
-    Args:
-        seeds: how many, from 0; or which.
-    """
+    """The runs of one curve: a method on a data set from several seeds, to the same epoch."""
 
     data_set: str
     method: MethodSpec
     scale: Scale
     seeds: int | tuple[int, ...]
+    """How many, from 0; or which."""
     epochs: int
 
     def each(self) -> tuple[TrainingSpec, ...]:
@@ -127,33 +105,22 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
-def parsed(content: dict[str, Any]) -> TrainingSpec:
-    """The run whose specification this is.
-
-    Raises:
-        ValueError: it is no specification of a run, or one of another protocol.
-    """
+def parsed(content: dict[str, Any]) -> TrainingSpec | None:
+    """The run whose specification this is; None if it is none, or one of another protocol."""
     try:
         run = content["run"]
-        given = run["method"]
-        options = tuple((str(name), value) for name, value in given["options"])
-        method = MethodSpec(given["name"], given["optimizer"], options)
-        spec = TrainingSpec(run["data_set"], method, Scale(**run["scale"]), run["seed"])
+        method = run["method"]
+        options = tuple((str(name), value) for name, value in method["options"])
+        known = MethodSpec(method["name"], method["optimizer"], options)
+        spec = TrainingSpec(run["data_set"], known, Scale(**run["scale"]), run["seed"])
     except (KeyError, TypeError, ValueError):
-        raise ValueError("not the specification of a training run") from None
-    if spec.text() != json.dumps(content, sort_keys=True):
-        raise ValueError(f"a training run of another protocol than {PROTOCOL}")
-    return spec
+        return None
+    return spec if spec.text() == json.dumps(content, sort_keys=True) else None
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Epochs that were made in one go on one machine.
-
-    Args:
-        seconds: the wall time, including what comes before the first of the epochs.
-        compiled: whether the network was compiled, which changes its numbers by rounding.
-    """
+    """Epochs that were made in one go on one machine."""
 
     first: int
     last: int
@@ -161,7 +128,9 @@ class Stretch:
     precision: str
     versions: str
     seconds: float
+    """The wall time, including what comes before the first of the epochs."""
     compiled: bool = False
+    """Whether the network was compiled, which changes its numbers by rounding."""
 
 
 class Stored(NamedTuple):
@@ -194,17 +163,14 @@ class TrainingStore:
         """Write the files of a run."""
         made = json.dumps([asdict(stretch) for stretch in stored.stretches])
         write_atomically(self.path(run).with_suffix(".json"), lambda part: part.write_text(made))
+        columns = dict(zip(EpochRow._fields, map(np.array, zip(*stored.history, strict=True)),
+                           strict=True))  # fmt: skip
         whole = ("epoch", "refused")
-        columns = {
-            name: np.asarray(values, dtype=np.int64 if name in whole else np.float64)
-            for name, values in zip(
-                EpochRow._fields, zip(*stored.history, strict=True), strict=True
-            )
-        }
+        columns = {n: v.astype(np.int64 if n in whole else np.float64) for n, v in columns.items()}
         Store(self.folder).save(run.key(), run.text(), columns)
 
     def load(self, run: TrainingSpec) -> Stored | None:
-        """The stored epochs of a run, or None if there is no file.
+        """The epochs of a run, or None if there is no file.
 
         Raises:
             DamagedError: the file cannot be read, or is not this run.
@@ -214,7 +180,7 @@ class TrainingStore:
             return None
         if tuple(columns) != EpochRow._fields:
             raise DamagedError(f"{path.name} does not have all columns")
-        rows = zip(*(columns[name].tolist() for name in EpochRow._fields), strict=True)
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
         history = [EpochRow(*row) for row in rows]
         if [row.epoch for row in history] != list(range(1, len(history) + 1)):
             raise DamagedError(f"{path.name} does not have all epochs")
@@ -224,24 +190,27 @@ class TrainingStore:
         except (OSError, TypeError, ValueError):  # numbers count without it
             return Stored(history, ())
 
+    def whole(self, run: TrainingSpec, note: Note = lambda text: None) -> Stored | None:
+        """The stored epochs of a run; a damaged file is noted and counts as none."""
+        try:
+            return self.load(run)
+        except DamagedError as damage:
+            note(f"{damage}; it is left out")
+            return None
+
+    def epochs(self, run: TrainingSpec) -> int:
+        """How many epochs of a run there are."""
+        stored = self.whole(run)
+        return stored.epochs if stored else 0
+
 
 @dataclass(frozen=True)
 class TrainedCurve(Trajectories):
-    """The epochs of each seed that is there, and where they were made.
-
-    Args:
-        unfinished: runs that end before the others: no part of the means, but to be seen.
-    """
+    """The epochs of each seed that is there, and where they were made."""
 
     stretches: tuple[Stretch, ...] = ()
-    unfinished: tuple["Unfinished", ...] = ()
-
-
-class Unfinished(NamedTuple):
-    """The epochs of a run that was stopped, from the first on."""
-
-    seed: int
-    metrics: dict[str, Array]
+    unfinished: dict[int, dict[str, Array]] = field(default_factory=dict)
+    """Metrics of seeds that end before the others: no part of the means, but to be seen."""
 
 
 TrainedResults = dict[str, TrainedCurve]
@@ -251,92 +220,63 @@ TrainedResults = dict[str, TrainedCurve]
 def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note) -> TrainedResults:
     """The curves, each made of the seeds that reach its last epoch. One without any is left out.
 
-    Args:
-        runs: by key.
-        store: where they are kept.
-        note: told which files are damaged and left out, and which runs end early.
+    ``note`` is told which files are damaged and left out, and which runs end early.
     """
     found = {key: _curve(wanted, store, note) for key, wanted in runs.items()}
     return {key: curve for key, curve in found.items() if curve is not None}
 
 
 def _curve(wanted: TrainingRuns, store: TrainingStore, note: Note) -> TrainedCurve | None:
-    parts: dict[int, Stored] = {}
-    unfinished = []
+    parts, unfinished, epochs = dict[int, Stored](), {}, wanted.epochs
     for run in wanted.each():
-        stored = whole(run, store, note)
-        if stored is not None and stored.epochs >= wanted.epochs:
+        stored = store.whole(run, note)
+        if stored is not None and stored.epochs >= epochs:
             parts[run.seed] = stored
         elif stored is not None and stored.epochs:
-            note(
-                f"{run.describe()} has {stored.epochs} of {wanted.epochs} epochs and does not count"
-            )
-            unfinished.append(Unfinished(run.seed, _metrics([stored], stored.epochs)))
+            note(f"{run.describe()} has {stored.epochs} of {epochs} epochs and does not count")
+            metrics = _metrics([stored], epochs)
+            unfinished[run.seed] = {name: values[0] for name, values in metrics.items()}
     if not parts:
         return None
     made = (stretch for part in parts.values() for stretch in part.stretches)
     return TrainedCurve(
-        np.arange(1, wanted.epochs + 1),
+        np.arange(1, epochs + 1),
         tuple(parts),
-        _metrics(parts.values(), wanted.epochs),
-        stretches=tuple(stretch for stretch in made if stretch.first <= wanted.epochs),
-        unfinished=tuple(unfinished),
+        _metrics(parts.values(), epochs),
+        stretches=tuple(stretch for stretch in made if stretch.first <= epochs),
+        unfinished=unfinished,
     )
 
 
 def _metrics(parts: Iterable[Stored], epochs: int) -> dict[str, Array]:
     """(seeds, epochs) numbers by name."""
     rows = np.array([part.history[:epochs] for part in parts], dtype=np.float64)
-    return {name: rows[:, :, EpochRow._fields.index(name)] for name in METRICS}
-
-
-def whole(run: TrainingSpec, store: TrainingStore, note: Note = lambda text: None) -> Stored | None:
-    """The stored epochs of a run; a damaged file is noted and counts as none."""
-    try:
-        return store.load(run)
-    except DamagedError as damage:
-        note(f"{damage}; it is left out")
-        return None
+    return {name: rows[:, :, at] for at, name in enumerate(EpochRow._fields) if at}
 
 
 def survey(store: TrainingStore, note: Note) -> Iterator[tuple[TrainingSpec, Stored]]:
     """All runs with their stored epochs; a file that is no whole run is noted and left out."""
-    known = set()
-    for content in Store(store.folder).contents():
-        try:
-            run = parsed(content)
-        except ValueError:
-            continue
-        known.add(store.path(run))
-        stored = whole(run, store, note)
-        if stored is not None:
+    others = set(store.folder.glob(f"*{ENDING}"))
+    for run in filter(None, map(parsed, Store(store.folder).contents())):
+        others.discard(store.path(run))
+        if (stored := store.whole(run, note)) is not None:
             yield run, stored
-    for path in sorted(store.folder.glob(f"*{ENDING}")):
-        if path not in known:
-            note(f"{path.name} is not a whole training run; it is left out")
+    for path in sorted(others):
+        note(f"{path.name} is not a whole training run; it is left out")
 
 
 def missing(runs: Iterable[TrainingRuns], store: TrainingStore) -> tuple[int, int]:
     """How many runs are incomplete, and how many epochs they lack. Damaged files have no epochs."""
-    lacking = []
-    for wanted in runs:
-        for run in wanted.each():
-            stored = whole(run, store)
-            lacking.append(wanted.epochs - (stored.epochs if stored else 0))
+    lacking = [wanted.epochs - store.epochs(run) for wanted in runs for run in wanted.each()]
     return sum(epochs > 0 for epochs in lacking), sum(max(epochs, 0) for epochs in lacking)
 
 
 def sizes_text(results: TrainedResults) -> str:
-    """Say how many runs the curves have and how long they are; ranges where they differ.
+    """Say how many runs the curves have and how long they are; ranges where they differ."""
 
-    Args:
-        results: at least one curve.
-    """
+    def span(numbers: set[int], thing: str) -> str:
+        low, high = min(numbers), max(numbers)
+        return (f"{low:,} to " if low < high else "") + counted(high, thing)
+
     seeds = {len(result.seeds) for result in results.values()}
-    epochs = {len(result.k) for result in results.values()}
-    return f"{_range(seeds, 'run')} of {_range(epochs, 'epoch')}"
-
-
-def _range(numbers: set[int], thing: str) -> str:
-    low, high = min(numbers), max(numbers)
-    return (f"{low:,} to " if low < high else "") + counted(high, thing)
+    return f"{span(seeds, 'run')} of {span({len(each.k) for each in results.values()}, 'epoch')}"

@@ -37,11 +37,9 @@ class EpochRow(NamedTuple):
     loss: float
     """The mean cross-entropy of the minibatches, each before the step that was taken on it."""
     test_loss: float
-    """The mean cross-entropy of the test images at the end of the epoch."""
     test_accuracy: float
     """The share of test images that are classified correctly at the end of the epoch."""
     step: float
-    """The mean step size."""
     capped: float
     """The share of steps at the largest that the cap and the smooth reset allowed."""
     trials: float
@@ -50,10 +48,6 @@ class EpochRow(NamedTuple):
     """How many steps were not taken: loss or gradient was not finite, or the search failed."""
     seconds: float
     """The wall time of the epoch, evaluation included."""
-
-
-History = list[EpochRow]
-"""Epochs in order, from the first one."""
 
 
 class Means(NamedTuple):
@@ -69,7 +63,7 @@ class Means(NamedTuple):
 class Meter:
     """Adds up what an optimizer reports, on the device, or on the host for a line search.
 
-    On the device everything is done in place, because a replayed step writes to the same memory.
+    Everything is done in place, because a replayed step writes to the same memory.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -78,36 +72,18 @@ class Meter:
 
     def add(self, info: StepInfo) -> None:
         """Add one step."""
-        if isinstance(info.accepted, Tensor):
-            self._add_on_device(info)
-        else:
-            self._add_numbers(info)
-
-    def _add_on_device(self, info: StepInfo) -> None:
-        accepted = info.accepted.to(torch.float64)
+        accepted = torch.as_tensor(info.accepted)
+        one = torch.ones_like(accepted, dtype=torch.float64)
         # One by one: a tensor of all would have to be copied from the host.
-        taken = torch.stack(
-            [
-                value.to(torch.float64)
-                if isinstance(value, Tensor)
-                else torch.full_like(accepted, float(value))
-                for value in (info.loss, info.step, info.capped, info.trials, 1.0)
-            ]
+        loss, *others = (
+            value.to(torch.float64) if isinstance(value, Tensor) else one * float(value)
+            for value in (info.loss, info.step, info.capped, info.trials)
         )
         # A refused step may hold NaN, which no product removes.
-        self._sums[TAKEN].add_(torch.where(info.accepted, taken, 0.0))
-        self._sums[REFUSED].add_(1.0 - accepted)
-        self._streak[NOW].add_(1.0).mul_(torch.isfinite(info.loss).logical_not())
+        self._sums[TAKEN].add_(torch.where(accepted, torch.stack([loss, *others, one]), 0.0))
+        self._sums[REFUSED].add_(one - accepted.to(torch.float64))
+        self._streak[NOW].add_(1.0).mul_(torch.isfinite(loss).logical_not())
         self._streak[LONGEST].copy_(torch.maximum(self._streak[NOW], self._streak[LONGEST]))
-
-    def _add_numbers(self, info: StepInfo) -> None:
-        """Do the same with few calls, because the GPU waits meanwhile."""
-        taken = [info.loss, info.step, info.capped, info.trials, 1.0, 0.0]
-        refused = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
-        self._sums += torch.tensor(taken if info.accepted else refused, dtype=torch.float64)
-        now, longest = self._streak.tolist()
-        now = 0.0 if math.isfinite(info.loss) else now + 1.0
-        self._streak = torch.tensor([now, max(now, longest)], dtype=torch.float64)
 
     def in_a_streak(self) -> bool:
         """Whether the loss of the last step was not finite. This waits for the device."""
@@ -120,14 +96,9 @@ class Meter:
     def means(self) -> Means:
         """The means over all steps since the last :meth:`clear`. This waits for the device."""
         loss, step, capped, trials, taken, refused = self._sums.tolist()
-        count = max(taken, 1.0)
-        nan = float("nan")
+        count, some = max(taken, 1.0), 1.0 if taken else math.nan
         return Means(
-            loss / count if taken else nan,
-            step / count if taken else nan,
-            capped / count,
-            trials / count,
-            int(refused),
+            some * loss / count, some * step / count, capped / count, trials / count, int(refused)
         )
 
     def clear(self) -> None:
@@ -179,14 +150,11 @@ class Trainer:
         network: gives the logits of the classes; its weights come from the run's seed.
         optimizer: makes an optimizer, from the network and the number of steps in an epoch.
         train: the images to learn from.
-        test: the images on which the network is evaluated after each epoch.
-        batch_size: images in a step.
+        test: those on which the network is evaluated after each epoch.
         seed: decides crops, flips and the order of the images.
-        device: where everything happens.
         scale: mean and deviation by which images are normalised; None: those of ``train``.
-        compiled: whether the kernels of a step's forward and backward are fused
-            (:func:`torch.compile`): other roundings, less time, and half a minute before the first
-            step. Evaluation stays as it is.
+        compiled: whether forward and backward of a step are compiled: other roundings, less time,
+            and half a minute before the first step. Evaluation stays as it is.
     """
 
     def __init__(
@@ -209,37 +177,27 @@ class Trainer:
         layout = torch.channels_last if self._gpu else torch.contiguous_format
         self.network = network.to(device, memory_format=layout)  # type: ignore[call-overload]
         self.compiled = compiled
+        self.precision = "bfloat16 autocast" if self._gpu else "float32"
+        """The number format in which the network computes."""
         # Shapes never change. Its state is the network's, which stays what is saved.
         self._training: Network = (
             torch.compile(self.network, dynamic=False) if compiled else self.network
         )
         scale = scale or colours(train.images)
         self._train = DeviceImages(train.images, train.labels, scale, batch_size, device)
+        self.images_per_epoch = self._train.batches * batch_size
         self._test = DeviceImages(test.images, test.labels, scale, TEST_BATCH, device)
         self.optimizer: Any = optimizer(self.network, self._train.batches)
         self.meter = Meter(torch.device("cpu") if searches(self.optimizer) else device)
         self.step: Callable[[], object] = CapturedStep(
-            self.optimizer,
-            self.loss,
-            prepare=self.prepare,
-            report=self.report,
+            self.optimizer, self.loss, prepare=self.prepare, report=self.report
         )
-        self.history: History = []
+        self.history: list[EpochRow] = []
         self._last_loss: Tensor
         self._done = 0
         """Steps of the epoch in progress."""
         self._seconds = 0.0
         """Time spent on it."""
-
-    @property
-    def precision(self) -> str:
-        """The number format in which the network computes."""
-        return "bfloat16 autocast" if self._gpu else "float32"
-
-    @property
-    def images_per_epoch(self) -> int:
-        """The number of training images in whole minibatches."""
-        return self._train.batches * self._train.batch_size
 
     def loss(self) -> Tensor:
         """The mean cross-entropy of the minibatch that is in place."""
@@ -286,9 +244,12 @@ class Trainer:
                 return None
             self.take_step()
             advance(1.0 / steps)
-            if self._done % LOOK_EVERY == 0:
-                self._look()
-        self._look()
+            if self._done % LOOK_EVERY and self._done < steps:
+                continue
+            if (streak := self.meter.longest_streak()) >= BAD_STEPS:
+                raise DivergedError(
+                    f"the loss was not finite for {streak} steps in a row, in epoch {epoch}"
+                )
         means, (test_loss, accuracy) = self.meter.means(), self.evaluate()
         seconds = self._seconds + time.perf_counter() - begin
         row = EpochRow(
@@ -296,13 +257,9 @@ class Trainer:
             means.refused, seconds,
         )  # fmt: skip
         self.history.append(row)
-        self.restart_epoch()
-        return row
-
-    def restart_epoch(self) -> None:
-        """Forget the steps of the epoch in progress."""
         self._done, self._seconds = 0, 0.0
         self.meter.clear()
+        return row
 
     def begin_epoch(self) -> None:
         """Draw the order and the crops of the epoch in progress."""
@@ -316,14 +273,6 @@ class Trainer:
         self.step()
         self._done += 1
 
-    def _look(self) -> None:
-        if (streak := self.meter.longest_streak()) >= BAD_STEPS:
-            raise DivergedError(
-                f"the loss was not finite for {streak} steps in a row, in epoch "
-                f"{len(self.history) + 1}"
-            )
-
-    @torch.no_grad()
     def evaluate(self) -> tuple[float, float]:
         """The mean cross-entropy and the accuracy on the test images."""
         self.network.eval()
@@ -331,17 +280,15 @@ class Trainer:
         self.network.train()
         return found
 
-    def _streams(self) -> dict[str, Tensor]:
-        """The state of the random streams of the CPU and of this GPU; other GPUs do not matter."""
-        gpu = {"gpu": torch.cuda.get_rng_state(self.device)} if self._gpu else {}
-        return {"cpu": torch.get_rng_state(), **gpu}
-
     def state_dict(self) -> dict[str, Any]:
         """Everything that a run needs to go on as if it had never stopped."""
+        streams = {"cpu": torch.get_rng_state()}
+        if self._gpu:  # other GPUs do not matter
+            streams["gpu"] = torch.cuda.get_rng_state(self.device)
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "streams": self._streams(),
+            "streams": streams,
             "meter": self.meter.state_dict(),
             "history": [list(row) for row in self.history],
             "done": self._done,
