@@ -3,8 +3,8 @@
 import numpy as np
 
 from heavystep.lab.figures.appendix_e import FAMILIES, FIXED
+from heavystep.lab.simulation.loop import TRAINING_METRICS
 from heavystep.lab.simulation.sweep import ProblemSpec
-from heavystep.lab.simulation.watches import TRAINING_METRICS
 from heavystep.records import Trajectories
 
 ADAPTIVE = [name for pair in FAMILIES.values() for name in pair]

@@ -9,8 +9,8 @@ import pytest
 from heavystep.lab.figures.figure1 import BETAS, figure1, slope
 from heavystep.lab.figures.figure1 import claims as figure1_claims
 from heavystep.lab.figures.figure1 import pictures as figure1_pictures
+from heavystep.lab.simulation.loop import THEORY_METRICS as METRICS
 from heavystep.lab.simulation.run import log_grid
-from heavystep.lab.simulation.watches import THEORY_METRICS as METRICS
 from heavystep.problems import paper_cosine
 from heavystep.records import Trajectories
 from tests import reference

@@ -18,8 +18,8 @@ from heavystep.lab.figures.figure2 import _rows as rows_of
 from heavystep.lab.figures.figure2 import claims as figure2_claims
 from heavystep.lab.figures.figure2_picture import pictures as figure2_pictures
 from heavystep.lab.plot import mean_and_half_width, styled
+from heavystep.lab.simulation.loop import TRAINING_METRICS
 from heavystep.lab.simulation.sweep import ProblemSpec, Simulated
-from heavystep.lab.simulation.watches import TRAINING_METRICS
 from heavystep.records import Trajectories
 from tests.helpers import tiny_libsvm
 from tests.helpers.figure2_results import ADAPTIVE, K, by_label, ideal, trajectory

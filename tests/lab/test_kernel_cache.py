@@ -89,7 +89,6 @@ def test_kernels_are_keyed_by_all_their_sources(tmp_path, monkeypatch):
     monkeypatch.setenv("HEAVYSTEP_CACHE", str(tmp_path / "cache"))
 
     def folder():
-        compiling.source_hash.cache_clear()
         files.hash_sources.cache_clear()
         return compiling.cache_folder()
 
@@ -102,5 +101,4 @@ def test_kernels_are_keyed_by_all_their_sources(tmp_path, monkeypatch):
         assert len(set(seen)) == 4
         assert str(seen[0]).startswith(str(tmp_path / "cache"))
     finally:
-        compiling.source_hash.cache_clear()
         files.hash_sources.cache_clear()

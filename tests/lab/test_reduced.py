@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from heavystep.lab.simulation import run as running
+from heavystep.lab.simulation.compiling import kernel
 from heavystep.lab.simulation.configuration import configure
+from heavystep.lab.simulation.problems import index_stream, random_unit, second_key, stream_key
 from heavystep.lab.simulation.records import record_runs
 from heavystep.lab.simulation.run import OneRun, simulate
-from heavystep.lab.simulation.streams import index_stream, unit_stream
 from heavystep.methods import METHODS
 from heavystep.problems import (
     Cosine,
@@ -32,6 +33,19 @@ XI = RNG.normal(size=(N // 2, 4))
 Y, L2, WEIGHTS = np.sign(RNG.normal(size=N)), np.array([0.1, 0.0, 0.3, 0.2]), RNG.uniform(1, 3, N)
 NONE = np.empty((0, 2), dtype=np.int64)
 NUDGE = 1e-13 * np.array([1.0, -1.0, -1.0, 1.0])
+
+
+@kernel
+def _fill(key, first, out):
+    for position in range(len(out)):
+        out[position] = random_unit(second_key(key), first + position)
+
+
+def unit_stream(seed, count, first=0):
+    """Entries of a seed's second stream."""
+    out = np.empty(count)
+    _fill(stream_key(seed), first, out)
+    return out
 
 
 class FiniteSumTerms:

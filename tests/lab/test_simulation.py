@@ -11,10 +11,10 @@ import torch
 import heavystep
 from heavystep.lab.simulation import run
 from heavystep.lab.simulation.configuration import configure
+from heavystep.lab.simulation.loop import THEORY_METRICS as METRICS
+from heavystep.lab.simulation.problems import index_stream
 from heavystep.lab.simulation.records import record_runs
 from heavystep.lab.simulation.run import OneRun, kernels_of, log_grid, simulate
-from heavystep.lab.simulation.streams import index_stream
-from heavystep.lab.simulation.watches import THEORY_METRICS as METRICS
 from heavystep.methods import METHODS as REGISTRY
 from heavystep.methods import method_of
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression, paper_cosine

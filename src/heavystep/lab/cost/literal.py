@@ -11,7 +11,7 @@ import numpy as np
 
 from heavystep.lab.simulation.compiling import kernel
 from heavystep.lab.simulation.configuration import Configuration
-from heavystep.lab.simulation.streams import random_index, stream_key
+from heavystep.lab.simulation.problems import random_index, stream_key
 from heavystep.problems import LeastSquares
 
 SLACK = 4.0 * float(np.finfo(np.float64).eps)

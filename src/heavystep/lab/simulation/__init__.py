@@ -1,9 +1,9 @@
 """Runs of a method on a problem: compiled loops, the problems they know, what is measured."""
 
 from heavystep.lab.simulation.configuration import Configuration, configure
+from heavystep.lab.simulation.problems import index_stream
 from heavystep.lab.simulation.records import draw_samples, record_runs
-from heavystep.lab.simulation.run import Problem, log_grid, metric_names, seconds_of, simulate
-from heavystep.lab.simulation.streams import index_stream
+from heavystep.lab.simulation.run import Problem, log_grid, metric_names, simulate
 
 __all__ = [
     "Configuration",
@@ -14,6 +14,5 @@ __all__ = [
     "log_grid",
     "metric_names",
     "record_runs",
-    "seconds_of",
     "simulate",
 ]

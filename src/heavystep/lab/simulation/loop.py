@@ -1,6 +1,10 @@
-"""The iteration as one compiled loop, made for a problem, a rule, a momentum form and a watch."""
+"""The iteration as one compiled loop, made for a problem, a rule, a momentum form and a watch.
 
-from collections.abc import Sequence
+The watch measures along a run: the quantities of the paper's theorems, or those of training.
+"""
+
+import math
+from collections import namedtuple
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -8,10 +12,10 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.lab.simulation.compiling import kernel, part, teach, total
-from heavystep.lab.simulation.kernels import Function, Kernels, dot
-from heavystep.lab.simulation.streams import random_index
-from heavystep.lab.simulation.watches import Watching
+from heavystep.lab.simulation.configuration import EPS, Configuration
+from heavystep.lab.simulation.problems import Function, Kernels, dot, random_index
 from heavystep.momentum import Form, divisor, second_moment
+from heavystep.problems import FiniteSum
 from heavystep.rules import DIRECTION, PRODUCTS, Rule, Seen, batch_is_finite, is_finite
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -67,7 +71,7 @@ class Scene(NamedTuple):
 
 @cache
 def advance(
-    kernels: Kernels, rule: Rule, form: Form, diagonal: str | None, watching: Watching, kind: str
+    kernels: Kernels, rule: Rule, form: Form, diagonal: str | None, watching: "Watching"
 ) -> Any:
     """The loop: (data, work, watch, state, scene, indices, out) to the number of steps taken.
 
@@ -87,7 +91,7 @@ def advance(
     evaluate, prepare, trial, error, depart = (
         kernels.evaluate, kernels.prepare, kernels.trial, kernels.error, kernels.depart,
     )  # fmt: skip
-    watch_point, watch_step, watch_arrival, watch_record = watching
+    kind, watch_point, watch_step, watch_arrival, watch_record = watching
 
     @part
     def step(data: Any, work: Any, watch: Any, state: Any, scene: Any, k: Any, row: Any) -> Any:
@@ -149,14 +153,12 @@ def advance(
                 row += 1
         return scene.length
 
-    return kernel(
-        loop, kernels.name, rule.name, form.name, diagonal, kind, said, sorted(rule.reads)
-    )
+    reads = sorted(rule.reads)
+    return kernel(loop, kernels.name, rule.name, form.name, diagonal, kind.__name__, said, reads)
 
 
-@part
-def _no_metric(state: Any, sqnorm: Any) -> None:
-    pass
+# What takes a gradient into the second moments and writes the diagonal; all parameters of a problem
+# are one tensor.
 
 
 @part
@@ -175,9 +177,11 @@ def _metric_of_tensor(state: Any, sqnorm: Any) -> None:
     state.divisors[:] = divisor(state.squares[0], state.weight[0])
 
 
-_METRICS = {None: _no_metric, "element": _metric_of_elements, "tensor": _metric_of_tensor}
-"""What takes a gradient into the second moments and writes the diagonal; all parameters of a
-problem are one tensor."""
+_METRICS = {
+    None: part(lambda state, sqnorm: None),
+    "element": _metric_of_elements,
+    "tensor": _metric_of_tensor,
+}
 
 
 @part
@@ -198,15 +202,15 @@ def _sample(batch: Any, indices: Any, scene: Any, k: Any, place: Any) -> None:
 # one nor loop over mixed types.
 
 
-def _made(source: str, **names: Any) -> Function:
+def _made(source: str, compiled: Function = part, **names: Any) -> Function:
     exec(source, names)
-    made: Function = part(names["made"])
+    made: Function = compiled(names["made"])
     return made
 
 
 def _tables(rule: Rule) -> tuple[Function, Function, Function]:
     """Read the constants of a step, read the memory, and write it."""
-    constants, memory = _fields(rule.Constants), _fields(rule.Memory)
+    constants, memory = rule.Constants._fields, rule.Memory._fields  # type: ignore[attr-defined]
     row = ", ".join(f"table[row, {place}]" for place in range(len(constants)))
     numbers = ", ".join(f"memory[{place}]" for place in range(len(memory)))
     writes = [f" memory[{place}] = new[{place}]" for place in range(len(memory))]
@@ -215,11 +219,6 @@ def _tables(rule: Rule) -> tuple[Function, Function, Function]:
         _made(f"def made(memory): return kind({numbers})", kind=rule.Memory),
         _made("\n".join(["def made(memory, new):", *writes, " return 0"])),
     )
-
-
-def _fields(kind: Any) -> Sequence[str]:
-    fields: Sequence[str] = kind._fields
-    return fields
 
 
 def _looking(rule: Rule, form: Form, diagonal: str | None) -> Function:
@@ -236,15 +235,8 @@ def _looking(rule: Rule, form: Form, diagonal: str | None) -> Function:
 
 def _product(left: str, right: str, power: int, form: Form, diagonal: str | None) -> Function:
     """An inner product of two vectors, as :data:`heavystep.rules.PRODUCTS` names them."""
-    direct, entry = (
-        form.direction,
-        {
-            "gradient": "g[j]",
-            "direction": "direct(buffer[j], g[j], momentum)",
-            "buffer": "buffer[j]",
-            "position": "theta[j]",
-        },
-    )
+    entry = {"gradient": "g[j]", "direction": "direct(buffer[j], g[j], momentum)",
+             "buffer": "buffer[j]", "position": "theta[j]"}  # fmt: skip
     divided = " / divisors[j]" * (power if diagonal else 0)
     source = f"""
 def made(theta, buffer, g, divisors, momentum):
@@ -253,7 +245,172 @@ def made(theta, buffer, g, divisors, momentum):
         result += {entry[left]} * {entry[right]}{divided}
     return result
 """
-    names: dict[str, Any] = {"direct": direct}
-    exec(source, names)
-    made: Function = total(names["made"])
-    return made
+    return _made(source, total, direct=form.direction)
+
+
+# What is measured along a run.
+
+NEARLY = 1.0 - 4.0 * EPS
+"""A line search makes its largest step by a division and a product: it may miss it by rounding."""
+ROUNDINGS = 64.0
+BLUR = 1e-6
+"""A step bound is looked at where rounding of the loss moves the step by less than this part."""
+THEORY_METRICS = (
+    "gap_average", "gap_last", "best", "best_after", "grad_last", "lowest", "highest", "trials",
+)  # fmt: skip
+"""What :class:`TheoryWatch` records at each point of the grid, after k steps."""
+GAP_AVERAGE, GAP_LAST, BEST, BEST_AFTER, GRAD_LAST, LOWEST, HIGHEST, TRIALS, WEIGHTS = range(9)
+LEAST, MOST, WEIGHT = range(3)
+TRAINING_METRICS = ("loss", "step", "capped", "limited", "trials")
+"""What :class:`TrainingWatch` records: the full loss, and since the last record the mean step, the
+share of steps at the largest step and the share held below it by the smooth reset; the trials since
+the start."""
+LOSS, STEP, CAPPED, LIMITED, ALL_TRIALS, TAKEN = range(6)
+
+Watching = namedtuple("Watching", ["kind", "point", "step", "arrival", "record"])
+"""The class of a watch, and its compiled functions:
+
+- point: (watch, k, theta, full): at theta_k, before the step; ``full`` is ||grad F||^2, or NaN.
+- step: (watch, row, search, gamma, seen): the rule has decided; ``gamma`` is its step times the
+  multiplier, ``row`` that of the tables which were made for the steps of one call.
+- arrival: (watch, row, theta): at theta_{k+1}.
+- record: (watch, out, data, theta, work): write the metrics."""
+
+
+class TheoryWatch(NamedTuple):
+    """Averages, running minima and step bounds of the paper's theorems."""
+
+    average: Array
+    numbers: Array
+    """Metrics so far, in the order of :data:`THEORY_METRICS`, then the sum of the weights."""
+    point_error: float
+    """Rounding of a point, for the step bounds."""
+    L: float
+    ahead: Array
+    """(steps, 3) for the steps of one call, or (1, 3) for all of them: gamma_min,k and gamma_max,k
+    of Lemmas 2 and 5, NaN if no lemma covers the rule, and the weight of theta_{k+1} in the
+    average."""
+    weighted: bool
+    """Whether these weights count; else the average is uniform, of theta_0 .. theta_k."""
+
+    @classmethod
+    def of(cls, problem: FiniteSum, L: float, configuration: Configuration) -> "TheoryWatch":
+        """Nothing measured yet. ``L`` is the smoothness of the losses that the method sees."""
+        numbers = np.zeros(len(THEORY_METRICS) + 1)
+        numbers[[BEST, BEST_AFTER, LOWEST]] = math.inf
+        if not configuration.theory:
+            numbers[[LOWEST, HIGHEST]] = math.nan
+        size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
+        error, weighted = ROUNDINGS * EPS * float(size), configuration.average == "weighted"
+        return cls(np.zeros(problem.dim), numbers, error, L, np.empty((0, 3)), weighted)
+
+    def prepare(self, configuration: Configuration, first: int, count: int) -> "TheoryWatch":
+        """Take in what the theory says of the next ``count`` steps."""
+        ahead = np.ones((count, 3))
+        ahead[:, LEAST], ahead[:, MOST] = configuration.step_bounds(self.L, first, count)
+        if self.weighted:
+            ahead[:, WEIGHT] = configuration.weights(self.L, first, count)
+        return self._replace(ahead=ahead)
+
+
+@part
+def _include(watch: Any, theta: Any, weight: Any) -> None:
+    """One more point in the running average, by its difference from it."""
+    watch.numbers[WEIGHTS] += weight
+    share = weight / watch.numbers[WEIGHTS]
+    for j in range(theta.shape[0]):
+        watch.average[j] += share * (theta[j] - watch.average[j])
+
+
+@part
+def _theory_point(watch: Any, k: Any, theta: Any, full: Any) -> None:
+    """Running minima."""
+    numbers = watch.numbers
+    if full < numbers[BEST]:
+        numbers[BEST] = full
+    if k > 0 and full < numbers[BEST_AFTER]:
+        numbers[BEST_AFTER] = full
+    if not watch.weighted:
+        _include(watch, theta, 1.0)
+
+
+@part
+def _theory_step(watch: Any, row: Any, search: Any, gamma: Any, seen: Any) -> None:
+    """Smallest step in units of gamma_min and largest in units of gamma_max (Lemmas 2, 5)."""
+    numbers, step = watch.numbers, search.step
+    least, most = watch.ahead[row, LEAST], watch.ahead[row, MOST]
+    numbers[TRIALS] += search.trials
+    if step > numbers[HIGHEST] * most:
+        numbers[HIGHEST] = step / most
+    if step < numbers[LOWEST] * least and seen.grad_sqnorm > 0.0:
+        error = ROUNDINGS * EPS * (abs(seen.loss) + abs(seen.lower_bound)) + TINY
+        moved = math.sqrt(seen.grad_sqnorm) + watch.L * watch.point_error
+        error += watch.point_error * moved
+        if error < BLUR * min(seen.loss - seen.lower_bound, least * seen.grad_sqnorm):
+            numbers[LOWEST] = step / least
+
+
+@part
+def _theory_arrival(watch: Any, row: Any, theta: Any) -> None:
+    if watch.weighted:
+        _include(watch, theta, watch.ahead[row, WEIGHT])
+
+
+class TrainingWatch(NamedTuple):
+    """The full loss, and how the steps were chosen."""
+
+    numbers: Array
+    """Sums since the last record, in the order of :data:`TRAINING_METRICS`; the trials since the
+    start; and the number of steps since the last record."""
+    most: Array
+    """gamma_max,k for the steps of one call, or one for all of them; NaN: the rule has none."""
+
+    def prepare(self, configuration: Configuration, first: int, count: int) -> "TrainingWatch":
+        """Take in the largest of the next ``count`` steps."""
+        return self._replace(most=configuration.largest_steps(first, count))
+
+
+@part
+def _training_step(watch: Any, row: Any, search: Any, gamma: Any, seen: Any) -> None:
+    numbers = watch.numbers
+    numbers[TAKEN] += 1.0
+    numbers[STEP] += gamma
+    if search.capped and search.step < NEARLY * watch.most[row]:
+        numbers[LIMITED] += 1.0
+    elif search.capped:
+        numbers[CAPPED] += 1.0
+    numbers[ALL_TRIALS] += search.trials
+
+
+@cache
+def watching(kind: type, kernels: Kernels) -> Watching:
+    """The functions of a watch on problems of one kind."""
+    measure, full_sqnorm = kernels.measure, kernels.full_sqnorm
+
+    @part
+    def record_theory(watch: Any, out: Any, data: Any, theta: Any, work: Any) -> None:
+        numbers = watch.numbers
+        for metric in (BEST, BEST_AFTER, LOWEST, HIGHEST, TRIALS):
+            out[metric] = numbers[metric]
+        out[GAP_AVERAGE] = measure(data, watch.average, work)
+        out[GAP_LAST] = measure(data, theta, work)
+        out[GRAD_LAST] = full_sqnorm(data, theta, work)
+        out[BEST_AFTER] = min(out[BEST_AFTER], out[GRAD_LAST])
+
+    @part
+    def record_training(watch: Any, out: Any, data: Any, theta: Any, work: Any) -> None:
+        numbers = watch.numbers
+        out[LOSS] = measure(data, theta, work)
+        for metric in (STEP, CAPPED, LIMITED):
+            out[metric] = numbers[metric] / numbers[TAKEN]
+            numbers[metric] = 0.0
+        out[ALL_TRIALS] = numbers[ALL_TRIALS]
+        numbers[TAKEN] = 0.0
+
+    if kind is TheoryWatch:
+        return Watching(kind, _theory_point, _theory_step, _theory_arrival, record_theory)
+    no_point, no_arrival = (
+        part(lambda watch, k, theta, full: None),
+        part(lambda watch, row, t: None),
+    )
+    return Watching(kind, no_point, _training_step, no_arrival, record_training)

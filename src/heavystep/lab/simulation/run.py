@@ -1,11 +1,9 @@
 """Many seeds of one method on one problem: metrics on a grid, seeds on threads."""
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 
@@ -13,67 +11,26 @@ from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.lab.simulation.compiling import COMPILES
 from heavystep.lab.simulation.configuration import Configuration, configure
-from heavystep.lab.simulation.cosine import COSINE, cosine_data
-from heavystep.lab.simulation.kernels import Kernels
-from heavystep.lab.simulation.least_squares import LEAST_SQUARES, least_squares_data
-from heavystep.lab.simulation.logistic import LOGISTIC, logistic_data
-from heavystep.lab.simulation.loop import Scene, State, advance
-from heavystep.lab.simulation.records import checked_samples
-from heavystep.lab.simulation.reduced import reduced, reduced_data
-from heavystep.lab.simulation.streams import stream_key
-from heavystep.lab.simulation.watches import (
+from heavystep.lab.simulation.loop import (
     TAKEN,
     THEORY_METRICS,
     TRAINING_METRICS,
+    Scene,
+    State,
     TheoryWatch,
     TrainingWatch,
+    advance,
     watching,
 )
-from heavystep.problems import Cosine, FiniteSum, LeastSquares, SparseLogistic, VarianceReduced
+from heavystep.lab.simulation.problems import kernels_of, stream_key
+from heavystep.lab.simulation.records import checked_samples
+from heavystep.problems import FiniteSum, SparseLogistic, VarianceReduced
 from heavystep.problems.variance_reduced import original
 from heavystep.records import Trajectories
 
 Problem = FiniteSum | SparseLogistic | VarianceReduced
 CHUNK = 1 << 16
 """Steps between two reports of progress."""
-
-
-class Known(NamedTuple):
-    """A kind of problem that there are kernels for."""
-
-    kernels: Kernels
-    data: Callable[[Any], Any]
-
-
-KNOWN: dict[type, Known] = {
-    LeastSquares: Known(LEAST_SQUARES, least_squares_data),
-    Cosine: Known(COSINE, cosine_data),
-    SparseLogistic: Known(LOGISTIC, logistic_data),
-}
-_LAID_OUT: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""What was laid out before, kept for as long as somebody has the problem: data may be large."""
-
-
-def kernels_of(problem: Any) -> tuple[Kernels, Any]:
-    """The kernels for a problem, and its data.
-
-    Raises:
-        TypeError: there are no kernels for this kind of problem.
-    """
-    if isinstance(problem, VarianceReduced):
-        inside, data = kernels_of(problem.problem)
-        # Made anew: the anchor belongs to one run. The data around it are laid out once.
-        return reduced(inside), reduced_data(problem, data)
-    for kind, known in KNOWN.items():
-        if isinstance(problem, kind):
-            if problem not in _LAID_OUT:
-                _LAID_OUT[problem] = known.data(problem)
-            return known.kernels, _LAID_OUT[problem]
-    names = ", ".join(kind.__name__ for kind in KNOWN)
-    raise TypeError(
-        f"there are no compiled kernels for {type(problem).__name__}, only for {names}; "
-        "heavystep.lab.simulation.record_runs takes any finite sum"
-    )
 
 
 def metric_names(problem: Problem) -> tuple[str, ...]:
@@ -115,9 +72,7 @@ class OneRun:
             self._watch = TheoryWatch.of(measured, float(problem.L), configuration)
         kind: Any = type(self._watch)
         functions = watching(kind, kernels)
-        self._advance = advance(
-            kernels, configuration.rule, configuration.form, metric, functions, kind.__name__
-        )
+        self._advance = advance(kernels, configuration.rule, configuration.form, metric, functions)
         self.out = np.full((len(grid), len(metric_names(problem))), np.nan)
         self._steps = 0
 
@@ -240,18 +195,6 @@ def check_compiler() -> None:
     """
     if not COMPILES:
         raise ValueError("simulations are compiled by numba: unset NUMBA_DISABLE_JIT")
-
-
-def seconds_of(
-    problem: Problem, method: Configuration, seed: int, iterations: int, batch_size: int = 1
-) -> float:
-    """The time that one run takes when nothing but its end is recorded."""
-    run = OneRun(problem, method, seed, np.array([iterations]), batch_size)
-    stream = np.empty((0, batch_size), dtype=np.int64)
-    OneRun(problem, method, seed, np.array([1]), batch_size).advance(1, stream)  # compiles
-    begin = time.perf_counter()
-    run.advance(iterations, stream)
-    return time.perf_counter() - begin
 
 
 def _checked_seeds(seeds: int | Sequence[int]) -> Sequence[int]:

@@ -15,7 +15,8 @@ from heavystep.arrays import Array
 from heavystep.lab.data import LIBSVM, binary_labels, load, locate
 from heavystep.lab.files import claim_folder, expanded, runs_folder
 from heavystep.lab.simulation.configuration import VERSION, Configuration, configure
-from heavystep.lab.simulation.run import KNOWN, Problem, log_grid, metric_names, simulate
+from heavystep.lab.simulation.problems import KNOWN
+from heavystep.lab.simulation.run import Problem, log_grid, metric_names, simulate
 from heavystep.lab.store import Columns, Store
 from heavystep.lab.sweeps import Advance, Run, complete
 from heavystep.problems import (

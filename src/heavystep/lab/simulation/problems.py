@@ -1,0 +1,618 @@
+"""Problems in kernels: samples, losses and gradients, without allocation.
+
+They compute the same as the classes of :mod:`heavystep.problems`, from which the data come; a test
+compares them. The compiler can evaluate polynomials for several numbers at once, but not the
+functions of the C library, so exp, log1p, sine and cosine are Taylor series here. A number that is
+NaN gives NaN.
+"""
+
+import math
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from heavystep.arrays import Array, square
+from heavystep.lab.simulation.compiling import kernel, part, polynomial, subroutine, total
+from heavystep.problems import Cosine, LeastSquares, SparseLogistic, VarianceReduced
+
+Function = Callable[..., Any]
+ROUND = 1.5 * 2.0**52
+"""Adding and subtracting it rounds to a whole number, which is in the last bits of the sum."""
+
+# The random streams of a seed: the first gives the samples, the second decides whatever else is
+# random. Entry k is a hash of the stream's key and k (SplitMix64), so that any part of a stream can
+# be drawn at any time, by any thread.
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+S30, S27, S31, S11 = (np.uint64(shift) for shift in (30, 27, 31, 11))
+UNIT = 2.0**-53
+
+
+def stream_key(seed: int) -> np.uint64:
+    """The key of a seed's stream, from numpy's ``SeedSequence``: nearby seeds are unrelated."""
+    return np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+
+
+@part
+def second_key(key: Any) -> Any:
+    """The key of the second stream: the hash before the first entry, and so none of the entries."""
+    z = (key ^ (key >> S30)) * FIRST
+    z = (z ^ (z >> S27)) * SECOND
+    return z ^ (z >> S31)
+
+
+@part
+def random_unit(key: Any, position: Any) -> Any:
+    """Entry ``position`` of a stream: uniform on [0, 1), a multiple of 2^-53."""
+    z = second_key(key + np.uint64(position + 1) * GOLDEN)
+    return float(z >> S11) * UNIT
+
+
+@part
+def random_index(key: Any, position: Any, n: Any) -> Any:
+    """Entry ``position`` of a stream: uniform on 0 .. n - 1, with a bias below n / 2^53."""
+    return int(random_unit(key, position) * n)
+
+
+@kernel
+def _fill(key: Any, first: Any, n: Any, out: Any) -> None:
+    for place in range(out.shape[0]):
+        out[place] = random_index(key, first + place, n)
+
+
+def index_stream(seed: int, n: int, count: int, first: int = 0) -> Array:
+    """Entries ``first`` .. ``first + count - 1`` of a seed's stream.
+
+    >>> index_stream(3, 512, 4).tolist() == index_stream(3, 512, 2).tolist() + index_stream(
+    ...     3, 512, 2, first=2).tolist()
+    True
+    """
+    out = np.empty(count, dtype=np.int64)
+    _fill(stream_key(seed), first, n, out)
+    return out
+
+
+class Kernels(NamedTuple):
+    """The compiled functions of one kind of problem."""
+
+    name: str
+    data: Callable[[Any], Any]
+    """Not compiled: lays out what a run needs of a problem."""
+    evaluate: Function
+    """(data, theta, batch, g, work): writes the gradient of the batch to ``g``; returns its loss
+    and lower bound, its squared length, NaN where it is to be summed up, and ||grad F||^2, NaN
+    where that would be costly."""
+    trial: Function
+    """(data, theta, way, t, batch, work): the loss of the batch at theta - t way."""
+    measure: Function
+    """(data, point, work): F(point), less F* where that is known."""
+    workspace: Callable[[Any, int], Any] = lambda data, size: np.empty(0)
+    """Not compiled: arrays that a run needs, from the data and the batch size."""
+    prepare: Function = part(lambda data, theta, way, batch, work: 0)
+    """(data, theta, way, batch, work): what all trials along ``way`` share, after ``evaluate``."""
+    full_sqnorm: Function = part(lambda data, point, work: np.nan)
+    """(data, point, work): ||grad F(point)||^2; NaN where that would be costly."""
+    error: Function = part(lambda data, theta, g, loss, eps, work: eps)
+    """(data, theta, g, loss, eps, work): the relative rounding error of the loss, of which ``eps``
+    is known. Line searches compare losses with a tolerance of it."""
+    depart: Function = part(lambda data, theta, key, k, size, work: 0)
+    """(data, theta, key, k, size, work): step k from theta is about to be taken; what a run carries
+    along may change. ``key`` is that of the seed's stream, ``size`` that of the batch."""
+
+
+@total
+def dot(x: Any, y: Any) -> Any:
+    """Inner product of two vectors."""
+    result = 0.0
+    for j in range(x.shape[0]):
+        result += x[j] * y[j]
+    return result
+
+
+@total
+def _dot_moved(row: Any, theta: Any, way: Any, t: Any) -> Any:
+    """Inner product of a row with theta - t way."""
+    result = 0.0
+    for j in range(theta.shape[0]):
+        result += row[j] * (theta[j] - t * way[j])
+    return result
+
+
+def _series(compiled: Function, coefficients: Sequence[float]) -> Function:
+    """A polynomial, the coefficient of the highest degree first."""
+    formula = repr(coefficients[0])
+    for coefficient in coefficients[1:]:
+        formula = f"({formula} * x + {coefficient!r})"
+    compiled_series: Function = compiled(eval(f"lambda x: {formula}"))
+    return compiled_series
+
+
+# Least squares.
+
+
+# `squares` are those of the rows, and F - F* = ||root (theta - theta*)||^2.
+LeastSquaresData = namedtuple(
+    "LeastSquaresData", ["A", "b", "f_star", "squares", "root", "theta_star"]
+)
+
+
+def _least_squares_data(problem: LeastSquares) -> LeastSquaresData:
+    _, S, V = np.linalg.svd(problem.A, full_matrices=False)
+    root = S[:, None] * V / math.sqrt(2 * problem.n)
+    squares = square(problem.A)
+    arrays = (problem.A, problem.b, problem.f_star, squares, root, problem.theta_star)
+    return LeastSquaresData(*(np.array(array, order="C") for array in arrays))
+
+
+@part
+def _squares_evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
+    size, loss, low, sqnorm = batch.shape[0], 0.0, 0.0, np.nan
+    for b in range(size):
+        i = batch[b]
+        residual = dot(data.A[i], theta) - data.b[i]
+        loss += 0.5 * residual * residual
+        low += data.f_star[i]
+        for j in range(theta.shape[0]):
+            g[j] = residual * data.A[i, j] + (g[j] if b > 0 else 0.0)
+    if size > 1:
+        for j in range(theta.shape[0]):
+            g[j] /= size
+        loss /= size
+        low /= size
+    else:
+        sqnorm = 2.0 * loss * data.squares[batch[0]]
+    return loss, low, sqnorm, np.nan
+
+
+@part
+def _squares_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any, work: Any) -> Any:
+    loss = 0.0
+    for b in range(batch.shape[0]):
+        i = batch[b]
+        residual = _dot_moved(data.A[i], theta, way, t) - data.b[i]
+        loss += 0.5 * residual * residual
+    return loss / batch.shape[0] if batch.shape[0] > 1 else loss
+
+
+@part
+def _squares_gap(data: Any, point: Any, work: Any) -> Any:
+    gap = 0.0
+    for i in range(data.root.shape[0]):
+        image = 0.0
+        for j in range(point.shape[0]):
+            image += data.root[i, j] * (point[j] - data.theta_star[j])
+        gap += image * image
+    return gap
+
+
+LEAST_SQUARES = Kernels(
+    "least squares", _least_squares_data, _squares_evaluate, _squares_trial, _squares_gap
+)
+
+# The non-convex problem of Section 5. With q the whole number nearest to 2x/pi, Taylor's series are
+# taken at r = x - q pi/2, and q decides which of them is the sine, and with which sign.
+
+VANISHED = 1e-153
+"""Smaller coordinates have subnormal squares, which are slow to compute with; they count as 0, as
+their squares would in the end."""
+TWO_OVER_PI = 2.0 / math.pi
+HALF_PI_HIGH = float.fromhex("0x1.921fb544p0")
+"""pi / 2 to 33 bits, so that its product with q is exact for numbers up to :data:`FARTHEST`."""
+HALF_PI_LOW = float.fromhex("0x1.0b4611a626331p-34")
+"""The rest of it."""
+FARTHEST = 1e5
+"""Numbers that are larger are left to the C library."""
+_sine_tail = _series(polynomial, [(-1.0) ** k / math.factorial(2 * k + 1) for k in range(8, 0, -1)])
+"""sin(r) / r = 1 + ... in powers of r^2 <= (pi / 4)^2; the error is less than a hundredth of a unit
+in the last place."""
+_cosine_tail = _series(polynomial, [(-1.0) ** k / math.factorial(2 * k) for k in range(9, 1, -1)])
+"""cos(r) = 1 - r^2 / 2 + ..., likewise."""
+
+
+@polynomial
+def _sine_and_cosine(x: Any) -> Any:
+    shifted = x * TWO_OVER_PI + ROUND
+    q = shifted - ROUND
+    coarse, rest = x - q * HALF_PI_HIGH, q * HALF_PI_LOW
+    r = coarse - rest
+    tail = (coarse - r) - rest
+    z = r * r
+    sine = r + (r * z * _sine_tail(z) + tail)
+    half = 0.5 * z
+    most = 1.0 - half
+    cosine = most + (((1.0 - most) - half) + (z * z * _cosine_tail(z) - r * tail))
+    quarter = np.float64(shifted).view(np.int64)
+    swapped = quarter & 1 == 1
+    s, c = (cosine if swapped else sine), (sine if swapped else cosine)
+    return (-s if quarter & 2 == 2 else s), (-c if (quarter + 1) & 2 == 2 else c)
+
+
+@part
+def _write_sines_and_cosines(x: Any, sines: Any, cosines: Any) -> None:
+    far = 0
+    for j in range(x.shape[0]):
+        far += abs(x[j]) > FARTHEST
+    if far == 0:
+        for j in range(x.shape[0]):
+            sines[j], cosines[j] = _sine_and_cosine(x[j])
+    else:
+        for j in range(x.shape[0]):
+            sines[j], cosines[j] = math.sin(x[j]), math.cos(x[j])
+
+
+CosineData = namedtuple("CosineData", ["s", "xi", "f_star", "mean_s", "tilted"])
+# Of one point: x / 2, the sine and cosine of that, and the derivative by x.
+CosineWork = namedtuple("CosineWork", ["halves", "sines", "cosines", "slopes"])
+
+
+def _cosine_data(problem: Cosine) -> CosineData:
+    s, xi, f_star = (np.array(a, order="C") for a in (problem.s, problem.xi, problem.f_star))
+    return CosineData(s, xi, f_star, float(problem.s.mean()), bool(problem.xi.any()))
+
+
+@total
+def _bowls(halves: Any, sines: Any) -> Any:
+    """Sum of x^2 / 2 + 2 (1 - cos x); 1 - cos x = 2 sin^2(x/2) loses nothing near 0."""
+    result = 0.0
+    for j in range(halves.shape[0]):
+        result += halves[j] * halves[j] + 2.0 * sines[j] * sines[j]
+    return 2.0 * result
+
+
+@part
+def _write_slopes(work: Any) -> None:
+    """Write the derivatives x + 2 sin x = x + 4 sin(x/2) cos(x/2)."""
+    for j in range(work.halves.shape[0]):
+        work.slopes[j] = 2.0 * (work.halves[j] + 2.0 * work.sines[j] * work.cosines[j])
+
+
+@part
+def _cosine_evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
+    size, scale, low = batch.shape[0], 0.0, 0.0
+    for b in range(size):
+        scale += data.s[batch[b]]
+        low += data.f_star[batch[b]]
+    if size > 1:
+        scale /= size
+        low /= size
+    for j in range(theta.shape[0]):
+        work.halves[j] = 0.5 * theta[j] if abs(theta[j]) > VANISHED else 0.0
+    _write_sines_and_cosines(work.halves, work.sines, work.cosines)
+    _write_slopes(work)
+    loss, square = scale * _bowls(work.halves, work.sines), dot(work.slopes, work.slopes)
+    for j in range(theta.shape[0]):
+        g[j] = scale * work.slopes[j]
+    if data.tilted:
+        for b in range(size):
+            i = batch[b]
+            loss -= dot(data.xi[i], theta) / size
+            for j in range(theta.shape[0]):
+                g[j] -= data.xi[i, j] / size
+    return loss, low, np.nan, data.mean_s * data.mean_s * square
+
+
+@part
+def _cosine_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any, work: Any) -> Any:
+    size, scale, tilt = batch.shape[0], 0.0, 0.0
+    for b in range(size):
+        scale += data.s[batch[b]]
+        if data.tilted:
+            tilt += _dot_moved(data.xi[batch[b]], theta, way, t)
+    for j in range(theta.shape[0]):
+        work.halves[j] = 0.5 * (theta[j] - t * way[j])
+    _write_sines_and_cosines(work.halves, work.sines, work.cosines)
+    loss = scale * _bowls(work.halves, work.sines) - tilt
+    return loss / size if size > 1 else loss
+
+
+@part
+def _cosine_gap(data: Any, point: Any, work: Any) -> Any:
+    for j in range(point.shape[0]):
+        work.halves[j] = 0.5 * point[j]
+    _write_sines_and_cosines(work.halves, work.sines, work.cosines)
+    return data.mean_s * _bowls(work.halves, work.sines)
+
+
+@part
+def _cosine_full_sqnorm(data: Any, point: Any, work: Any) -> Any:
+    _cosine_gap(data, point, work)
+    _write_slopes(work)
+    return data.mean_s * data.mean_s * dot(work.slopes, work.slopes)
+
+
+COSINE = Kernels(
+    "cosine", _cosine_data, _cosine_evaluate, _cosine_trial, _cosine_gap,
+    lambda data, size: CosineWork(*(np.zeros(data.xi.shape[1]) for _ in CosineWork._fields)),
+    full_sqnorm=_cosine_full_sqnorm,
+)  # fmt: skip
+
+# Logistic regression on sparse rows. The margins of a batch are linear in the step: at theta - t g
+# they are m_i - t (a_i . g). After one more pass over the rows of the batch, every trial of a line
+# search costs O(batch). With e = exp(-|m|) in [0, 1] both tails are exact:
+# log(1 + exp(-m)) = max(-m, 0) + log(1 + e), and 1 / (1 + exp(m)) = (1 or e) / (1 + e).
+
+BLOCK = 256
+"""Rows of which the full loss is computed at once."""
+LOG2_E = 1.0 / math.log(2.0)
+LN2_HIGH = float.fromhex("0x1.62e42feep-1")
+LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+SMALLEST = -708.0
+"""Below, e^x is not a normal number; it counts as 0."""
+_exp_series = _series(part, [1.0 / math.factorial(degree) for degree in range(13, -1, -1)])
+"""The error for |r| <= ln(2) / 2 is less than half a unit in the last place."""
+_atanh_series = _series(part, [1.0 / (2 * degree + 1) for degree in range(17, -1, -1)])
+"""atanh(s) / s in powers of s^2 <= 1/9."""
+
+
+@part
+def _exp_of_negative(x: Any) -> Any:
+    """e^x for x <= 0, as 2^n e^r with |r| <= ln(2) / 2."""
+    shifted = x * LOG2_E + ROUND
+    n = shifted - ROUND
+    r = (x - n * LN2_HIGH) - n * LN2_LOW
+    power = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
+    return 0.0 if x <= SMALLEST else _exp_series(r) * power
+
+
+@part
+def _log1p_of_fraction(e: Any) -> Any:
+    """log(1 + e) = 2 atanh(e / (2 + e)) for e in [0, 1]."""
+    s = e / (2.0 + e)
+    return 2.0 * s * _atanh_series(s * s)
+
+
+# A loop for each function: of a chain of operations as long as both together, the processor would
+# have too few margins in sight to be always at work.
+
+
+@subroutine
+def _write_losses(margins: Any, losses: Any, slopes: Any) -> None:
+    """Write log(1 + e^-m) for each margin m, and its derivative where there is room for it."""
+    for b in range(margins.shape[0]):
+        losses[b] = _exp_of_negative(-abs(margins[b]))
+    for b in range(slopes.shape[0]):
+        slopes[b] = -(losses[b] if margins[b] >= 0.0 else 1.0) / (1.0 + losses[b])
+    for b in range(margins.shape[0]):
+        losses[b] = max(-margins[b], 0.0) + _log1p_of_fraction(losses[b])
+
+
+# `values` are those of y_i a_i, so that margins are plain inner products. Unsigned indices need no
+# check for negative ones. `penalties` are empty if there are none.
+LogisticData = namedtuple(
+    "LogisticData", ["indptr", "indices", "values", "weights", "f_star", "penalties"]
+)
+# Of one batch: weights divided by its size; `slopes` are the derivatives of losses by margins,
+# `along` is how fast margins fall along the trial, `moved` are margins at the trial, and `products`
+# are those of theta . theta, theta . way and way . way, weighted with the penalties.
+LogisticWork = namedtuple(
+    "LogisticWork",
+    ["weights", "margins", "losses", "slopes", "along", "moved", "products", "block_margins",
+     "block_losses"],
+)  # fmt: skip
+
+
+def _logistic_data(problem: SparseLogistic) -> LogisticData:
+    rows = problem.rows
+    return LogisticData(
+        np.array(rows.indptr).view(np.uint64),
+        # Two bytes each where that is enough, because kernels wait for memory.
+        rows.indices.astype(np.uint16 if rows.dim <= 1 << 16 else np.uint32),
+        rows.values.astype(np.float64) * problem.y[rows.row_of_entries()],
+        np.array(problem.weights),
+        np.array(problem.f_star),
+        np.array(problem.l2) if problem.largest_penalty > 0.0 else np.empty(0),
+    )
+
+
+def _logistic_workspace(data: Any, size: int) -> LogisticWork:
+    return LogisticWork(*(np.empty(each) for each in (*(size,) * 6, 3, BLOCK, BLOCK)))
+
+
+@total
+def _weighted_dot(weights: Any, x: Any, y: Any) -> Any:
+    result = 0.0
+    for j in range(x.shape[0]):
+        result += weights[j] * x[j] * y[j]
+    return result
+
+
+@part
+def _row_product(data: Any, i: Any, vector: Any) -> Any:
+    """y_i a_i . vector."""
+    result = 0.0
+    for p in range(data.indptr[i], data.indptr[i + 1]):
+        result += data.values[p] * vector[data.indices[p]]
+    return result
+
+
+@part
+def _logistic_evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
+    size, low = batch.shape[0], 0.0
+    for b in range(size):
+        i = batch[b]
+        work.margins[b] = _row_product(data, i, theta)
+        work.weights[b] = data.weights[i] / size
+        low += work.weights[b] * data.f_star[i]
+    _write_losses(work.margins, work.losses, work.slopes)
+    g[:] = 0.0
+    for b in range(size):
+        i, share = batch[b], work.weights[b] * work.slopes[b]
+        for p in range(data.indptr[i], data.indptr[i + 1]):
+            g[data.indices[p]] += share * data.values[p]
+    loss = dot(work.weights, work.losses)
+    if data.penalties.shape[0] > 0:
+        work.products[0] = _weighted_dot(data.penalties, theta, theta)
+        loss += 0.5 * work.products[0]
+        for j in range(theta.shape[0]):
+            g[j] += data.penalties[j] * theta[j]
+    return loss, low, np.nan, np.nan
+
+
+@part
+def _logistic_prepare(data: Any, theta: Any, way: Any, batch: Any, work: Any) -> Any:
+    for b in range(batch.shape[0]):
+        work.along[b] = _row_product(data, batch[b], way)
+    if data.penalties.shape[0] > 0:
+        work.products[1] = _weighted_dot(data.penalties, theta, way)
+        work.products[2] = _weighted_dot(data.penalties, way, way)
+    return 0
+
+
+@part
+def _logistic_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any, work: Any) -> Any:
+    for b in range(batch.shape[0]):
+        work.moved[b] = work.margins[b] - t * work.along[b]
+    _write_losses(work.moved, work.losses, work.slopes[:0])
+    loss = dot(work.weights, work.losses)
+    if data.penalties.shape[0] > 0:
+        here, cross, square = work.products[0], work.products[1], work.products[2]
+        loss += 0.5 * (here - t * (2.0 * cross - t * square))
+    return loss
+
+
+@subroutine
+def _logistic_objective(data: Any, point: Any, work: Any) -> Any:
+    result, n = 0.0, data.weights.shape[0]
+    for first in range(0, n, BLOCK):
+        size = min(BLOCK, n - first)
+        margins, losses = work.block_margins[:size], work.block_losses[:size]
+        for b in range(size):
+            margins[b] = _row_product(data, first + b, point)
+        _write_losses(margins, losses, work.slopes[:0])
+        result += dot(data.weights[first : first + size], losses)
+    result /= n
+    if data.penalties.shape[0] > 0:
+        result += 0.5 * _weighted_dot(data.penalties, point, point)
+    return result
+
+
+LOGISTIC = Kernels(
+    "logistic", _logistic_data, _logistic_evaluate, _logistic_trial, _logistic_objective,
+    _logistic_workspace, _logistic_prepare,
+)  # fmt: skip
+
+# Variance-reduced losses, around the kernels of the problem itself. The surrogate is computed less
+# the constant <a_k, theta_k>, on which no step depends: its loss at theta_k is then the sampled
+# loss, and the large products with a_k cancel nowhere.
+
+
+# `inside` are the data of the problem itself; `gradient` is that of F at the anchor, which moves
+# with `probability`, plus `per_sample` for each sample of a batch.
+ReducedData = namedtuple(
+    "ReducedData",
+    ["inside", "n", "anchor", "gradient", "curvature", "probability", "per_sample"],
+)
+# `shift` is a_k; `products` are <a_k, d> and <d, d> for the vector d that trials go along; `whole`
+# is the workspace of the problem itself for the batch of `everyone`.
+ReducedWork = namedtuple("ReducedWork", ["inside", "shift", "products", "everyone", "whole"])
+
+
+@total
+def _apart(x: Any, y: Any) -> Any:
+    """||x - y||^2."""
+    result = 0.0
+    for j in range(x.shape[0]):
+        result += (x[j] - y[j]) * (x[j] - y[j])
+    return result
+
+
+@cache
+def _reduced(inside: Kernels) -> Kernels:
+    evaluate_inside, prepare_inside, trial_inside = inside.evaluate, inside.prepare, inside.trial
+    measure_inside, sqnorm_inside = inside.measure, inside.full_sqnorm
+
+    def data(problem: VarianceReduced) -> ReducedData:
+        anchor, original = np.array(problem.theta0, dtype=np.float64), cast(Any, problem.problem)
+        if hasattr(original, "full_gradient"):
+            gradient = np.array(original.full_gradient(anchor), dtype=np.float64)
+        else:
+            points = np.broadcast_to(anchor, (problem.n, len(anchor)))
+            gradient = original.gradients(points, np.arange(problem.n)).mean(axis=0)
+        given = problem.probability
+        chances = (0.0, 1.0 / problem.n) if given is None else (given, 0.0)
+        _, inner = kernels_of(original)
+        return ReducedData(inner, problem.n, anchor, gradient, problem.curvature, *chances)
+
+    def workspace(data: Any, size: int) -> ReducedWork:
+        return ReducedWork(
+            inside.workspace(data.inside, size), np.empty_like(data.anchor), np.empty(2),
+            np.arange(data.n), inside.workspace(data.inside, data.n),
+        )  # fmt: skip
+
+    @part
+    def evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
+        shift = work.shift
+        # The anchor comes first: trials need what the workspace keeps of theta.
+        evaluate_inside(data.inside, data.anchor, batch, shift, work.inside)
+        loss, low, _, full = evaluate_inside(data.inside, theta, batch, g, work.inside)
+        for j in range(g.shape[0]):
+            shift[j] = data.gradient[j] - shift[j]
+            g[j] += shift[j]
+        low -= 0.5 * dot(shift, shift) / data.curvature
+        return loss, low, np.nan, full
+
+    @part
+    def prepare(data: Any, theta: Any, way: Any, batch: Any, work: Any) -> Any:
+        prepare_inside(data.inside, theta, way, batch, work.inside)
+        work.products[0] = dot(work.shift, way)
+        work.products[1] = dot(way, way)
+        return 0
+
+    @part
+    def trial(data: Any, theta: Any, way: Any, t: Any, batch: Any, work: Any) -> Any:
+        along, square = work.products[0], work.products[1]
+        loss = trial_inside(data.inside, theta, way, t, batch, work.inside)
+        return loss - t * along + 0.5 * data.curvature * t * t * square
+
+    @part
+    def error(data: Any, theta: Any, g: Any, loss: Any, eps: Any, work: Any) -> Any:
+        # The rounding of theta alone moves the loss by ||grad f|| ||theta|| eps. Where the gradient
+        # is that of the step this is small beside the decrease that a search asks for; here not.
+        moved = math.sqrt(_apart(g, work.shift) * dot(theta, theta))
+        return eps * (1.0 + moved / abs(loss)) if loss != 0.0 else eps
+
+    @part
+    def depart(data: Any, theta: Any, key: Any, k: Any, size: Any, work: Any) -> Any:
+        if random_unit(second_key(key), k) < data.probability + size * data.per_sample:
+            for j in range(theta.shape[0]):
+                data.anchor[j] = theta[j]
+            evaluate_inside(data.inside, theta, work.everyone, data.gradient, work.whole)
+        return 0
+
+    return Kernels(
+        f"reduced {inside.name}", data, evaluate, trial,
+        part(lambda data, point, work: measure_inside(data.inside, point, work.inside)), workspace,
+        prepare, part(lambda data, point, work: sqnorm_inside(data.inside, point, work.inside)),
+        error, depart,
+    )  # fmt: skip
+
+
+KNOWN = {LeastSquares: LEAST_SQUARES, Cosine: COSINE, SparseLogistic: LOGISTIC}
+_LAID_OUT: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""What was laid out before, kept for as long as somebody has the problem: data may be large."""
+
+
+def kernels_of(problem: Any) -> tuple[Kernels, Any]:
+    """The kernels for a problem, and its data.
+
+    Raises:
+        TypeError: there are no kernels for this kind of problem.
+    """
+    if isinstance(problem, VarianceReduced):
+        kernels = _reduced(kernels_of(problem.problem)[0])
+        return kernels, kernels.data(problem)  # made anew: the anchor belongs to one run
+    for kind, kernels in KNOWN.items():
+        if isinstance(problem, kind):
+            if problem not in _LAID_OUT:
+                _LAID_OUT[problem] = kernels.data(problem)
+            return kernels, _LAID_OUT[problem]
+    names = ", ".join(kind.__name__ for kind in KNOWN)
+    raise TypeError(
+        f"there are no compiled kernels for {type(problem).__name__}, only for {names}; "
+        "heavystep.lab.simulation.record_runs takes any finite sum"
+    )
