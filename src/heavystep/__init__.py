@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from heavystep import certificates, lab, lower_bounds, problems, theory
     from heavystep.certificates.certify import certify
+    from heavystep.integrations.common import attach, log_step
     from heavystep.methods import paper_settings
     from heavystep.optim.average import Average
     from heavystep.optim.captured import CapturedStep
@@ -32,11 +33,13 @@ __all__ = [
     "SHBArmijo",
     "SHBPolyak",
     "StepInfo",
+    "attach",
     "certificates",
     "certify",
     "create",
     "estimate_smoothness",
     "lab",
+    "log_step",
     "lower_bounds",
     "paper_settings",
     "plot_steps",
@@ -56,8 +59,10 @@ _HOMES = {
     "Diminishing": "heavystep.optim.diminishing",
     "Recorder": "heavystep.optim.recorder",
     "StepInfo": "heavystep.optim.diagnostics",
+    "attach": "heavystep.integrations.common",
     "certify": "heavystep.certificates",
     "estimate_smoothness": "heavystep.smoothness",
+    "log_step": "heavystep.integrations.common",
     "paper_settings": "heavystep.methods",
     "plot_steps": "heavystep.pictures",
     "suggest": "heavystep.suggestions",

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from heavystep import SHBArmijo, SHBPolyak
+from heavystep import SHBArmijo, SHBPolyak, log_step
 from tests.helpers import rounding
 from tests.helpers.by_hand import (
     armijo,
@@ -163,6 +163,19 @@ def test_a_resumed_run_is_the_uninterrupted_one(closure, tmp_path):
     again.load_state(str(tmp_path))
     run(again, model, opt, batches[4:])
     assert torch.equal(flat(other), flat(net))
+
+
+def test_the_step_is_logged_in_one_line(tmp_path):
+    found, net = accelerator(log_with="tensorboard", project_dir=str(tmp_path)), make_net()
+    found.init_trackers("run")
+    model, opt, _ = prepared(found, net, SHBPolyak, batches := make_batches(1))
+    train(found, model, opt, batches)
+    log_step(found, opt, 1)
+    found.end_training()
+    board = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    written = board.EventAccumulator(str(tmp_path / "run")).Reload()
+    (row,) = written.Scalars("heavystep/step")
+    assert (row.step, row.value) == (1, pytest.approx(opt.optimizer.info.step))
 
 
 def test_step_returns_the_loss_before_it():

@@ -16,7 +16,7 @@ UNTRAINED = math.log(3)  # the loss of three classes before the first step
 EXAMPLES = {
     "lightning": ("lightning", 3),
     "accelerate": ("accelerate", 2),
-    "trainer": ("transformers", 1),
+    "trainer": ("transformers", 2),
     "gradscaler": ("torch", 2),
 }
 

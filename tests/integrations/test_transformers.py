@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import heavystep
 from heavystep import SLS, SHBArmijo, SHBPolyak
 from tests.helpers import rounding
 from tests.helpers.by_hand import assert_below_caps, bf16, by_hand, fp16, polyak, without_closure
@@ -15,7 +16,7 @@ transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 from transformers import Seq2SeqTrainer, Trainer, TrainingArguments  # noqa: E402
 
-from heavystep.integrations.transformers import HandOverTrainer  # noqa: E402
+from heavystep.integrations.transformers import HandOverTrainer, log_steps  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -49,9 +50,10 @@ def trainer(folder, model, data, make=None, cls=Noting, optimizers=None, **optio
         "max_grad_norm": 0.0,
         "lr_scheduler_type": "constant",
         "save_strategy": "no",
+        "logging_strategy": "no",
     } | options
     arguments = TrainingArguments(
-        str(folder), use_cpu=True, report_to=[], disable_tqdm=True, logging_strategy="no",
+        str(folder), use_cpu=True, report_to=[], disable_tqdm=True,
         per_device_train_batch_size=4, dataloader_pin_memory=False, **options,
     )  # fmt: skip
     if make is not None:
@@ -302,6 +304,41 @@ def test_trainer_alone_is_an_error(schedule, tmp_path):
     with pytest.raises(ValueError, match=r"needs the loss: .*heavystep\.integrations"):
         found.train()
     assert torch.equal(flat(model), before)
+
+
+def test_a_plain_trainer_learns_the_loss_from_the_model(tmp_path):
+    """Windows of 3, 3 and 2 micro-batches, each the mean of its own."""
+    model, again = Classifier(), Classifier()
+    options = {"gradient_accumulation_steps": 3, "num_train_epochs": 2}
+    trainer(tmp_path, model, examples(), polyak, **options).train()
+    attached = {"optimizers": (heavystep.attach(again, polyak(again.parameters())), None)}
+    trainer(tmp_path, again, examples(), cls=Trainer, optimizers=attached, **options).train()
+    torch.testing.assert_close(flat(again), flat(model), rtol=0.0, atol=1e-12)
+
+
+def test_a_plain_trainer_counts_tokens_over_all_micro_batches(tmp_path):
+    models = [language_model(), language_model()]
+    trainer(tmp_path, models[0], sentences(), polyak, gradient_accumulation_steps=3).train()
+    attached = {"optimizers": (heavystep.attach(models[1], polyak(models[1].parameters())), None)}
+    options = {"optimizers": attached, "gradient_accumulation_steps": 3}
+    trainer(tmp_path, models[1], sentences(), cls=Trainer, **options).train()
+    torch.testing.assert_close(flat(models[1]), flat(models[0]), rtol=0.0, atol=1e-12)
+
+
+def test_the_step_is_logged_before_anything_is_written(tmp_path):
+    class Writer(transformers.TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **kwargs):
+            rows.append(dict(logs))
+
+    rows, model = [], Classifier()
+    found = trainer(tmp_path, model, examples(), polyak, logging_strategy="steps", logging_steps=2)
+    found.add_callback(Writer())
+    log_steps(found)
+    found.train()
+    steps = [row["heavystep/step"] for row in rows if "loss" in row]
+    assert len(steps) == found.state.global_step // 2
+    assert steps[-1] == found.optimizer.optimizer.info.step > 0
+    assert [row["heavystep/step"] for row in found.state.log_history if "loss" in row] == steps
 
 
 def test_other_optimizers_and_trainers(tmp_path):

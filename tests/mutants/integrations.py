@@ -18,7 +18,7 @@ MUTANTS = [
            "for callback in callbacks) > 1", "for callback in callbacks) > 2", LIGHTNING),
     Mutant("losses of manual optimization twice", "integrations/lightning.py",
            "if not pl_module.automatic_optimization:", "if False:", LIGHTNING),
-    Mutant("another tolerance than the user's", "integrations/wrapped.py",
+    Mutant("another tolerance than the user's", "integrations/common.py",
            'if group.get("loss_eps", 0.0) is None:', "if True:", LIGHTNING),
     Mutant("a sum of losses for a mean of gradients", "integrations/accelerate.py",
            "loss.detach() / accelerator.gradient_accumulation_steps", "loss.detach()", ACCELERATE),

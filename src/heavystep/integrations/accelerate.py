@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from heavystep.extras import needed_by
-from heavystep.integrations.wrapped import heavy_ball, line_search, tolerate_rounding
+from heavystep.integrations.common import heavy_ball, line_search, tolerate_rounding
 from heavystep.optim.closure import Closure
 
 with needed_by("heavystep.integrations.accelerate", "accelerate"):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from heavystep.extras import needed_by
-from heavystep.integrations.wrapped import heavy_ball, line_search, tolerate_rounding
+from heavystep.integrations.common import heavy_ball, line_search, tolerate_rounding
 
 with needed_by("heavystep.integrations.lightning", "lightning"):
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -52,7 +52,8 @@ class HandOverLoss(Callback):
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
         """Refuse a line search where it would see one micro-batch, or no closure."""
-        if _only_looks(trainer):
+        if getattr(trainer.fit_loop, "_skip_backward", False):
+            # Batches pass for their statistics alone, as at the end of weight averaging.
             # Lightning calls step() all the same, with the gradients of the last batch before.
             for inner in filter(None, map(heavy_ball, trainer.optimizers)):
                 inner.zero_grad()
@@ -92,21 +93,14 @@ class HandOverLoss(Callback):
         batch_idx: int,
     ) -> None:
         """Log what the last step did."""
-        if not self._log:
-            return
-        optimizers = [heavy_ball(optimizer) for optimizer in trainer.optimizers]
-        outcomes = [inner.info for inner in optimizers if inner is not None]
-        for index, info in enumerate(outcomes):
-            prefix = f"heavystep{index}" if len(outcomes) > 1 else "heavystep"
-            fields = {} if info is None else vars(info)
+        ours = [inner for inner in map(heavy_ball, trainer.optimizers) if inner is not None]
+        for index, inner in enumerate(ours if self._log else ()):
+            prefix = f"heavystep{index}/" if len(ours) > 1 else "heavystep/"
+            fields = {} if inner.info is None else vars(inner.info)  # on their device
             for name, value in fields.items():
                 if value is not None:
-                    pl_module.log(f"{prefix}/{name}", _number(value))
-
-
-def _only_looks(trainer: Trainer) -> bool:
-    """Whether batches pass for their statistics alone, as at the end of weight averaging."""
-    return bool(getattr(trainer.fit_loop, "_skip_backward", False))
+                    number = value.float() if isinstance(value, Tensor) else float(value)
+                    pl_module.log(prefix + name, number)
 
 
 def _scaler(trainer: Trainer) -> Any:
@@ -121,7 +115,3 @@ def _unscaled(trainer: Trainer, loss: Tensor) -> Tensor:
     # The factor as a tensor: reading it as a number would wait for the device.
     factor: Tensor = scaler.scale(torch.ones_like(loss))
     return loss / factor
-
-
-def _number(value: Any) -> Any:
-    return value.float() if isinstance(value, Tensor) else float(value)

@@ -1,4 +1,7 @@
-"""Hugging Face Trainer: one that hands the loss over, since Trainer passes no closure."""
+"""Hugging Face Trainer: it passes no closure, so the loss is handed over; and it can log the step.
+
+The plain ``Trainer`` works with ``heavystep.attach(model)`` where the model returns its loss.
+"""
 
 from typing import Any
 
@@ -6,18 +9,18 @@ from torch import Tensor, nn
 
 from heavystep.extras import needed_by
 from heavystep.integrations.accelerate import hand_over
-from heavystep.integrations.wrapped import heavy_ball, line_search
+from heavystep.integrations.common import heavy_ball, line_search, numbers
 from heavystep.optim import RuleOptimizer
 
 with needed_by("heavystep.integrations.transformers", "transformers"):
-    from transformers import Trainer
+    from transformers import Trainer, TrainerCallback
 
 
 class HandOverTrainer(Trainer):
-    """A Trainer for optimizers that need the loss, such as SHBPolyak and SPS.
+    """A Trainer for optimizers that need the loss, also where ``compute_loss`` is the user's.
 
     Give it the optimizer as ``optimizers=(optimizer, scheduler)`` or as
-    ``optimizer_cls_and_kwargs=(SHBPolyak, {...})``; all else is as in ``Trainer``. To combine it
+    ``optimizer_cls_and_kwargs=(HeavyStep, {...})``; all else is as in ``Trainer``. To combine it
     with another one, put it first: ``class Mine(HandOverTrainer, Seq2SeqTrainer)``. A
     ``training_step`` of your own must return what it called ``accelerator.backward`` on. Line
     searches are refused: Trainer has no closure for them.
@@ -30,40 +33,25 @@ class HandOverTrainer(Trainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._begins_anew = True
-        chosen: Any = (self.optimizer_cls_and_kwargs or (None, None))[0]
-        ours = isinstance(chosen, type) and issubclass(chosen, RuleOptimizer)
-        if ours and chosen.method.rule.searches:
-            raise _no_line_search(chosen)
-        if line_search(self.optimizer) is not None:
-            raise _no_line_search(type(self.optimizer))
+        chosen: Any = (self.optimizer_cls_and_kwargs or (None,))[0]
+        if not (isinstance(chosen, type) and issubclass(chosen, RuleOptimizer)):
+            chosen = None
+        found: Any = type(self.optimizer) if line_search(self.optimizer) is not None else chosen
+        if found is not None and found.method.rule.searches:
+            raise TypeError(
+                f"{found.__name__} needs a closure, and Trainer has none: use SHBPolyak (or SPS), "
+                "or a loop of your own with heavystep.integrations.accelerate.step"
+            )
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Train, as ``Trainer`` does.
-
-        Args:
-            args: those of ``Trainer.train``.
-            kwargs: those of ``Trainer.train``.
-
-        Returns:
-            What ``Trainer.train`` returns.
-        """
+        """As ``Trainer.train``."""
         self._begins_anew = True
         return super().train(*args, **kwargs)
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Tensor:
-        """Forward and backward of a micro-batch, whose loss is handed over.
-
-        Args:
-            model: the model.
-            inputs: the micro-batch.
-            args: as in ``Trainer``.
-            kwargs: as in ``Trainer``.
-
-        Returns:
-            The loss.
-        """
+        """Forward and backward of a micro-batch, whose loss is handed over."""
         inner = heavy_ball(self.optimizer)
         if inner is not None and self._begins_anew:
             # Trainer zeroes the gradients of the model alone; there may be losses of a step that
@@ -76,8 +64,23 @@ class HandOverTrainer(Trainer):
         return loss
 
 
-def _no_line_search(optimizer: type) -> TypeError:
-    return TypeError(
-        f"{optimizer.__name__} needs a closure, and Trainer has none: use SHBPolyak (or SPS), or a "
-        "loop of your own with heavystep.integrations.accelerate.step"
-    )
+class LogSteps(TrainerCallback):
+    """Puts ``heavystep/step`` and the like into what Trainer logs; see :func:`log_steps`."""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        """Add the numbers to the logs, and to the history."""
+        if logs and "loss" in logs:
+            found = numbers(kwargs.get("optimizer"))
+            logs.update(found)
+            state.log_history[-1].update(found)
+
+
+def log_steps(trainer: Trainer) -> None:
+    """Let a Trainer log the step wherever it logs the loss (TensorBoard, Weights & Biases, ...).
+
+    A callback in ``callbacks=`` would come after those that write, so this one is put first.
+
+    Args:
+        trainer: of any class.
+    """
+    trainer.callback_handler.callbacks.insert(0, LogSteps())

@@ -160,7 +160,7 @@ class RuleOptimizer(Optimizer):
             raise ValueError(
                 f"{name}.step() needs the loss: call step(loss=loss) after loss.backward(), or "
                 "step(closure), or where a framework calls step(), hand_over(loss) before (see "
-                "heavystep.integrations)"
+                "heavystep.integrations); heavystep.attach(model) where the model returns the loss"
             )
         if loss is not None and handed_over:
             raise ValueError("step() takes loss= or what was handed over, not both")

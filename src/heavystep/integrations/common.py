@@ -1,0 +1,150 @@
+"""What needs no framework: learn the loss from a module, log the step, look behind wrappers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from heavystep.optim import RuleOptimizer
+from heavystep.optimizers import HeavyStep, searches
+
+
+def heavy_ball(optimizer: Any) -> RuleOptimizer | None:
+    """The optimizer of this package behind a framework's wrappers; None if it is another one."""
+    while not isinstance(optimizer, RuleOptimizer):
+        if not hasattr(optimizer, "optimizer"):
+            return None
+        optimizer = optimizer.optimizer
+    return optimizer
+
+
+def line_search(optimizer: Any) -> RuleOptimizer | None:
+    """The same if it searches, that is, if its step needs a closure."""
+    inner = heavy_ball(optimizer)
+    return inner if searches(inner) else None
+
+
+def tolerate_rounding(search: RuleOptimizer, dtype: torch.dtype) -> None:
+    """Let a search compare losses that an autocast rounded, unless the user gave ``loss_eps``.
+
+    A framework switches autocast on inside the closure, where the optimizer cannot see it.
+    """
+    for group in search.param_groups:
+        if group.get("loss_eps", 0.0) is None:
+            group["loss_eps"] = torch.finfo(dtype).eps
+
+
+def numbers(optimizer: Any, prefix: str = "heavystep/") -> dict[str, float]:
+    """What the last step did, for a logger; empty before the first step. Waits for the device."""
+    inner = heavy_ball(optimizer)
+    known = {} if inner is None or inner.info is None else inner.info.numbers()
+    return {
+        prefix + name: float(value)
+        for name, value in known.items()
+        if value is not None and not isinstance(value, str)
+    }
+
+
+def log_step(logger: Any, optimizer: Any, k: int) -> None:
+    """Log step, loss and the other numbers of the last step.
+
+    Args:
+        logger: a ``SummaryWriter`` of TensorBoard, a run of Weights & Biases, an ``Accelerator``,
+            or anything with their ``add_scalar`` or ``log``.
+        optimizer: of this package, as it is or as a framework wrapped it.
+        k: the number of the step.
+    """
+    found = numbers(optimizer)
+    if hasattr(logger, "add_scalar"):
+        for name, value in found.items():
+            logger.add_scalar(name, value, k)
+    elif found:
+        logger.log(found, step=k)
+
+
+def attach(module: nn.Module, optimizer: Any = None, *, scaler: Any = None) -> Any:
+    """An optimizer whose ``step()`` alone is enough: it learns the loss from a module.
+
+    For loops that are not yours. When ``backward()`` reaches the loss that the module returned,
+    this loss is handed over, times the factor that ``backward()`` brings: so a loss that is divided
+    among micro-batches counts as its gradient does. The loss is the module's output if that is one
+    number, its ``.loss`` or ``["loss"]``, or the only number of a tuple. Copies of the module are
+    not attached. What is added to the loss outside of the module is not seen.
+
+    Args:
+        module: the model if it returns the loss, else the criterion that does.
+        optimizer: of this package, not a line search; by default :class:`HeavyStep` of the
+            module's parameters.
+        scaler: the GradScaler that multiplies the loss, if there is one.
+
+    Returns:
+        The optimizer.
+
+    Raises:
+        TypeError: the optimizer is not of this package, or searches.
+
+    >>> model, criterion = nn.Linear(3, 2), nn.CrossEntropyLoss()
+    >>> opt = attach(criterion, HeavyStep(model.parameters()))
+    >>> criterion(model(torch.ones(4, 3)), torch.tensor([0, 1, 1, 1])).backward()
+    >>> _ = opt.step()
+    """
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"attach needs a torch.nn.Module, got {type(module).__name__}")
+    optimizer = HeavyStep(module.parameters()) if optimizer is None else optimizer
+    inner = heavy_ball(optimizer)
+    if inner is None:
+        raise TypeError(f"attach is for optimizers of heavystep, got {type(optimizer).__name__}")
+    if searches(inner):
+        raise TypeError(f"{type(inner).__name__} needs step(closure) and cannot be attached")
+    if any(isinstance(hook, HandOver) for hook in module._forward_hooks.values()):
+        raise ValueError("the module is attached already: with two hooks losses would count twice")
+    module.register_forward_hook(HandOver(inner, scaler))
+    return optimizer
+
+
+class HandOver:
+    """The forward hook of :func:`attach`."""
+
+    def __init__(self, optimizer: RuleOptimizer | None = None, scaler: Any = None) -> None:
+        self._optimizer, self._scaler = optimizer, scaler
+
+    def __reduce__(self) -> Any:  # a copy of the module, or one that was saved
+        return HandOver, ()
+
+    def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        """Wait until ``backward()`` reaches the loss, if the output has one."""
+        loss = None if self._optimizer is None else loss_in(output, type(module).__name__)
+        if loss is not None:
+            known = loss.detach().clone()  # the script may divide it in place
+            register: Any = loss.register_hook
+            register(lambda factor: self._reached(known, factor))
+
+    def _reached(self, loss: Tensor, factor: Tensor) -> None:
+        optimizer: Any = self._optimizer
+        wide = torch.promote_types(loss.dtype, torch.float32)
+        if self._scaler is not None:  # its factor as a tensor: to read it is to wait
+            factor = factor.to(wide) / self._scaler.scale(torch.ones_like(factor, dtype=wide))
+        params = [param for group in optimizer.param_groups for param in group["params"]]
+        if all(param.grad is None and not hasattr(param, "to_local") for param in params):
+            optimizer._handed_over.drop()  # of a step that was never taken
+        optimizer.hand_over((loss.to(wide) * factor).sum())
+
+
+def loss_in(output: Any, name: str) -> Tensor | None:
+    """The loss in what a module returned; None if there is none that can be differentiated."""
+    named = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if isinstance(named, Tensor):
+        output = named
+    listed = output if isinstance(output, (tuple, list)) else [output]
+    found = [
+        each
+        for each in listed
+        if isinstance(each, Tensor) and each.numel() == 1 and each.requires_grad
+    ]
+    if len(found) > 1:
+        raise ValueError(
+            f"{name} returned {len(found)} numbers that could be the loss: let it return one, or "
+            "call hand_over(loss) of the optimizer"
+        )
+    return found[0] if found else None
