@@ -35,8 +35,9 @@ def shares(rank, ranks):
     ]
 
 
-def lightning(run, rank, ranks):
+def lightning(run, rank, ranks, strategy="ddp"):
     from lightning.pytorch import LightningModule, Trainer
+    from torch.distributed.fsdp import fully_shard
 
     from heavystep.integrations.lightning import HandOverLoss
 
@@ -44,6 +45,10 @@ def lightning(run, rank, ranks):
         def __init__(self):
             super().__init__()
             self.net = make_net(dtype=torch.float64)
+
+        def configure_model(self):
+            if strategy != "ddp":
+                fully_shard(self.net, mesh=self.device_mesh["data_parallel"])
 
         def training_step(self, batch):
             return loss_of(self.net, batch)
@@ -53,13 +58,22 @@ def lightning(run, rank, ranks):
 
     module = Module()
     trainer = Trainer(
-        max_epochs=1, accelerator="cpu", strategy="ddp", devices=ranks, logger=False,
+        max_epochs=1, accelerator="cpu", strategy=strategy, devices=ranks, logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
         use_distributed_sampler=False, callbacks=[HandOverLoss()],
         accumulate_grad_batches=run.micro_batches,
     )  # fmt: skip
     trainer.fit(module, torch.utils.data.DataLoader(shares(rank, ranks), batch_size=None))
-    return flat(module.net)
+    if strategy == "ddp":
+        return flat(module.net)
+    return torch.cat([each.full_tensor().flatten() for each in module.net.parameters()]).detach()
+
+
+def sharded_lightning(run, rank, ranks):
+    """FSDP 2."""
+    from lightning.pytorch.strategies import ModelParallelStrategy
+
+    return lightning(run, rank, ranks, ModelParallelStrategy(ranks, 1))
 
 
 def accelerate(run, rank, ranks):
@@ -99,7 +113,11 @@ def main(framework, out):
     if framework == "transformers":
         found = transformers(out, rank, ranks)
     else:
-        train = {"lightning": lightning, "accelerate": accelerate}[framework]
+        train = {
+            "lightning": lightning,
+            "sharded lightning": sharded_lightning,
+            "accelerate": accelerate,
+        }[framework]
         found = {name: train(run, rank, ranks) for name, run in RUNS.items()}
     assert distributed.get_world_size() == ranks  # the framework made the group
     torch.save(found, Path(out, f"{rank}.pt"))

@@ -13,9 +13,9 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", ["lightning", "accelerate"])
+@pytest.mark.parametrize("framework", ["lightning", "sharded lightning", "accelerate"])
 def test_ranks_are_one_process_with_the_whole_batch(framework, tmp_path):
-    pytest.importorskip(framework)
+    pytest.importorskip(framework.rpartition(" ")[2])
     from tests.integrations.framework_worker import BATCHES, RUNS
 
     first, second = found_by(2, HERE / "framework_worker.py", framework, tmp_path)

@@ -42,7 +42,7 @@ class HandOverLoss(Callback):
         if HIDING & {cls.__name__ for cls in type(trainer.strategy).__mro__}:
             raise ValueError(
                 f"{type(trainer.strategy).__name__} keeps shards that heavystep cannot see: use "
-                'strategy="ddp"'
+                'strategy="ddp", or FSDP 2 (ModelParallelStrategy)'
             )
         for search in filter(None, map(line_search, trainer.optimizers)):
             if trainer.precision == "bf16-mixed":
