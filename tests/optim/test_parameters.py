@@ -122,13 +122,19 @@ def test_a_batch_without_any_gradient_warns_and_changes_nothing(case):
 
 
 @every_optimizer
-def test_sparse_gradients_are_refused(case):
-    embedding = torch.nn.Embedding(5, 3, sparse=True)
-    opt = case.make(embedding.parameters())
-    before = embedding.weight.detach().clone()
-    with pytest.raises(TypeError, match="does not support sparse gradients"):
-        opt.step(lambda: embedding(torch.tensor([1, 3])).square().sum())
-    assert torch.equal(embedding.weight, before)
+def test_sparse_gradients_are_those_of_a_dense_embedding(case):
+    """Rows that come twice, with parameters beside the embedding; gradients stay sparse."""
+    found = []
+    for sparse in (False, True):
+        torch.manual_seed(0)
+        embedding, head = torch.nn.Embedding(5, 3, sparse=sparse), torch.nn.Linear(3, 1)
+        opt = case.make([*embedding.parameters(), *head.parameters()])
+        for k in range(6):
+            rows = torch.tensor([k % 5, 3, 3])
+            opt.step(lambda rows=rows: head(embedding(rows)).square().sum())
+            assert embedding.weight.grad.is_sparse == sparse
+        found.append(flat(embedding))
+    torch.testing.assert_close(*found, rtol=0.0, atol=1e-6)
 
 
 @every_optimizer

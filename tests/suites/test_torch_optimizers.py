@@ -41,7 +41,7 @@ DO_NOT_APPLY = {
     "test_maximize": NO_FLAG + "maximize: the rules are about minimising, with a lower bound",
     "test_mixed_device_dtype": "several devices are refused: one step size is chosen for all",
     "test_peak_memory_foreach": "needs a GPU",
-    "test_rosenbrock_sparse": "sparse gradients are refused",
+    "test_rosenbrock_sparse": "of optimizers without a loss; tests/optim/test_parameters.py",
     "test_state_dict_with_cuda_params": "needs a GPU",
 }
 """What does not apply of torch's tests, or families of them, and why."""

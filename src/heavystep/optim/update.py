@@ -76,11 +76,8 @@ class Active:
             if grad is None or not param.requires_grad:
                 self._idle.append(param)
                 continue
-            if grad.layout != torch.strided:
-                raise TypeError(
-                    f"{method.name} does not support sparse gradients, got layout {grad.layout}: "
-                    "use dense embeddings (sparse=False)"
-                )
+            if grad.layout != torch.strided:  # momentum moves every row, as with torch's SGD
+                grad, self._lasting = grad.to_dense(), False
             if not has_shape_of(param, grad):
                 raise misshapen("gradient", grad, param, groups)
             self.params.append(param)
