@@ -13,7 +13,7 @@ from heavystep.theory.registry import OWN, RESULTS, Result
 
 DOCS = Path(__file__).parent
 REMARKS = json.loads((DOCS / "readings.json").read_text())
-"""How each result is tested, and remarks where its statement is ambiguous or can be sharpened."""
+"""How each result is tested, what it reduces to, remarks on its statement, and our own proofs."""
 HEAD = """# The theory, result by result
 
 This page is generated (`make pages`) from the registry (`heavystep.theory.registry`) and from
@@ -100,8 +100,11 @@ def section(result: Result) -> str:
         f"- Needs: {'; '.join(result.assumptions)}",
         f"- Tested: {REMARKS[result.id]['tested']}",
     ]
-    lines += [f"- Must reduce to: {text}" for text in result.reductions]
-    lines += [f"- Reading: {reading}" for reading in REMARKS[result.id]["readings"]]
+    remarks = REMARKS[result.id]
+    lines += [f"- Must reduce to: {text}" for text in remarks.get("reductions", ())]
+    lines += [f"- Reading: {reading}" for reading in remarks["readings"]]
+    if "proof" in remarks:
+        lines += ["\nProof:\n", *(f"{i}. {text}" for i, text in enumerate(remarks["proof"], 1))]
     return "\n".join(lines) + "\n"
 
 

@@ -13,7 +13,7 @@ from heavystep import theory
 from heavystep.methods import METHODS
 from heavystep.optimizers import optimizer_class
 from heavystep.problems import paper_least_squares
-from heavystep.theory.registry import RESULTS, find
+from heavystep.theory.registry import RESULTS
 from tests.helpers.pages import PAGES, name
 from tests.helpers.places import ROOT
 from tests.helpers.theory_cases import LAWS
@@ -102,7 +102,6 @@ def test_results_are_public_and_documented(result):
     assert getattr(theory, function.__name__) is function
     doc = inspect.getdoc(function)
     assert doc
-    assert find(result.id) is find(result.name) is result
     if "Args:" in doc or result.scalar:
         section = doc.split("Args:")[1].split("Raises:")[0]
         documented = re.findall(r"^    (\w+): \S", section, flags=re.MULTILINE)
@@ -116,11 +115,6 @@ def test_labels_are_in_the_paper(result):
     text = "".join(path.read_text() for path in PAPER.glob("*.txt"))
     label = re.search(r"label (\w+)", result.location).group(1)
     assert re.search(rf"\\label{{(lemma|thm|assump):{label}}}", text)
-
-
-def test_unknown_result():
-    with pytest.raises(ValueError, match=r"no result 'Theorem 10'; there are basic-inequality, "):
-        find("Theorem 10")
 
 
 def test_registry_readings_quote_true_numbers():

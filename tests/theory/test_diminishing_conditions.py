@@ -15,8 +15,13 @@ from heavystep.schedules import (
     Schedules,
     diminishing_conditions,
 )
-from heavystep.theory.convex_diminishing import TOLERANCE, c_condition, c_limit, smallest_K
-from heavystep.theory.diminishing import DiminishingSteps, check_schedules
+from heavystep.theory.diminishing import (
+    TOLERANCE,
+    DiminishingSteps,
+    c_condition,
+    c_limit,
+    check_schedules,
+)
 from tests import reference
 from tests.helpers.examples import examples
 from tests.helpers.theory_cases import LAWS, log_uniform, schedules
@@ -108,7 +113,9 @@ def test_supremum_against_a_scan(steps, K):
 @examples(200)
 @given(steps=diminishing())
 def test_smallest_index(steps):
-    K = smallest_K(steps)
+    K = theory.convex_diminishing(
+        steps.rule, L=steps.L, schedules=steps.schedules, c=steps.c, omega=steps.omega
+    ).K
     assert c_limit(steps, K) <= steps.c
     if K >= 0:
         # K itself violates the condition, to the tolerance of the supremum.

@@ -9,7 +9,7 @@ from heavystep.arrays import Array
 from heavystep.certificates.check import TINY, Certificate, Check
 from heavystep.certificates.lemmas import ROUNDINGS
 from heavystep.theory import conditions
-from heavystep.theory.averaged import THEOREM_A, Averaged, averaged
+from heavystep.theory.own import THEOREM_A, Averaged, averaged
 
 
 def certify_averaged(

@@ -18,10 +18,15 @@ from heavystep.certificates.check import TINY, Check, Skipped, StepBias
 from heavystep.problems import FiniteSum
 from heavystep.records import Record, heavy_ball_defect
 from heavystep.rules import kappa
-from heavystep.theory.convex import distance_recursion
-from heavystep.theory.convex_diminishing import diminishing_distance
-from heavystep.theory.decoupling import decoupling_identity, decoupling_inequality, discounted_sums
-from heavystep.theory.steps import largest_slope, smallest_step
+from heavystep.theory.diminishing import diminishing_distance
+from heavystep.theory.lemmas import (
+    decoupling_identity,
+    decoupling_inequality,
+    discounted_sums,
+    largest_slope,
+    smallest_step,
+)
+from heavystep.theory.theorems import distance_recursion
 
 ROUNDINGS = 64.0
 """How many roundings a recorded number may carry, in units of eps of its size."""

@@ -7,20 +7,31 @@ theorem, the inequality and the numbers.
 """
 
 from heavystep.theory.advice import advice, momsps_limit, side_by_side
-from heavystep.theory.averaged import averaged, averaged_sampled
-from heavystep.theory.convex import convex, convex_almost_sure
-from heavystep.theory.convex_diminishing import convex_diminishing, convex_tail_bound
-from heavystep.theory.decoupling import decoupling_identity, decoupling_inequality
 from heavystep.theory.diminishing import (
     almost_supermartingale,
     check_schedules,
+    convex_diminishing,
+    convex_tail_bound,
     diminishing_step_bounds,
+    nonconvex_diminishing,
+    nonconvex_tail_bound,
 )
-from heavystep.theory.nonconvex import nonconvex, nonconvex_almost_sure, nonconvex_step_limit
-from heavystep.theory.nonconvex_diminishing import nonconvex_diminishing, nonconvex_tail_bound
-from heavystep.theory.relatives import directional_step, last_iterate
-from heavystep.theory.steps import basic_inequality, diminishing_basic_inequality, step_bounds
-from heavystep.theory.strongly_convex import strongly_convex
+from heavystep.theory.lemmas import (
+    basic_inequality,
+    decoupling_identity,
+    decoupling_inequality,
+    diminishing_basic_inequality,
+    step_bounds,
+)
+from heavystep.theory.own import averaged, averaged_sampled, directional_step, last_iterate
+from heavystep.theory.theorems import (
+    convex,
+    convex_almost_sure,
+    nonconvex,
+    nonconvex_almost_sure,
+    nonconvex_step_limit,
+    strongly_convex,
+)
 
 __all__ = [
     "advice", "almost_supermartingale", "averaged", "averaged_sampled", "basic_inequality",

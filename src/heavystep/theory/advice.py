@@ -7,12 +7,9 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.theory import conditions
-from heavystep.theory.arguments import documented
-from heavystep.theory.convex import convex
-from heavystep.theory.nonconvex import nonconvex, nonconvex_step_limit
-from heavystep.theory.rules import Polyak
-from heavystep.theory.steps import check
-from heavystep.theory.strongly_convex import strongly_convex
+from heavystep.theory.arguments import check, documented
+from heavystep.theory.rules import Polyak, checked
+from heavystep.theory.theorems import convex, nonconvex, nonconvex_step_limit, strongly_convex
 from heavystep.validation import Interval
 
 
@@ -43,14 +40,9 @@ class Advice(NamedTuple):
     "admissible value (Polyak) or the middle of its range (Armijo).",
 )
 def advice(
-    rule: str,
-    *,
-    L: float,
-    beta: float,
-    omega: float | None = None,
-    rho: float | None = None,
+    rule: str, *, L: float, beta: float, omega: float | None = None, rho: float | None = None,
     c: float | None = None,
-) -> tuple[Advice, ...]:
+) -> tuple[Advice, ...]:  # fmt: skip
     r"""Admissible ranges of c and gamma_max for each theorem.
 
     Theorems 4 and 5 ask for what Theorems 2 and 3 ask for. Theorems 6-9 limit the schedules
@@ -59,9 +51,6 @@ def advice(
     that of Theorem 2 makes A smallest: (2 - 1/c) / c is largest at c = 1 (Polyak),
     (2 - 1/c)(1 - c) at c = 1 / sqrt(2) (Armijo).
 
-    Raises:
-        ValueError: a number is out of range, or Theorem 3 does not admit the ``c`` that was given.
-
     >>> for line in advice("polyak", L=2.0, beta=0.25, rho=2.0):
     ...     print(line.theorem, "| c", line.c, "| gamma_max", line.gamma_max)
     Theorem 1 | c >= 0.5 and finite | gamma_max > 0 and finite
@@ -69,15 +58,15 @@ def advice(
     Theorems 3 and 5 | c >= 0.5 and finite | gamma_max in (0, 0.0625)
     Theorems 6-9 | c > 0 and finite | gamma_max > 0 and finite
     """
-    probe = 0.5 if c is None else c
-    known = check("advice", rule, L=L, beta=beta, c=probe, gamma_max=1.0, omega=omega)
+    check("advice", {"L": L, "beta": beta})
+    known = checked("advice", rule, c=0.5 if c is None else c, omega=omega)
     high, any_cap = known.ranges["c"].high, validation.POSITIVE
     lines = [
         Advice("Theorem 1", Interval(0.5, high, closed_low=True), any_cap, best_c=0.5),
         Advice("Theorems 2 and 4", Interval(0.5, high), any_cap, best_c=known.best_c),
     ]
     if rho is not None:
-        conditions.real("advice", validation.POSITIVE, rho=rho)
+        check("advice", {"rho": rho})
         condition = known.condition_on_c(rho)
         at_c = condition.typical if c is None else c
         limit = nonconvex_step_limit(rule, L=L, rho=rho, beta=beta, c=at_c, omega=omega)
@@ -104,15 +93,10 @@ class WithMomentum(NamedTuple):
 
 
 def side_by_side(
-    rule: str = "polyak",
-    *,
-    L: float,
-    mu: float,
-    rho: float = 1.0,
-    c: float = 1.0,
+    rule: str = "polyak", *, L: float, mu: float, rho: float = 1.0, c: float = 1.0,
     omega: float | None = None,
     betas: Iterable[float] = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99),
-) -> list[WithMomentum]:
+) -> list[WithMomentum]:  # fmt: skip
     r"""Theorems 1 to 3 against beta, with MomSPS's limit beside them.
 
     Theorems 1 to 3 admit every beta below 1. Their constants are worse for a larger one: momentum
@@ -136,15 +120,10 @@ def side_by_side(
         half = nonconvex(rule, rho=rho, delta=0.0, gap0=1.0, gamma_max=limit / 2.0, **method)
         alpha = 1.0 / (2.0 * c * L)
         cap = alpha * (2.0 - (1.0 - beta) / c) / (2.0 * beta) if beta else np.inf
+        contraction = strongly_convex(rule, mu=mu, **wide).contraction
+        A = convex(rule, dist0_sq=1.0, **wide).A
         rows.append(
-            WithMomentum(
-                beta,
-                strongly_convex(rule, mu=mu, **wide).contraction,
-                convex(rule, dist0_sq=1.0, **wide).A,
-                1.0 / half.scale,
-                limit,
-                max(float(cap), alpha),
-            )
+            WithMomentum(beta, contraction, A, 1.0 / half.scale, limit, max(float(cap), alpha))
         )
     return rows
 
@@ -167,7 +146,7 @@ def momsps_limit(*, L: float, gamma_max: float, c: float = 1.0) -> float:
 
     Reference: Oikonomou and Loizou (ICLR 2025), arXiv 2406.04142.
     """
-    conditions.real("MomSPS", validation.POSITIVE, L=L, gamma_max=gamma_max)
-    conditions.real("MomSPS", validation.Interval(0.5), c=c)
+    check("MomSPS", {"L": L, "gamma_max": gamma_max})
+    conditions.real("MomSPS", Interval(0.5), c=c)
     alpha = min(Polyak(c=c).unit_step() / L, gamma_max)
     return min(1.0, alpha * (2.0 - 1.0 / c) / (2.0 * gamma_max - alpha / c))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,9 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.validation import Interval
+
+LARGEST = 10**300
+"""Larger indices come near the end of the range of float64."""
 
 
 def require(result: str, holds: bool, inequality: str, **numbers: float | None) -> None:
@@ -37,12 +40,10 @@ def real(result: str, interval: Interval, **named: Any) -> None:
     for name, value in named.items():
         try:
             validation.real(name, value, interval)
-        except ValueError:
-            raise ValueError(f"{result} needs {name} {interval}, got {name} = {value!r}") from None
-        except TypeError:
-            raise TypeError(
-                f"{result} needs {name} {interval}, a real number, got {name} = {value!r}"
-            ) from None
+        except (ValueError, TypeError) as error:
+            kind = ", a real number" if isinstance(error, TypeError) else ""
+            text = f"{result} needs {name} {interval}{kind}, got {name} = {value!r}"
+            raise type(error)(text) from None
 
 
 @contextmanager
@@ -54,8 +55,8 @@ def told_by(result: str) -> Iterator[None]:
         raise type(error)(f"{result}: {error}") from None
 
 
-def steps(result: str, k: Any, least: int) -> Array:
-    """``k`` as float64, refused unless every entry is a whole number of at least ``least``."""
+def steps(result: str, k: Any, least: int, most: float = inf) -> Array:
+    """``k`` as float64, refused unless every entry is a whole number in ``least`` .. ``most``."""
     whole_number = isinstance(k, int) and not isinstance(k, bool)
     array = np.asarray(float(k) if whole_number else k)  # numpy has no larger integers
     if array.dtype == bool or not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
@@ -67,6 +68,9 @@ def steps(result: str, k: Any, least: int) -> Array:
     if not whole.all():
         bad = counts[~whole].flat[0]
         raise ValueError(f"{result} needs whole numbers k >= {least}, got k = {bad:g}")
+    if counts.max() > most:
+        up_to = f"up to k = {most:g}, got {counts.max():g}"
+        raise ValueError(f"{result} is summed step by step, {up_to}")
     return counts
 
 
@@ -96,26 +100,13 @@ def finite(result: str, **constants: float) -> None:
     """Refuse constants outside the range of float64, so that no bound is NaN."""
     for name, value in constants.items():
         if not isfinite(value):
-            raise ValueError(
-                f"{result}: {name} = {value} is outside the range of float64 for these constants"
-            )
-
-
-def at_most(result: str, counts: Array, most: float) -> None:
-    """Refuse more than ``most`` steps, for sums with one term in memory for each step."""
-    if counts.max() > most:
-        raise ValueError(
-            f"{result} is summed step by step, up to k = {most:g}, got {counts.max():g}"
-        )
+            why = "is outside the range of float64 for these constants"
+            raise ValueError(f"{result}: {name} = {value} {why}")
 
 
 def like(k: Any, values: Array) -> Any:
     """``values`` as a float if ``k`` is a single number, else as they are."""
     return float(values) if np.ndim(k) == 0 else values
-
-
-LARGEST = 10**300
-"""Larger indices come near the end of the range of float64."""
 
 
 def smallest_index(holds: Callable[[int], bool], what: str) -> int:

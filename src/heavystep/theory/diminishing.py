@@ -1,7 +1,16 @@
-"""Assumption 5, Lemmas 5 and 7: schedules, step bounds, and the sums behind Theorems 6-9."""
+r"""Assumption 5, Lemmas 5 and 7, Theorems 6 to 9: diminishing steps and exact convergence.
+
+With the smallest step gamma_min,k of Lemma 5, Theorem 6 asks for c >= g(k) at all k > K, where
+
+.. math:: g(k) = \eta_k \Big/ \Big(1 + \beta_k
+          - \frac{\beta_k}{1+\beta_k}\,\frac{\gamma_{\max,k}}{\gamma_{\min,k}}\Big)
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,17 +20,11 @@ from heavystep.arrays import Array
 from heavystep.schedules import PowerLaw, Schedules, check_diminishing
 from heavystep.theory import conditions
 from heavystep.theory.arguments import documented
-from heavystep.theory.rules import checked
-from heavystep.theory.steps import StepBounds, smallest_step
+from heavystep.theory.lemmas import StepBounds, smallest_step
 
-
-def check(
-    result: str, rule: str, *, L: float, schedules: Schedules, c: float, omega: float | None
-) -> None:
-    """Check the arguments that results on diminishing steps share; errors name ``result``."""
-    conditions.real(result, validation.POSITIVE, L=L)
-    checked(result, rule, c=c, omega=omega)
-    check_schedules(result, schedules)
+TOLERANCE = 1e-9
+BLOCK = 1 << 20
+RATIO = "eta_k / (1 + beta_k - beta_k/(1 + beta_k) gamma_max,k/gamma_min,k)"
 
 
 def check_schedules(result: str, schedules: Schedules) -> None:
@@ -51,9 +54,6 @@ def check_schedules(result: str, schedules: Schedules) -> None:
         raise ValueError(f"{result}: {reason}") from None
 
 
-BLOCK = 1 << 20
-
-
 @dataclass(frozen=True)
 class DiminishingSteps:
     """Smallest and largest steps of a diminishing variant, and the sums made of them."""
@@ -71,11 +71,10 @@ class DiminishingSteps:
 
     def weights(self, k: int) -> Array:
         """Weights eta_m gamma_min,m of theta_1 .. theta_k in the weighted average (Theorem 6)."""
-        count = conditions.steps("Theorem 6", k, least=1)
-        conditions.at_most("Theorem 6", count, 1e8)
-        if count.ndim:
+        last = conditions.steps("Theorem 6", k, least=1, most=1e8)
+        if last.ndim:
             raise ValueError(f"Theorem 6 needs one k for the weights, got {k!r}")
-        m = np.arange(1, int(count) + 1)
+        m = np.arange(1, int(last) + 1)
         weights: Array = self.schedules.eta(m) * self.gamma_min(m)
         return weights
 
@@ -93,8 +92,7 @@ class DiminishingSteps:
         return 1.0 / self.S(k)
 
     def _sums(self, k: Any, term: Callable[[Array], Array]) -> Any:
-        steps = conditions.steps("S_k", k, least=1)
-        conditions.at_most("S_k", steps, 1e9)
+        steps = conditions.steps("S_k", k, least=1, most=1e9)
         sums, total = np.zeros(steps.shape), 0.0
         for first in range(1, int(steps.max()) + 1, BLOCK):
             partial = total + np.cumsum(term(np.arange(first, first + BLOCK)))
@@ -104,7 +102,7 @@ class DiminishingSteps:
         return conditions.like(k, sums)
 
 
-@documented(k="step >= 0, a number or an array.")
+@documented("Lemma 5", k="step >= 0, a number or an array.")
 def diminishing_step_bounds(
     rule: str, *, L: float, schedules: Schedules, c: float, omega: float | None = None, k: Any
 ) -> StepBounds:
@@ -113,7 +111,7 @@ def diminishing_step_bounds(
     .. math:: \eta_k\min\Big\{\frac1{2cL},\gamma_{\max,k}\Big\}\ \text{(Polyak)},\qquad
               \eta_k\min\Big\{\gamma_{\max,k},\frac{2\omega(1-c)}L\Big\}\ \text{(Armijo)}
 
-    Holds at every step with a gradient that does not vanish, on every run.
+    Holds on every run at every step whose gradient does not vanish.
 
     >>> schedules = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 1.0, 0.3)
     >>> diminishing_step_bounds("polyak", L=2.0, schedules=schedules, c=1.0, k=0)
@@ -121,13 +119,11 @@ def diminishing_step_bounds(
 
     Reference: Zhang, Shi and Gu, Lemma 5 (label dec_stepsize_bounds), Section 4.
     """
-    check("Lemma 5", rule, L=L, schedules=schedules, c=c, omega=omega)
+    check_schedules("Lemma 5", schedules)
     steps = conditions.steps("Lemma 5", k, least=0)
-    eta, _, gamma_max = schedules
     least = DiminishingSteps(rule, L, schedules, c, omega).gamma_min(steps)
-    return StepBounds(
-        conditions.like(k, eta(steps) * least), conditions.like(k, eta(steps) * gamma_max(steps))
-    )
+    etas, caps = schedules.eta(steps), schedules.gamma_max(steps)
+    return StepBounds(conditions.like(k, etas * least), conditions.like(k, etas * caps))
 
 
 class AlmostSupermartingale(NamedTuple):
@@ -143,18 +139,13 @@ def almost_supermartingale(V0: float, alpha: Array, Z: Array) -> AlmostSupermart
     r"""Finite form of the lemma that carries Theorems 6 and 7 (Lemma 7).
 
     If :math:`E[V_{j+1}\mid\mathcal F_j] + U_j \le (1+\alpha_j)V_j + Z_j` for nonnegative
-    :math:`V, U` and deterministic :math:`Z`, dividing by :math:`P_{j+1}` and summing gives for
+    :math:`V, U` and deterministic :math:`Z` (K,), dividing by :math:`P_{j+1}` and summing gives for
     every j
 
     .. math:: \frac{E V_{j+1}}{P_{j+1}} + \sum_{i=0}^{j}\frac{E U_i}{P_{i+1}}
               \le V_0 + \sum_{i=0}^{j}\frac{Z_i}{P_{i+1}}
 
     If both series converge, :math:`V_j` converges and :math:`\sum_j U_j < \infty` almost surely.
-
-    Args:
-        V0: value at the start, >= 0.
-        alpha: (K,) nonnegative.
-        Z: (K,) nonnegative.
 
     >>> almost_supermartingale(1.0, np.array([1.0, 0.0]), np.array([2.0, 2.0]))
     AlmostSupermartingale(growth=array([2., 2.]), budget=array([2., 3.]))
@@ -165,3 +156,287 @@ def almost_supermartingale(V0: float, alpha: Array, Z: Array) -> AlmostSupermart
     with np.errstate(over="ignore"):
         growth = np.exp(np.cumsum(np.log1p(alpha)))
     return AlmostSupermartingale(growth, start + np.cumsum(Z / growth))
+
+
+def c_condition(steps: DiminishingSteps, first: int, last: float | None = None) -> float:
+    """g(first) above, or an upper bound on g over first <= k <= last.
+
+    It is infinite if the denominator is not positive. All schedules and gamma_max / gamma_min
+    decrease, so the numerator and the part that is subtracted are largest at ``first``, the part
+    that is added is smallest at ``last``.
+    """
+    eta, beta, gamma_max = steps.schedules
+    last = first if last is None else last
+    beta_first, beta_last = float(beta(first)), 0.0 if last == inf else float(beta(last))
+    cap, least = float(gamma_max(first)), float(steps.gamma_min(first))
+    ratio = cap / least if least > 0.0 else 1.0  # both underflowed: the cap is what binds
+    denominator = 1.0 + beta_last - beta_first / (1.0 + beta_first) * ratio
+    return float(eta(first)) / denominator if denominator > 0.0 else inf
+
+
+def c_limit(steps: DiminishingSteps, K: int) -> float:
+    r"""The supremum of g over all k > K: what c must be at least.
+
+    Branch and bound on :func:`c_condition`: exact up to a relative 1e-9, from above. Assumption 5
+    makes it fall to 0 as K grows.
+
+    >>> laws = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
+    >>> round(c_limit(DiminishingSteps("polyak", 42.0, laws, 0.75, None), K=0), 4)
+    0.3837
+    """
+    least, horizon = K + 1, steps.schedules.eta.horizon
+    best = c_condition(steps, least)
+    order = count()  # ties in the heap are broken by age, intervals are never compared
+    heap = [(-c_condition(steps, least, inf), next(order), least, inf)]
+    while heap and best < inf:
+        upper, _, first, last = heappop(heap)
+        if -upper <= best * (1.0 + TOLERANCE):
+            return -upper if -upper > best else best
+        if last - first <= 1:
+            continue  # both ends are known
+        if last == inf:
+            middle = 2 * first + int(horizon) + 2
+        else:  # halfway in log(1 + k / h), on which the schedules depend
+            halfway = sqrt(horizon + first) * sqrt(horizon + last) - horizon
+            middle = min(max(int(halfway), first + 1), int(last) - 1)
+        best = max(best, c_condition(steps, middle))
+        for start, end in ((first, middle), (middle, last)):
+            heappush(heap, (-c_condition(steps, start, end), next(order), start, end))
+    return best
+
+
+@dataclass(frozen=True)
+class ConvexDiminishing(DiminishingSteps):
+    """What Theorem 6 promises: the gap of the weighted average is O(1 / S_k) almost surely."""
+
+    sigma2: float
+    K: int
+    """The condition on c holds for all k > K; -1 means from the start."""
+    c_limit: float
+    """The supremum over k > K that c was compared with."""
+
+    def bound(self, k: Any, *, dist0_sq: float, gap0: float) -> Any:
+        r"""Bound on the expected gap of the weighted average after ``k`` steps, for K = -1 only.
+
+        The theorem says O(1 / S_k); this is the constant that its proof carries. With
+        :math:`P` from :func:`almost_supermartingale`, alpha = beta, its two recursions give
+
+        .. math:: \sum_{m=1}^k\eta_m\gamma_{\min,m}E[F(\theta_m)-F^\star] \le
+                  \frac{P_{k+1}}{\min_m (1+\beta_m)(2-\eta_m/c)}\Big(\|\theta_0-\theta^\star\|^2
+                  + \frac{\beta_1(1+\beta_1)}{1-\beta_1}H_k + \sum_{j\le k}\frac{z_j}{P_{j+1}}\Big)
+
+        It is infinite beyond the range of float64: P grows like exp(sum of beta_k).
+        """
+        conditions.real("Theorem 6", validation.NON_NEGATIVE, dist0_sq=dist0_sq, gap0=gap0)
+        needed = "its condition on c from k = 0 for a finite bound"
+        conditions.require("Theorem 6", self.K == -1, needed, K=self.K)
+        last = conditions.steps("Theorem 6", k, least=1, most=1e7).astype(np.int64)
+        j = np.arange(last.max() + 1)
+        eta, beta, gamma_max = (law(j) for law in self.schedules)
+        gamma_min = self.gamma_min(j)
+        gain = (1.0 + beta) * (2.0 - eta / self.c)
+        spread = 2.0 * eta * (gamma_max - gamma_min)
+        curve = eta**2 * gamma_min / self.c
+        velocity_noise = (1.0 + beta) * ((1.0 + beta) * spread + 2.0 * curve) * self.sigma2
+        distance_noise = (1.0 + beta) * (spread + curve) * self.sigma2
+        V0 = dist0_sq + 2.0 * eta[0] * gamma_max[0] * beta[0] * gap0
+        velocity = almost_supermartingale(V0, beta, velocity_noise)
+        distance = almost_supermartingale(dist0_sq, beta, distance_noise)
+        # beta_k ||theta_k - theta_{k-1}||^2 enters the second recursion; theta_0 = theta_{-1}.
+        carried = beta[1] * (1.0 + beta[1]) / (1.0 - beta[1]) * velocity.budget
+        total = carried + distance.budget
+        factor = velocity.growth / np.minimum.accumulate(gain)
+        with np.errstate(over="ignore"):  # a total of 0 stays 0, however large the factor
+            sums = np.multiply(factor, total, out=np.zeros_like(total), where=total > 0.0)
+        return conditions.like(k, sums[last] / np.asarray(self.weight_sum(last)))
+
+
+@documented("Theorem 6", K="from where on c must meet the condition, >= -1; None: the smallest.")
+def convex_diminishing(
+    rule: str, *, L: float, schedules: Schedules, c: float, omega: float | None = None,
+    sigma2: float = 0.0, K: int | None = None,
+) -> ConvexDiminishing:  # fmt: skip
+    r"""Conditions and sums of exact convergence for convex objectives (Theorem 6).
+
+    .. math:: F(\bar\theta^{\rm w}_k) - F(\theta^\star) = O(1/S_k)\ \text{a.s.},\quad
+              \bar\theta^{\rm w}_k = \frac{\sum_{m=1}^k\eta_m\gamma_{\min,m}\theta_m}
+              {\sum_{m=1}^k\eta_m\gamma_{\min,m}},\quad S_k = \sum_{m=1}^k\eta_m\gamma_{\max,m}
+
+    Assumes convex L-smooth samples, finite sigma^2, Assumption 5 and the condition on c
+    (:mod:`heavystep.theory.diminishing`) for all k > K.
+
+    >>> laws = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
+    >>> promise = convex_diminishing("polyak", L=42.0, schedules=laws, c=0.75)
+    >>> promise.K, round(promise.S(100), 4)
+    (-1, 0.9965)
+
+    Reference: Zhang, Shi and Gu, Theorem 6 (label convex_as_dec), Appendix C.
+    """
+    check_schedules("Theorem 6", schedules)
+    steps = DiminishingSteps(rule, L, schedules, c, omega)
+    if K is None:  # it exists, because g goes to 0
+        what = f"Theorem 6's condition on c = {c:g}"
+        K = conditions.smallest_index(lambda K: c_limit(steps, K) <= c, what)
+    else:
+        K = int(conditions.steps("Theorem 6", np.asarray(K) + 1, least=0)) - 1
+    limit = c_limit(steps, K)
+    needed = f"c >= sup over k > K of {RATIO}"
+    conditions.require("Theorem 6", limit <= c, needed, c=c, sup=limit, K=K)
+    return ConvexDiminishing(rule, L, schedules, c, omega, sigma2, K, limit)
+
+
+def diminishing_distance(
+    dist_sq: Array, moved_sq: Array, gap: Array, optimal_gap: Array,
+    *, gamma: Array, eta: Array, beta: Array, c: float,
+) -> Array:  # fmt: skip
+    r"""Upper bound on :math:`\|\theta_{k+1}-\theta^\star\|^2` at every k, on every run.
+
+    .. math:: (1+\beta_k)\Big(\|\theta_k-\theta^\star\|^2 + \beta_k\|\theta_k-\theta_{k-1}\|^2
+              - \gamma_k\big(2-\tfrac{\eta_k}c\big)\big(f_k-f^\star(x_k)\big)
+              + 2\gamma_k\big(f(\theta^\star;x_k)-f^\star(x_k)\big)\Big)
+
+    Arrays (..., K): squared distances of theta_k, squared moves theta_k - theta_{k-1}, sampled
+    gaps at theta_k and at theta*, steps and schedules.
+
+    Reference: Zhang, Shi and Gu, eq. (dec_convex_distance), Appendix C.
+    """
+    progress = gamma * (2.0 - eta / c) * gap
+    right: Array = (1.0 + beta) * (dist_sq + beta * moved_sq - progress + 2.0 * gamma * optimal_gap)
+    return right
+
+
+def convex_tail_bound(
+    tail_gap: Array, tail_gradient: Array, *, head: Array, total: Array, diameter: Array, L: float
+) -> Array:
+    r"""Upper bound on :math:`W_k (F(\bar\theta^{\rm w}_k)-F^\star)` for n < k (Theorem 8).
+
+    .. math:: W_k\big(F(y_{n,k})-F^\star\big) + M W_n\|\nabla F(y_{n,k})\|
+              + \frac{LM^2W_n^2}{2W_k},\qquad W_k = \sum_{m=1}^k\eta_m\gamma_{\min,m}
+
+    with the weighted average :math:`y_{n,k}` of theta_{n+1} .. theta_k and
+    :math:`M \ge \|\bar\theta^{\rm w}_n-y_{n,k}\|`. As k grows the right side goes to the tail
+    of a convergent sum, so that the left side goes to 0: the gap is o(1 / W_k) almost surely,
+    under the conditions of Theorem 6. ``head`` is W_n, ``total`` W_k, ``diameter`` M.
+
+    >>> half, one = np.array(0.5), np.array(1.0)
+    >>> convex_tail_bound(half, one, head=one, total=4.0 * one, diameter=2.0 * one, L=1.0)
+    np.float64(4.5)
+
+    Reference: Zhang, Shi and Gu, Theorem 8 (label convex_as_dec_little_o), Appendix C.
+    """
+    gap, slope, head, total, diameter = conditions.finite_arrays(
+        "Theorem 8", nonnegative=True, tail_gap=tail_gap, tail_gradient=tail_gradient, head=head,
+        total=total, diameter=diameter,
+    )  # fmt: skip
+    conditions.require("Theorem 8", bool((total > 0.0).all()), "W_k > 0", W_k=float(total.min()))
+    bound: Array = total * gap + diameter * head * slope + L * diameter**2 * head**2 / (2.0 * total)
+    return bound
+
+
+class Lyapunov(NamedTuple):
+    """Coefficients C_k, D_k and E_k of the recursion in the proof of Theorem 7."""
+
+    C: Any
+    D: Any
+    E: Any
+
+
+@dataclass(frozen=True)
+class NonConvexDiminishing(DiminishingSteps):
+    """What Theorem 7 promises: min over 1 <= m <= k of ||grad F||^2 is O(1 / S_k) almost surely."""
+
+    rho: float
+    delta: float
+
+    def coefficients(self, k: Any) -> Lyapunov:
+        r"""The coefficients of the recursion in the proof.
+
+        .. math:: E[W_{k+1}\mid\mathcal F_k] + D_k\|\nabla F(\theta_k)\|^2
+                  \le (1+\beta_k)W_k + E_k\delta,\qquad
+                  W_k = F(\theta_k)-F^\star + C_{k-1}\|\theta_k-\theta_{k-1}\|^2
+
+        C_k is infinite where its denominator is not positive, and D_k is then minus infinity.
+        """
+        k = conditions.steps("Theorem 7", k, least=0)
+        eta, beta, cap = (law(k) for law in self.schedules)
+        step, spread = eta * cap, eta * (cap - self.gamma_min(k)) / 2.0
+        denominator = 1.0 + beta * (1.0 - beta - step)
+        safe = np.where(denominator > 0.0, denominator, 1.0)
+        C = self.L * beta / 2.0 * (1.0 + beta + step) / safe
+        C = np.where(denominator > 0.0, C, np.inf)
+        curvature = (self.L / 2.0 + C) * (step + beta) * step
+        D = step - (1.0 + self.rho) * spread - curvature * self.rho
+        return Lyapunov(C, D, spread + curvature)
+
+    @property
+    def K(self) -> int:
+        """Smallest K >= -1 with D_k > 0 for all k > K.
+
+        The value at k = K + 1 decides, because D_k / (eta_k gamma_max,k) increases.
+        """
+        return conditions.smallest_index(
+            lambda K: bool(self.coefficients(float(K + 1)).D > 0.0), "D_k > 0 of Theorem 7"
+        )
+
+    def bound(self, k: Any, *, gap0: float) -> Any:
+        r"""Bound on :math:`\min_{1\le m\le k}E\|\nabla F(\theta_m)\|^2`, for K = -1 only.
+
+        The theorem says O(1 / S_k); this is the constant that its proof carries,
+
+        .. math:: \Big(F(\theta_0)-F^\star+\delta\sum_{j\le k}\frac{E_j}{P_{j+1}}\Big)\Big/
+                  \sum_{j=1}^k\frac{D_j}{P_{j+1}},\qquad P_{j+1}=\prod_{i\le j}(1+\beta_i)
+        """
+        conditions.real("Theorem 7", validation.NON_NEGATIVE, gap0=gap0)
+        needed = "D_k > 0 from k = 0 for a finite bound"
+        conditions.require("Theorem 7", self.K == -1, needed, K=self.K)
+        last = conditions.steps("Theorem 7", k, least=1, most=1e7).astype(np.int64)
+        j = np.arange(last.max() + 1)
+        _, D, E = self.coefficients(j)
+        path = almost_supermartingale(gap0, self.schedules.beta(j), E * self.delta)
+        weights = np.where(j > 0, D / path.growth, 0.0)
+        return conditions.like(k, path.budget[last] / np.cumsum(weights)[last])
+
+
+@documented("Theorem 7")
+def nonconvex_diminishing(
+    rule: str, *, L: float, rho: float, delta: float, schedules: Schedules, c: float,
+    omega: float | None = None,
+) -> NonConvexDiminishing:  # fmt: skip
+    r"""Conditions and sums of exact convergence for non-convex objectives (Theorem 7).
+
+    .. math:: \min_{1\le m\le k}\|\nabla F(\theta_m)\|^2 = O(1/S_k)\ \text{a.s.},\qquad
+              S_k = \sum_{m=1}^k\eta_m\gamma_{\max,m}
+
+    Assumes L-smooth samples, weak growth and Assumption 5; there is no condition on c beyond
+    the rule's own.
+
+    >>> laws = Schedules.power_laws(0.5, 0.4, 0.1, 1.1, 0.1, 0.3)
+    >>> nonconvex_diminishing("polyak", L=1.0, rho=1.0, delta=0.5, schedules=laws, c=1.0).K
+    -1
+
+    Reference: Zhang, Shi and Gu, Theorem 7 (label nonconvex_as_dec), Appendix C.
+    """
+    check_schedules("Theorem 7", schedules)
+    return NonConvexDiminishing(rule, L, schedules, c, omega, rho, delta)
+
+
+def nonconvex_tail_bound(tail_sum: Array, least: Array, *, head: Array) -> Array:
+    r"""Upper bound on :math:`S_k\min_{1\le j\le k}\|\nabla F(\theta_j)\|^2` for n <= k (Theorem 9).
+
+    .. math:: \sum_{m=n}^{k}\eta_m\gamma_{\max,m}\|\nabla F(\theta_m)\|^2
+              + \min_{1\le j\le k}\|\nabla F(\theta_j)\|^2\,S_n
+
+    Holds on every run. The sum is the tail of a convergent one and the minimum goes to 0, so
+    that the left side goes to 0: o(1 / S_k) almost surely, under the conditions of Theorem 7.
+    ``tail_sum`` is the sum, ``least`` the minimum, ``head`` S_n.
+
+    >>> nonconvex_tail_bound(np.float64(2.0), np.float64(0.5), head=3.0)
+    np.float64(3.5)
+
+    Reference: Zhang, Shi and Gu, Theorem 9 (label nonconvex_as_dec_little_o), Appendix C.
+    """
+    tail, smallest, head = conditions.finite_arrays(
+        "Theorem 9", nonnegative=True, tail_sum=tail_sum, least=least, head=head
+    )
+    bound: Array = tail + smallest * head
+    return bound

@@ -1,30 +1,17 @@
-"""Every result of the paper: its statement and conditions, its place in the paper and in code."""
+"""Every result: its statement and conditions, its place in the paper and in code."""
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from heavystep.theory.averaged import averaged, averaged_sampled
-from heavystep.theory.convex import convex, convex_almost_sure
-from heavystep.theory.convex_diminishing import convex_diminishing, convex_tail_bound
-from heavystep.theory.decoupling import decoupling_identity, decoupling_inequality
-from heavystep.theory.diminishing import (
-    almost_supermartingale,
-    check_schedules,
-    diminishing_step_bounds,
-)
-from heavystep.theory.nonconvex import nonconvex, nonconvex_almost_sure
-from heavystep.theory.nonconvex_diminishing import nonconvex_diminishing, nonconvex_tail_bound
-from heavystep.theory.relatives import directional_step, last_iterate
+from heavystep.theory import diminishing, lemmas, own, theorems
 from heavystep.theory.rules import RULES
-from heavystep.theory.steps import basic_inequality, diminishing_basic_inequality, step_bounds
-from heavystep.theory.strongly_convex import strongly_convex
 
 
 @dataclass(frozen=True)
 class Result:
-    """One result of the paper."""
+    """One result."""
 
     id: str
     """Its name in the paper, such as ``"Theorem 2"``."""
@@ -32,8 +19,6 @@ class Result:
     """What it says, in one line."""
     assumptions: tuple[str, ...]
     function: Callable[..., Any]
-    reductions: tuple[str, ...] = ()
-    """Special cases in which it gives a known value; the tests compute both sides."""
     scalar: bool = True
     """Whether the function takes numbers only, so that the command line can call it."""
     grid: bool = True
@@ -57,129 +42,69 @@ SMOOTH, CONVEX, NOISE = "samples L-smooth", "samples convex", "sigma^2 finite"
 GROWTH = "E ||grad f||^2 <= rho ||grad F||^2 + delta"
 SMOOTH_STEPS = (SMOOTH, "c in (0, 1) and omega in (0, 1) for Armijo")
 HEAVY_BALL = ("theta_{-1} = theta_0", "constant beta")
+ON_C = ", ".join(f"{rule.inequality} ({rule.title})" for rule in RULES.values())
 
-LEMMAS = (
-    Result(
-        "Lemma 1", "gamma_k ||g_k||^2 <= (1 - sqrt(beta))^2 / (2c) (f_k - f*(x_k)) at every step",
-        ("c > 0",), basic_inequality, scalar=False,
-        reductions=("beta = 0: the inequality of SPS with divisor 2c",
-                    "Lemma 6 with eta = 1 and divisor 2c, at beta = 0")),
-    Result(
-        "Lemma 2", "gamma_min <= gamma_k <= gamma_max at every step", SMOOTH_STEPS, step_bounds,
-        grid=False,
-        reductions=("beta = 0, Polyak: min{1 / (2 c' L), gamma_max}, the bound of SPS with c' = 2c",
-                    "small cap: gamma_min = gamma_max")),
-    Result(
-        "Lemma 3", "<theta_k - theta*, v_k> equals a sum of decoupled terms on every run",
-        HEAVY_BALL, decoupling_identity, scalar=False),
-    Result(
-        "Lemma 4", "F(theta_{k+1}) - F(theta_k) is at most a sum of decoupled terms",
-        ("F L-smooth", *HEAVY_BALL), decoupling_inequality, scalar=False),
-    Result(
-        "Lemma 5", "eta_k gamma_min,k <= gamma_k <= eta_k gamma_max,k at every step",
-        SMOOTH_STEPS, diminishing_step_bounds,
-        ("k = 0, beta = 0: eta_0 times Lemma 2 with twice the c (Polyak)",)),
-    Result(
-        "Lemma 6", "gamma_k ||g_k||^2 <= eta_k / c (f_k - f*(x_k)) at every step", ("c > 0",),
-        diminishing_basic_inequality, scalar=False),
-    Result(
-        "Lemma 7", "E[V_{k+1}|F_k] + U_k <= (1 + alpha_k) V_k + Z_k: "
-        "V_k converges and the sum of U_k is finite",
-        ("V, U, Z nonnegative", "sums of alpha_k and Z_k finite"), almost_supermartingale,
-        ("alpha = 0: the sums of a plain supermartingale",), scalar=False),
-    Result(
-        "Assumption 5", "(i) sum beta_k finite; (ii) eta_k gamma_max,k falls, gamma_max,k -> 0; "
-        "(iii) sum eta_k gamma_max,k infinite, sum eta_k^2 gamma_max,k finite",
-        ("power laws a (1 + k/h)^-p with one horizon h",), check_schedules, scalar=False),
+RESULTS: tuple[Result, ...] = (
+    Result("Lemma 1",
+           "gamma_k ||g_k||^2 <= (1 - sqrt(beta))^2 / (2c) (f_k - f*(x_k)) at every step",
+           ("c > 0",), lemmas.basic_inequality, scalar=False),
+    Result("Lemma 2", "gamma_min <= gamma_k <= gamma_max at every step",
+           SMOOTH_STEPS, lemmas.step_bounds, grid=False),
+    Result("Lemma 3", "<theta_k - theta*, v_k> equals a sum of decoupled terms on every run",
+           HEAVY_BALL, lemmas.decoupling_identity, scalar=False),
+    Result("Lemma 4", "F(theta_{k+1}) - F(theta_k) is at most a sum of decoupled terms",
+           ("F L-smooth", *HEAVY_BALL), lemmas.decoupling_inequality, scalar=False),
+    Result("Lemma 5", "eta_k gamma_min,k <= gamma_k <= eta_k gamma_max,k at every step",
+           SMOOTH_STEPS, diminishing.diminishing_step_bounds),
+    Result("Lemma 6", "gamma_k ||g_k||^2 <= eta_k / c (f_k - f*(x_k)) at every step",
+           ("c > 0",), lemmas.diminishing_basic_inequality, scalar=False),
+    Result("Lemma 7", "E[V_{k+1}|F_k] + U_k <= (1 + alpha_k) V_k + Z_k: "
+           "V_k converges and the sum of U_k is finite",
+           ("V, U, Z nonnegative", "sums of alpha_k and Z_k finite"),
+           diminishing.almost_supermartingale, scalar=False),
+    Result("Assumption 5", "(i) sum beta_k finite; (ii) eta_k gamma_max,k falls, gamma_max,k -> 0; "
+           "(iii) sum eta_k gamma_max,k infinite, sum eta_k^2 gamma_max,k finite",
+           ("power laws a (1 + k/h)^-p with one horizon h",),
+           diminishing.check_schedules, scalar=False),
+    Result("Theorem 1", "E ||theta_k - theta*||^2 <= B r^k + 2 gamma_max sigma^2 / (mu gamma_min)",
+           (SMOOTH, CONVEX, NOISE, "F mu-strongly convex", "c >= 1/2"), theorems.strongly_convex),
+    Result("Theorem 2", "E F(mean of theta_0..theta_{k-1}) - F* <= A/k + M (k+1)/k sigma^2",
+           (SMOOTH, CONVEX, NOISE, "c > 1/2"), theorems.convex),
+    Result("Theorem 3", "min over m < k of E ||grad F(theta_m)||^2 <= gap0 / (k (1+beta) s1) "
+           "+ (k+1)/k s2 delta / ((1+beta) s1)",
+           (SMOOTH, GROWTH, ON_C, "gamma_max < nonconvex_step_limit(...)"), theorems.nonconvex),
+    Result("Theorem 4", "sigma^2 = 0: F(theta_k) -> F* and F(mean) - F* = O(1/k) almost surely",
+           (SMOOTH, CONVEX, "sigma^2 = 0", "c > 1/2"), theorems.convex_almost_sure),
+    Result("Theorem 5", "delta = 0: ||grad F(theta_k)|| -> 0 and min over m < k of ||grad F||^2 = "
+           "O(1/k) almost surely",
+           (SMOOTH, "E ||grad f||^2 <= rho ||grad F||^2", "those of Theorem 3"),
+           theorems.nonconvex_almost_sure),
+    Result("Theorem 6", "F(weighted mean of theta_1..theta_k) - F* = O(1/S_k) almost surely, "
+           "S_k = sum of eta_m gamma_max,m",
+           (SMOOTH, CONVEX, NOISE, "Assumption 5", f"c >= sup over k > K of {diminishing.RATIO}"),
+           diminishing.convex_diminishing, bound_arguments=("dist0_sq", "gap0")),
+    Result("Theorem 7", "min over 1 <= m <= k of ||grad F(theta_m)||^2 = O(1/S_k) almost surely",
+           (SMOOTH, GROWTH, "Assumption 5"),
+           diminishing.nonconvex_diminishing, bound_arguments=("gap0",)),
+    Result("Theorem 8", "the gap of Theorem 6 is o(1 / sum of eta_m gamma_min,m) almost surely",
+           ("those of Theorem 6",), diminishing.convex_tail_bound, scalar=False),
+    Result("Theorem 9", "the minimum of Theorem 7 is o(1/S_k) almost surely",
+           ("those of Theorem 7",), diminishing.nonconvex_tail_bound, scalar=False),
 )  # fmt: skip
-
-
-THEOREMS = (
-    Result(
-        "Theorem 1", "E ||theta_k - theta*||^2 <= B r^k + 2 gamma_max sigma^2 / (mu gamma_min)",
-        (SMOOTH, CONVEX, NOISE, "F mu-strongly convex", "c >= 1/2"), strongly_convex,
-        ("beta = 0: r = 1 - mu gamma_min, the rate of SPS",
-         "beta = 0: B = ||theta_0 - theta*||^2 - residual, or 0",
-         "e_1 not known: B = r e_0 / (r - r_-)",
-         "sigma^2 = 0: no residual",
-         "k = 0: the bound is at least ||theta_0 - theta*||^2")),
-    Result(
-        "Theorem 2", "E F(mean of theta_0..theta_{k-1}) - F* <= A/k + M (k+1)/k sigma^2",
-        (SMOOTH, CONVEX, NOISE, "c > 1/2"), convex,
-        ("beta = 0, c = 1, Polyak: the constants of SPS (divisor 2)", "sigma^2 = 0: A / k")),
-    Result(
-        "Theorem 3", "min over m < k of E ||grad F(theta_m)||^2 <= gap0 / (k (1+beta) s1) "
-        "+ (k+1)/k s2 delta / ((1+beta) s1)",
-        (SMOOTH, GROWTH, ", ".join(f"{r.inequality} ({r.title})" for r in RULES.values()),
-         "gamma_max < nonconvex_step_limit(...)"), nonconvex,
-        ("delta = 0: gap0 / (k (1 + beta) s1)",
-         "rho = 1: the limit of gamma_max is s_beta sqrt(kappa) / (2 L)")),
-    Result(
-        "Theorem 4", "sigma^2 = 0: F(theta_k) -> F* and F(mean) - F* = O(1/k) almost surely",
-        (SMOOTH, CONVEX, "sigma^2 = 0", "c > 1/2"), convex_almost_sure,
-        ("the expected sum is the A of Theorem 2",
-         "the sampled sum is ||theta_0 - theta*||^2 / ((1 + beta)(2 - 1/c))")),
-    Result(
-        "Theorem 5", "delta = 0: ||grad F(theta_k)|| -> 0 and min over m < k of ||grad F||^2 = "
-        "O(1/k) almost surely",
-        (SMOOTH, "E ||grad f||^2 <= rho ||grad F||^2", "those of Theorem 3"), nonconvex_almost_sure,
-        ("the expected sum is k times the bound of Theorem 3 at delta = 0",)),
-)  # fmt: skip
-
-
-THEOREMS_DIMINISHING = (
-    Result(
-        "Theorem 6", "F(weighted mean of theta_1..theta_k) - F* = O(1/S_k) almost surely, "
-        "S_k = sum of eta_m gamma_max,m",
-        (SMOOTH, CONVEX, NOISE, "Assumption 5", "c >= sup over k > K of "
-         "eta_k / (1 + beta_k - beta_k/(1+beta_k) gamma_max,k/gamma_min,k)"), convex_diminishing,
-        ("beta = 0: the condition on c is c >= eta_{K+1}",), bound_arguments=("dist0_sq", "gap0")),
-    Result(
-        "Theorem 7", "min over 1 <= m <= k of ||grad F(theta_m)||^2 = O(1/S_k) almost surely",
-        (SMOOTH, GROWTH, "Assumption 5"), nonconvex_diminishing, ("beta = 0: C_k = 0",),
-        bound_arguments=("gap0",)),
-    Result(
-        "Theorem 8", "the gap of Theorem 6 is o(1 / sum of eta_m gamma_min,m) almost surely",
-        ("those of Theorem 6",), convex_tail_bound, scalar=False),
-    Result(
-        "Theorem 9", "the minimum of Theorem 7 is o(1/S_k) almost surely", ("those of Theorem 7",),
-        nonconvex_tail_bound, scalar=False),
-)  # fmt: skip
-
-
-RESULTS: tuple[Result, ...] = LEMMAS + THEOREMS + THEOREMS_DIMINISHING
-"""In the order of the paper's numbers; a result added here is listed, documented and tested."""
-
+"""The paper's, in its order; a result added here is listed, documented and tested."""
 
 OWN: tuple[Result, ...] = (
-    Result(
-        "Theorem A", "V_k = ||z_k - x*||^2 + L_k (F(x_{k-1}) - F*) never increases; "
-        "F(x_k) - F* <= ||theta_0 - x*||^2 / L_{k+1}",
-        ("F convex, full losses", "a_k ||g_k||^2 <= tau (F(theta_k) - F*), tau < 2",
-         "steps that grow slowly"), averaged),
-    Result(
-        "Theorem S", "E F(x_k) - F* = O(1/sqrt(k)) for averaged heavy ball with Polyak steps",
-        ("samples convex, one point fits all", "least values known", "||g_k|| <= G"),
-        averaged_sampled),
-    Result(
-        "Theorem L", "E F(theta_k) - F* <= (||theta_0 - theta*||^2 + 2 noise sum eta_j^2) / "
-        "sum eta_j, the last iterate of SHB-IMA",
-        (SMOOTH, CONVEX, "eta_k <= 1 / (4 L)"), last_iterate),
-    Result(
-        "Lemma D", "t_k >= min{cap, 2 omega (1 - c) c_1 / (L c_2^2)} along directions",
-        (SMOOTH, "<g, d> >= c_1 ||g||^2, ||d|| <= c_2 ||g||"), directional_step, grid=False),
+    Result("Theorem A", "V_k = ||z_k - x*||^2 + L_k (F(x_{k-1}) - F*) never increases; "
+           "F(x_k) - F* <= ||theta_0 - x*||^2 / L_{k+1}",
+           ("F convex, full losses", "a_k ||g_k||^2 <= tau (F(theta_k) - F*), tau < 2",
+            "steps that grow slowly"), own.averaged),
+    Result("Theorem S", "E F(x_k) - F* = O(1/sqrt(k)) for averaged heavy ball with Polyak steps",
+           ("samples convex, one point fits all", "least values known", "||g_k|| <= G"),
+           own.averaged_sampled),
+    Result("Theorem L", "E F(theta_k) - F* <= (||theta_0 - theta*||^2 + 2 noise sum eta_j^2) / "
+           "sum eta_j, the last iterate of SHB-IMA",
+           (SMOOTH, CONVEX, "eta_k <= 1 / (4 L)"), own.last_iterate),
+    Result("Lemma D", "t_k >= min{cap, 2 omega (1 - c) c_1 / (L c_2^2)} along directions",
+           (SMOOTH, "<g, d> >= c_1 ||g||^2, ||d|| <= c_2 ||g||"), own.directional_step, grid=False),
 )  # fmt: skip
 """What this package proves of its own default and of relatives; not the paper's."""
-
-
-def find(name: str) -> Result:
-    """The result with this id or name.
-
-    >>> find("convex").id, find("Theorem 2").name
-    ('Theorem 2', 'convex')
-    """
-    for result in RESULTS + OWN:
-        if name in (result.id, result.name):
-            return result
-    names = ", ".join(result.name for result in RESULTS + OWN)
-    raise ValueError(f"no result {name!r}; there are {names}")

@@ -22,11 +22,10 @@ from heavystep.validation import Interval
 
 
 class ConditionOnC(NamedTuple):
-    """What Theorem 3 asks of c, for one rho."""
+    """What Theorem 3 asks of c, for one rho; ``typical`` is advised where the user names none."""
 
     admissible: Interval
     typical: float
-    """An admissible c, for which advice is given where the user names none."""
     numbers: Mapping[str, float]
     """The numbers that an error shows."""
 
@@ -66,11 +65,7 @@ class CoveredRule(ABC):
 
 @dataclass(frozen=True)
 class Polyak(CoveredRule):
-    """The Polyak step size.
-
-    >>> Polyak(c=0.5).unit_step()
-    1.0
-    """
+    """The Polyak step size: a smooth loss has f - f* >= ||g||^2 / (2L), which gives its u."""
 
     c: float
     name = "polyak"
@@ -81,17 +76,14 @@ class Polyak(CoveredRule):
     uses_lower_bound = True
 
     def unit_step(self) -> float:
-        """1 / (2c): a smooth loss has f - f* >= ||g||^2 / (2L)."""
         return 1.0 / (2.0 * self.c)
 
     def condition_on_c(self, rho: float) -> ConditionOnC:
-        """The smallest admissible c counts as typical."""
         least = rho / 4.0
         admissible = Interval(least, closed_low=True)
         return ConditionOnC(admissible, least, {"c": self.c, "rho": rho})
 
     def decisive_loss(self, gap: Any, grad_sqnorm: Any, trial: Any) -> Any:
-        """The height above f*, which the rule divides."""
         return gap
 
 
@@ -99,8 +91,7 @@ class Polyak(CoveredRule):
 class Armijo(CoveredRule):
     """The modified Armijo line search.
 
-    >>> Armijo(c=0.75, omega=0.5).unit_step()
-    0.25
+    Every trial t <= 2 (1 - c) / L is accepted; the search may overshoot that by a factor omega.
     """
 
     c: float
@@ -113,21 +104,16 @@ class Armijo(CoveredRule):
     uses_lower_bound = False  # it only skips trials that must fail
 
     def unit_step(self) -> float:
-        """2 omega (1 - c): every trial t <= 2 (1 - c) / L is accepted.
-
-        The search may overshoot that by one factor omega.
-        """
         return 2.0 * self.omega * (1.0 - self.c)
 
     def condition_on_c(self, rho: float) -> ConditionOnC:
-        """There is no smallest admissible c; the middle of the range counts as typical."""
         below = 1.0 - 1.0 / (self.omega * rho)
         admissible = Interval(max(0.0, below), 1.0)
         numbers = {"c": self.c, "omega": self.omega, "rho": rho, "1 - 1 / (omega rho)": below}
+        # There is no smallest admissible c; the middle of the range counts as typical.
         return ConditionOnC(admissible, (admissible.low + 1.0) / 2.0, numbers)
 
     def decisive_loss(self, gap: Any, grad_sqnorm: Any, trial: Any) -> Any:
-        """How far the loss at the trial step is from the value that decides about it."""
         return min(self.c, 1.0 - self.c) * trial * grad_sqnorm
 
 

@@ -10,7 +10,7 @@ from heavystep.arrays import Array
 from heavystep.methods import Method, method_of
 from heavystep.momentum import Form
 from heavystep.rules import Option, Rule, Whole
-from heavystep.theory.steps import smallest_step
+from heavystep.theory.lemmas import smallest_step
 
 EPS = float(np.finfo(np.float64).eps)
 SCHEDULED = ("lr", "momentum", "max_step")

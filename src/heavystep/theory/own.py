@@ -1,6 +1,7 @@
-r"""Averaged heavy ball with Polyak steps: Theorem A (full losses) and Theorem S (sampled ones).
+r"""What this package proves itself: averaged heavy ball, SHB-IMA, searches along directions.
 
-Both are about the form of :class:`heavystep.HeavyStep`, with a fixed positive diagonal D,
+Theorem A (full losses) and Theorem S (sampled ones) are about the form of
+:class:`heavystep.HeavyStep`, with a fixed positive diagonal D,
 
 .. math:: z_{k+1} = z_k - a_k D^{-1} g_k, \quad x_{k+1} = x_k + w_k (z_{k+1} - x_k), \quad
           \theta_k = (1-\beta) z_k + \beta x_k, \quad w_k = \frac{p+1}{k+p+1}, \quad z_0 = x_0,
@@ -19,15 +20,14 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.theory import conditions
-from heavystep.theory.arguments import documented
+from heavystep.theory.arguments import Argument, documented
+from heavystep.validation import NON_NEGATIVE, OPEN_UNIT, POSITIVE
 
-THEOREM_A, THEOREM_S = "Theorem A", "Theorem S"
-TAU = validation.Interval(0.0, 2.0)
-_TEXTS = {
-    "tau": "length of a move of z in Polyak steps, in (0, 2).",
-    "beta": "momentum, in [0, 1).",
-    "power": "p of the weights w_k, >= 0.",
-}
+THEOREM_A, THEOREM_S, THEOREM_L = "Theorem A", "Theorem S", "Theorem L"
+LENGTH = Argument(
+    "length of a move of z in Polyak steps, in (0, 2).", validation.Interval(0.0, 2.0)
+)
+WEIGHTS = Argument("p of the weights w_k, >= 0.", NON_NEGATIVE)
 
 
 @dataclass(frozen=True)
@@ -87,61 +87,35 @@ class Averaged:
     def bound(self, a: Any, *, dist0_sq: float, level_gap: float = 0.0) -> Array:
         r"""(K,) bounds on :math:`F(x_k) - F^\star`, k = 0 .. K-1, for the steps that were taken.
 
-        Args:
-            a: (K,) the steps a_k, whatever chose them: a cap makes them shorter.
-            dist0_sq: ||theta_0 - x*||^2.
-            level_gap: e = F* - l >= 0 where steps aim at a level l below the minimum.
+        ``level_gap`` is F* - l >= 0 where steps aim at a level l below the minimum.
         """
-        conditions.real(THEOREM_A, validation.NON_NEGATIVE, dist0_sq=dist0_sq, level_gap=level_gap)
+        conditions.real(THEOREM_A, NON_NEGATIVE, dist0_sq=dist0_sq, level_gap=level_gap)
         weights, total = self.weights(a), dist0_sq + self.tau * level_gap * np.cumsum(a)
         bounds = np.full(len(weights), inf)
         np.divide(total, weights, out=bounds, where=weights > 0.0)
         return bounds
 
 
-@documented(**_TEXTS)
+@documented(THEOREM_A, tau=LENGTH, power=WEIGHTS)
 def averaged(*, tau: float, beta: float, power: float = 8.0) -> Averaged:
     r"""Averaged heavy ball on a convex objective with Polyak steps (Theorem A).
 
     Assumes F convex (no smoothness), :math:`a_k\|g_k\|^2 \le \tau (F(\theta_k) - F^\star)` with
     :math:`\tau < 2`, and steps that grow slowly: :meth:`Averaged.growth`, or as
     :meth:`Averaged.weights` has it. Then :math:`V_k` never increases, and F(x_k) - F* is
-    O(1 / (k a_k)); for a smooth F, O(1/k). Strength: upper.
+    O(1 / (k a_k)); for a smooth F, O(1/k).
 
-    *Proof.* Let :math:`P = F(\theta_k) - F^\star`, :math:`S_k = F(x_k) - F^\star`.
-    (1) :math:`z_k - \theta_k = \frac\beta{1-\beta}(\theta_k - x_k)`, so that convexity gives
-    :math:`\langle g_k, z_k - x^\star\rangle \ge P + \frac\beta{1-\beta}(P - S_k)`.
-    (2) With the length of the step, :math:`\|z_{k+1}-x^\star\|^2 \le \|z_k-x^\star\|^2 - a_k (A P -
-    B S_k)`, :math:`A = \frac2{1-\beta} - \tau`, :math:`B = \frac{2\beta}{1-\beta}`.
-    (3) :math:`x_k` lies between :math:`x_{k-1}` and :math:`\theta_k`: its weight on
-    :math:`\theta_k` is :math:`v = w/(1-\beta+\beta w)`, :math:`w = w_{k-1}`, so that
-    :math:`S_k \le (1-v) S_{k-1} + v P`.
-    (4) Add :math:`L_{k+1} S_k` to (2) and insert (3): :math:`V_{k+1} \le \|z_k-x^\star\|^2 +
-    [(L_{k+1}+a_kB)v - a_kA]P + (L_{k+1}+a_kB)(1-v)S_{k-1}`.
-    (5) So V does not increase if :math:`0 \le L_{k+1} \le a_k(A/v - B)` and :math:`L_{k+1} \le
-    L_k/(1-v) - a_kB`. (6) :math:`1/v = \beta + (1-\beta)\frac{k+p}{p+1}` gives :math:`A/v - B =
-    (2-\tau) + (2-\tau(1-\beta))\frac{k-1}{p+1}` and :math:`A(1-v)/v = (2-\tau(1-\beta))
-    \frac{k-1}{p+1}`: with equality in the first the second is the condition on growth.
-    (7) At k = 0 all three points agree, :math:`S_0 = P`, and (2) is :math:`V_1 \le V_0` with
-    :math:`L_1 = (2-\tau)a_0`.
-
-    *What remains true.* Any upper cap on a_k (a trust region): length is an upper bound only, and
-    growth is asked of the steps that were taken. A level l < F*, :math:`e = F^\star - l`: (2) gains
-    :math:`\tau a_k e`, so that :math:`F(x_k) - F^\star \le (\|\theta_0-x^\star\|^2 + \tau e
-    \sum_{j\le k} a_j) / L_{k+1}`, which for constant steps stays within about
-    :math:`\tau e (p+1)/(2-\tau(1-\beta))`. *What does not:* sampled losses
-    (:func:`averaged_sampled` has what is known), a level above F* where it stops the run,
-    :math:`\tau \ge 2`, diagonals that rise.
+    Any upper cap on a_k leaves it true. A level l < F* adds
+    :math:`\tau (F^\star - l) \sum_j a_j` to :math:`\|\theta_0 - x^\star\|^2`. It says nothing
+    about sampled losses (see :func:`averaged_sampled`), a level above F*, :math:`\tau \ge 2`, or
+    diagonals that rise.
 
     >>> promise = averaged(tau=1.0, beta=0.9)
     >>> round(promise.growth(2), 3), promise.weights([1.0, 1.0, 1.0]).round(3).tolist()
     (4.737, [1.0, 1.0, 1.211])
 
-    Reference: proved here.
+    Reference: proved on the page of the theory.
     """
-    conditions.real(THEOREM_A, TAU, tau=tau)
-    conditions.real(THEOREM_A, validation.UNIT, beta=beta)
-    conditions.real(THEOREM_A, validation.NON_NEGATIVE, power=power)
     return Averaged(float(tau), float(beta), float(power))
 
 
@@ -160,8 +134,7 @@ class AveragedSampled:
 
         It is the average over :math:`x_1 .. x_k` of what the k steps leave behind.
         """
-        steps = conditions.steps(THEOREM_S, k, least=1)
-        conditions.at_most(THEOREM_S, steps, 1e7)
+        steps = conditions.steps(THEOREM_S, k, least=1, most=1e7)
         m = np.arange(1.0, steps.max() + 1.0)
         # x_k is the average of z_1 .. z_k with weights r_m: r_m / (r_1 + .. + r_m) = w_{m-1}
         ratio = np.where(m > 1.0, (m + self.power - 1.0) / np.maximum(m - 1.0, 1.0), 1.0)
@@ -177,12 +150,10 @@ class AveragedSampled:
 
 
 @documented(
-    tau=_TEXTS["tau"],
-    power=_TEXTS["power"],
-    G="largest ||g_k|| along the run, > 0.",
-    dist0_sq="||theta_0 - x*||^2, >= 0.",
-    least_cap="the smallest cap of a_k, > 0; infinite: there is none.",
-)
+    THEOREM_S, tau=LENGTH, power=WEIGHTS, dist0_sq="||theta_0 - x*||^2, >= 0.",
+    G=Argument("largest ||g_k|| along the run, > 0.", POSITIVE),
+    least_cap=Argument("the smallest cap of a_k, > 0; infinite: there is none.", validation.STEP),
+)  # fmt: skip
 def averaged_sampled(
     *, G: float, dist0_sq: float, tau: float = 1.0, power: float = 8.0, least_cap: float = inf
 ) -> AveragedSampled:
@@ -196,25 +167,83 @@ def averaged_sampled(
     [0, 1), as it does not enter. Where no point fits all, nothing is promised here: the step
     then depends on its sample for ever (:func:`heavystep.problems.two_samples`).
 
-    *Proof.* (1) :math:`\langle g_k, z_k - x^\star\rangle \ge N_k`, by convexity of :math:`f_k`; so
-    :math:`\|z_{k+1}-x^\star\|^2 \le \|z_k-x^\star\|^2 - (2-\tau)\,a_k N_k^+`, and the sum of
-    :math:`a_kN_k^+` is at most :math:`\|\theta_0-x^\star\|^2/(2-\tau)` on every run. (2) Let
-    :math:`r_m` be the weights of the average, :math:`R_m` their sums. Given the past,
-    :math:`E N_k` is the height at z of the tangent of F at :math:`\theta_k`; it is at least that of
-    the tangent at :math:`x_k`, as :math:`\theta_k` lies between, and :math:`R_k (F(x_k)-F^\star) -
-    R_{k-1}(F(x_{k-1})-F^\star)` is at most :math:`r_k` times the latter. (3) So :math:`R_k
-    E(F(x_k)-F^\star) \le E\sum_m r_m N_m^+`; where no cap binds :math:`(N^+)^2 \le G^2 a N^+/\tau`
-    (Cauchy and Schwarz over m), and where one does :math:`N^+ \le aN^+ / \mathrm{cap}`.
-
     >>> round(averaged_sampled(G=2.0, dist0_sq=9.0, power=0.0).bound(100), 12)
     0.6
 
     Reference: Oikonomou, Buchholz, Pun and Gower (2026), arXiv 2511.07767v2, the step with known
-    least values (p = 0, tau = 1) and its rate; the rest proved here.
+    least values (p = 0, tau = 1) and its rate; the rest proved on the page of the theory.
     """
-    conditions.real(THEOREM_S, TAU, tau=tau)
-    conditions.real(THEOREM_S, validation.NON_NEGATIVE, power=power, dist0_sq=dist0_sq)
-    conditions.real(THEOREM_S, validation.POSITIVE, G=G)
-    if least_cap != inf:
-        conditions.real(THEOREM_S, validation.POSITIVE, least_cap=least_cap)
     return AveragedSampled(tau, power, G, dist0_sq, least_cap)
+
+
+@dataclass(frozen=True)
+class LastIterate:
+    """What Theorem L promises of the last iterate of SHB-IMA."""
+
+    eta: float
+    eta_power: float
+    noise: float
+    dist0_sq: float
+
+    def bound(self, k: Any) -> Any:
+        r"""Bound on :math:`E[F(\theta_k) - F^\star]`, k >= 0."""
+        steps = conditions.steps(THEOREM_L, k, least=0, most=1e8)
+        etas = self.eta * np.arange(1.0, steps.max() + 2.0) ** -self.eta_power
+        last = steps.astype(np.int64)
+        sums, squares = np.cumsum(etas)[last], np.cumsum(etas**2)[last]
+        return conditions.like(k, (self.dist0_sq + 2.0 * self.noise * squares) / sums)
+
+
+@documented(
+    THEOREM_L,
+    eta=Argument("eta_0, in (0, 1 / (4 L)].", POSITIVE),
+    eta_power=Argument("p of eta_k = eta_0 (1 + k)^-p, >= 0.", NON_NEGATIVE),
+    noise=Argument("E ||grad f(theta*; x)||^2, >= 0; 0 where one point fits all.", NON_NEGATIVE),
+)
+def last_iterate(
+    *, L: float, eta: float, dist0_sq: float, noise: float = 0.0, eta_power: float = 0.0
+) -> LastIterate:
+    r"""Rate of the last iterate of SHB in iterate-moving-average form (Theorem L).
+
+    .. math:: E[F(\theta_k) - F^\star] \le \frac{\|\theta_0-\theta^\star\|^2
+              + 2\,E\|\nabla f(\theta^\star;x)\|^2\sum_{j\le k}\eta_j^2}{\sum_{j\le k}\eta_j}
+
+    for the method ``SHBIMA`` (:mod:`heavystep.rules.shb_ima`). Assumes convex L-smooth samples.
+
+    >>> last_iterate(L=1.0, eta=0.25, dist0_sq=4.0).bound(7)
+    2.0
+
+    Reference: after Sebbouh, Gower and Defazio (2021), arXiv 2006.07867; proved on the page.
+    """
+    conditions.require(THEOREM_L, 4.0 * L * eta <= 1.0, "eta <= 1 / (4 L)", eta=eta, L=L)
+    return LastIterate(eta, eta_power, noise, dist0_sq)
+
+
+@documented(
+    "Lemma D",
+    c=Argument("sufficient decrease constant, in (0, 1).", OPEN_UNIT),
+    omega=Argument("backtracking factor, in (0, 1).", OPEN_UNIT),
+    cap=Argument("the trial with which the search begins, > 0.", POSITIVE),
+    least_slope="c_1, in (0, 1].",
+    most_length="c_2, >= 1.",
+)
+def directional_step(
+    *, L: float, c: float, omega: float, cap: float, least_slope: float, most_length: float
+) -> float:
+    r"""Smallest step of an Armijo search along a direction that keeps to the gradient (Lemma D).
+
+    .. math:: t_k \ge \min\Big\{\mathrm{cap},\ \frac{2\omega(1-c)\,c_1}{L\,c_2^2}\Big\}, \qquad
+              \langle g_k,d_k\rangle \ge c_1\|g_k\|^2, \quad \|d_k\| \le c_2\|g_k\|
+
+    Assumes L-smooth samples. Where d_k is the gradient it is Lemma 2's, without kappa.
+
+    >>> directional_step(L=2.0, c=0.75, omega=0.5, cap=1.0, least_slope=1.0, most_length=1.0)
+    0.125
+
+    Reference: after Lapucci and Pucci (2025), arXiv 2408.03199; proved on the page.
+    """
+    conditions.require(
+        "Lemma D", 0.0 < least_slope <= 1.0, "c_1 in (0, 1]", least_slope=least_slope
+    )
+    conditions.require("Lemma D", most_length >= 1.0, "c_2 >= 1", most_length=most_length)
+    return float(min(cap, 2.0 * omega * (1.0 - c) * least_slope / (L * most_length**2)))
