@@ -8,15 +8,14 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.methods import Method, method_of
-from heavystep.momentum import Form
-from heavystep.rules import Option, Rule, Whole
+from heavystep.rules import Rule, Whole
 from heavystep.theory.lemmas import smallest_step
 
 EPS = float(np.finfo(np.float64).eps)
 SCHEDULED = ("lr", "momentum", "max_step")
 """The options that may change from step to step."""
 AVERAGES = ("uniform", "weighted")
-VERSION = 3
+VERSION = 4
 """Part of the key of stored runs. Raise it when the same problem, method and seed give other
 numbers because something changed: a rule, a momentum form, the order of operations in a kernel, the
 stream of samples, what a metric means. Problems have versions of their own."""
@@ -54,56 +53,31 @@ class Configuration:
         return dict(self.options)[name]
 
     @property
-    def _method(self) -> Method:
+    def row(self) -> Method:
         """The row of the registry."""
         return method_of(self.method)
 
     @property
     def rule(self) -> Rule:
         """The rule that chooses the steps."""
-        return self._method.rule
+        return self.row.rule
 
     @property
-    def form(self) -> Form:
-        """The momentum form that takes them."""
-        return self._method.form
-
-    @property
-    def batches(self) -> tuple[int, bool]:
-        """For how many steps a batch is kept, and whether it shares a half with the one before."""
-        kind = self._method.batches
-        return (int(self["kept"]) if kind == "kept" else 1), kind == "overlap"
+    def theory(self) -> str:
+        """The name of the rule in :mod:`heavystep.theory`; empty if no theorem covers it."""
+        return self.row.theory
 
     @property
     def diagonal(self) -> str | None:
         """The metric: ``"element"``, ``"tensor"`` or None."""
-        chosen: str | None = dict(self.options).get("diagonal", self._method.diagonal)
+        chosen: str | None = dict(self.options).get("diagonal", self.row.diagonal)
         return chosen
-
-    @property
-    def theory(self) -> str:
-        """The name of the rule in :mod:`heavystep.theory`; empty if no theorem covers the method.
-
-        All theorems are about heavy ball.
-        """
-        return self._method.theory
-
-    @property
-    def known_as(self) -> str:
-        """What records call the rule."""
-        return self._method.known_as
 
     @property
     def loss_eps(self) -> float:
         """Relative rounding error of the losses, which simulations compute in float64."""
         given = dict(self.options).get("loss_eps")
         return EPS if given is None else float(given)
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        """The constants of the rule, in its order."""
-        names: tuple[str, ...] = self.rule.Constants._fields  # type: ignore[attr-defined]
-        return names
 
     def rows(self, count: int) -> int:
         """How many of the next steps a table must list: one stands for all without a schedule."""
@@ -112,8 +86,7 @@ class Configuration:
 
     def parameters(self, first: int, count: int) -> Parameters:
         """The constants, multipliers and momenta of the steps first .. first + count - 1."""
-        columns = self._columns(first, count)
-        names = self._names
+        columns, names = self._columns(first, count), self.rule.Constants._fields  # type: ignore[attr-defined]
         table = np.empty((count, len(names)))
         for place, name in enumerate(names):
             try:
@@ -126,40 +99,23 @@ class Configuration:
         lr, momentum = (np.full(count, columns[name]) for name in ("lr", "momentum"))
         return Parameters(table, lr, momentum)
 
-    def largest_steps(self, first: int, count: int) -> Array:
-        """(count,) gamma_max,k; NaN for a rule without a largest step."""
-        columns = self._columns(first, count)
-        largest = columns["max_step"] if "max_step" in self._names else np.nan
-        return np.full(count, largest, dtype=np.float64)
-
     def step_bounds(self, L: float, first: int, count: int) -> tuple[Array, Array]:
         """(count,) gamma_min,k and gamma_max,k of Lemmas 2 and 5, before the multiplier.
 
-        Both are NaN for a rule that no theorem covers.
-
-        Args:
-            L: smoothness constant of the problem.
-            first: number of the first step.
-            count: how many steps.
+        The first is NaN if no theorem covers the method, the second if it has no largest step.
         """
-        if not self.theory:
-            return np.full(count, np.nan), np.full(count, np.nan)
-        columns = self._columns(first, count)
-        most = columns["max_step"]
-        least = smallest_step(
-            self.theory,
-            L=L,
-            c=columns["c"],
-            omega=columns.get("decrease_factor"),
-            kappa=columns["kappa"],
-            cap=most,
-        )
-        return np.full(count, least), np.full(count, most)
+        columns, least = self._columns(first, count), np.nan
+        has_most = "max_step" in self.rule.Constants._fields  # type: ignore[attr-defined]
+        most = columns["max_step"] if has_most else np.nan
+        if self.theory:
+            least = smallest_step(
+                self.theory, L=L, c=columns["c"], omega=columns.get("decrease_factor"),
+                kappa=columns["kappa"], cap=most,
+            )  # fmt: skip
+        return np.full(count, least, np.float64), np.full(count, most, np.float64)
 
     def weights(self, L: float, first: int, count: int) -> Array:
-        """Weights of theta_{k+1} in the average, one a step; none for a uniform average."""
-        if self.average == "uniform":
-            return np.empty(0)
+        """The weights of theta_{first+1} .. theta_{first+count} in the weighted average."""
         least, _ = self.step_bounds(L, first + 1, count)
         weights: Array = self._columns(first + 1, count)["lr"] * least
         return weights
@@ -170,8 +126,7 @@ class Configuration:
         Schedules are expanded before the rule makes constants of them, so that a constant that
         depends on one is computed by the same operations on every path.
         """
-        options = dict(self.options)
-        k = np.arange(first, first + count)
+        options, k = dict(self.options), np.arange(first, first + count)
         for name in SCHEDULED:
             if callable(options.get(name)):
                 options[name] = np.asarray(options[name](k), dtype=np.float64)
@@ -181,10 +136,10 @@ class Configuration:
 def configure(method: str, *, average: str = "uniform", **options: Any) -> Configuration:
     """A method with these options, and the method's defaults for the others.
 
-    Options have the names that the optimizer of the same name gives them, and the same ranges;
-    ``lr``, ``momentum`` and ``max_step`` may be a schedule of :mod:`heavystep.schedules`, which is
-    checked at its first value. There is no ``lower_bound``: a simulated problem knows the infimum
-    of each of its losses. ``loss_eps=None`` is that of float64.
+    Options have the names and ranges that the optimizer of the same name gives them. ``lr``,
+    ``momentum`` and ``max_step`` may be a schedule of :mod:`heavystep.schedules`, which is checked
+    at its first value. There is no ``lower_bound``: a simulated problem knows the infimum of each
+    of its losses. ``loss_eps=None`` is that of float64.
 
     Args:
         method: name of a method, see ``heavystep methods``.
@@ -201,7 +156,7 @@ def configure(method: str, *, average: str = "uniform", **options: Any) -> Confi
     Traceback (most recent call last):
     ValueError: momentum (beta) must be in [0, 1), got 1.5
     """
-    chosen = method_of(method)
+    row = method_of(method)
     if "lower_bound" in options:
         raise TypeError(
             "lower_bound is no option of a simulation: the problem knows the infimum of each loss"
@@ -212,23 +167,21 @@ def configure(method: str, *, average: str = "uniform", **options: Any) -> Confi
             allowed = ", ".join(SCHEDULED)
             raise TypeError(f"{name} cannot follow a schedule: only {allowed} can")
     firsts = {name: schedule.initial for name, schedule in schedules.items()}
-    complete = {**chosen.complete({**options, **firsts}), **schedules}
+    complete = {**row.complete({**options, **firsts}), **schedules}
     validation.choice("average", average, AVERAGES)
-    known = [option for option in chosen.all_options if option.name != "lower_bound"]
-    ordered = tuple((option.name, _plain(option, complete[option.name])) for option in known)
-    configuration = Configuration(method, ordered, average)
-    if average == "weighted" and not configuration.theory:
+    if average == "weighted" and not row.theory:
         raise ValueError(
             "average must be 'uniform': the weights of 'weighted' come from Theorem 6, which does "
             f"not cover {method}"
         )
-    return configuration
-
-
-def _plain(option: Option, value: Any) -> Any:
-    """The value as a Python float or int, so that equal numbers are stored in one way."""
-    if value is None or callable(value):
-        return value
-    if isinstance(option.allowed, validation.Interval):
-        return float(value)
-    return int(value) if isinstance(option.allowed, Whole) else value
+    ordered = []
+    for option in row.all_options:
+        value = complete[option.name]
+        if value is not None and not callable(value):  # equal numbers are stored in one way
+            if isinstance(option.allowed, validation.Interval):
+                value = float(value)
+            elif isinstance(option.allowed, Whole):
+                value = int(value)
+        if option.name != "lower_bound":
+            ordered.append((option.name, value))
+    return Configuration(method, tuple(ordered), average)

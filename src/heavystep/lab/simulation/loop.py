@@ -1,10 +1,9 @@
-"""The iteration as one compiled loop, made for a problem, a rule, a momentum form and a watch.
+"""The iteration as one compiled loop, made for a problem, a rule, a momentum form and a metric.
 
-The watch measures along a run: the quantities of the paper's theorems, or those of training.
+A watch measures along a run: the quantities of the paper's theorems, or those of training.
 """
 
 import math
-from collections import namedtuple
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -14,8 +13,8 @@ from heavystep.arrays import Array
 from heavystep.lab.simulation.compiling import kernel, part, teach, total
 from heavystep.lab.simulation.configuration import EPS, Configuration
 from heavystep.lab.simulation.problems import Function, Kernels, dot, random_index
+from heavystep.methods import Method
 from heavystep.momentum import Form, divisor, second_moment
-from heavystep.problems import FiniteSum
 from heavystep.rules import DIRECTION, PRODUCTS, Rule, Seen, batch_is_finite, is_finite
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -43,14 +42,14 @@ class State(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """What a call is told."""
+    """What a call is told. Tables have a row for each step of the call, or one for all steps."""
 
     first: int
     """The number of its first step."""
     length: int
     """How many steps."""
     constants: Array
-    """(steps, constants) the constants of the rule, or one row for all steps."""
+    """The constants of the rule."""
     lr: Array
     momentum: Array
     grid: Array
@@ -70,28 +69,27 @@ class Scene(NamedTuple):
 
 
 @cache
-def advance(
-    kernels: Kernels, rule: Rule, form: Form, diagonal: str | None, watching: "Watching"
-) -> Any:
+def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool) -> Any:
     """The loop: (data, work, watch, state, scene, indices, out) to the number of steps taken.
 
     ``indices`` are (steps, batch) samples; if there are none, samples are drawn from the stream.
     Metrics go to the row of ``out`` that belongs to their k. It takes fewer steps than asked for
     if a loss or gradient is not finite, or if the rule refuses.
     """
+    rule, form = method.rule, method.form
     go_on: Any = rule.advance  # None for a closed form, which never searches
-    said = teach(rule.start, rule.skip, rule.remember, form.move, form.direction)
-    said += teach(*filter(None, [go_on]))
-    begin, skip, retain, move = rule.start, rule.skip, rule.remember, form.move
+    formulas = [rule.start, rule.skip, rule.remember, form.move, form.direction]
+    said = teach(*formulas, *filter(None, [go_on]))
+    begin, skip, retain, move, direct = formulas
     searches, steers, along_direction = rule.searches, rule.steers, rule.along == DIRECTION
+    averages, measured = rule.averages, diagonal is not None
     constants_at, recall, keep = _tables(rule)
-    look, direct, measured = _looking(rule, form, diagonal), form.direction, diagonal is not None
-    square, update = _product("gradient", "gradient", 1, form, diagonal), _METRICS[diagonal]
-    averages = rule.averages
+    look = _looking(rule, form, measured)
+    square, update = _product("gradient", "gradient", 1, form, measured), _METRICS[diagonal]
     evaluate, prepare, trial, error, depart = (
         kernels.evaluate, kernels.prepare, kernels.trial, kernels.error, kernels.depart,
     )  # fmt: skip
-    kind, watch_point, watch_step, watch_arrival, watch_record = watching
+    record = _recording(kernels, theory)
 
     @part
     def step(data: Any, work: Any, watch: Any, state: Any, scene: Any, k: Any, row: Any) -> Any:
@@ -104,7 +102,8 @@ def advance(
             sqnorm = square(theta, buffer, g, divisors, 0.0)
         if not batch_is_finite(loss, sqnorm):
             return False
-        watch_point(watch, k, theta, full)
+        if theory:
+            _watch_point(watch, k, theta, full)
         beta, constants = scene.momentum[row], constants_at(scene.constants, row)
         memory = recall(state.memory)
         eps = error(data, theta, g, loss, scene.loss_eps, work)
@@ -128,7 +127,10 @@ def advance(
         weight = search.weight if averages else 1.0
         keep(state.memory, retain(constants, memory, seen, search))
         gamma = scene.lr[row] * search.step
-        watch_step(watch, row, search, gamma, seen)
+        if theory:
+            _watch_bounds(watch, row, search, seen)
+        else:
+            _watch_choice(watch, row, search, gamma)
         depart(data, theta, scene.key, k, state.batch.shape[0], work)
         for j in range(theta.shape[0]):
             pull = g[j] / divisors[j] if measured else g[j]
@@ -136,7 +138,8 @@ def advance(
             # Momentum alone would go through all subnormal numbers, which are slow.
             buffer[j] = kept if abs(kept) > TINY else 0.0
             theta[j] += motion if abs(motion) > TINY else 0.0
-        watch_arrival(watch, row, theta)
+        if theory and watch.weighted:
+            _include(watch, theta, watch.ahead[row, WEIGHT])
         return True
 
     def loop(
@@ -149,12 +152,13 @@ def advance(
             if not step(data, work, watch, state, scene, k, place if scheduled else 0):
                 return place
             if row < scene.grid.shape[0] and scene.grid[row] == k + 1:
-                watch_record(watch, out[row], data, state.theta, work)
+                record(watch, out[row], data, state.theta, work)
                 row += 1
         return scene.length
 
-    reads = sorted(rule.reads)
-    return kernel(loop, kernels.name, rule.name, form.name, diagonal, kind.__name__, said, reads)
+    fields = (*rule.Constants._fields, *rule.Memory._fields)  # type: ignore[attr-defined]
+    made_of = (kernels.name, rule.name, form.name, diagonal, theory, said, sorted(rule.reads))
+    return kernel(loop, *made_of, fields, (searches, steers, along_direction, averages))
 
 
 # What takes a gradient into the second moments and writes the diagonal; all parameters of a problem
@@ -221,23 +225,23 @@ def _tables(rule: Rule) -> tuple[Function, Function, Function]:
     )
 
 
-def _looking(rule: Rule, form: Form, diagonal: str | None) -> Function:
+def _looking(rule: Rule, form: Form, measured: bool) -> Function:
     """A function that makes a :class:`Seen`: with the products that the rule reads."""
     held = "theta, buffer, g, divisors, momentum"
     known = {"loss": "loss", "lower_bound": "low", "grad_sqnorm": "sqnorm", "loss_eps": "eps"}
     names: dict[str, Any] = {"Seen": Seen}
     for name in set(PRODUCTS) & set(rule.reads) - set(known):
-        names[name] = _product(*PRODUCTS[name], form, diagonal)
+        names[name] = _product(*PRODUCTS[name], form, measured)
         known[name] = f"{name}({held})"
     values = ", ".join(known.get(name, "0.0") for name in Seen._fields)
     return _made(f"def made(loss, low, sqnorm, eps, {held}): return Seen({values})", **names)
 
 
-def _product(left: str, right: str, power: int, form: Form, diagonal: str | None) -> Function:
+def _product(left: str, right: str, power: int, form: Form, measured: bool) -> Function:
     """An inner product of two vectors, as :data:`heavystep.rules.PRODUCTS` names them."""
     entry = {"gradient": "g[j]", "direction": "direct(buffer[j], g[j], momentum)",
              "buffer": "buffer[j]", "position": "theta[j]"}  # fmt: skip
-    divided = " / divisors[j]" * (power if diagonal else 0)
+    divided = " / divisors[j]" * (power if measured else 0)
     source = f"""
 def made(theta, buffer, g, divisors, momentum):
     result = 0.0
@@ -258,53 +262,48 @@ BLUR = 1e-6
 THEORY_METRICS = (
     "gap_average", "gap_last", "best", "best_after", "grad_last", "lowest", "highest", "trials",
 )  # fmt: skip
-"""What :class:`TheoryWatch` records at each point of the grid, after k steps."""
+"""What is recorded of finite sums at each point of the grid, after k steps: F - F* at the average
+and at theta_k; the least ||grad F||^2 at theta_0 .. theta_{k-1} and at theta_1 .. theta_k, and that
+at theta_k; the smallest step in units of gamma_min and the largest in units of gamma_max (Lemmas 2
+and 5); the trials since the start."""
 GAP_AVERAGE, GAP_LAST, BEST, BEST_AFTER, GRAD_LAST, LOWEST, HIGHEST, TRIALS, WEIGHTS = range(9)
-LEAST, MOST, WEIGHT = range(3)
 TRAINING_METRICS = ("loss", "step", "capped", "limited", "trials")
-"""What :class:`TrainingWatch` records: the full loss, and since the last record the mean step, the
-share of steps at the largest step and the share held below it by the smooth reset; the trials since
-the start."""
+"""What is recorded of sparse logistic regression: the full loss, and since the last record the mean
+step, the share of steps at the largest step and the share held below it by the smooth reset; the
+trials since the start."""
 LOSS, STEP, CAPPED, LIMITED, ALL_TRIALS, TAKEN = range(6)
-
-Watching = namedtuple("Watching", ["kind", "point", "step", "arrival", "record"])
-"""The class of a watch, and its compiled functions:
-
-- point: (watch, k, theta, full): at theta_k, before the step; ``full`` is ||grad F||^2, or NaN.
-- step: (watch, row, search, gamma, seen): the rule has decided; ``gamma`` is its step times the
-  multiplier, ``row`` that of the tables which were made for the steps of one call.
-- arrival: (watch, row, theta): at theta_{k+1}.
-- record: (watch, out, data, theta, work): write the metrics."""
+LEAST, MOST, WEIGHT = range(3)
 
 
-class TheoryWatch(NamedTuple):
-    """Averages, running minima and step bounds of the paper's theorems."""
+class Watch(NamedTuple):
+    """What is measured along a run."""
 
-    average: Array
     numbers: Array
-    """Metrics so far, in the order of :data:`THEORY_METRICS`, then the sum of the weights."""
+    """Metrics so far, in their order, then the sum of the weights or the steps since a record."""
+    average: Array
     point_error: float
     """Rounding of a point, for the step bounds."""
     L: float
-    ahead: Array
-    """(steps, 3) for the steps of one call, or (1, 3) for all of them: gamma_min,k and gamma_max,k
-    of Lemmas 2 and 5, NaN if no lemma covers the rule, and the weight of theta_{k+1} in the
-    average."""
     weighted: bool
-    """Whether these weights count; else the average is uniform, of theta_0 .. theta_k."""
+    """Whether the average has the weights in ``ahead``; else it is that of theta_0 .. theta_k."""
+    ahead: Array
+    """(steps, 3) or (1, 3): gamma_min,k and gamma_max,k of Lemmas 2 and 5, or NaN, and the weight
+    of theta_{k+1} in the average."""
 
     @classmethod
-    def of(cls, problem: FiniteSum, L: float, configuration: Configuration) -> "TheoryWatch":
+    def of(cls, problem: Any, L: float, configuration: Configuration, theory: bool) -> "Watch":
         """Nothing measured yet. ``L`` is the smoothness of the losses that the method sees."""
-        numbers = np.zeros(len(THEORY_METRICS) + 1)
-        numbers[[BEST, BEST_AFTER, LOWEST]] = math.inf
-        if not configuration.theory:
-            numbers[[LOWEST, HIGHEST]] = math.nan
-        size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
-        error, weighted = ROUNDINGS * EPS * float(size), configuration.average == "weighted"
-        return cls(np.zeros(problem.dim), numbers, error, L, np.empty((0, 3)), weighted)
+        numbers, error = np.zeros(WEIGHTS + 1), 0.0
+        if theory:
+            numbers[[BEST, BEST_AFTER, LOWEST]] = math.inf
+            if not configuration.theory:
+                numbers[[LOWEST, HIGHEST]] = math.nan
+            size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
+            error = ROUNDINGS * EPS * float(size)
+        weighted = configuration.average == "weighted"
+        return cls(numbers, np.zeros(problem.dim), error, L, weighted, np.empty((0, 3)))
 
-    def prepare(self, configuration: Configuration, first: int, count: int) -> "TheoryWatch":
+    def prepare(self, configuration: Configuration, first: int, count: int) -> "Watch":
         """Take in what the theory says of the next ``count`` steps."""
         ahead = np.ones((count, 3))
         ahead[:, LEAST], ahead[:, MOST] = configuration.step_bounds(self.L, first, count)
@@ -323,8 +322,8 @@ def _include(watch: Any, theta: Any, weight: Any) -> None:
 
 
 @part
-def _theory_point(watch: Any, k: Any, theta: Any, full: Any) -> None:
-    """Running minima."""
+def _watch_point(watch: Any, k: Any, theta: Any, full: Any) -> None:
+    """At theta_k, before the step; ``full`` is ||grad F||^2, or NaN."""
     numbers = watch.numbers
     if full < numbers[BEST]:
         numbers[BEST] = full
@@ -335,8 +334,7 @@ def _theory_point(watch: Any, k: Any, theta: Any, full: Any) -> None:
 
 
 @part
-def _theory_step(watch: Any, row: Any, search: Any, gamma: Any, seen: Any) -> None:
-    """Smallest step in units of gamma_min and largest in units of gamma_max (Lemmas 2, 5)."""
+def _watch_bounds(watch: Any, row: Any, search: Any, seen: Any) -> None:
     numbers, step = watch.numbers, search.step
     least, most = watch.ahead[row, LEAST], watch.ahead[row, MOST]
     numbers[TRIALS] += search.trials
@@ -351,66 +349,37 @@ def _theory_step(watch: Any, row: Any, search: Any, gamma: Any, seen: Any) -> No
 
 
 @part
-def _theory_arrival(watch: Any, row: Any, theta: Any) -> None:
-    if watch.weighted:
-        _include(watch, theta, watch.ahead[row, WEIGHT])
-
-
-class TrainingWatch(NamedTuple):
-    """The full loss, and how the steps were chosen."""
-
-    numbers: Array
-    """Sums since the last record, in the order of :data:`TRAINING_METRICS`; the trials since the
-    start; and the number of steps since the last record."""
-    most: Array
-    """gamma_max,k for the steps of one call, or one for all of them; NaN: the rule has none."""
-
-    def prepare(self, configuration: Configuration, first: int, count: int) -> "TrainingWatch":
-        """Take in the largest of the next ``count`` steps."""
-        return self._replace(most=configuration.largest_steps(first, count))
-
-
-@part
-def _training_step(watch: Any, row: Any, search: Any, gamma: Any, seen: Any) -> None:
+def _watch_choice(watch: Any, row: Any, search: Any, gamma: Any) -> None:
     numbers = watch.numbers
     numbers[TAKEN] += 1.0
     numbers[STEP] += gamma
-    if search.capped and search.step < NEARLY * watch.most[row]:
+    if search.capped and search.step < NEARLY * watch.ahead[row, MOST]:
         numbers[LIMITED] += 1.0
     elif search.capped:
         numbers[CAPPED] += 1.0
     numbers[ALL_TRIALS] += search.trials
 
 
-@cache
-def watching(kind: type, kernels: Kernels) -> Watching:
-    """The functions of a watch on problems of one kind."""
+def _recording(kernels: Kernels, theory: bool) -> Function:
+    """A function that writes the metrics."""
     measure, full_sqnorm = kernels.measure, kernels.full_sqnorm
 
     @part
-    def record_theory(watch: Any, out: Any, data: Any, theta: Any, work: Any) -> None:
+    def record(watch: Any, out: Any, data: Any, theta: Any, work: Any) -> None:
         numbers = watch.numbers
-        for metric in (BEST, BEST_AFTER, LOWEST, HIGHEST, TRIALS):
-            out[metric] = numbers[metric]
-        out[GAP_AVERAGE] = measure(data, watch.average, work)
-        out[GAP_LAST] = measure(data, theta, work)
-        out[GRAD_LAST] = full_sqnorm(data, theta, work)
-        out[BEST_AFTER] = min(out[BEST_AFTER], out[GRAD_LAST])
+        if theory:
+            for metric in (BEST, BEST_AFTER, LOWEST, HIGHEST, TRIALS):
+                out[metric] = numbers[metric]
+            out[GAP_AVERAGE] = measure(data, watch.average, work)
+            out[GAP_LAST] = measure(data, theta, work)
+            out[GRAD_LAST] = full_sqnorm(data, theta, work)
+            out[BEST_AFTER] = min(out[BEST_AFTER], out[GRAD_LAST])
+        else:
+            out[LOSS] = measure(data, theta, work)
+            out[ALL_TRIALS] = numbers[ALL_TRIALS]
+            for metric in (STEP, CAPPED, LIMITED):
+                out[metric] = numbers[metric] / numbers[TAKEN]
+                numbers[metric] = 0.0
+            numbers[TAKEN] = 0.0
 
-    @part
-    def record_training(watch: Any, out: Any, data: Any, theta: Any, work: Any) -> None:
-        numbers = watch.numbers
-        out[LOSS] = measure(data, theta, work)
-        for metric in (STEP, CAPPED, LIMITED):
-            out[metric] = numbers[metric] / numbers[TAKEN]
-            numbers[metric] = 0.0
-        out[ALL_TRIALS] = numbers[ALL_TRIALS]
-        numbers[TAKEN] = 0.0
-
-    if kind is TheoryWatch:
-        return Watching(kind, _theory_point, _theory_step, _theory_arrival, record_theory)
-    no_point, no_arrival = (
-        part(lambda watch, k, theta, full: None),
-        part(lambda watch, row, t: None),
-    )
-    return Watching(kind, no_point, _training_step, no_arrival, record_training)
+    return record

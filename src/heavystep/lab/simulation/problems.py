@@ -1,9 +1,7 @@
 """Problems in kernels: samples, losses and gradients, without allocation.
 
 They compute the same as the classes of :mod:`heavystep.problems`, from which the data come; a test
-compares them. The compiler can evaluate polynomials for several numbers at once, but not the
-functions of the C library, so exp, log1p, sine and cosine are Taylor series here. A number that is
-NaN gives NaN.
+compares them. A number that is NaN gives NaN.
 """
 
 import math
@@ -16,12 +14,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from heavystep.arrays import Array, square
-from heavystep.lab.simulation.compiling import kernel, part, polynomial, subroutine, total
+from heavystep.lab.simulation.compiling import kernel, part, subroutine, total
 from heavystep.problems import Cosine, LeastSquares, SparseLogistic, VarianceReduced
 
 Function = Callable[..., Any]
-ROUND = 1.5 * 2.0**52
-"""Adding and subtracting it rounds to a whole number, which is in the last bits of the sum."""
 
 # The random streams of a seed: the first gives the samples, the second decides whatever else is
 # random. Entry k is a hash of the stream's key and k (SplitMix64), so that any part of a stream can
@@ -84,9 +80,8 @@ class Kernels(NamedTuple):
     data: Callable[[Any], Any]
     """Not compiled: lays out what a run needs of a problem."""
     evaluate: Function
-    """(data, theta, batch, g, work): writes the gradient of the batch to ``g``; returns its loss
-    and lower bound, its squared length, NaN where it is to be summed up, and ||grad F||^2, NaN
-    where that would be costly."""
+    """(data, theta, batch, g, work): writes the gradient of the batch to ``g``; returns its loss,
+    its lower bound, ||g||^2 (NaN: to be summed up), and ||grad F||^2 (NaN: too costly)."""
     trial: Function
     """(data, theta, way, t, batch, work): the loss of the batch at theta - t way."""
     measure: Function
@@ -96,13 +91,13 @@ class Kernels(NamedTuple):
     prepare: Function = part(lambda data, theta, way, batch, work: 0)
     """(data, theta, way, batch, work): what all trials along ``way`` share, after ``evaluate``."""
     full_sqnorm: Function = part(lambda data, point, work: np.nan)
-    """(data, point, work): ||grad F(point)||^2; NaN where that would be costly."""
+    """(data, point, work): ||grad F(point)||^2, or NaN."""
     error: Function = part(lambda data, theta, g, loss, eps, work: eps)
-    """(data, theta, g, loss, eps, work): the relative rounding error of the loss, of which ``eps``
-    is known. Line searches compare losses with a tolerance of it."""
+    """(data, theta, g, loss, eps, work): the relative rounding error of the loss, at least ``eps``.
+    Line searches compare losses with a tolerance of it."""
     depart: Function = part(lambda data, theta, key, k, size, work: 0)
-    """(data, theta, key, k, size, work): step k from theta is about to be taken; what a run carries
-    along may change. ``key`` is that of the seed's stream, ``size`` that of the batch."""
+    """(data, theta, key, k, size, work): told that step k from theta is about to be taken; ``key``
+    is that of the seed's stream, ``size`` that of the batch."""
 
 
 @total
@@ -123,19 +118,7 @@ def _dot_moved(row: Any, theta: Any, way: Any, t: Any) -> Any:
     return result
 
 
-def _series(compiled: Function, coefficients: Sequence[float]) -> Function:
-    """A polynomial, the coefficient of the highest degree first."""
-    formula = repr(coefficients[0])
-    for coefficient in coefficients[1:]:
-        formula = f"({formula} * x + {coefficient!r})"
-    compiled_series: Function = compiled(eval(f"lambda x: {formula}"))
-    return compiled_series
-
-
-# Least squares.
-
-
-# `squares` are those of the rows, and F - F* = ||root (theta - theta*)||^2.
+# Least squares. `squares` are those of the rows, and F - F* = ||root (theta - theta*)||^2.
 LeastSquaresData = namedtuple(
     "LeastSquaresData", ["A", "b", "f_star", "squares", "root", "theta_star"]
 )
@@ -194,60 +177,14 @@ LEAST_SQUARES = Kernels(
     "least squares", _least_squares_data, _squares_evaluate, _squares_trial, _squares_gap
 )
 
-# The non-convex problem of Section 5. With q the whole number nearest to 2x/pi, Taylor's series are
-# taken at r = x - q pi/2, and q decides which of them is the sine, and with which sign.
+# The non-convex problem of Section 5.
 
 VANISHED = 1e-153
 """Smaller coordinates have subnormal squares, which are slow to compute with; they count as 0, as
 their squares would in the end."""
-TWO_OVER_PI = 2.0 / math.pi
-HALF_PI_HIGH = float.fromhex("0x1.921fb544p0")
-"""pi / 2 to 33 bits, so that its product with q is exact for numbers up to :data:`FARTHEST`."""
-HALF_PI_LOW = float.fromhex("0x1.0b4611a626331p-34")
-"""The rest of it."""
-FARTHEST = 1e5
-"""Numbers that are larger are left to the C library."""
-_sine_tail = _series(polynomial, [(-1.0) ** k / math.factorial(2 * k + 1) for k in range(8, 0, -1)])
-"""sin(r) / r = 1 + ... in powers of r^2 <= (pi / 4)^2; the error is less than a hundredth of a unit
-in the last place."""
-_cosine_tail = _series(polynomial, [(-1.0) ** k / math.factorial(2 * k) for k in range(9, 1, -1)])
-"""cos(r) = 1 - r^2 / 2 + ..., likewise."""
-
-
-@polynomial
-def _sine_and_cosine(x: Any) -> Any:
-    shifted = x * TWO_OVER_PI + ROUND
-    q = shifted - ROUND
-    coarse, rest = x - q * HALF_PI_HIGH, q * HALF_PI_LOW
-    r = coarse - rest
-    tail = (coarse - r) - rest
-    z = r * r
-    sine = r + (r * z * _sine_tail(z) + tail)
-    half = 0.5 * z
-    most = 1.0 - half
-    cosine = most + (((1.0 - most) - half) + (z * z * _cosine_tail(z) - r * tail))
-    quarter = np.float64(shifted).view(np.int64)
-    swapped = quarter & 1 == 1
-    s, c = (cosine if swapped else sine), (sine if swapped else cosine)
-    return (-s if quarter & 2 == 2 else s), (-c if (quarter + 1) & 2 == 2 else c)
-
-
-@part
-def _write_sines_and_cosines(x: Any, sines: Any, cosines: Any) -> None:
-    far = 0
-    for j in range(x.shape[0]):
-        far += abs(x[j]) > FARTHEST
-    if far == 0:
-        for j in range(x.shape[0]):
-            sines[j], cosines[j] = _sine_and_cosine(x[j])
-    else:
-        for j in range(x.shape[0]):
-            sines[j], cosines[j] = math.sin(x[j]), math.cos(x[j])
-
-
 CosineData = namedtuple("CosineData", ["s", "xi", "f_star", "mean_s", "tilted"])
-# Of one point: x / 2, the sine and cosine of that, and the derivative by x.
-CosineWork = namedtuple("CosineWork", ["halves", "sines", "cosines", "slopes"])
+# Of one point: x / 2, the sine of that, and the derivative by x.
+CosineWork = namedtuple("CosineWork", ["halves", "sines", "slopes"])
 
 
 def _cosine_data(problem: Cosine) -> CosineData:
@@ -256,8 +193,7 @@ def _cosine_data(problem: Cosine) -> CosineData:
 
 
 @total
-def _bowls(halves: Any, sines: Any) -> Any:
-    """Sum of x^2 / 2 + 2 (1 - cos x); 1 - cos x = 2 sin^2(x/2) loses nothing near 0."""
+def _sum_of_bowls(halves: Any, sines: Any) -> Any:
     result = 0.0
     for j in range(halves.shape[0]):
         result += halves[j] * halves[j] + 2.0 * sines[j] * sines[j]
@@ -265,26 +201,34 @@ def _bowls(halves: Any, sines: Any) -> Any:
 
 
 @part
-def _write_slopes(work: Any) -> None:
-    """Write the derivatives x + 2 sin x = x + 4 sin(x/2) cos(x/2)."""
+def _bowls(work: Any, theta: Any, way: Any, t: Any, least: Any) -> Any:
+    """Sum of x^2 / 2 + 2 (1 - cos x) at x = theta - t way.
+
+    1 - cos x = 2 sin^2(x/2) loses nothing near 0. What is not above ``least`` counts as 0.
+    """
+    for j in range(theta.shape[0]):
+        x = theta[j] - t * way[j]
+        work.halves[j] = 0.5 * x if abs(x) > least else 0.0
+        work.sines[j] = math.sin(work.halves[j])
+    return _sum_of_bowls(work.halves, work.sines)
+
+
+@part
+def _slopes_sqnorm(work: Any) -> Any:
+    """Write the derivatives x + 2 sin x = x + 4 sin(x/2) cos(x/2); the sum of their squares."""
     for j in range(work.halves.shape[0]):
-        work.slopes[j] = 2.0 * (work.halves[j] + 2.0 * work.sines[j] * work.cosines[j])
+        cosine = math.cos(work.halves[j])
+        work.slopes[j] = 2.0 * (work.halves[j] + 2.0 * work.sines[j] * cosine)
+    return dot(work.slopes, work.slopes)
 
 
 @part
 def _cosine_evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
     size, scale, low = batch.shape[0], 0.0, 0.0
     for b in range(size):
-        scale += data.s[batch[b]]
-        low += data.f_star[batch[b]]
-    if size > 1:
-        scale /= size
-        low /= size
-    for j in range(theta.shape[0]):
-        work.halves[j] = 0.5 * theta[j] if abs(theta[j]) > VANISHED else 0.0
-    _write_sines_and_cosines(work.halves, work.sines, work.cosines)
-    _write_slopes(work)
-    loss, square = scale * _bowls(work.halves, work.sines), dot(work.slopes, work.slopes)
+        scale += data.s[batch[b]] / size
+        low += data.f_star[batch[b]] / size
+    loss, sqnorm = scale * _bowls(work, theta, theta, 0.0, VANISHED), _slopes_sqnorm(work)
     for j in range(theta.shape[0]):
         g[j] = scale * work.slopes[j]
     if data.tilted:
@@ -293,36 +237,28 @@ def _cosine_evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> An
             loss -= dot(data.xi[i], theta) / size
             for j in range(theta.shape[0]):
                 g[j] -= data.xi[i, j] / size
-    return loss, low, np.nan, data.mean_s * data.mean_s * square
+    return loss, low, np.nan, data.mean_s * data.mean_s * sqnorm
 
 
 @part
 def _cosine_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any, work: Any) -> Any:
     size, scale, tilt = batch.shape[0], 0.0, 0.0
     for b in range(size):
-        scale += data.s[batch[b]]
+        scale += data.s[batch[b]] / size
         if data.tilted:
-            tilt += _dot_moved(data.xi[batch[b]], theta, way, t)
-    for j in range(theta.shape[0]):
-        work.halves[j] = 0.5 * (theta[j] - t * way[j])
-    _write_sines_and_cosines(work.halves, work.sines, work.cosines)
-    loss = scale * _bowls(work.halves, work.sines) - tilt
-    return loss / size if size > 1 else loss
+            tilt += _dot_moved(data.xi[batch[b]], theta, way, t) / size
+    return scale * _bowls(work, theta, way, t, 0.0) - tilt
 
 
 @part
 def _cosine_gap(data: Any, point: Any, work: Any) -> Any:
-    for j in range(point.shape[0]):
-        work.halves[j] = 0.5 * point[j]
-    _write_sines_and_cosines(work.halves, work.sines, work.cosines)
-    return data.mean_s * _bowls(work.halves, work.sines)
+    return data.mean_s * _bowls(work, point, point, 0.0, 0.0)
 
 
 @part
 def _cosine_full_sqnorm(data: Any, point: Any, work: Any) -> Any:
-    _cosine_gap(data, point, work)
-    _write_slopes(work)
-    return data.mean_s * data.mean_s * dot(work.slopes, work.slopes)
+    _bowls(work, point, point, 0.0, 0.0)
+    return data.mean_s * data.mean_s * _slopes_sqnorm(work)
 
 
 COSINE = Kernels(
@@ -335,17 +271,28 @@ COSINE = Kernels(
 # they are m_i - t (a_i . g). After one more pass over the rows of the batch, every trial of a line
 # search costs O(batch). With e = exp(-|m|) in [0, 1] both tails are exact:
 # log(1 + exp(-m)) = max(-m, 0) + log(1 + e), and 1 / (1 + exp(m)) = (1 or e) / (1 + e).
+# Exponential and logarithm are Taylor series, which the compiler evaluates for several margins at
+# once, as it cannot call the C library; the errors are less than half a unit in the last place.
 
-BLOCK = 256
-"""Rows of which the full loss is computed at once."""
+
+def _series(coefficients: Sequence[float]) -> Function:
+    """A polynomial, the coefficient of the highest degree first."""
+    formula = repr(coefficients[0])
+    for coefficient in coefficients[1:]:
+        formula = f"({formula} * x + {coefficient!r})"
+    compiled: Function = part(eval(f"lambda x: {formula}"))
+    return compiled
+
+
+ROUND = 1.5 * 2.0**52
+"""Adding and subtracting it rounds to a whole number, which is in the last bits of the sum."""
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62e42feep-1")
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 SMALLEST = -708.0
 """Below, e^x is not a normal number; it counts as 0."""
-_exp_series = _series(part, [1.0 / math.factorial(degree) for degree in range(13, -1, -1)])
-"""The error for |r| <= ln(2) / 2 is less than half a unit in the last place."""
-_atanh_series = _series(part, [1.0 / (2 * degree + 1) for degree in range(17, -1, -1)])
+_exp_series = _series([1.0 / math.factorial(degree) for degree in range(13, -1, -1)])
+_atanh_series = _series([1.0 / (2 * degree + 1) for degree in range(17, -1, -1)])
 """atanh(s) / s in powers of s^2 <= 1/9."""
 
 
@@ -366,13 +313,10 @@ def _log1p_of_fraction(e: Any) -> Any:
     return 2.0 * s * _atanh_series(s * s)
 
 
-# A loop for each function: of a chain of operations as long as both together, the processor would
-# have too few margins in sight to be always at work.
-
-
 @subroutine
 def _write_losses(margins: Any, losses: Any, slopes: Any) -> None:
     """Write log(1 + e^-m) for each margin m, and its derivative where there is room for it."""
+    # A loop each: in one, chains of operations are too long for the processor to overlap them.
     for b in range(margins.shape[0]):
         losses[b] = _exp_of_negative(-abs(margins[b]))
     for b in range(slopes.shape[0]):
@@ -391,8 +335,8 @@ LogisticData = namedtuple(
 # are those of theta . theta, theta . way and way . way, weighted with the penalties.
 LogisticWork = namedtuple(
     "LogisticWork",
-    ["weights", "margins", "losses", "slopes", "along", "moved", "products", "block_margins",
-     "block_losses"],
+    ["weights", "margins", "losses", "slopes", "along", "moved", "products", "all_margins",
+     "all_losses"],
 )  # fmt: skip
 
 
@@ -410,7 +354,8 @@ def _logistic_data(problem: SparseLogistic) -> LogisticData:
 
 
 def _logistic_workspace(data: Any, size: int) -> LogisticWork:
-    return LogisticWork(*(np.empty(each) for each in (*(size,) * 6, 3, BLOCK, BLOCK)))
+    n = len(data.weights)
+    return LogisticWork(*(np.empty(each) for each in (*(size,) * 6, 3, n, n)))
 
 
 @total
@@ -477,15 +422,11 @@ def _logistic_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any, work: A
 
 @subroutine
 def _logistic_objective(data: Any, point: Any, work: Any) -> Any:
-    result, n = 0.0, data.weights.shape[0]
-    for first in range(0, n, BLOCK):
-        size = min(BLOCK, n - first)
-        margins, losses = work.block_margins[:size], work.block_losses[:size]
-        for b in range(size):
-            margins[b] = _row_product(data, first + b, point)
-        _write_losses(margins, losses, work.slopes[:0])
-        result += dot(data.weights[first : first + size], losses)
-    result /= n
+    n = data.weights.shape[0]
+    for i in range(n):
+        work.all_margins[i] = _row_product(data, i, point)
+    _write_losses(work.all_margins, work.all_losses, work.slopes[:0])
+    result = dot(data.weights, work.all_losses) / n
     if data.penalties.shape[0] > 0:
         result += 0.5 * _weighted_dot(data.penalties, point, point)
     return result
@@ -528,11 +469,7 @@ def _reduced(inside: Kernels) -> Kernels:
 
     def data(problem: VarianceReduced) -> ReducedData:
         anchor, original = np.array(problem.theta0, dtype=np.float64), cast(Any, problem.problem)
-        if hasattr(original, "full_gradient"):
-            gradient = np.array(original.full_gradient(anchor), dtype=np.float64)
-        else:
-            points = np.broadcast_to(anchor, (problem.n, len(anchor)))
-            gradient = original.gradients(points, np.arange(problem.n)).mean(axis=0)
+        gradient = np.array(original.full_gradient(anchor), dtype=np.float64)
         given = problem.probability
         chances = (0.0, 1.0 / problem.n) if given is None else (given, 0.0)
         _, inner = kernels_of(original)

@@ -1,6 +1,5 @@
 """Runs of a finite sum side by side, recorded in full: what certificates are made from."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from heavystep.rules import (
     DIRECTION,
     PRODUCTS,
     Primitives,
-    Rule,
     Search,
     Seen,
     batch_is_finite,
@@ -61,7 +59,7 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
 
     Args:
         problem: where it starts (``theta0``), losses and gradients.
-        configuration: from :func:`heavystep.lab.simulation.configuration.configure`.
+        configuration: from :func:`heavystep.lab.simulation.configure`.
         samples: (R, K) which term is sampled in which run at which step.
 
     Raises:
@@ -70,7 +68,7 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
             finds no step.
 
     >>> from heavystep.problems import LeastSquares
-    >>> from heavystep.lab.simulation.configuration import configure
+    >>> from heavystep.lab.simulation import configure
     >>> problem = LeastSquares([[1.0], [2.0]], [1.0, 2.0])
     >>> method = configure("SHBPolyak", momentum=0.0, c=0.5, scaling="theory")
     >>> record_runs(problem, method, [[0, 1]]).iterates.tolist()
@@ -81,8 +79,8 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
             "record_runs takes a finite sum; a VarianceReduced problem runs in lab.simulate"
         )
     samples = checked_samples(problem, samples, ndim=2)
-    runs, steps = samples.shape
-    rule, form = configuration.rule, configuration.form
+    (runs, steps), row = samples.shape, configuration.row
+    rule, form = row.rule, row.form
     table, etas, betas = configuration.parameters(0, steps)
     iterates = np.empty((runs, steps + 1, problem.dim))
     gradients = np.empty((runs, steps, problem.dim))
@@ -118,13 +116,23 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
         seen = Seen(f, low, loss_eps=configuration.loss_eps, **products)
         constants = rule.Constants(*table[k])
 
-        def trial_losses(search: Search) -> Array:
-            way = vectors[rule.along]  # noqa: B023
-            if rule.along == DIRECTION and rule.steers:
-                way = form.direction(buffer, g, search.momentum[:, None])  # noqa: B023
-            return problem.losses(theta - search.trial[:, None] * way / D, i)  # noqa: B023
+        def whole(search: Search) -> Search:
+            values = (0.0 if value is None else value for value in search)
+            return Search(*(np.broadcast_to(value, runs) for value in values))
 
-        search = _decide(rule, constants, memory, seen, trial_losses)
+        # Infinite and undefined values are part of the formulas, and no reason to warn.
+        with np.errstate(all="ignore"):
+            search = whole(rule.start(constants, memory, seen))
+            while search.active.any():
+                way = vectors[rule.along]
+                if rule.along == DIRECTION and rule.steers:
+                    way = form.direction(buffer, g, search.momentum[:, None])
+                trial = problem.losses(theta - search.trial[:, None] * way / D, i)
+                assert rule.advance is not None
+                ahead = whole(rule.advance(constants, memory, seen, search, trial))
+                # Searches that are over wait for the others.
+                pairs = zip(ahead, search, strict=True)
+                search = Search(*(np.where(search.active, new, old) for new, old in pairs))
         if not (search.accepted & is_finite(search.step)).all():
             raise ValueError(f"no step was accepted at step {k}")
         memory = rule.Memory(*rule.remember(constants, memory, seen, search))
@@ -133,33 +141,13 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
         step, weight = gamma[:, k, None], search.weight[:, None]
         motion, buffer = form.move(buffer, g / D, step, momentum, weight)
         iterates[:, k + 1] = theta = theta + motion
-    largest = configuration.largest_steps(0, steps)
+    _, largest = configuration.step_bounds(problem.L, 0, steps)
     options = dict(configuration.options)
     return Record(
-        rule=configuration.known_as, scaling=options.get("scaling", ""),
+        rule=row.known_as, scaling=options.get("scaling", ""),
         c=options.get("c", np.nan), omega=options.get("decrease_factor"),
         smooth_reset=options.get("steps_per_epoch") is not None, beta=betas, eta=etas,
         gamma_max=np.where(np.isnan(largest), np.inf, largest), gamma=gamma, loss=loss,
         grad_sqnorm=sqnorm, f_star=f_star, accepted=np.ones((runs, steps), dtype=bool),
         iterates=iterates, gradients=gradients, samples=samples,
     )  # fmt: skip
-
-
-def _decide(
-    rule: Rule, constants: Any, memory: Any, seen: Seen, trial_losses: Callable[[Search], Array]
-) -> Search:
-    """What the rule decides for each run; searches that are over wait for the others."""
-
-    def whole(search: Search) -> Search:
-        values = (0.0 if value is None else value for value in search)
-        return Search(*(np.broadcast_to(value, seen.loss.shape) for value in values))
-
-    # Infinite and undefined values are part of the formulas, and no reason to warn.
-    with np.errstate(all="ignore"):
-        search = whole(rule.start(constants, memory, seen))
-        while search.active.any():
-            assert rule.advance is not None
-            ahead = whole(rule.advance(constants, memory, seen, search, trial_losses(search)))
-            pairs = zip(ahead, search, strict=True)
-            search = Search(*(np.where(search.active, new, old) for new, old in pairs))
-    return search

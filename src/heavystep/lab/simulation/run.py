@@ -12,15 +12,12 @@ from heavystep.arrays import Array
 from heavystep.lab.simulation.compiling import COMPILES
 from heavystep.lab.simulation.configuration import Configuration, configure
 from heavystep.lab.simulation.loop import (
-    TAKEN,
     THEORY_METRICS,
     TRAINING_METRICS,
     Scene,
     State,
-    TheoryWatch,
-    TrainingWatch,
+    Watch,
     advance,
-    watching,
 )
 from heavystep.lab.simulation.problems import kernels_of, stream_key
 from heavystep.lab.simulation.records import checked_samples
@@ -56,25 +53,21 @@ class OneRun:
     ) -> None:
         kernels, self.data = kernels_of(problem)
         self._work = kernels.workspace(self.data, size)
-        self._configuration, self._problem, self._grid = configuration, problem, grid
-        self._key = stream_key(seed)
+        self._configuration, self._grid = configuration, grid
+        self._n, self._key, self._steps = problem.n, stream_key(seed), 0
         theta = np.array(problem.theta0, dtype=np.float64)
         memory = np.array(list(configuration.rule.memory.values()), dtype=np.float64)
-        rest = (np.zeros_like(theta), memory, np.zeros_like(theta), np.zeros_like(theta))
         metric, dim = configuration.diagonal, len(theta)
-        squares = np.zeros({None: 0, "tensor": 1, "element": dim}[metric])
-        batch, divisors = np.zeros(size, dtype=np.int64), np.zeros(dim if metric else 0)
-        self.state = State(theta, *rest, batch, squares, np.zeros(1), divisors)
-        self._watch: TheoryWatch | TrainingWatch
-        if isinstance(measured := original(problem), SparseLogistic):
-            self._watch = TrainingWatch(np.zeros(TAKEN + 1), np.empty(0))
-        else:
-            self._watch = TheoryWatch.of(measured, float(problem.L), configuration)
-        kind: Any = type(self._watch)
-        functions = watching(kind, kernels)
-        self._advance = advance(kernels, configuration.rule, configuration.form, metric, functions)
-        self.out = np.full((len(grid), len(metric_names(problem))), np.nan)
-        self._steps = 0
+        self.state = State(
+            theta, np.zeros(dim), memory, np.zeros(dim), np.zeros(dim), np.zeros(size, np.int64),
+            np.zeros({None: 0, "tensor": 1, "element": dim}[metric]), np.zeros(1),
+            np.zeros(dim if metric else 0),
+        )  # fmt: skip
+        names = metric_names(problem)
+        theory = names is THEORY_METRICS
+        self._watch = Watch.of(original(problem), float(problem.L), configuration, theory)
+        self._advance = advance(kernels, configuration.row, metric, theory)
+        self.out = np.full((len(grid), len(names)), np.nan)
 
     def advance(self, count: int, indices: Array) -> int:
         """Take ``count`` steps and return how many succeeded.
@@ -84,20 +77,17 @@ class OneRun:
             indices: (count, batch) samples, or (0, batch) for those of the seed's stream.
         """
         configuration, first = self._configuration, self._steps
-        rows = configuration.rows(count)
-        self._watch = self._watch.prepare(configuration, first, rows)
-        parameters = configuration.parameters(first, rows)
-        kept, overlap = configuration.batches
+        rows, batches = configuration.rows(count), configuration.row.batches
         scene = Scene(
-            first, count, parameters.constants, parameters.lr, parameters.momentum, self._grid,
-            int(np.searchsorted(self._grid, first + 1)), self._key, self._problem.n,
-            configuration.loss_eps, kept, overlap,
+            first, count, *configuration.parameters(first, rows), self._grid,
+            int(np.searchsorted(self._grid, first + 1)), self._key, self._n,
+            configuration.loss_eps, int(configuration["kept"]) if batches == "kept" else 1,
+            batches == "overlap",
         )  # fmt: skip
-        done = int(
-            self._advance(self.data, self._work, self._watch, self.state, scene, indices, self.out)
-        )
-        self._steps += done
-        return done
+        watch = self._watch.prepare(configuration, first, rows)
+        done = self._advance(self.data, self._work, watch, self.state, scene, indices, self.out)
+        self._steps += int(done)
+        return int(done)
 
 
 def simulate(
@@ -146,13 +136,29 @@ def simulate(
     >>> result.metrics["gap_average"].shape == (2, len(result.k))
     True
     """
-    configuration = _configured(method, options)
+    if isinstance(method, str):
+        method = configure(method, **options)
+    elif not isinstance(method, Configuration):
+        raise TypeError(f"method must be the name of a method, such as 'SHBPolyak', got {method!r}")
+    elif options:
+        raise TypeError(
+            f"options ({', '.join(options)}) go with the name of a method; a Configuration has its "
+            "own already"
+        )
     validation.integer("iterations", iterations, least=1)
     validation.integer("batch_size", batch_size, least=1)
-    seeds = _checked_seeds(seeds)
+    if isinstance(seeds, int):
+        validation.integer("seeds", seeds, least=1)
+        seeds = range(seeds)
+    if not len(seeds):
+        raise ValueError("seeds must name at least one run, got none")
     if threads is not None:
         validation.integer("threads", threads, least=1)
-    grid = _checked_grid(log_grid(iterations) if grid is None else grid, iterations)
+    counts = log_grid(iterations) if grid is None else np.asarray(grid)
+    whole = np.issubdtype(counts.dtype, np.integer) and counts.ndim == 1 and counts.size
+    if not whole or counts[0] < 1 or counts[-1] > iterations or (np.diff(counts) <= 0).any():
+        raise ValueError(f"grid must increase within 1 .. {iterations}, got {grid!r}")
+    counts = counts.astype(np.int64)
     if indices is not None:
         indices = checked_samples(problem, indices, ndim=3)
         wanted = (len(seeds), iterations, batch_size)
@@ -162,7 +168,7 @@ def simulate(
     stream = np.empty((0, batch_size), dtype=np.int64)
 
     def go(place: int) -> Array:
-        run = OneRun(problem, configuration, seeds[place], grid, batch_size)
+        run = OneRun(problem, method, seeds[place], counts, batch_size)
         for first in range(0, iterations, CHUNK):
             count = min(CHUNK, iterations - first)
             part = stream if indices is None else indices[place, first : first + count]
@@ -177,14 +183,11 @@ def simulate(
                 )
         return run.out
 
-    workers = min(threads or os.cpu_count() or 1, len(seeds))
-    if workers == 1:
-        stacked = np.stack([go(place) for place in range(len(seeds))])
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            stacked = np.stack(list(pool.map(go, range(len(seeds)))))
+    places, workers = range(len(seeds)), min(threads or os.cpu_count() or 1, len(seeds))
+    with ThreadPoolExecutor(workers) as pool:
+        stacked = np.stack(list((map if workers == 1 else pool.map)(go, places)))
     columns = {name: stacked[:, :, column] for column, name in enumerate(metric_names(problem))}
-    return Trajectories(grid, tuple(seeds), columns)
+    return Trajectories(counts, tuple(seeds), columns)
 
 
 def check_compiler() -> None:
@@ -195,33 +198,3 @@ def check_compiler() -> None:
     """
     if not COMPILES:
         raise ValueError("simulations are compiled by numba: unset NUMBA_DISABLE_JIT")
-
-
-def _checked_seeds(seeds: int | Sequence[int]) -> Sequence[int]:
-    if isinstance(seeds, int):
-        validation.integer("seeds", seeds, least=1)
-        return range(seeds)
-    if not len(seeds):
-        raise ValueError("seeds must name at least one run, got none")
-    return seeds
-
-
-def _configured(method: str | Configuration, options: dict[str, Any]) -> Configuration:
-    if isinstance(method, str):
-        return configure(method, **options)
-    if not isinstance(method, Configuration):
-        raise TypeError(f"method must be the name of a method, such as 'SHBPolyak', got {method!r}")
-    if options:
-        raise TypeError(
-            f"options ({', '.join(options)}) go with the name of a method; a Configuration has its "
-            "own already"
-        )
-    return method
-
-
-def _checked_grid(grid: Array, iterations: int) -> Array:
-    counts = np.asarray(grid)
-    whole = np.issubdtype(counts.dtype, np.integer) and counts.ndim == 1 and counts.size
-    if not whole or counts[0] < 1 or counts[-1] > iterations or (np.diff(counts) <= 0).any():
-        raise ValueError(f"grid must increase within 1 .. {iterations}, got {grid!r}")
-    return counts.astype(np.int64)

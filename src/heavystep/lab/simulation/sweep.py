@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -39,13 +39,6 @@ def logistic_on(name: str) -> SparseLogistic:
     """Logistic regression on a LIBSVM data set, as Appendix E states it.
 
     It has no penalty and no intercept, and its rows have unit length. A file is read once.
-
-    Args:
-        name: a data set of the catalogue.
-
-    Raises:
-        ValueError: the file is damaged, or not the published one.
-        OSError: there is no file, or it cannot be read.
     """
     return _read(name, locate(name))
 
@@ -57,59 +50,38 @@ def _read(name: str, file: Path) -> SparseLogistic:
     return SparseLogistic(data.rows.unit_length(), binary_labels(data.labels))
 
 
-class Made(NamedTuple):
-    """A kind of problem that a name and a setting describe."""
-
-    build: Callable[[Any], Problem]
-    """The problem, from its setting."""
-    from_files: bool
-    """Whether its numbers come from files, so that they are part of the key of a run. Numbers that
-    are drawn here may differ in the last place on another processor, and are no part of it."""
-
-
-PROBLEMS = {
-    "least squares": Made(cache(paper_least_squares), from_files=False),
-    "cosine": Made(cache(paper_cosine), from_files=False),
-    "libsvm": Made(logistic_on, from_files=True),
+PROBLEMS: dict[str, Callable[[Any], Problem]] = {
+    "least squares": cache(paper_least_squares),
+    "cosine": cache(paper_cosine),
+    "libsvm": logistic_on,
 }
+"""The kinds of problem that a name and a setting describe."""
 
 
 @dataclass(frozen=True)
 class ProblemSpec:
-    """A problem by its name: one of :data:`PROBLEMS`, with its setting."""
+    """A problem: one of :data:`PROBLEMS` with its setting, or one that somebody has made."""
 
     name: str
-    setting: float | str
+    setting: float | str = ""
+    given: Problem | None = None
 
     def build(self) -> Any:
         """The problem itself."""
-        return PROBLEMS[self.name].build(self.setting)
+        return PROBLEMS[self.name](self.setting) if self.given is None else self.given
 
     def identity(self) -> dict[str, Any]:
         """What tells it from other problems, for the key of a run."""
-        known: dict[str, Any] = {"name": self.name, "setting": self.setting}
-        if PROBLEMS[self.name].from_files:
-            known["numbers"] = fingerprint(self.build())
-        return known
-
-
-@dataclass(frozen=True)
-class GivenProblem:
-    """A problem that somebody has made; its numbers tell it from others."""
-
-    problem: Problem
-
-    def build(self) -> Problem:
-        """The problem itself."""
-        return self.problem
-
-    def identity(self) -> dict[str, Any]:
-        """What tells it from other problems, for the key of a run."""
-        problem, given = original(self.problem), self.problem
-        known = {"name": type(problem).__name__, "numbers": fingerprint(problem)}
-        if isinstance(given, VarianceReduced):
-            reduction = {"probability": given.probability, "curvature": given.curvature}
-            return {**known, "reduction": reduction}
+        known: dict[str, Any] = {"name": self.name}
+        if self.given is None:
+            known["setting"] = self.setting
+        # Numbers that are drawn here may differ in the last place on another processor, and are no
+        # part of the key.
+        if self.given is not None or self.name == "libsvm":
+            known["numbers"] = fingerprint(original(self.build()))
+        if isinstance(self.given, VarianceReduced):
+            reduction = {"probability": self.given.probability, "curvature": self.given.curvature}
+            known["reduction"] = reduction
         return known
 
 
@@ -120,49 +92,28 @@ SECTION_5 = {
     "noisy cosine": ProblemSpec("cosine", "noise"),
 }
 """The problems of the paper's Section 5, by the names that users call them by."""
-
-
-def problem_of(label: str, given: Any) -> ProblemSpec | GivenProblem:
-    """A problem from what users write: a name, or an object.
-
-    Raises:
-        ValueError: there is no problem of that name.
-        TypeError: it is neither a name nor an object that can be simulated.
-    """
-    if isinstance(given, str):
-        validation.choice("problem", given, (*SECTION_5, *LIBSVM))
-        return SECTION_5.get(given) or ProblemSpec("libsvm", given)
-    if isinstance(original(given), tuple(KNOWN)):
-        return GivenProblem(given)
-    known = ", ".join(kind.__name__ for kind in KNOWN)
-    raise TypeError(
-        f"problem {label!r} must be a name or one of {known}, which may be VarianceReduced, "
-        f"got {given!r}"
-    )
-
-
 _FINGERPRINTS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
-def fingerprint(problem: Problem) -> str:
+def fingerprint(problem: Any) -> str:
     """The hash of the numbers that a problem is made of, wherever they came from."""
+    digest = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if is_dataclass(value):
+            for part in fields(value):
+                digest.update(f"{part.name}:".encode())
+                add(getattr(value, part.name))
+        elif isinstance(value, np.ndarray):
+            digest.update(f"{value.dtype.str}{value.shape}".encode())
+            digest.update(np.ascontiguousarray(value).data)
+        else:
+            digest.update(repr(value).encode())
+
     if problem not in _FINGERPRINTS:
-        digest = hashlib.sha256()
-        _add(digest, problem)
+        add(problem)
         _FINGERPRINTS[problem] = digest.hexdigest()[:24]
     return _FINGERPRINTS[problem]
-
-
-def _add(digest: Any, value: Any) -> None:
-    if is_dataclass(value):
-        for part in fields(value):
-            digest.update(f"{part.name}:".encode())
-            _add(digest, getattr(value, part.name))
-    elif isinstance(value, np.ndarray):
-        digest.update(f"{value.dtype.str}{value.shape}".encode())
-        digest.update(np.ascontiguousarray(value).data)
-    else:
-        digest.update(repr(value).encode())
 
 
 @dataclass(frozen=True)
@@ -170,18 +121,16 @@ class Simulated(Run):
     """Simulated runs of a method on a problem: everything that decides their numbers."""
 
     threads: ClassVar[bool] = True
-    problem: ProblemSpec | GivenProblem
+    problem: ProblemSpec
     method: Configuration
     seeds: int
-    """How many; the seeds are 0, 1, 2, ..."""
+    """How many: 0, 1, 2, ..."""
     iterations: int
     batch_size: int = 1
     every: int | None = None
-    """How many steps lie between two records of the metrics, which are also recorded at the end.
-    None: a logarithmic grid."""
+    """Steps between two records of the metrics, the last of which is at the end. None: a
+    logarithmic grid."""
     label: str = field(default="", compare=False)
-    may_stop: bool = False
-    """Whether a seed may diverge; what it would have recorded is then NaN."""
 
     @property
     def work(self) -> float:  # type: ignore[override]
@@ -207,32 +156,22 @@ class Simulated(Run):
         return {
             "format": FORMAT,
             "problem": self.problem.identity(),
-            "method": {
-                "name": method.method,
-                "options": dict(method.options),
-                "average": method.average,
-            },
+            "method": {"name": method.method, "options": dict(method.options),
+                       "average": method.average},
             "versions": versions,
             "seeds": self.seeds,
             "iterations": self.iterations,
             "batch_size": self.batch_size,
             "every": self.every,
-        }
+        }  # fmt: skip
 
     def compute(self, advance: Advance) -> Columns:
         """Run all seeds, one after another: a sweep has as many runs as there are cores."""
         grid = self.grid()
         done = simulate(
-            self.problem.build(),
-            self.method,
-            seeds=self.seeds,
-            iterations=self.iterations,
-            grid=grid,
-            batch_size=self.batch_size,
-            threads=1,
-            progress=advance,
-            may_stop=self.may_stop,
-        )
+            self.problem.build(), self.method, seeds=self.seeds, iterations=self.iterations,
+            grid=grid, batch_size=self.batch_size, threads=1, progress=advance,
+        )  # fmt: skip
         return {
             "seed": np.repeat(np.arange(self.seeds), len(grid)),
             "k": np.tile(grid, self.seeds),
@@ -306,8 +245,8 @@ def sweep(
         validation.integer(name, value, least=1)
     if every is not None:
         validation.integer("every", every, least=1)
-    known = {label: problem_of(label, problem) for label, problem in _labelled(problems).items()}
-    configured = {label: _method(label, method) for label, method in _labelled(methods).items()}
+    known = {label: _problem(label, given) for label, given in _labelled(problems).items()}
+    configured = {label: _method(label, given) for label, given in _labelled(methods).items()}
     runs = {
         (problem, method): Simulated(
             known[problem], configured[method], seeds, iterations, batch_size, every,
@@ -328,12 +267,10 @@ def _labelled(given: Any) -> Mapping[str, Any]:
     """What was given, by labels: a name is its own label, and an object is called by its class."""
     if isinstance(given, Mapping):
         return given
-    if isinstance(given, str):
-        return {given: given}
     if isinstance(given, (*KNOWN, VarianceReduced, FiniteSum)):
         return {type(given).__name__: given}
     match given:
-        case (str(name), Mapping()):
+        case str(name) | (str(name), Mapping()):
             return {name: given}
     names = list(given)
     for name in names:
@@ -342,20 +279,30 @@ def _labelled(given: Any) -> Mapping[str, Any]:
     return {name: name for name in names}
 
 
+def _problem(label: str, given: Any) -> ProblemSpec:
+    if isinstance(given, str):
+        validation.choice("problem", given, (*SECTION_5, *LIBSVM))
+        return SECTION_5.get(given) or ProblemSpec("libsvm", given)
+    if isinstance(original(given), tuple(KNOWN)):
+        return ProblemSpec(type(original(given)).__name__, given=given)
+    known = ", ".join(kind.__name__ for kind in KNOWN)
+    raise TypeError(
+        f"problem {label!r} must be a name or one of {known}, which may be VarianceReduced, "
+        f"got {given!r}"
+    )
+
+
 def _method(label: str, given: Any) -> Configuration:
     if isinstance(given, Configuration):
         return given
-    match given:
-        case str(name):
-            options: Mapping[str, Any] = {}
-        case (str(name), Mapping() as options):
-            pass
-        case _:
-            raise TypeError(
-                f"method {label!r} must be a name, or a pair of a name and a dict of options, "
-                f"got {given!r}"
-            )
     try:
-        return configure(name, **options)
+        match given:
+            case str(name):
+                return configure(name)
+            case (str(name), Mapping() as options):
+                return configure(name, **options)
     except (TypeError, ValueError) as error:
         raise type(error)(f"method {label!r}: {error}") from None
+    raise TypeError(
+        f"method {label!r} must be a name, or a pair of a name and a dict of options, got {given!r}"
+    )
