@@ -3,8 +3,7 @@
 The data folder is ``$HEAVYSTEP_DATA``, else ``data`` in the user's cache folder. It has the layout
 in which data are published: ``libsvm/NAME`` (also ``.bz2``, ``.xz`` or ``.gz``),
 ``cifar-10-batches-bin/`` and ``cifar-100-binary/``, ``text/NAME.txt``. A data set counts only if
-its content has the sha256 that is written down here. Nothing is unpickled, and nothing is written
-beside a file of the user.
+its content has the sha256 that is written down here. Nothing is written beside a user's file.
 """
 
 import bz2
@@ -18,7 +17,7 @@ import sys
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +34,6 @@ LIBSVM_PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 CIFAR_PAGE = "https://www.cs.toronto.edu/~kriz/"
 TEXT_PAGE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/"
 IMAGE = (3, 32, 32)
-"""Colour, row, column."""
 PIXELS = 3 * 32 * 32
 ENDINGS = ("", ".bz2", ".xz", ".gz")
 UNPACK: dict[bytes, Callable[[Any], Any]] = {
@@ -47,7 +45,7 @@ UNPACK: dict[bytes, Callable[[Any], Any]] = {
 class File(NamedTuple):
     """A published file: its place in the data folder, its size and hash without carriage returns.
 
-    Line ends do not count, because svmguide1 is published with others than the copy measured here.
+    They do not count, because svmguide1 is published with others than the copy measured here.
     """
 
     place: str
@@ -57,23 +55,26 @@ class File(NamedTuple):
 
 @dataclass(frozen=True)
 class DataSet:
-    """What is known of a data set."""
+    """What is known of a data set.
+
+    Args:
+        title: its name in the paper.
+        url: where it is published.
+        files: its content, without an ending that says how it is packed.
+        n: rows, images or characters.
+        dim: columns, numbers in an image, or different characters.
+        positives: of LIBSVM, rows with the larger of the two labels.
+        classes: of CIFAR, where labels are 0 to this less one, and the last file is the test set.
+    """
 
     name: str
     title: str
-    """Its name in the paper."""
     url: str
-    """Where it is published."""
     files: tuple[File, ...]
-    """Its content, without an ending that says how it is packed."""
     n: int
-    """Rows, images or characters."""
     dim: int
-    """Columns, numbers in an image, or different characters."""
     positives: int = 0
-    """LIBSVM: rows with the larger of the two labels."""
     classes: int = 0
-    """CIFAR: labels are 0 to this less one; its last file has the test images."""
 
     @property
     def target(self) -> Path:
@@ -171,11 +172,12 @@ def data_folder() -> Path:
 
 def _paths(known: DataSet) -> list[Path]:
     """The files of a data set, packed or not; empty if one is missing."""
-    plain = [data_folder() / file.place for file in known.files]
     endings = ENDINGS if known.positives else ("",)
-    found = [next((p for e in endings if (p := Path(f"{path}{e}")).is_file()), None)
-             for path in plain]  # fmt: skip
-    return [path for path in found if path] if all(found) else []
+    found = []
+    for file in known.files:
+        named = (Path(f"{data_folder() / file.place}{ending}") for ending in endings)
+        found += [path for path in named if path.is_file()][:1]
+    return found if len(found) == len(known.files) else []
 
 
 def present(names: Iterable[str]) -> dict[str, Path]:
@@ -204,9 +206,9 @@ def missing_text(names: Iterable[str]) -> str:
 
 def locate(name: str) -> Path:
     """The file or folder of a data set; if it is not there, the error says what to do."""
-    if name not in (found := present([name])):
-        raise FileNotFoundError(errno.ENOENT, missing_text([name]), name)
-    return found[name]
+    if missing := missing_text([name]):
+        raise FileNotFoundError(errno.ENOENT, missing, name)
+    return present([name])[name]
 
 
 def _unpacked(path: Path, called: str, limit: int = -1) -> bytes:
@@ -232,27 +234,25 @@ def _checked(expected: File, text: bytes, called: str, name: str) -> bytes:
     raise ValueError(f"{called} is not the published {name}: {difference}")
 
 
-def _text(path: Path, called: str, known: DataSet) -> bytes:
-    """The content of the one file of a data set, however it is packed."""
-    (file,) = known.files
-    # Twice its size has room for carriage returns, and what is made to fill a memory stops there.
-    return _checked(file, _unpacked(path, called, 2 * file.size + 1), called, known.name)
+def _contents(known: DataSet, paths: Sequence[Path] = (), called: str = "") -> list[bytes]:
+    """The content of every file of a data set, however it is packed, checked.
 
-
-def _contents(name: str) -> list[bytes]:
-    """The content of every file of a data set, checked."""
-    known = data_set(name)
-    locate(name)  # or say what is missing
-    paths = _paths(known)
-    if len(paths) == 1:
-        return [_text(paths[0], str(paths[0]), known)]
-    parts = zip(known.files, paths, strict=True)
-    return [_checked(file, path.read_bytes(), str(path), name) for file, path in parts]
+    ``paths`` are those of a download from the place ``called``; else they are in the data folder.
+    """
+    if not paths:
+        locate(known.name)  # or say what is missing
+        paths = _paths(known)
+    found = []
+    for file, path in zip(known.files, paths, strict=True):
+        # Twice its size has room for carriage returns; what is made to fill a memory stops there.
+        text = _unpacked(path, called or str(path), 2 * file.size + 1)
+        found.append(_checked(file, text, called or str(path), known.name))
+    return found
 
 
 def verify(name: str) -> Path:
     """Check a data set that is here against what was published; returns its file or folder."""
-    _contents(name)
+    _contents(data_set(name))
     return locate(name)
 
 
@@ -272,7 +272,7 @@ def load(source: Path | str, dim: int | None = None) -> Labelled:
     from sklearn.datasets import load_svmlight_file
 
     if isinstance(source, str) and source in LIBSVM:
-        (text,), dim, called = _contents(source), dim or LIBSVM[source].dim, str(locate(source))
+        (text,), dim, called = _contents(SETS[source]), dim or SETS[source].dim, str(locate(source))
     else:
         text, called = _unpacked(Path(source), str(source)), str(source)
     if not text.split():
@@ -315,21 +315,17 @@ def load_cifar(name: str) -> TrainTest:
         pixels, labels = records[:, -PIXELS:], records[:, -PIXELS - 1].astype(np.int64)
         return Images(pixels.reshape(-1, *IMAGE), labels)
 
-    *train, test = _contents(name)
+    *train, test = _contents(CIFAR[name])
     return TrainTest(images(train), images([test]))
 
 
 def load_text(name: str = "tinyshakespeare") -> str:
     """A text to learn characters from."""
-    return _contents(name)[0].decode("ascii")
+    return _contents(data_set(name))[0].decode("ascii")
 
 
-def fetch(name: str, url: str | None = None) -> Path:
+def fetch(name: str) -> Path:
     """Download a data set into the data folder: whole and checked, or not at all.
-
-    Args:
-        name: of the data set.
-        url: another place to take it from; https, or http on 127.0.0.1.
 
     Returns:
         The file or folder.
@@ -342,14 +338,12 @@ def fetch(name: str, url: str | None = None) -> Path:
     import pooch
     from requests import RequestException
 
-    known, source = data_set(name), url or data_set(name).url
-    if not source.startswith(("https://", "http://127.0.0.1")):
-        raise ValueError(f"{source} is not https; nothing was fetched")
-    target = known.target
+    known, source, target = data_set(name), data_set(name).url, data_set(name).target
     pooch.get_logger().setLevel("ERROR")
     downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=PREFIX) as beside:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=PREFIX) as folder:
+        beside = Path(folder)
         try:
             file = Path(pooch.retrieve(source, None, "file", path=beside, downloader=downloader))
         except RequestException as error:
@@ -357,31 +351,21 @@ def fetch(name: str, url: str | None = None) -> Path:
             advice = f"cannot be fetched from {source} ({reason}); {missing_text([name])}"
             raise OSError(errno.EIO, advice, str(target)) from None
         if not known.classes:
-            _text(file, source, known)
+            _contents(known, [file], source)
             os.replace(file, target)
             return target
-        for place, content in _members(known, file, source).items():
-            (Path(beside) / Path(place).name).write_bytes(content)
+        parts = [beside / Path(each.place).name for each in known.files]
+        try:
+            with tarfile.open(file, "r:gz") as archive:
+                for each, path in zip(known.files, parts, strict=True):
+                    member = archive.extractfile(each.place)
+                    path.write_bytes(member.read(each.size + 1) if member else b"")
+        except KeyError as error:  # of a file, or of what a link points to
+            raise ValueError(f"{source} has no {error.args[0]}") from None
+        except (tarfile.TarError, EOFError, zlib.error) as error:
+            raise ValueError(f"{source} is not a whole tar archive: {error}") from None
+        _contents(known, parts, source)
         target.mkdir(exist_ok=True)
-        for place in (Path(each.place).name for each in known.files):  # all are whole
-            os.replace(Path(beside) / place, target / place)
+        for path in parts:  # all are whole
+            os.replace(path, target / path.name)
     return target
-
-
-def _members(known: DataSet, archive: Path, source: str) -> dict[str, bytes]:
-    """The files of a data set in an archive, checked; whatever else is in it is passed over."""
-    found = {}
-    try:
-        with tarfile.open(archive, "r:gz") as members:
-            for file in known.files:
-                called = f"{file.place} in {source}"
-                member = members.extractfile(file.place)
-                content = member.read(file.size + 1) if member else b""
-                found[file.place] = _checked(file, content, called, known.name)
-    except KeyError as error:  # of a file, or of what a link points to
-        raise ValueError(f"{source} has no {error.args[0]}") from None
-    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        if getattr(error, "errno", None):  # the disk, not what is on it
-            raise
-        raise ValueError(f"{source} is not a whole tar archive: {error}") from None
-    return found

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1]
 VARIABLE = "HEAVYSTEP_CACHE"
 PREFIX = ".heavystep-part."
 ORPHANED = 86400.0
-"""What is older than this many seconds, and was written on another machine, belongs to nobody."""
+"""What is older than this many seconds belongs to nobody."""
 ANYBODY = 0o666
 """The permissions of a file before the user's umask takes some away."""
 MARK = ".heavystep"
@@ -23,21 +23,13 @@ MARK = ".heavystep"
 
 
 def cache_home() -> Path:
-    """The folder for everything that can be made again; ``HEAVYSTEP_CACHE`` names another one.
-
-    Raises:
-        OSError: the user has no home directory, and the variable is not set.
-    """
+    """The folder for everything that can be made again; ``HEAVYSTEP_CACHE`` names another one."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else expanded(Path("~")) / ".cache" / "heavystep"
 
 
 def expanded(path: Path) -> Path:
-    """A path with ``~`` and ``~user`` replaced by the home directory that they mean.
-
-    Raises:
-        OSError: there is no such user or no such directory.
-    """
+    """A path with ``~`` and ``~user`` replaced by the home directory that they mean."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -59,10 +51,8 @@ def hash_sources(names: tuple[str, ...] = (".",)) -> str:
 def write_atomically(path: Path, write: Callable[[Path], object], mode: int = ANYBODY) -> None:
     """Let ``write`` make a file beside ``path``, then rename it to ``path`` in one step.
 
-    Args:
-        path: the file.
-        write: told the temporary name, under which there is an empty file.
-        mode: the permissions at most; the user's umask takes away from them.
+    ``write`` is told a temporary name, under which there is an empty file. The file has at most the
+    permissions ``mode``; the user's umask takes away from them.
     """
     owner = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(8)}"
     temporary = path.parent / f"{PREFIX}{owner}"
@@ -81,28 +71,20 @@ def write_atomically(path: Path, write: Callable[[Path], object], mode: int = AN
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes left under temporary names in a folder and below."""
     for path in list(folder.rglob(f"{PREFIX}*")):
-        host, _, rest = path.name.removeprefix(PREFIX).rpartition(".")[0].rpartition(".")
+        host, _, process = path.name.removeprefix(PREFIX).rpartition(".")[0].rpartition(".")
         with suppress(OSError):
-            if host == socket.gethostname() and rest.isdigit():
-                dead = not _alive(int(rest))
-            else:
-                dead = time.time() - path.lstat().st_mtime > ORPHANED
+            dead = time.time() - path.lstat().st_mtime > ORPHANED
+            if host == socket.gethostname() and process.isdigit():
+                try:
+                    os.kill(int(process), 0)  # asks whether it lives
+                except ProcessLookupError:
+                    dead = True
             if dead:
                 path.unlink()
 
 
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
 def claim_folder(out: Path) -> None:
-    """Mark a folder as an output folder, after making it if there is none.
+    """Mark a folder as an output folder, and make it if there is none.
 
     Raises:
         ValueError: the folder holds files of others, or cannot be written to.

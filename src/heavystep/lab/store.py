@@ -35,13 +35,7 @@ class Store:
         return self.folder / f"{key}{ENDING}"
 
     def save(self, key: str, specification: str, columns: Columns) -> None:
-        """Write the file of a run; the same columns give the same bytes.
-
-        Args:
-            key: the name of the run.
-            specification: what decides the numbers; a reader has to know it.
-            columns: arrays of the same length, by name.
-        """
+        """Write the file of a run; the same columns give the same bytes."""
         metadata = {SPECIFICATION: specification.encode(), CONTENT: _digest(columns)}
         table = pa.table(columns).replace_schema_metadata(metadata)
         write_atomically(
@@ -52,8 +46,7 @@ class Store:
         """The columns of a run, or None if there is no file.
 
         Raises:
-            DamagedError: the file cannot be read, or was not written with this specification, or
-                does not hold the numbers that were written.
+            DamagedError: the file cannot be read, has another specification, or other numbers.
         """
         path = self.path(key)
         if not path.exists():
@@ -62,7 +55,10 @@ class Store:
             # Not read_table, nor to_numpy: they import pandas if it is there, which takes a second.
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 table = file.read()
-            columns = {name: _numbers(table[name]) for name in table.column_names}
+            columns = {
+                name: np.concatenate([np.from_dlpack(part) for part in table[name].chunks])
+                for name in table.column_names
+            }
             metadata, digest = table.schema.metadata or {}, _digest(columns)
         except Exception as error:  # what a damaged file makes the reader raise may be anything
             reason = next(iter(str(error).splitlines()), type(error).__name__)
@@ -84,16 +80,15 @@ class Store:
                 yield content
 
     def outdated(self, wanted: Iterable[dict[str, Any]]) -> list[str]:
-        """Say in a line or two which runs cannot be used because versions have changed.
+        """Say how many runs differ from one of these only in their ``"versions"``."""
 
-        Args:
-            wanted: specifications; what has another value of ``"versions"`` than one of these,
-                and is the same otherwise, is out of date.
-        """
-        now = {_question(content): content.get("versions", {}) for content in wanted}
+        def question(content: dict[str, Any]) -> str:
+            return json.dumps({**content, "versions": None}, sort_keys=True)
+
+        now = {question(content): content.get("versions", {}) for content in wanted}
         others: dict[str, int] = {}
         for content in self.contents():
-            then, versions = content.get("versions", {}), now.get(_question(content))
+            then, versions = content.get("versions", {}), now.get(question(content))
             if versions is not None and versions != then:
                 change = ", ".join(
                     f"{name} {then.get(name, 'unknown')} is now {version}"
@@ -106,16 +101,6 @@ class Store:
             f"({change})"
             for change, count in others.items()
         ]
-
-
-def _question(content: dict[str, Any]) -> str:
-    """A specification without its versions: what was asked for, whatever answers it."""
-    return json.dumps({**content, "versions": None}, sort_keys=True)
-
-
-def _numbers(column: Any) -> Array:
-    """A copy of a column's numbers, which may be written to."""
-    return np.concatenate([np.from_dlpack(part) for part in column.chunks] or [np.empty(0)])
 
 
 def _digest(columns: Columns) -> bytes:

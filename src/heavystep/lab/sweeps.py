@@ -1,29 +1,10 @@
 """Sweeps: runs that are kept in a folder, done by processes here or by a cluster.
 
-What is complete is never run again, and a sweep that is stopped at any moment, whatever is killed,
-goes on where it was: it loses at most the runs in flight. Results come back to the process that
-asked for them, which alone writes files::
+What is complete is never run again. A sweep that is stopped at any moment, whatever is killed, goes
+on where it was: it loses at most the runs in flight. Results come back to the process that asked
+for them, which alone writes files::
 
-    @dataclass(frozen=True)
-    class Training(Run):
-        task: str
-        lr: float
-        seed: int
-
-        @property
-        def label(self):
-            return f"{self.task}, lr {self.lr:g}, seed {self.seed}"
-
-        def content(self):                  # all that decides the numbers; its hash names the file
-            return {"task": self.task, "lr": self.lr, "seed": self.seed, "versions": {"task": 1}}
-
-        def compute(self, advance):         # on a worker; columns of equal length
-            losses = train(self.task, self.lr, self.seed)
-            return {"epoch": np.arange(len(losses)), "loss": losses}
-
-    runs = [Training("digits", lr, seed) for lr in (0.1, 1.0) for seed in range(3)]
-    results = complete(runs, Store(folder), engine="local", jobs=2)
-    results[runs[0].key()]["loss"]
+    results = complete([MyRun(lr, seed) for lr in (0.1, 1.0) for seed in range(3)], Store(folder))
 """
 
 import hashlib
@@ -73,14 +54,14 @@ class Run(ABC):
 
     @abstractmethod
     def content(self) -> dict[str, Any]:
-        """The full specification, of what JSON can hold."""
+        """All that decides the numbers, of what JSON can hold."""
 
     @abstractmethod
     def compute(self, advance: Advance) -> Columns:
         """The result: arrays of numbers of equal length, by name."""
 
     def text(self) -> str:
-        """The full specification as JSON."""
+        """The content as JSON."""
         return json.dumps(self.content(), sort_keys=True)
 
     def key(self) -> str:
@@ -107,12 +88,10 @@ class Progress(Protocol):
         """A run is complete and kept."""
 
 
-class Logged:
+class Logged(Progress):
     """Writes notes to the log "heavystep" as warnings, and each finished run at level INFO."""
 
-    def __init__(self) -> None:
-        self._log = logging.getLogger("heavystep")
-        self._runs = self._done = 0
+    _log = logging.getLogger("heavystep")
 
     def start(self, runs: int, kept: int, work: float) -> None:
         """Remember how many runs there are."""
@@ -121,13 +100,6 @@ class Logged:
     def note(self, text: str) -> None:
         """Write a warning."""
         self._log.warning(text)
-
-    def begin(self, run: str) -> None:
-        """Write the name of the run at level DEBUG."""
-        self._log.debug("%s begins", run)
-
-    def advance(self, amount: float) -> None:
-        """Write nothing: this comes too often for a log."""
 
     def finish(self) -> None:
         """Write how many runs are complete."""
@@ -140,10 +112,8 @@ class FailedRunsError(ValueError):
 
     def __init__(self, text: str, failed: dict[str, str], results: dict[str, Columns]) -> None:
         super().__init__(text)
-        self.failed = failed
-        """Why, in one line, by key."""
-        self.results = results
-        """Those of the others."""
+        self.failed, self.results = failed, results
+        """Why, in one line, by key; and the results of the others."""
 
 
 class Engine(NamedTuple):
@@ -159,12 +129,7 @@ class Engine(NamedTuple):
     """That each run needs; for Ray."""
 
     def check(self) -> None:
-        """Refuse wrong values before anything is done.
-
-        Raises:
-            ValueError: there is no such engine, or an option is not for it.
-            ModuleNotFoundError: it is not installed.
-        """
+        """Refuse wrong values, and an engine that is not installed, before anything is done."""
         validation.choice("engine", self.name, ENGINES)
         if self.jobs is not None:
             validation.integer("jobs", self.jobs, 1)
@@ -174,9 +139,6 @@ class Engine(NamedTuple):
             import ray  # noqa: F401
         elif self.name == "dask":
             import distributed  # noqa: F401
-
-
-HERE = Engine()
 
 
 class Outcome(NamedTuple):
@@ -196,7 +158,6 @@ def complete(
     *,
     engine: str | Engine = "local",
     jobs: int | None = None,
-    address: str | None = None,
     force: bool = False,
 ) -> dict[str, Columns]:
     """The results of all runs by key: those in the store are read, the others made and kept.
@@ -205,15 +166,14 @@ def complete(
         runs: what is wanted; runs with the same key are made once.
         store: where they are kept.
         progress: told what happens; None: it is written to the log "heavystep".
-        engine: ``"local"``, ``"ray"``, ``"dask"``, or an :class:`Engine` with all of its options.
-        jobs: how many runs at a time, >= 1; None: as many as there are cores.
-        address: of a started cluster.
+        engine: who does them: ``"local"``, ``"ray"``, ``"dask"``, or all about one.
+        jobs: how many at a time, where only the name of the engine is given.
         force: whether runs that are there are made again.
 
     Raises:
         FailedRunsError: some runs failed. This is raised when all others are complete.
     """
-    engine = Engine(engine, jobs, address) if isinstance(engine, str) else engine
+    engine = Engine(engine, jobs) if isinstance(engine, str) else engine
     engine.check()
     progress, wanted = progress or Logged(), {run.key(): run for run in runs}
     results = {} if force else kept(wanted, store, progress.note)
@@ -258,7 +218,7 @@ def kept(wanted: dict[str, Run], store: Store, note: Callable[[str], None]) -> d
     return results
 
 
-def outcomes(runs: Sequence[Run], progress: Progress, engine: Engine = HERE) -> Generator[Outcome]:
+def outcomes(runs: Sequence[Run], progress: Progress, engine: Engine) -> Generator[Outcome]:
     """Do all runs and yield one outcome for each, in any order.
 
     Closing the generator gives up the runs in flight. When a worker is killed, the runs that are
@@ -266,20 +226,20 @@ def outcomes(runs: Sequence[Run], progress: Progress, engine: Engine = HERE) -> 
     """
     left, losses, stopped = dict(enumerate(runs)), 0, threading.Event()
     here = engine.name == "local" and all(run.threads for run in runs)
+    what = (progress, stopped) if here else (hash_sources(),)
     with _pool(engine, len(runs), here) as parallel:
         try:
             while left:
-                work = _watched if here else _alone
-                what = (progress, stopped) if here else (hash_sources(),)
-                calls = [joblib.delayed(work)(place, run, *what) for place, run in left.items()]
+                calls = [joblib.delayed(_done)(place, run, *what) for place, run in left.items()]
+                found: Any = None
                 try:
-                    with _given_up(parallel(calls)) as found:
-                        for outcome in found:
-                            run, losses = left.pop(outcome.place), 0
-                            if not here:
-                                progress.begin(run.label)
-                                progress.advance(run.work)
-                            yield outcome
+                    found = parallel(calls)
+                    for outcome in found:
+                        run, losses = left.pop(outcome.place), 0
+                        if not here:
+                            progress.begin(run.label)
+                            progress.advance(run.work)
+                        yield outcome
                 except Exception as lost:  # each engine has its own error for a worker that is gone
                     losses += 1
                     reason = str(lost).strip().partition("\n")[0] or type(lost).__name__
@@ -287,46 +247,31 @@ def outcomes(runs: Sequence[Run], progress: Progress, engine: Engine = HERE) -> 
                         yield from (Outcome(place, failure=reason) for place in left)
                         return
                     progress.note(f"a worker was lost ({reason}); its runs are handed out again")
+                finally:
+                    with warnings.catch_warnings(action="ignore"):  # about runs in flight
+                        if found is not None:
+                            found.close()
         finally:
             stopped.set()
 
 
-@contextmanager
-def _given_up(found: Any) -> Iterator[Any]:
-    """Close a generator of joblib after the block, which warns if runs are in flight."""
-    try:
-        yield found
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found.close()
+def _done(place: int, run: Run, host: Any, stopped: threading.Event | None = None) -> Outcome:
+    """Do a run in a thread of this process, or in another one, maybe on another machine.
 
-
-class _StoppedError(Exception):
-    """Ends a run that nobody waits for any more."""
-
-
-def _watched(place: int, run: Run, progress: Progress, stopped: threading.Event) -> Outcome:
-    """Do a run in a thread of this process."""
+    ``host`` is whom to tell of progress, or the hash of the sources that others must have, too.
+    """
 
     def advance(amount: float) -> None:
-        if stopped.is_set():
-            raise _StoppedError
-        progress.advance(amount)
+        if stopped is not None:
+            if stopped.is_set():
+                raise RuntimeError("nobody waits for this run any more")
+            host.advance(amount)
 
-    progress.begin(run.label)
-    return _tried(place, run, advance)
-
-
-def _alone(place: int, run: Run, sources: str) -> Outcome:
-    """Do a run in another process, maybe on another machine."""
-    if hash_sources() != sources:
+    if stopped is not None:
+        host.begin(run.label)
+    elif hash_sources() != host:
         text = "a worker has another heavystep than this process: install the same"
         return Outcome(place, failure=text)
-    return _tried(place, run, lambda amount: None)
-
-
-def _tried(place: int, run: Run, advance: Advance) -> Outcome:
     try:
         return Outcome(place, run.compute(advance))
     except Exception:
@@ -336,20 +281,15 @@ def _tried(place: int, run: Run, advance: Advance) -> Outcome:
 @contextmanager
 def _pool(engine: Engine, runs: int, here: bool) -> Iterator[Callable[[Any], Any]]:
     """What does calls and gives their results as they are done."""
+    cores, options = engine.jobs or os.cpu_count() or 1, dict[str, Any]()
     with ExitStack() as stack:
-        cores, options = engine.jobs or os.cpu_count() or 1, dict[str, Any]()
-
-        def count() -> int:
-            return min(cores, runs)
-
         if engine.name == "ray":
             name, count = "heavystep-ray", stack.enter_context(_ray(engine))
         elif engine.name == "dask":
             name, count = "dask", stack.enter_context(_dask(engine))
-        elif here:
-            name = "threading"
         else:
-            name, options = "loky", {"inner_max_num_threads": 1}
+            name, count = "threading" if here else "loky", lambda: min(cores, runs)
+            options = {} if here else {"inner_max_num_threads": 1}
 
         def do(calls: Any) -> Any:
             # A cluster may have lost cores. One run a task: a result is written when it is there.
@@ -380,27 +320,24 @@ def _ray(engine: Engine) -> Iterator[Callable[[], int]]:
     joblib.register_parallel_backend(
         "heavystep-ray", lambda **given: Backend(ray_remote_args=needs, **given)
     )
-    ours = not ray.is_initialized()  # else a program that uses Ray itself has done so
-    if ours:
-        found = engine.address or os.environ.get("RAY_ADDRESS") or "local"
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        local: dict[str, Any] = {"include_dashboard": False} if found == "local" else {}
-        try:
-            _knock(found)
-            ray.init(found, log_to_driver=False, logging_level=logging.ERROR, **local)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise _unreachable("Ray", found, error, "ray start --head") from None
+
+    def count() -> int:
+        there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        free = there.get("GPU", 0.0) / engine.gpus if engine.gpus else there.get("CPU", 1.0)
+        return max(min(engine.jobs or int(free), int(free)), 1)
+
+    if ray.is_initialized():  # by a program that uses Ray itself
+        yield count
+        return
+    found = engine.address or os.environ.get("RAY_ADDRESS") or "local"
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    local: dict[str, Any] = {"include_dashboard": False} if found == "local" else {}
+    with _reached("Ray", found, "ray start --head"):
+        ray.init(found, log_to_driver=False, logging_level=logging.ERROR, **local)
     try:
-
-        def count() -> int:
-            there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-            free = there.get("GPU", 0.0) / engine.gpus if engine.gpus else there.get("CPU", 1.0)
-            return max(min(engine.jobs or int(free), int(free)), 1)
-
         yield count
     finally:
-        if ours:
-            ray.shutdown()
+        ray.shutdown()
 
 
 @contextmanager
@@ -409,33 +346,29 @@ def _dask(engine: Engine) -> Iterator[Callable[[], int]]:
     from distributed import Client, LocalCluster
 
     with ExitStack() as stack:
-        if engine.address is None:
-            cores = engine.jobs or os.cpu_count() or 1
-            cluster: Any = LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=cores, threads_per_worker=1, dashboard_address=None,
-                env=_environment(), silence_logs=logging.ERROR,
-            )  # fmt: skip
-            stack.enter_context(cluster)
-        try:
-            if engine.address is not None:
-                _knock(engine.address)
-            client: Any = Client(engine.address or cluster, timeout=PATIENCE)  # type: ignore[no-untyped-call]
-        except (OSError, ValueError) as error:
-            raise _unreachable("Dask", str(engine.address), error, "dask scheduler") from None
+        place: Any = engine.address
+        if place is None:
+            place = stack.enter_context(LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=engine.jobs or os.cpu_count() or 1, threads_per_worker=1,
+                dashboard_address=None, env=_environment(), silence_logs=logging.ERROR,
+            ))  # fmt: skip
+        with _reached("Dask", engine.address or "local", "dask scheduler"):
+            client: Any = Client(place, timeout=PATIENCE)  # type: ignore[no-untyped-call]
         stack.enter_context(client)
         yield lambda: engine.jobs or max(sum(client.ncores().values()), 1)
 
 
-def _knock(address: str) -> None:
-    """Fail at once if nobody answers at host:port: the libraries would try for minutes."""
+@contextmanager
+def _reached(what: str, address: str, command: str) -> Iterator[None]:
+    """Say in one line that a cluster cannot be reached, and at once if nobody is at host:port."""
     host, _, port = address.rpartition("/")[2].rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
-
-
-def _unreachable(what: str, address: str, error: Exception, command: str) -> ValueError:
-    reason = str(error).partition(". ")[0]
-    return ValueError(
-        f"cannot reach a {what} cluster at {address} ({reason}): start one with '{command}', "
-        "or leave out the address for one on this machine"
-    )
+    try:
+        if host and port.isdigit():  # the libraries would try for minutes
+            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).partition(". ")[0]
+        raise ValueError(
+            f"cannot reach a {what} cluster at {address} ({reason}): start one with '{command}', "
+            "or leave out the address for one on this machine"
+        ) from None

@@ -18,7 +18,7 @@ from heavystep.lab.simulation.configuration import VERSION, Configuration, confi
 from heavystep.lab.simulation.problems import KNOWN
 from heavystep.lab.simulation.run import Problem, log_grid, metric_names, simulate
 from heavystep.lab.store import Columns, Store
-from heavystep.lab.sweeps import Advance, Run, complete
+from heavystep.lab.sweeps import Advance, Engine, Run, complete
 from heavystep.problems import (
     FiniteSum,
     SparseLogistic,
@@ -259,7 +259,7 @@ def sweep(
     out = expanded(Path(out))
     claim_folder(out)
     store = Store(runs_folder(out, FOLDER))
-    results = complete(runs.values(), store, engine=engine, jobs=jobs, address=address)
+    results = complete(runs.values(), store, engine=Engine(engine, jobs, address))
     return {place: run.trajectories(results[keys[place]]) for place, run in runs.items()}
 
 
