@@ -101,6 +101,14 @@ class Logged(Progress):
         """Write a warning."""
         self._log.warning(text)
 
+    def begin(self, run: str) -> None:
+        """Write nothing."""
+        return
+
+    def advance(self, amount: float) -> None:
+        """Write nothing: this comes too often for a log."""
+        return
+
     def finish(self) -> None:
         """Write how many runs are complete."""
         self._done += 1

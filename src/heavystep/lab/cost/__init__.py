@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heavystep.methods import METHODS
 from heavystep.optimizers import searches
 
 Job = Callable[[], object]
@@ -27,11 +26,6 @@ MEASURED: dict[str, tuple[str, dict[str, Any]]] = {
 """Whose costs are measured: method and options by the name in tables."""
 
 
-def measured() -> dict[str, tuple[str, dict[str, Any]]]:
-    """:data:`MEASURED`, as far as the registry has it."""
-    return {name: given for name, given in MEASURED.items() if given[0] in METHODS}
-
-
 def load_average() -> float:
     """The mean number of running processes in the last minute; 0 where it is not known."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
@@ -42,8 +36,7 @@ def machine() -> str:
     lines = CPU_FILE.read_text().splitlines() if CPU_FILE.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     processor = next(iter(models), "") or platform.processor() or platform.machine()
-    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    return processor + gpu
+    return processor + (f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "")
 
 
 def seconds_of(job: Job) -> float:
@@ -53,32 +46,22 @@ def seconds_of(job: Job) -> float:
     return time.perf_counter() - begin
 
 
-def in_turns(prepare: Mapping[str, Callable[[], Job]], repeats: int) -> dict[str, list[float]]:
+def in_turns(jobs: Mapping[str, Job], repeats: int, before: Job = int) -> dict[str, list[float]]:
     """All times of each job in seconds; they take turns, so that a busy spell falls on all.
 
-    Args:
-        prepare: makes each job anew, which is not timed.
-        repeats: number of turns.
+    ``before`` is called before each measurement, and is not timed.
     """
-    times: dict[str, list[float]] = {name: [] for name in prepare}
+    times: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(repeats):
-        for name, make in prepare.items():
-            times[name] += [seconds_of(make()) for _ in range(RUNS_A_TURN)]
+        for name, job in jobs.items():
+            for _ in range(RUNS_A_TURN):
+                before()
+                times[name].append(seconds_of(job))
     return times
 
 
-def interleaved(prepare: Mapping[str, Callable[[], Job]], repeats: int) -> dict[str, float]:
-    """The shortest time of each job, as :func:`in_turns` takes them."""
-    return {name: min(times) for name, times in in_turns(prepare, repeats).items()}
-
-
 def usual_step(optimizer: Any, loss: Callable[[], Tensor]) -> None:
-    """One step of any optimizer, as one usually writes it.
-
-    Args:
-        optimizer: one of heavystep, which takes a loss, or one of torch.
-        loss: computes the loss of a batch.
-    """
+    """One step of any optimizer, of heavystep or of torch, as one usually writes it."""
     if searches(optimizer):
         optimizer.step(loss)
         return

@@ -1,13 +1,12 @@
 """What a step costs with several processes, and how many messages it sends.
 
 Every method has a network of its own under DistributedDataParallel, and the methods take turns.
-Messages are counted in separate runs: those that the optimizer asks for by wrapping
+Messages are counted in separate runs: those of the optimizer by wrapping
 ``torch.distributed.all_reduce``, and those of the gradients by a communication hook.
 """
 
 import json
 import tempfile
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -50,10 +49,8 @@ class RankCost(NamedTuple):
     """What a step of one method costs on one rank.
 
     Args:
-        messages: all-reduces that the optimizer asks for.
-        bytes: in these.
+        messages: all-reduces that the optimizer asks for, with so many ``bytes``.
         gradient_messages: buckets of gradients that DistributedDataParallel adds up.
-        gradient_bytes: in these.
         trials: losses that the line search evaluates.
     """
 
@@ -126,12 +123,12 @@ def _rank(rank: int, ranks: int, size: Size, folder: str) -> None:
     distributed.init_process_group(
         backend, f"file://{folder}/store", PATIENCE, world_size=ranks, rank=rank
     )
-    known = optimizers(device)
-    contestants = {name: _Contestant(make, size, device) for name, make in known.items()}
-    for each in contestants.values():
-        each.take(SETTLED)
-    jobs = {name: partial(each.take, size.steps) for name, each in contestants.items()}
-    times = in_turns({name: partial(_together, job) for name, job in jobs.items()}, size.turns)
+    known, jobs = optimizers(device), {}
+    for name, make in known.items():
+        contestant = _Contestant(make, size, device)
+        contestant.take(SETTLED)
+        jobs[name] = partial(contestant.take, size.steps)
+    times = in_turns(jobs, size.turns, before=distributed.barrier)  # all ranks begin together
     found = [
         RankCost(name, median(times[name]) / size.steps, *_counted(make, size, device))
         for name, make in known.items()
@@ -140,12 +137,6 @@ def _rank(rank: int, ranks: int, size: Size, folder: str) -> None:
         (Path(folder) / "found.json").write_text(json.dumps(found))
     distributed.barrier()  # whoever leaves first closes connections that others still use
     distributed.destroy_process_group()
-
-
-def _together(job: Callable[[], object]) -> Callable[[], object]:
-    """A job that all ranks begin at the same time."""
-    distributed.barrier()
-    return job
 
 
 def _counted(make: Make, size: Size, device: torch.device) -> list[float]:
@@ -172,13 +163,11 @@ def _counted(make: Make, size: Size, device: torch.device) -> list[float]:
     distributed.all_reduce = noted
     try:
         contestant = _Contestant(make, size, device, hook)
-
-        def seen() -> list[int]:
-            return [*own, *gradients, contestant.evaluations - contestant.steps]
-
         contestant.take(SETTLED)
-        begin, steps = seen(), size.turns * RUNS_A_TURN * size.steps
+        begin = [*own, *gradients, contestant.evaluations - contestant.steps]
+        steps = size.turns * RUNS_A_TURN * size.steps
         contestant.take(steps)
-        return [(last - first) / steps for first, last in zip(begin, seen(), strict=True)]
+        end = [*own, *gradients, contestant.evaluations - contestant.steps]
+        return [(last - first) / steps for first, last in zip(begin, end, strict=True)]
     finally:
         distributed.all_reduce = real

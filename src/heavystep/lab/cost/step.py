@@ -7,6 +7,7 @@ every optimizer. Memory is in units of the parameters' size, besides parameters 
 
 import weakref
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from heavystep.lab.cost import measured, seconds_of
+from heavystep.lab.cost import MEASURED, seconds_of
 from heavystep.lab.training.networks import NETWORKS
 from heavystep.optimizers import create, searches
 
@@ -28,13 +29,7 @@ REPEATS = 5
 
 
 class StepCost(NamedTuple):
-    """What a step of one optimizer costs.
-
-    Args:
-        ratio: of its time to that of the first optimizer.
-        kept: between steps.
-        peak: during a step.
-    """
+    """What a step costs; ``ratio`` is to the first optimizer, ``kept`` is between steps."""
 
     what: str
     seconds: float
@@ -50,6 +45,7 @@ class _Stepper(NamedTuple):
 
 def _steppers(shapes: list[tuple[int, ...]], device: str) -> dict[str, _Stepper]:
     loss = torch.tensor(1.0, device=device)
+    high, low = torch.tensor(1e6, device=device), torch.tensor(0.0, device=device)
 
     def parameters() -> list[Tensor]:
         generator, params = torch.Generator().manual_seed(0), []
@@ -66,58 +62,46 @@ def _steppers(shapes: list[tuple[int, ...]], device: str) -> dict[str, _Stepper]
     def of_ours(method: str, options: dict[str, Any]) -> _Stepper:
         params = parameters()
         opt: Any = create(method, params, **options)
-        if not searches(opt):
-            return _Stepper(params, lambda: opt.step(loss=loss))
-        high, low = torch.tensor(1e6, device=device), torch.tensor(0.0, device=device)
 
-        def step() -> None:
+        def search() -> None:
             # A detached loss says that p.grad belongs to it; the first trial is accepted.
             losses = iter((high, low))
             opt.step(lambda: next(losses))
 
-        return _Stepper(params, step)
+        return _Stepper(params, search if searches(opt) else lambda: opt.step(loss=loss))
 
     return {
         "SGD(foreach=True)": of_torch("SGD", momentum=0.9, foreach=True),
         "SGD(fused=True)": of_torch("SGD", momentum=0.9, fused=True),
         "AdamW(foreach=True)": of_torch("AdamW", foreach=True),
-        **{name: of_ours(method, options) for name, (method, options) in measured().items()},
+        **{name: of_ours(method, options) for name, (method, options) in MEASURED.items()},
     }
 
 
 def step_costs(workload: str, device: str = "cpu", rounds: int = 40) -> list[StepCost]:
-    """The costs of every optimizer, those of SGD first.
+    """The costs of every optimizer on one of :data:`WORKLOADS`, those of SGD first."""
 
-    Args:
-        workload: one of :data:`WORKLOADS`.
-        device: ``"cpu"`` or ``"cuda"``.
-        rounds: how often each is timed.
-    """
-    shapes = WORKLOADS[workload]
-    usage = {name: _memory(stepper) for name, stepper in _steppers(shapes, device).items()}
-    steppers, times = _steppers(shapes, device), list[dict[str, float]]()
-    for _ in range(rounds + 1):  # the first round warms up
-        times.append({n: _timed(stepper, device) for n, stepper in steppers.items()})
-    first = next(iter(steppers))
-    return [
-        StepCost(
-            name,
-            median(each[name] for each in times[1:]),
-            median(each[name] / each[first] for each in times[1:]),
-            *usage[name],
-        )
-        for name in steppers
-    ]
-
-
-def _timed(stepper: _Stepper, device: str) -> float:
-    def steps() -> None:
+    def steps(stepper: _Stepper) -> None:
         for _ in range(REPEATS):
             stepper.step()
         if device == "cuda":
             torch.cuda.synchronize()
 
-    return seconds_of(steps) / REPEATS
+    shapes = WORKLOADS[workload]
+    usage = {name: _memory(stepper) for name, stepper in _steppers(shapes, device).items()}
+    jobs = {name: partial(steps, each) for name, each in _steppers(shapes, device).items()}
+    times = [{name: seconds_of(job) / REPEATS for name, job in jobs.items()}
+             for _ in range(rounds + 1)][1:]  # fmt: skip  # the first round warms up
+    first = next(iter(jobs))
+    return [
+        StepCost(
+            name,
+            median(each[name] for each in times),
+            median(each[name] / each[first] for each in times),
+            *usage[name],
+        )
+        for name in jobs
+    ]
 
 
 class _Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -1,6 +1,7 @@
 """What a training step costs: SGD and our optimizers in the same loop, in one run."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, Optimizer
 
-from heavystep.lab.cost import interleaved, measured, usual_step
+from heavystep.lab.cost import MEASURED, in_turns, usual_step
 from heavystep.lab.data import Images
 from heavystep.lab.training.networks import NETWORKS
 from heavystep.lab.training.run import free, prepared
@@ -34,14 +35,7 @@ FULL, SMALL = Size("resnet18", 256, 195, 3), Size("small", 64, 8, 2)
 
 
 class TrainingCost(NamedTuple):
-    """What a step of one optimizer costs.
-
-    Args:
-        step: seconds for a step of the trainer, on a GPU with CUDA graphs.
-        eager: seconds for a step in a plain loop.
-        memory: bytes at the peak, with images and network; 0 on a CPU.
-        trials: losses that the line search evaluates in a step.
-    """
+    """What a step costs: in the trainer, ``eager`` in a plain loop; peak memory, 0 on a CPU."""
 
     what: str
     step: float
@@ -53,17 +47,14 @@ class TrainingCost(NamedTuple):
 def optimizers(device: torch.device) -> dict[str, Make]:
     """What makes each optimizer, by name."""
 
-    def ours(method: str, options: dict[str, Any]) -> Make:
-        def make(network: nn.Module) -> Optimizer:
-            buffers = {"buffers": network.buffers} if method_of(method).rule.searches else {}
-            return create(method, network.parameters(), **options, **buffers)
+    def ours(method: str, options: dict[str, Any], network: nn.Module) -> Optimizer:
+        buffers = {"buffers": network.buffers} if method_of(method).rule.searches else {}
+        return create(method, network.parameters(), **options, **buffers)
 
-        return make
-
-    fused = device.type == "cuda"
+    fused = True if device.type == "cuda" else None
     return {
-        "SGD": lambda net: SGD(net.parameters(), lr=0.01, momentum=0.9, fused=fused or None),
-        **{name: ours(*given) for name, given in measured().items()},
+        "SGD": lambda net: SGD(net.parameters(), lr=0.01, momentum=0.9, fused=fused),
+        **{name: partial(ours, *given) for name, given in MEASURED.items()},
     }
 
 
@@ -80,33 +71,32 @@ def training_costs(size: Size, device: torch.device) -> list[TrainingCost]:
     """The costs of every optimizer, those of SGD first."""
     images, test = made_up_images(size.steps * size.batch_size), made_up_images(256, seed=1)
 
+    def take(made: Trainer, steps: int = size.steps) -> None:
+        for _ in range(steps):
+            made.take_step()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+
     def trainer(make: Make, plain: bool = False) -> Trainer:
         torch.manual_seed(0)
         made = Trainer(
             NETWORKS[size.network](CLASSES), lambda net, _: make(net), images, test,
             batch_size=size.batch_size, seed=0, device=device,
         )  # fmt: skip
+
+        def step() -> None:
+            made.prepare()
+            usual_step(made.optimizer, made.loss)
+
         if plain:
-
-            def step() -> None:
-                made.prepare()
-                usual_step(made.optimizer, made.loss)
-
             made.step = step
         made.begin_epoch()
-        return take(made, SETTLED)
-
-    def take(made: Trainer, steps: int) -> Trainer:
-        for _ in range(steps):
-            made.take_step()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
+        take(made, SETTLED)
         return made
 
     def seconds(made: dict[str, Trainer], rounds: int) -> dict[str, float]:
-        jobs = {n: (lambda each=each: lambda: take(each, size.steps)) for n, each in made.items()}
-        times = interleaved(jobs, rounds)
-        return {name: time / size.steps for name, time in times.items()}
+        times = in_turns({name: partial(take, each) for name, each in made.items()}, rounds)
+        return {name: min(each) / size.steps for name, each in times.items()}
 
     known, peaks, recorded = optimizers(device), dict[str, int](), dict[str, Trainer]()
     with prepared(size.network == "small"):

@@ -39,19 +39,21 @@ COMPILES = not cast(Any, numba.config).DISABLE_JIT
 DIGEST = hashlib.sha256().digest_size
 _NUMBAS: Any = caching.CompileResultCacheImpl
 """How numba turns a compiled kernel into data and back."""
+Function = Callable[..., Any]
+Compiler = Callable[[Function], Function]
 
-subroutine: Any = numba.njit(**PART)
+subroutine: Compiler = numba.njit(**PART)
 """Compile what is long enough to be called by a kernel."""
-part: Any = numba.njit(**PART, forceinline=True)
+part: Compiler = numba.njit(**PART, forceinline=True)
 """Compile what becomes a part of the kernel that calls it."""
-total: Any = numba.njit(**PART, forceinline=True, fastmath={"reassoc", "contract", "nsz"})
+total: Compiler = numba.njit(**PART, forceinline=True, fastmath={"reassoc", "contract", "nsz"})
 """Compile a sum, which may be taken in any order, so that it uses vector registers.
 
 Its loop must write to no array: the compiler would then decide by the place of the arrays in memory
 in which order to sum, and a run would not repeat itself to the bit."""
 
 
-def kernel(function: Callable[..., Any], *made_of: Any) -> Any:
+def kernel(function: Function, *made_of: Any) -> Any:
     """Compile a function for Python to call, and keep the result on disk.
 
     Args:
@@ -139,7 +141,7 @@ for _stub in _PRIMITIVES:
 _teach(complete_search, complete_search)
 
 
-def teach(*functions: Callable[..., Any]) -> str:
+def teach(*functions: Function) -> str:
     """Make functions callable from kernels, with all that they call.
 
     Returns:

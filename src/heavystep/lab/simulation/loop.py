@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.lab.simulation.compiling import kernel, part, teach, total
+from heavystep.lab.simulation.compiling import Function, kernel, part, teach, total
 from heavystep.lab.simulation.configuration import EPS, Configuration
-from heavystep.lab.simulation.problems import Function, Kernels, dot, random_index
+from heavystep.lab.simulation.problems import Kernels, dot, random_index
 from heavystep.methods import Method
 from heavystep.momentum import Form, divisor, second_moment
 from heavystep.rules import DIRECTION, PRODUCTS, Rule, Seen, batch_is_finite, is_finite
@@ -78,7 +78,7 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
     """
     rule, form = method.rule, method.form
     go_on: Any = rule.advance  # None for a closed form, which never searches
-    formulas = [rule.start, rule.skip, rule.remember, form.move, form.direction]
+    formulas: list[Any] = [rule.start, rule.skip, rule.remember, form.move, form.direction]
     said = teach(*formulas, *filter(None, [go_on]))
     begin, skip, retain, move, direct = formulas
     searches, steers, along_direction = rule.searches, rule.steers, rule.along == DIRECTION
@@ -208,8 +208,8 @@ def _sample(batch: Any, indices: Any, scene: Any, k: Any, place: Any) -> None:
 
 def _made(source: str, compiled: Function = part, **names: Any) -> Function:
     exec(source, names)
-    made: Function = compiled(names["made"])
-    return made
+    made: Function = names["made"]
+    return compiled(made)
 
 
 def _tables(rule: Rule) -> tuple[Function, Function, Function]:

@@ -14,10 +14,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from heavystep.arrays import Array, square
-from heavystep.lab.simulation.compiling import kernel, part, subroutine, total
+from heavystep.lab.simulation.compiling import Function, kernel, part, subroutine, total
 from heavystep.problems import Cosine, LeastSquares, SparseLogistic, VarianceReduced
-
-Function = Callable[..., Any]
 
 # The random streams of a seed: the first gives the samples, the second decides whatever else is
 # random. Entry k is a hash of the stream's key and k (SplitMix64), so that any part of a stream can
@@ -280,8 +278,7 @@ def _series(coefficients: Sequence[float]) -> Function:
     formula = repr(coefficients[0])
     for coefficient in coefficients[1:]:
         formula = f"({formula} * x + {coefficient!r})"
-    compiled: Function = part(eval(f"lambda x: {formula}"))
-    return compiled
+    return part(eval(f"lambda x: {formula}"))
 
 
 ROUND = 1.5 * 2.0**52
