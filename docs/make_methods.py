@@ -17,9 +17,9 @@ from heavystep.validation import SYMBOLS
 DOCS = Path(__file__).parent
 HEAD = """# Methods
 
-A method is a rule, which chooses the step, and a form of momentum, which moves the parameters; some
-have a diagonal metric, as Adam does. Each is an optimizer of torch, `heavystep.create(NAME, params)`,
-and runs in `heavystep.lab.simulate` and `heavystep.lab.sweep`. A guarantee is what the publication
+A method is a rule, which chooses the step, and a form of momentum, which moves the parameters. Some
+have a diagonal metric, as Adam does. `heavystep.create(NAME, params)` makes the optimizer, and
+`heavystep.lab.simulate` and `sweep` run it in simulation. A guarantee is what the publication
 proves; only those of the paper's own methods are checked here. `heavystep methods NAME` prints
 formulas and options.
 """

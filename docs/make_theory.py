@@ -31,15 +31,15 @@ NAME` computes constants, and `heavystep.certify(record, problem)` checks a run.
   and tested the inequalities in it.
 - Two places need a condition that the paper leaves out. Both matter for small k only, and the
   theorems stay true. The denominator in the condition on c of Theorem 6 must be positive. In the
-  proof of Theorem 7, C_k decreases only where its denominator is positive. The pages of both theorems
-  have the smallest counterexamples, and `tests/theory/test_diminishing_conditions.py` runs them.
+  proof of Theorem 7, C_k decreases only where its denominator is positive. The pages of both have
+  the smallest counterexamples, and `tests/theory/test_diminishing_conditions.py` runs them.
 - Theorem 1 leaves its constant B open. Here it is explicit.
-- The O of Theorems 6 and 7 hides the product of all 1 + beta_k. With the schedules of Section 5 that
+- The O of Theorems 6 and 7 hides the product of all 1 + beta_k. With the schedules of Section 5 it
   is about 10^37900. These theorems describe the limit, not any number of steps that one can run.
 - With momentum the bounds of Theorems 1 to 3 are far above the runs: their pages have the numbers.
   Two losses can be avoided: the proofs keep two terms of a geometric sum (a factor of up to 5.3 at
-  beta = 0.9), and they count the last square twice. The rest comes from gamma_min, the worst step of
-  any sample: it is (1 - sqrt(beta))^2 / 2 times a plain step, which is 1/760 at beta = 0.9.
+  beta = 0.9), and they count the last square twice. The rest comes from gamma_min, the worst step
+  of any sample: it is (1 - sqrt(beta))^2 / 2 times a plain step, which is 1/760 at beta = 0.9.
 
 ## Conventions
 
@@ -56,13 +56,14 @@ admits a momentum only below a cap (`theory.momsps_limit`, derived here).
 
 ![Constants and limits against beta](momentum.png)
 
-| beta | Theorem 1: 1 - r | Theorem 2: A | Theorem 3: constant | gamma_max of Theorem 3 | cap of MomSPS |
+| beta | 1 - r (Theorem 1) | A (2) | constant (3) | gamma_max (3) | cap of MomSPS |
 |---|---|---|---|---|---|
 """
 MEASURED = """
-Measured on {runs} runs of {steps} steps for each setting, with c = 0.75, omega = 0.5 and gamma_max = 1
-(convex) or 0.8 times the limit of Theorem 3 (non-convex). Measured numbers are means less one
-standard error. Diminishing runs have the schedules of Section 5. A slack of -1e-16 is rounding.
+Measured on {runs} runs of {steps} steps for each setting, with c = 0.75, omega = 0.5 and
+gamma_max = 1 (convex) or 0.8 times the limit of Theorem 3 (non-convex). Measured numbers are means
+less one standard error. Diminishing runs have the schedules of Section 5. A slack of -1e-16 is
+rounding.
 """
 
 
@@ -184,9 +185,7 @@ def _ratio(row) -> str:
 def escaped(text: str) -> str:
     """A formula in ASCII as Markdown leaves it alone; names in backticks stay."""
     parts = text.split("`")
-    parts[::2] = [
-        re.sub(r"[|*_]", r"\\\g<0>", part.replace("<", "&lt;")) for part in parts[::2]
-    ]
+    parts[::2] = [re.sub(r"[|*_]", r"\\\g<0>", part.replace("<", "&lt;")) for part in parts[::2]]
     return "`".join(parts)
 
 

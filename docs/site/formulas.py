@@ -7,8 +7,7 @@ from latex2mathml.converter import convert
 GREEK = {"ell": "ℓ"} | {
     name: chr(code)
     for name, code in zip(
-        ("alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho _ "
-         "sigma tau upsilon phi chi psi omega").split(),
+        ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "omicron", "pi", "rho", "_", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega"],
         range(0x3B1, 0x3CA),
         strict=True,
     )
@@ -51,7 +50,8 @@ def letters(text: str) -> str:
     for pattern, sign in SIGNS:
         text = re.sub(pattern, sign, text)
     text = NAME.sub(_letter, text)
-    return re.sub(rf"(?<=[)\]‖\d]){RAISED}", lambda m: f"<sup>{_inner(m[1])}</sup>", text)
+    text = re.sub(r"\bcap_k\b", "cap<sub><i>k</i></sub>", text)
+    return re.sub(rf"(?<=[)\]‖\w]){RAISED}", lambda m: f"<sup>{_inner(m[1])}</sup>", text)
 
 
 def _letter(found: re.Match[str]) -> str:

@@ -80,6 +80,7 @@ def reference() -> str:
     listed: set[str] = set()
     for module, words in MODULES.items():
         names = [name for name in public(module) if name not in listed]
+        names.sort(key=lambda name: name != "HeavyStep")
         if module == "heavystep":
             names = [name for name in names if name not in SUBPACKAGES]
             listed.update(names)
