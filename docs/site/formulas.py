@@ -4,14 +4,10 @@ import re
 
 from latex2mathml.converter import convert
 
-GREEK = {"ell": "ℓ"} | {
-    name: chr(code)
-    for name, code in zip(
-        ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "omicron", "pi", "rho", "_", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega"],
-        range(0x3B1, 0x3CA),
-        strict=True,
-    )
-}  # fmt: skip
+ALPHABET = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho
+final sigma tau upsilon phi chi psi omega""".split()
+GREEK = {name: chr(0x3B1 + place) for place, name in enumerate(ALPHABET) if name != "final"}
+GREEK["ell"] = "ℓ"
 SIGNS = (
     ("&lt;=", "≤"), ("&gt;=", "≥"), ("-&gt;", "→"), (r"\|\|", "‖"), (r"\bsqrt\(", "√("),
     (r"\binf\b", "∞"), (r"\bgrad (?=[fF]\b)", "∇"),

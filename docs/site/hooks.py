@@ -32,7 +32,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Formulas as MathML, pictures for dark pages; what is outside the site is named, not linked."""
+    """Formulas as MathML, pictures twice; what is outside the site is named and not linked."""
     markdown = made.linked(markdown, page.file.src_uri)
     return formulas.in_page(named_outside(with_dark(markdown)))
 

@@ -19,9 +19,9 @@ pytest.importorskip("mkdocs")
 pytest.importorskip("latex2mathml")
 SITE = DOCS / "site"
 sys.path[:0] = [str(SITE), str(DOCS)]  # as mkdocs has them
-import formulas
-import hooks
-import made
+import formulas  # noqa: E402
+import hooks  # noqa: E402
+import made  # noqa: E402
 
 
 def public_objects():
