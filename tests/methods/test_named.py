@@ -7,6 +7,8 @@ from heavystep.methods.named import read, written
 READ = {
     "SPS": ("SPS", ()),
     "SPS:c=0.5:max_step=null": ("SPS", (("c", 0.5), ("max_step", None))),
+    "HeavyStep:diagonal=None": ("HeavyStep", (("diagonal", None),)),
+    "X:a=True:b=false": ("X", (("a", True), ("b", False))),
     " SPS : c = .5 ": ("SPS", (("c", 0.5),)),
     "SHBPolyak:max_step=inf": ("SHBPolyak", (("max_step", float("inf")),)),
     "SHBPolyak:scaling=practical:momentum=0": (

@@ -35,7 +35,7 @@ MUTANTS = [
     Mutant("losses of a failed micro-batch stay", "integrations/transformers.py",
            "        self._begins_anew = True  # if this micro-batch fails\n", "", HUGGING_FACE),
     Mutant("a line search made by Trainer", "integrations/transformers.py",
-           "if ours and chosen.method.rule.searches:", "if False:", HUGGING_FACE),
+           "if found is not None and found.method.rule.searches:", "if False:", HUGGING_FACE),
     *(Mutant("a handed-over loss that is too large", "optim/optimizer.py",
              "add(self._measure.scalar(value)", "add(1.5 * self._measure.scalar(value)", where)
       for where in (LIGHTNING, ACCELERATE, HUGGING_FACE, GRAD_SCALER)),

@@ -1,6 +1,5 @@
 """Methods with options, as they are written in a line: ``SHBPolyak:scaling=practical``."""
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -9,10 +8,12 @@ from heavystep.methods.method import Method
 
 Options = tuple[tuple[str, Any], ...]
 """Options by name, as they were given."""
+_CONSTANTS = {str(each): each for each in (None, True, False)}
+_CONSTANTS |= {"null": None, "true": True, "false": False}
 
 
 def read(text: str) -> tuple[str, Options]:
-    """A name and the options after it: numbers, true, false, null or words.
+    """A name and the options after it: numbers, None, True, False or words.
 
     Args:
         text: ``NAME:option=value:option=value``.
@@ -33,13 +34,10 @@ def read(text: str) -> tuple[str, Options]:
 def written(options: Options) -> str:
     """Options as :func:`read` reads them.
 
-    >>> written((("c", 0.5), ("scaling", "practical")))
-    ':c=0.5:scaling=practical'
+    >>> written((("c", 0.5), ("scaling", "practical"), ("steps_per_epoch", None)))
+    ':c=0.5:scaling=practical:steps_per_epoch=None'
     """
-    return "".join(
-        f":{name}={value if isinstance(value, str) else json.dumps(value)}"
-        for name, value in options
-    )
+    return "".join(f":{name}={value}" for name, value in options)
 
 
 def differing(method: Method, options: Mapping[str, Any]) -> Options:
@@ -61,7 +59,9 @@ def _option(text: str, part: str) -> tuple[str, Any]:
     option, _, value = (each.strip() for each in part.partition("="))
     if not option:
         raise ValueError(f"{text!r}: a colon must be followed by an option, name=value")
-    for kind in (json.loads, float):
+    if value in _CONSTANTS:
+        return option, _CONSTANTS[value]
+    for kind in (int, float):
         with suppress(ValueError):
             return option, kind(value)
     if value.isidentifier():

@@ -325,7 +325,7 @@ OTHERS = {other.name: other for other in _others()}
 USUAL = tuple(
     name
     for name in (
-        "HeavyStep", "HeavyStep:diagonal=tensor", "HeavyStep:diagonal=null",
+        "HeavyStep", "HeavyStep:diagonal=tensor", "HeavyStep:diagonal=None",
         "SHBPolyak:scaling=practical", "SHBArmijo:scaling=practical", "SFPolyak",
         "ScheduleFreePlus", "SGD", "SGD+cosine", "AdamW", "AdamW+cosine", "NadamW+cosine",
         "Adadelta", "momo-opt", "momo-opt-Adam", "Prodigy", "ScheduleFree",
