@@ -167,7 +167,11 @@ def regrets() -> list[tuple[str, float, int]]:
     """Contender, mean regret, number of tasks; the best first."""
     with (DOCS / "results" / "compare" / "methods.csv").open(newline="") as file:
         rows = [
-            (NAMES.get(row["method"], row["method"]), float(row["regret"]), int(row["tasks"]))
+            (
+                NAMES.get(row["method"], row["method"].replace(":diagonal=", ", ")),
+                float(row["regret"]),
+                int(row["tasks"]),
+            )
             for row in csv.DictReader(file)
         ]
     return sorted(rows, key=lambda row: row[1])
@@ -178,7 +182,7 @@ def regret(rows: list[tuple[str, float, int]], colours: list[str]) -> Figure:
     canvas, ax = panels(0.9 + 0.32 * len(rows))
     blue, *_, grey = colours
     names, values, counts = zip(*rows, strict=True)
-    own = [blue if name.partition(":")[0] == "HeavyStep" else grey for name in names]
+    own = [blue if name.startswith("HeavyStep") else grey for name in names]
     bars = ax.barh(names, values, color=own, height=0.72)
     ax.bar_label(bars, [f"{value:.1f}" for value in values], padding=4, fontsize=11)
     ax.invert_yaxis()

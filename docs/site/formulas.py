@@ -4,9 +4,11 @@ import re
 
 from latex2mathml.converter import convert
 
-ALPHABET = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho
-final sigma tau upsilon phi chi psi omega""".split()
-GREEK = {name: chr(0x3B1 + place) for place, name in enumerate(ALPHABET) if name != "final"}
+ALPHABET = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho final "
+    "sigma tau upsilon phi chi psi omega"
+)
+GREEK = {name: chr(0x3B1 + place) for place, name in enumerate(ALPHABET.split()) if name != "final"}
 GREEK["ell"] = "ℓ"
 SIGNS = (
     ("&lt;=", "≤"), ("&gt;=", "≥"), ("-&gt;", "→"), (r"\|\|", "‖"), (r"\bsqrt\(", "√("),

@@ -50,7 +50,7 @@ def pages(root: Path) -> dict[str, str]:
 
 def front(readme: str) -> str:
     """The README, from within ``docs``, with its picture in Markdown."""
-    picture = r"<picture>.*?<img alt=\"([^\"]*)\" src=\"([^\"]*)\".*?</picture>"
+    picture = r"<picture>.*?<img\s+alt=\"([^\"]*)\" src=\"([^\"]*)\".*?</picture>"
     return inside(re.sub(picture, r"![\1](\2)", readme, flags=re.DOTALL))
 
 
