@@ -123,7 +123,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Metrics of several runs on one grid."""
+    """Metrics of several runs on one grid.
+
+    >>> Trajectories(np.arange(3), (0, 1), {"gap": np.ones((2, 3))})
+    Trajectories(2 steps, 2 seeds, last means: gap=1)
+    """
 
     k: Array
     """(G,) numbers of steps."""
@@ -132,6 +136,11 @@ class Trajectories:
     """(seeds, G) each, by name; NaN from where a run stopped, if it was allowed to stop."""
     seconds: tuple[float, ...] = ()
     """The wall time of each run on the machine that made it; empty where nobody measured it."""
+
+    def __repr__(self) -> str:
+        means = {name: np.mean(values[:, -1]) for name, values in self.metrics.items()}
+        told = ", ".join(f"{name}={mean:.3g}" for name, mean in means.items() if np.isfinite(mean))
+        return f"Trajectories({self.k[-1]} steps, {len(self.seeds)} seeds, last means: {told})"
 
 
 def heavy_ball_defect(

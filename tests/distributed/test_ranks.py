@@ -1,5 +1,6 @@
 """Several real processes take the steps of one that has the whole batch, and all the same ones."""
 
+import re
 from functools import cache
 
 import pytest
@@ -22,6 +23,7 @@ AVERAGED = ["averaged ddp/float64", "averaged fsdp/float64", "averaged fsdp root
 OTHERS_ON_TWO += AVERAGED
 OTHERS_ON_TWO += [
     "disagreeing/float32",
+    "own/float32",
     "warned/float64",
     "bounded/float64",
     "messages/float64",
@@ -33,7 +35,10 @@ CASES += [pytest.param(4, job, marks=pytest.mark.slow) for job in ON_FOUR]
 @pytest.fixture(scope="module")
 def found_on(tmp_path_factory):
     """What each of so many ranks found in a job; few processes do many jobs, the long ones apart."""
-    together = {2: (ON_TWO + OTHERS_ON_TWO, OF_EVERY_ROW), 4: ([*ON_FOUR, "groups of 2/float64"],)}
+    together = {
+        2: (ON_TWO + OTHERS_ON_TWO, OF_EVERY_ROW),
+        4: ([*ON_FOUR, "groups of 2/float64", "own/float32"],),
+    }
 
     @cache
     def found(ranks, place):
@@ -165,12 +170,34 @@ def test_messages_of_a_step(found_on):
 
 def test_a_rank_with_other_options_is_noticed_before_it_moves(found_on):
     """A search would otherwise wait for trials that the other rank does not make."""
-    for rank, found in enumerate(found_on(2, "disagreeing/float32")):
+    for found in found_on(2, "disagreeing/float32"):
         for (name, begins), (text, k) in found.items():
             assert k == begins, name
             ((option, value),) = worker.OTHER_OPTIONS[name].items()
-            assert f"(rank {rank} of 2), which has" in text
-            assert (f"{option}={float(value)}" in text) == (rank == 1)
+            assert re.search(rf" {option} is \S+ on rank 0 and {float(value)} on rank 1$", text)
+
+
+OWN = {
+    "parameters": "rank {} has other values in its parameters than rank 0",
+    "state": "rank {} has other values in its state than rank 0",
+    "memory": "age is 2.0 on rank 0 and 1.0 on rank {}",
+    "frozen": "rank {} has gradients of other parameters than rank 0",
+    "a gradient": "rank {} has gradients of other parameters than rank 0",
+    "gradients": "rank {} has gradients of other parameters than rank 0",
+    "bound": "on all processes that train together or on none, got it on 1 of",
+    "join": "model.join(throw_on_early_termination=True)",
+}
+
+
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_what_a_rank_has_of_its_own_is_told_on_all_ranks_at_once(ranks, found_on):
+    for found in found_on(ranks, "own/float32"):
+        assert found.keys() == OWN.keys()
+        for what, (text, k, seconds) in found.items():
+            assert OWN[what].format(ranks - 1) in text
+            assert "\n" not in text
+            assert k == (0 if what == "join" else 2)
+            assert seconds < 1.0
 
 
 def test_bounds_of_each_rank_are_averaged_as_losses_are(found_on):

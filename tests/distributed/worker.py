@@ -7,8 +7,9 @@ start than to train.
 import copy
 import os
 import sys
+import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import torch
@@ -226,6 +227,54 @@ def disagreeing(dtype, rank, ranks):
     return found
 
 
+OWN = ("parameters", "state", "memory", "frozen", "a gradient", "gradients", "bound", "join")
+
+
+def own(dtype, rank, ranks):
+    """What is said, and how soon, when the last rank has something of its own at the third step."""
+    found, last = {}, rank == ranks - 1
+    for what in OWN:
+        net = make_net(dtype=dtype)
+        model = wrapped(net, "ddp") if what == "join" else net
+        opt = heavystep.HeavyStep(net.parameters())
+        saved = []
+        with model.join() if what == "join" else nullcontext():
+            for k, batch in enumerate(make_batches(4, dtype=dtype)):
+                saved.append(copy.deepcopy(opt.state_dict()))
+                opt.zero_grad()
+                loss = loss_of(model, share(batch, 0, ranks))
+                loss.backward()
+                bound = None
+                if k == 2:
+                    bound = change(what, opt, net, saved, last)
+                begin = time.perf_counter()
+                try:
+                    opt.step(loss=loss, lower_bound=bound)
+                except ValueError as error:
+                    found[what] = str(error), k, time.perf_counter() - begin
+                    break
+    return found
+
+
+def change(what, opt, net, saved, last):
+    """Make the last rank differ; the lower bound of its step."""
+    if what in ("parameters", "state", "memory"):
+        state = saved[1 if last and what == "memory" else 2]
+        if last and what == "state":
+            state["state"][0]["lead"] *= 2
+        opt.load_state_dict(state)
+    if last and what == "parameters":
+        with torch.no_grad():
+            net[0].weight *= 2
+    if last and what == "frozen":
+        net[0].weight.requires_grad_(False)
+    if last and what == "a gradient":
+        net[0].bias.grad = None
+    if last and what == "gradients":
+        opt.zero_grad()
+    return 0.1 if last and what == "bound" else None
+
+
 def bounded(dtype, rank, ranks):
     """Steps with a lower bound of each rank's part of the batch, and how many messages they took."""
     found = {}
@@ -326,6 +375,7 @@ def done(job, rank, ranks, out):
         "messages": messages,
         "normed": normed,
         "outsider": outsider,
+        "own": own,
         "warned": warned,
     }
     jobs |= {f"groups of {size}": partial(grouped, size) for size in (1, 2)}

@@ -185,7 +185,7 @@ MUTANTS = [
     Mutant("a lower bound of each process", "optim/measure.py",
            "bounds / count if given else None", "bound", RANKS),
     Mutant("ranks are not asked for their options", "optim/measure.py",
-           "if digests != count * own:", "if False:", ("distributed/test_ranks.py",)),
+           "if digests == count * own:", "if True:", ("distributed/test_ranks.py",)),
     Mutant("trial losses of each process", "optim/measure.py",
            "share if self.count == 1 else self.total([share])[0]", "share * self.count", RANKS),
     Mutant("a first trial that the parameters cannot hold", "optim/decide.py",

@@ -3,19 +3,22 @@
 Every process must take the same step. The loss is the mean over processes, as gradients are under
 data parallelism; inner products are sums over what each process holds of a parameter (the shards of
 FSDP). All numbers of a batch travel in one message, and with them two checks: that all processes
-have the same options, memory and trained parameters, and that all of them gave a lower bound or
+have the same options, state and trained parameters, and that all of them gave a lower bound or
 none.
 """
 
 import ctypes
+import gc
 import hashlib
 import math
 from collections.abc import Iterable
 from math import inf
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, distributed
+from torch.nn.parallel import DistributedDataParallel
 
 from heavystep.optim.options import Group
 from heavystep.optim.options import local as local
@@ -26,6 +29,18 @@ _LARGEST = torch.finfo(torch.float32).max
 DIVIDED, PLAIN = ("grad_sqnorm", "pull_sqnorm"), "plain_sqnorm"
 EXACT = 1 << 24
 """Whole numbers below it are exact in float32, and so are their sums."""
+DIFFERENCES = {
+    "gradients": "gradients of other parameters",
+    "parameters": "other values in its parameters",
+    "state": "other values in its state",
+}
+"""What processes may not have of their own, besides options and the memory of the rule."""
+WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+JOINED = (
+    "step() cannot be used in model.join() of DistributedDataParallel: when a process runs out of "
+    "batches, the others would wait for it. Give all processes as many batches (drop_last=True), "
+    "or use model.join(throw_on_early_termination=True)"
+)
 
 
 def _where(condition: Any, if_true: Any, if_false: Any) -> Any:
@@ -88,6 +103,13 @@ def shards(tensor: Tensor) -> int:
         return 1
     mesh: Any = getattr(tensor, "device_mesh", None)
     return math.prod(mesh.size(d) for d, where in enumerate(placements) if where.is_shard())
+
+
+def checksums(tensors: list[Tensor]) -> list[int]:
+    """The sum of the bits of each tensor, read as whole numbers: exact, in whatever order."""
+    vectors = (tensor.reshape(-1) for tensor in tensors)
+    sums = [vector.view(WORDS[vector.element_size()]).sum() for vector in vectors]
+    return torch.stack(sums).tolist() if sums else []
 
 
 def forget_gathered(params: Iterable[Tensor]) -> None:
@@ -185,8 +207,10 @@ class Measure:
             )
         self._group = group
         self._digest: int | None = None
-        self._begun: Any = None
+        self._begun: dict[str, Any] | None = None
+        self._own: dict[str, Any] = {}
         self._agreed = False
+        self._replicas: list[Any] = []
 
     def __deepcopy__(self, memo: object) -> "Measure":
         return Measure(self._group)
@@ -261,7 +285,8 @@ class Measure:
         grads = [grad for active in groups for grad in active.grads]
         found: dict[str, Any] = {}
         divided = [active.metric_products(self) for active in groups if active.metric_in_use]
-        if divided:
+        if any(active.metric for active in groups):  # as many numbers where there is no gradient
+            divided = divided or [(0.0, 0.0, 0.0)]
             for name, parts in zip((PLAIN, *DIVIDED), zip(*divided, strict=True), strict=True):
                 found[name] = sum(parts)
         else:
@@ -320,11 +345,16 @@ class Measure:
         if count == 1:
             return _without_plain(found), value, bound
         if self._begun is None:  # on a GPU to read a memory is to wait
-            self._begun = [[_said(group[n]) for group in options] for n in rule.memory]
+            self._begin(rule, groups, options)
+        for replica in self._replicas:
+            join = getattr(replica(), "_join_config", None)
+            if join is not None and join.enable and not join.throw_on_early_termination:
+                raise ValueError(JOINED)
         if self._digest is None:
-            said = [[_said(group[name]) for group in options] for name in names]
-            trained = [active.trained() for active in groups]
-            digest = hashlib.sha256(repr([said, trained, self._begun]).encode()).digest()
+            self._own = {name: [_said(group[name]) for group in options] for name in names}
+            self._own["gradients"] = [active.trained() for active in groups]
+            self._own.update(self._begun or {})
+            digest = hashlib.sha256(repr(self._own).encode()).digest()
             self._digest = int.from_bytes(digest[:8], "big")
         own = self._digest % (EXACT // count - 1) + 1
         given = bound is not None
@@ -336,26 +366,43 @@ class Measure:
         fake = distributed.get_backend(self._group) == "fake"  # which adds nothing up
         due = digests.is_cpu or not self._agreed or rule.searches
         if due and not fake and not torch.compiler.is_compiling():
-            self._compare(digests.item(), givens.item(), own, count, options, names)
+            self._compare(digests.item(), givens.item(), own, count)
             self._agreed = True
         named = _without_plain(dict(zip(found, totals, strict=True)))
         return named, None if value is None else mean, bounds / count if given else None
 
-    def _compare(
-        self, digests: float, givens: float, own: int, count: int, options: list[Group], names: Any
-    ) -> None:
+    def _begin(self, rule: Rule, groups: list[Any], options: list[Group]) -> None:
+        """Take in what must be alike at the first step, and after a state was loaded."""
+        self._begun = {name: [_said(group[name]) for group in options] for name in rule.memory}
+        if torch.compiler.is_compiling():
+            return
+        for name in ("parameters", "state"):
+            self._begun[name] = [checksums(active.replicated(name)) for active in groups]
+        found = (
+            each for each in gc.get_objects() if issubclass(type(each), DistributedDataParallel)
+        )
+        self._replicas = [ref(each) for each in found]
+
+    def _compare(self, digests: float, givens: float, own: int, count: int) -> None:
         if givens not in (0.0, count):
             raise ValueError(
                 "lower_bound (f_star) must be given to step() on all processes that train "
                 f"together or on none, got it on {givens:g} of {count}"
             )
-        if digests != count * own:
-            shown = ", ".join(f"{name}={_told(options, name)}" for name in sorted(names))
-            raise ValueError(
-                "processes that train together must have the same options, state and trained "
-                "parameters, and another one has others than this one (rank "
-                f"{distributed.get_rank()} of {count}), which has {shown}"
-            )
+        if digests == count * own:
+            return
+        found: list[Any] = [None] * count
+        distributed.all_gather_object(found, self._own, group=self._group)
+        rank, other = next((i, each) for i, each in enumerate(found) if each != found[0])
+        name = next(name for name, value in found[0].items() if value != other.get(name))
+        differs = f"rank {rank} has {DIFFERENCES.get(name)} than rank 0"
+        if name not in DIFFERENCES:
+            values = _told(found[0][name]), _told(other.get(name, []))
+            differs = f"{name} is {values[0]} on rank 0 and {values[1]} on rank {rank}"
+        raise ValueError(
+            "processes that train together must have the same options, state and trained "
+            f"parameters, and {differs}"
+        )
 
 
 def _without_plain(found: dict[str, Any]) -> dict[str, Any]:
@@ -373,9 +420,9 @@ def _said(value: Any) -> Any:
     return float(value) if isinstance(value, (int, float, Tensor)) else value
 
 
-def _told(options: list[Group], name: str) -> str:
-    values = [_said(group[name]) for group in options if name in group]
-    return repr(values[0] if all(value == values[0] for value in values) else values)
+def _told(values: list[Any]) -> str:
+    """The values of all groups; one value if they agree."""
+    return repr(values[0] if len(set(map(repr, values))) == 1 else values)
 
 
 def rates_are_in_range(groups: list[Group], measure: Measure) -> Any:

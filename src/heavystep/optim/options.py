@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heavystep import validation
+from heavystep import __version__, validation
 from heavystep.documentation import args_section
 from heavystep.methods import METHODS, Method
 from heavystep.momentum import SQUARE_WEIGHT, SQUARES
@@ -36,6 +36,8 @@ EXAMPLE_LOSS = Option(
     "with its square root only. So where loss_eps is that of a mean as large as this, it is "
     "multiplied by the root of example_loss / loss below. 0: loss_eps as it is.",
 )
+AT_LEAST_0 = {SQUARES, SQUARE_WEIGHT}
+"""State of a parameter that is never negative."""
 MAY_DIFFER = {"lr", "weight_decay"}
 """Options that parameter groups need not share."""
 TEXTS = {
@@ -178,12 +180,13 @@ def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group
             check_options(method, {**group, "lr": 1.0} if on_device else group)
         except (TypeError, ValueError) as error:
             raise _foreign(method, str(error)) from None
-        for name in ("lr", *method.rule.memory):
-            _check_number(method, name, group[name])
-        for name, slot in method.rule.slots.items():
-            value = float(group[name])
-            if value not in slot.allowed:
-                text = f"{name} must be {slot.allowed}, got {value!r}"
+        for name in ("lr", "step", *method.rule.memory):
+            _check_number(method, name, group.get(name, 0.0))
+        slots = {name: slot.allowed for name, slot in method.rule.slots.items()}
+        for name, allowed in {**slots, "step": validation.NON_NEGATIVE}.items():
+            value = float(group.get(name, 0.0))
+            if value not in allowed:
+                text = f"{name} must be {allowed}, got {value!r}"
                 raise _foreign(method, f"what the rule remembers is out of range: {text}")
     known = {method.form.buffer, *((SQUARES, SQUARE_WEIGHT) if any(method.diagonals) else ())}
     for kept in state.values():
@@ -194,6 +197,10 @@ def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group
                 raise _foreign(method, f"{name} must be a tensor of numbers, got {value!r}")
             if name == SQUARE_WEIGHT and value.ndim:
                 raise _foreign(method, f"{name} must be one number, got {tuple(value.shape)}")
+            here = local(value)
+            usable = here.isfinite() & (here >= 0.0 if name in AT_LEAST_0 else True)
+            if not value.is_meta and not usable.all():
+                raise _foreign(method, f"{name} of a parameter has numbers out of range")
     metric = groups[0].get("diagonal", method.diagonal)
     shaped = [method.form.buffer, *((SQUARES,) if metric == "element" else ())]
     for param, kept in state.items():
@@ -217,8 +224,9 @@ def _listed(names: list[str]) -> str:
 
 def _foreign(method: Method, reason: str) -> ValueError:
     return ValueError(
-        f"the state is not one of {method.name}, and nothing was loaded: {reason}. Load the state "
-        "of the optimizer that is to go on; a new kind of optimizer begins without one"
+        f"the state is not one of {method.name} (heavystep {__version__}), and nothing was loaded: "
+        f"{reason}. Load the state of the optimizer that is to go on; another kind of optimizer, "
+        "or another version, begins without one"
     )
 
 

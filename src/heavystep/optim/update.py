@@ -130,6 +130,16 @@ class Active:
         ours = set(map(id, self.params))
         return [k for k, param in enumerate(self._all) if id(param) in ours]
 
+    def replicated(self, what: str) -> list[Tensor]:
+        """Parameters, or state, of which every process holds the whole."""
+        kept = [self.places] if what == "parameters" else [self.buffers, self._squares]
+        return [
+            each
+            for tensors in kept
+            for param, each in zip(self.params, tensors, strict=False)
+            if shards(param) == 1
+        ]
+
     def refresh(self) -> bool:
         """Take the new gradients; False if this must be made anew."""
         if not self._lasting:
