@@ -46,6 +46,8 @@ LETTERS = (
     (r"\mathrm{cap}_k", "cap_k", "`max_step`; with a smooth reset at most growth^(1/n_b) times the "
      "last step"),
     (r"\gamma_{\max}", "gamma_max", "`max_step`"),
+    ("t_k", "t_k", "trial step that is accepted, after j trials that are not"),
+    ("]_+", "[.]_+", "positive part"),
     (r"\omega", "omega", "factor between trial steps, `decrease_factor`"),
     ("d_k", "d_k", "direction, the buffer of the momentum"),
     ("z_k", "z_k", "point that takes the steps"),
@@ -54,8 +56,26 @@ LETTERS = (
     ("D_k^{-1}", "D_k", "diagonal metric"),
     ("v_k", "v_k", "average of squared gradients; beta_2 = 0.999"),
 )  # fmt: skip
-"""What is in a formula, how prose shows it, and what it is. Letters of one rule are explained in
-its own text."""
+"""What is in a formula, how prose shows it, and what it is."""
+
+NONMONOTONE = (
+    r"C_k = (\xi Q_{k-1} C_{k-1} + f_k) / Q_k, \quad Q_k = \xi Q_{k-1} + 1, \quad Q_{-1} = 0"
+)
+MORE = {
+    "momsps smooth": r"q = \mathrm{growth}^{1/n_b}",
+    "sgdm-aps": r"q = \mathrm{growth}^{1/n_b}",
+    "l4": r"\hat d_k = d_k / (1 - \beta^{k+1}), \quad "
+    r"L_k = \min\{f_k, (1 + 1/\tau) L_{k-1}\}, \quad L_0 = \rho f_0",
+    "momo": r"\bar f_k = \beta \bar f_{k-1} + (1 - \beta) (f_k - \ell_k), \quad "
+    r"\bar m_k = \beta \bar m_{k-1} + (1 - \beta) \langle g_k, \theta_k\rangle",
+    "ponos": NONMONOTONE + r", \quad l_{k+1} = \max\{l_k + e_k - 1, 0\}, \quad "
+    r"e_k = \text{trials that failed}",
+    "mbcg": NONMONOTONE,
+    "salsa": r"h_k = \beta_3 h_{k-1} + (1 - \beta_3) (f_k - f(\theta_k - t_k g_k; x_k)), \quad "
+    r"s_k = \beta_3 s_{k-1} + (1 - \beta_3) \|g_k\|^2",
+    "slises": r"s_k = \theta_k - \theta_{k-1}, \quad y_k = g_k - g_{k-1} \text{ on one batch}",
+}
+"""Formulas of the letters that only one rule has, by the name of the rule."""
 
 
 def main():
@@ -114,7 +134,8 @@ def page(method: Method) -> str:
         for part, letter, text in LETTERS
         if re.search(r"(?<![a-z])" + re.escape(part), formulas)
     ]
-    rule = inspect.getdoc(sys.modules[method.rule.start.__module__])
+    text = inspect.getdoc(sys.modules[method.rule.start.__module__])
+    rule = ("## The rule\n", text, "") if ".. math::" in text else ()  # a file of its own
     own = [each.name for each in method.options]
     common = [n for n in inspect.signature(optimizer_class(method.name)).parameters if n not in own]
     required = "".join(f", {o.name}=0.1" for o in method.options if o.default is REQUIRED)
@@ -136,6 +157,7 @@ def page(method: Method) -> str:
             method.summary if method.verified else f"**Not verified.** {method.summary}",
             f'\n```python\nopt = heavystep.create("{method.name}", params{required})\n```\n',
             *(f"$${formula}$$\n" for formula in method.formulas),
+            f"$${MORE[method.rule.name]}$$\n" if method.rule.name in MORE else "",
             "Where\n",
             *letters,
             f"\n{method.explained}",
@@ -144,9 +166,8 @@ def page(method: Method) -> str:
             f"Also {', '.join(f'`{name}`' for name in common[1:])}: "
             "[`HeavyStep`](../api.md#heavystep.HeavyStep) and "
             "[`SHBPolyak`](../api.md#heavystep.SHBPolyak) explain them.\n",
-            "## The rule\n",
-            rule,
-            "\n## Facts\n",
+            *rule,
+            "## Facts\n",
             *(f"- {name}: {text}" for name, text in facts.items() if text),
             "",
         ]
