@@ -9,7 +9,7 @@
 # make compare     methods beside their rivals on all tasks, into docs/results/compare: what is in
 #                  runs.csv there is not run again, all of it takes hours; COMPARE=--quick a minute
 # make bench       what a step, a simulation, a training step and processes cost, as ratios
-# make pages       write docs/methods.md and docs/architecture.svg from the registry and the rooms
+# make pages       draw the pictures of docs/, write docs/methods.md, docs/theory.md and the README's table
 # make docs        build the site into site/, strictly: a warning is an error; its search works when it
 #                  is served: python -m http.server -d site
 # make examples    run every example in its quick mode
@@ -77,7 +77,9 @@ bench: $(SETUP)
 
 pages: $(SETUP)
 	$(BIN)/python docs/make_methods.py
-	$(BIN)/python docs/make_architecture.py
+	$(BIN)/python docs/make_theory.py
+	$(BIN)/python docs/make_readme_table.py
+	$(BIN)/python docs/make_pictures.py
 
 docs: $(SETUP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

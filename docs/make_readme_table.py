@@ -9,8 +9,16 @@ from pathlib import Path
 from heavystep.lab.comparison.tasks import HIGHER, TASKS
 
 ROOT = Path(__file__).parents[1]
-SHOWN = ("cifar10", "cnn", "source", "lstm", "recommender", "diffusion", "digits-110")
-"""Tasks, one of each kind, as far as they are in the results."""
+SHOWN = {
+    "cifar10": "ResNet on CIFAR-10: accuracy, %",
+    "cnn": "CNN on digits: accuracy, %",
+    "source": "GPT on source code: loss",
+    "lstm": "LSTM on Shakespeare: loss",
+    "recommender": "recommender: log-loss",
+    "diffusion": "noise prediction (diffusion): error",
+    "digits-110": "perceptron, only 110 steps: accuracy, %",
+}
+"""Tasks, one of each kind, as far as they are in the results, and what their rows say."""
 COLUMNS = (
     ("HeavyStep", "HeavyStep", "metric"),
     ("AdamW", "AdamW", "metric"),
@@ -40,16 +48,18 @@ def table() -> str:
         cells = {(row["task"], row["method"]): row for row in csv.DictReader(file)}
     present = {task for task, _ in cells}
     lines = [["on unseen data", *(heading for heading, _, _ in COLUMNS)], ["---"] + ["---:"] * 5]
-    for name in (each for each in SHOWN if each in present):
-        task = TASKS[name]
+    for name, label in SHOWN.items():
+        if name not in present:
+            continue
+        metric = TASKS[name].metric
         values = [_number(cells.get((name, who)), column) for _, who, column in COLUMNS]
         known = [value for value in values if value is not None]
-        best = max(known) if task.metric.better == HIGHER else min(known)
-        digits = 1 if task.metric.unit == "points" else 3
+        best = max(known) if metric.better == HIGHER else min(known)
+        digits = 1 if metric.unit == "points" else 3
         texts = ["" if value is None else f"{value:.{digits}f}" for value in values]
         bold = f"{best:.{digits}f}"
         shown = [f"**{text}**" if text == bold else text for text in texts]
-        lines.append([f"{task.title}: {task.metric.name}", *shown])
+        lines.append([label, *shown])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -1,10 +1,12 @@
-"""Write ``docs/theory.md`` from the registry and the measured slack in ``docs/slack.json``.
+"""Write ``docs/theory.md``, the index of results; the site has a page of each, made here too.
 
-python docs/make_theory.py, or ``make pages``
+python docs/make_theory.py, or ``make pages``. It reads the registry, the remarks in
+``docs/readings.json`` and the slack that was measured, ``docs/slack.json``.
 """
 
 import inspect
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -16,115 +18,110 @@ REMARKS = json.loads((DOCS / "readings.json").read_text())
 """How each result is tested, what it reduces to, remarks on its statement, and our own proofs."""
 HEAD = """# The theory, result by result
 
-This page is generated (`make pages`) from the registry (`heavystep.theory.registry`) and from
-measured numbers (`docs/slack.json`). The results are those of Zhang, Shi and Gu; proofs were read
-line by line and every formula was checked against runs. `heavystep theory` lists them, `heavystep
-theory NAME` computes their constants, and `heavystep.certify(record, problem)` checks a run.
+Every result of Zhang, Shi and Gu is a function of `heavystep.theory`. We read the proofs line by
+line and checked every formula against runs. `heavystep theory` lists the results, `heavystep theory
+NAME` computes constants, and `heavystep.certify(record, problem)` checks a run.
 
 ## What the check found
 
-- No statement failed. Lemmas 1-6 hold on every run that was tried; the bounds of Theorems 1-5, and
-  the bounds that the proofs of Theorems 6 and 7 carry, hold in exact expectation: all sample paths
-  of short runs were enumerated, for 1000 (Theorems 6 and 7: 500) random admissible settings a
-  theorem. What holds almost surely or as an o cannot be tested so; there the proofs were read and
-  the inequalities that they rest on were tested.
-- Two places need a condition that the paper leaves out, both only for small k and without effect
-  on the theorems: the denominator in Theorem 6's condition on c must be positive, and C_k in the
-  proof of Theorem 7 decreases only where its denominator is positive. The smallest
-  counterexamples stand with those theorems and in `tests/theory/test_diminishing_conditions.py`.
+- No statement failed. Lemmas 1 to 6 hold on every run that we tried. The bounds of Theorems 1 to 5,
+  and those in the proofs of Theorems 6 and 7, hold in exact expectation: we enumerated all sample
+  paths of short runs, for 1000 (Theorems 6 and 7: 500) random admissible settings of each theorem.
+  A statement that holds almost surely, or an o, cannot be tested like that. There we read the proof
+  and tested the inequalities in it.
+- Two places need a condition that the paper leaves out. Both matter for small k only, and the
+  theorems stay true. The denominator in the condition on c of Theorem 6 must be positive. In the
+  proof of Theorem 7, C_k decreases only where its denominator is positive. The pages of both have
+  the smallest counterexamples, and `tests/theory/test_diminishing_conditions.py` runs them.
 - Theorem 1 leaves its constant B open. Here it is explicit.
-- The O of Theorems 6 and 7 hides a product over 1 + beta_k. For the schedules of Section 5 it is
-  about 10^37900: these theorems are about the limit, not about any number of steps that one runs.
-- With momentum the bounds of Theorems 1-3 are far from the runs (tables below). Two losses are
-  avoidable: of a geometric sum two terms are kept (up to 5.3 at beta = 0.9), and the last square is
-  counted twice. The rest is gamma_min: it is the worst step of any sample, (1 - sqrt(beta))^2 / 2
-  of a plain step (1/760 at beta = 0.9).
+- The O of Theorems 6 and 7 hides the product of all 1 + beta_k. With the schedules of Section 5 it
+  is about 10^37900. These theorems describe the limit, not any number of steps that one can run.
+- With momentum the bounds of Theorems 1 to 3 are far above the runs: their pages have the numbers.
+  Two losses can be avoided: the proofs keep two terms of a geometric sum (a factor of up to 5.3 at
+  beta = 0.9), and they count the last square twice. The rest comes from gamma_min, the worst step
+  of any sample: it is (1 - sqrt(beta))^2 / 2 times a plain step, which is 1/760 at beta = 0.9.
 
 ## Conventions
 
-theta_{-1} = theta_0; step k goes from theta_k to theta_{k+1}; g_k is the sampled gradient at
-theta_k; v_k is the sum over m <= k of beta^(k-m) gamma_m g_m, so that theta_{k+1} = theta_k - v_k.
-s_beta = (1 - sqrt(beta))^2. Expectations are over the samples, runs start at a fixed point.
+theta_{-1} = theta_0. Step k goes from theta_k to theta_{k+1}, and g_k is the sampled gradient at
+theta_k. v_k is the sum over m <= k of beta^(k-m) gamma_m g_m, so theta_{k+1} = theta_k - v_k.
+s_beta = (1 - sqrt(beta))^2. Expectations are over the samples; runs start at a fixed point.
+"""
+MOMENTUM = """## Momentum, side by side
+
+Constants of Theorems 1 to 3 for SHB-PS at L = 1, mu = 0.1, rho = 1, c = 1, from
+`theory.side_by_side`. All of them grow with beta: these theorems promise nothing better with
+momentum than without. They admit every beta below 1, and Theorems 1 and 2 every gamma_max; MomSPS
+admits a momentum only below a cap (`theory.momsps_limit`, derived here).
+
+![Constants and limits against beta](momentum.png)
+
+| beta | 1 - r (Theorem 1) | A (2) | constant (3) | gamma_max (3) | cap of MomSPS |
+|---|---|---|---|---|---|
+"""
+MEASURED = """
+Measured on {runs} runs of {steps} steps for each setting, with c = 0.75, omega = 0.5 and
+gamma_max = 1 (convex) or 0.8 times the limit of Theorem 3 (non-convex). Measured numbers are means
+less one standard error. Diminishing runs have the schedules of Section 5. A slack of -1e-16 is
+rounding.
 """
 
 
 def main():
-    """Write the page."""
-    from heavystep.pictures import plot_momentum
-
-    (DOCS / "theory.md").write_text(render())
-    plot_momentum(side_by_side(L=1.0, mu=0.1)).savefig(DOCS / "momentum.png", dpi=100)
+    """Write the index."""
+    (DOCS / "theory.md").write_text(index())
 
 
-def render() -> str:
-    """The page."""
-    measured = json.loads((DOCS / "slack.json").read_text())
-    rows = defaultdict(list)
-    for row in measured["rows"]:
-        rows[row["result"]].append(row)
-    parts = [HEAD, overview()]
-    for result in RESULTS:
-        parts.append(section(result))
-        for name in (result.id, f"Recursion of {result.id}", f"Tail inequality of {result.id}"):
-            if table := slack(rows[name]):
-                parts.append(table)
-        if not rows[result.id] and result.id in measured["skipped"]:
-            parts.append(f"Not checked in these runs: {measured['skipped'][result.id]}.\n")
-    parts.append(
-        f"Measured: {measured['runs']} runs of {measured['steps']} steps a "
-        "setting, c = 0.75, omega = 0.5, gamma_max = 1 (convex) or 0.8 times the limit of "
-        "Theorem 3 (non-convex), means less one standard error; diminishing runs with the "
-        "schedules of Section 5. A slack of -1e-16 is rounding.\n"
-    )
-    parts += ["## Our own\n", *(section(result) for result in OWN), momentum()]
-    return "\n".join(parts)
-
-
-def overview() -> str:
-    """All results in one table."""
-    lines = ["## Overview\n", "| result | says | in code |", "|---|---|---|"]
+def index() -> str:
+    """What the check found, and every result in a line."""
+    lines = [HEAD, "## Overview\n", "| result | says |", "|---|---|"]
     lines += [
-        f"| [{r.id}](#{r.id.lower().replace(' ', '-')}) | {escape(r.statement)} | `{file(r)}` |"
-        for r in RESULTS + OWN
+        f"| [{r.id}](../src/heavystep/{file(r)}) | {escaped(r.statement)} |" for r in RESULTS + OWN
     ]
-    return "\n".join(lines) + "\n"
+    rows = (" | ".join(f"{value:.4g}" for value in row) for row in side_by_side(L=1.0, mu=0.1))
+    return "\n".join([*lines, "", MOMENTUM + "\n".join(f"| {row} |" for row in rows), ""])
 
 
-def section(result: Result) -> str:
+def name(result: Result) -> str:
+    """Of its page."""
+    return result.id.lower().replace(" ", "-")
+
+
+def page(result: Result) -> str:
     """One result."""
-    lines = [
-        f"## {result.id}\n",
-        f"{result.statement}.\n",
-        f"- In code: `heavystep.theory.{result.function.__name__}`, `{file(result)}`",
-        f"- {'Proof' if result in OWN else 'In the paper'}: {result.location}",
-        f"- Needs: {'; '.join(result.assumptions)}",
-        f"- Tested: {REMARKS[result.id]['tested']}",
-    ]
     remarks = REMARKS[result.id]
-    lines += [f"- Must reduce to: {text}" for text in remarks.get("reductions", ())]
-    lines += [f"- Reading: {reading}" for reading in remarks["readings"]]
-    if "proof" in remarks:
-        lines += ["\nProof:\n", *(f"{i}. {text}" for i, text in enumerate(remarks["proof"], 1))]
-    return "\n".join(lines) + "\n"
-
-
-def momentum() -> str:
-    """Theorems 1 to 3 against the momentum."""
+    text = inspect.getdoc(result.function)
+    text = re.split(r"^(?:Args:|Reference:|>>> )", text, maxsplit=1, flags=re.MULTILINE)[0]
+    function = f"heavystep.theory.{result.function.__name__}"
     lines = [
-        "## Momentum, side by side\n",
-        "Constants of Theorems 1 to 3 for SHB-PS at L = 1, mu = 0.1, rho = 1, c = 1 "
-        "(`theory.side_by_side`, drawn by `pictures.plot_momentum`). Every one grows with "
-        "beta: momentum does not improve the order. Theorems 1 to 3 admit every beta below 1, "
-        "Theorems 1 and 2 every gamma_max; MomSPS admits a momentum only below a cap "
-        "(`theory.momsps_limit`, derived here).\n",
-        "![Constants and limits against beta](momentum.png)\n",
-        "| beta | Theorem 1: 1 - r | Theorem 2: A | Theorem 3: constant | gamma_max of Theorem 3 | "
-        "cap of MomSPS |",
-        "|---|---|---|---|---|---|",
+        f"# {result.id}\n",
+        f"**{escaped(result.statement)}.**\n",
+        text,
+        f"- In code: [`{function}`](../api.md#{function}), in `{file(result)}`",
+        f"- {'Source' if result in OWN else 'In the paper'}: {result.location}",
+        f"- Needs: {escaped('; '.join(result.assumptions))}",
+        f"- Tested: {escaped(remarks['tested'])}",
+        *(f"- Must reduce to: {escaped(each)}" for each in remarks.get("reductions", ())),
+        "\n## Remarks\n",
+        *(f"- {escaped(each)}" for each in remarks["readings"]),
     ]
-    for row in side_by_side(L=1.0, mu=0.1):
-        lines.append("| " + " | ".join(f"{value:.4g}" for value in row) + " |")
-    return "\n".join(lines) + "\n"
+    if "proof" in remarks:
+        steps = enumerate(remarks["proof"], 1)
+        lines += ["\n## Proof\n", *(f"{number}. {escaped(each)}" for number, each in steps)]
+    return "\n".join([*lines, measured(result), ""])
+
+
+def measured(result: Result) -> str:
+    """How far runs stayed from the bound."""
+    found = json.loads((DOCS / "slack.json").read_text())
+    names = (result.id, f"Recursion of {result.id}", f"Tail inequality of {result.id}")
+    groups = [[row for row in found["rows"] if row["result"] == name] for name in names]
+    tables = [text for rows in groups if (text := slack(rows))]
+    if not groups[0] and result.id in found["skipped"]:
+        tables.append(f"Not checked in these runs: {found['skipped'][result.id]}.\n")
+    if not tables:
+        return ""
+    return "\n".join(["\n## Measured\n", *tables, MEASURED.format(**found)])
 
 
 def slack(rows) -> str:
@@ -150,7 +147,7 @@ def _tightest(rows) -> str:
         where = f"{row['problem']}, {_momentum(row)}, k = {row['k']}"
         relative = row["slack"] / max(abs(row["bound"]), 1e-300)
         lines.append(
-            f"| {escape(quantity)} | {rule} | {where} | {row['bound']:.4g} | "
+            f"| {escaped(quantity)} | {rule} | {where} | {row['bound']:.4g} | "
             f"{row['measured']:.4g} | {relative:.2g} |"
         )
     return "\n".join(lines) + "\n"
@@ -167,7 +164,7 @@ def _at(rows) -> str:
         by_setting[row["problem"], row["rule"], _momentum(row)][row["k"]] = row
     steps = sorted({row["k"] for row in rows})
     lines = [
-        f"Bound / measured, of {escape(rows[0]['quantity'])}:\n",
+        f"Bound / measured, of {escaped(rows[0]['quantity'])}:\n",
         "| problem | rule | momentum | " + " | ".join(f"k = {k}" for k in steps) + " |",
         "|---|---|---|" + "---|" * len(steps),
     ]
@@ -183,9 +180,11 @@ def _ratio(row) -> str:
     return f"**{ratio}** ({row['bound']:.3g} / {measured:.3g})"
 
 
-def escape(text: str) -> str:
-    """Bars would end a cell."""
-    return text.replace("|", "\\|")
+def escaped(text: str) -> str:
+    """A formula in ASCII as Markdown leaves it alone; names in backticks stay."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"[|*_]", r"\\\g<0>", part.replace("<", "&lt;")) for part in parts[::2]]
+    return "`".join(parts)
 
 
 def file(result: Result) -> str:

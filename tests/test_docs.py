@@ -13,7 +13,7 @@ from heavystep import theory
 from heavystep.methods import METHODS
 from heavystep.optimizers import optimizer_class
 from heavystep.problems import paper_least_squares
-from heavystep.theory.registry import RESULTS
+from heavystep.theory.registry import OWN, RESULTS
 from tests.helpers.pages import PAGES, name
 from tests.helpers.places import ROOT
 from tests.helpers.theory_cases import LAWS
@@ -22,19 +22,32 @@ PAPER = ROOT.parent / "shared" / "paper"
 RELIABILITY = (ROOT / "docs" / "reliability.md").read_text()
 
 
-def test_theory_page_is_generated_from_the_registry():
-    page = runpy.run_path(str(ROOT / "docs" / "make_theory.py"))["render"]()
-    assert (ROOT / "docs" / "theory.md").read_text() == page, "run make pages"
+def made(name):
+    return runpy.run_path(str(ROOT / "docs" / f"make_{name}.py"))
 
 
-def test_methods_page_is_generated_from_the_registry():
-    page = runpy.run_path(str(ROOT / "docs" / "make_methods.py"))["render"]()
-    assert (ROOT / "docs" / "methods.md").read_text() == page, "run make pages"
-    tables = re.findall(r"(?:^\|.*\n)+", page, flags=re.MULTILINE)
-    for table in tables:  # a rule of another length makes it plain text
-        heading, ruler, *_ = table.splitlines()
+@pytest.mark.parametrize(("page", "things"), [("methods", METHODS), ("theory", RESULTS + OWN)])
+def test_an_index_is_up_to_date_and_has_a_row_of_each_thing(page, things):
+    written = (ROOT / "docs" / f"{page}.md").read_text()
+    page = made(page)["index"]()
+    assert written == page, "run make pages"
+    assert len(re.findall(r"^\| \[.*\]\(\.\./src/.*\|$", page, flags=re.MULTILINE)) == len(things)
+    for table in re.findall(r"(?:^\|.*\n)+", page, flags=re.MULTILINE):
+        heading, ruler, *_ = table.splitlines()  # a rule of another length makes it plain text
         assert re.sub(r"[^|]", "", heading) == re.sub(r"[^|]", "", ruler)
-    assert len(tables) == 1 + len(METHODS)
+
+
+def test_pictures_are_there_for_light_and_dark_pages():
+    for drawn in made("pictures")["DRAWN"]:
+        kind = "gif" if drawn == "path" else "png"
+        assert all((ROOT / "docs" / f"{drawn}{end}.{kind}").exists() for end in ("", "-dark"))
+
+
+def test_the_picture_of_momentum_compares_it_with_none():
+    rows = theory.side_by_side(L=1.0, mu=0.1)
+    costs, limits = made("pictures")["momentum"](rows, ["b", "r", "g", "k"]).axes
+    assert [line.get_ydata()[0] for line in costs.lines] == [1.0] * 4
+    assert [line.get_label() for line in limits.lines] == ["Theorem 3", "MomSPS"]
 
 
 def test_the_rule_of_the_architecture_page_works():
@@ -118,8 +131,8 @@ def test_labels_are_in_the_paper(result):
 
 
 def test_registry_readings_quote_true_numbers():
-    """The counterexample and the constants that docs/theory.md states."""
-    text = (ROOT / "docs" / "theory.md").read_text()
+    """The counterexample and the constants that the pages of the theory state."""
+    text = made("theory")["index"]() + (ROOT / "docs" / "readings.json").read_text()
     laws = LAWS
     polyak = theory.convex_diminishing("polyak", L=41.87, schedules=laws, c=0.75)
     armijo = theory.convex_diminishing("armijo", L=41.87, schedules=laws, c=0.75, omega=0.5)

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 import heavystep
-from heavystep.pictures import plot_momentum, running_median
+from heavystep.pictures import running_median
 from heavystep.records import Record, stack
-from heavystep.theory import side_by_side
 
 
 def recorded(steps=60, bad=(), **options):
@@ -101,12 +100,3 @@ def test_bad_input_is_one_line():
         heavystep.plot_steps(opt)
     with pytest.raises(ValueError, match="nothing recorded"):
         heavystep.plot_steps(heavystep.Recorder(opt))
-    with pytest.raises(ValueError, match=r"^plot_momentum needs at least one row$"):
-        plot_momentum([])
-
-
-def test_momentum_is_compared_with_none():
-    rows = side_by_side(L=1.0, mu=0.1)
-    costs, steps = plot_momentum(rows).axes
-    assert [line.get_ydata()[0] for line in costs.lines] == [1.0] * 4
-    assert [line.get_label() for line in steps.lines] == ["Theorem 3", "MomSPS"]

@@ -1,27 +1,102 @@
-"""Formulas as MathML, which browsers draw without a script."""
+"""Formulas as MathML, which browsers draw without a script, and letters in prose in italics."""
 
 import re
 
 from latex2mathml.converter import convert
 
-SIZES = r"\\[Bb]igg?[lr]?(?![a-z])"
-"""Sizes of brackets, which the converter does not know and MathML does not need."""
+ALPHABET = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho final "
+    "sigma tau upsilon phi chi psi omega"
+)
+GREEK = {name: chr(0x3B1 + place) for place, name in enumerate(ALPHABET.split()) if name != "final"}
+GREEK["ell"] = "ℓ"
+SIGNS = (
+    ("&lt;=", "≤"), ("&gt;=", "≥"), ("-&gt;", "→"), (r"\|\|", "‖"), (r"\bsqrt\(", "√("),
+    (r"\binf\b", "∞"), (r"\bgrad (?=[fF]\b)", "∇"),
+)  # fmt: skip
+"""What a terminal shows of a sign, as a pattern, and the sign."""
+RAISED = r"\^(\{[^}]*\}|\([^)]*\)|-?\w+)"
+NAME = re.compile(
+    r"(?<![A-Za-z_'’&#])(?<![A-Za-z][.-])(?<!Theorem )(?<!Lemma )(?<!Appendix )"
+    r"(?!e[+-]\d)"  # the exponent of a number
+    rf"(?:(?P<greek>{'|'.join(GREEK)})(?P<square>2\b)?|(?P<letter>[A-Za-z]))"
+    r"(?P<below>_\{[^}]*\}|_\w+(?:,[a-z]\b)?)?"
+    rf"(?P<above>\*|{RAISED})?(?![\w’*]|'[a-z]|\.\w)"
+)
+"""A Greek letter by its name or a single letter, with what stands below and above it."""
+WORD = re.compile(r"I\b|[aA]\s+(?:[A-Za-z]{2}|$)")
+"""A single letter that is a word of English."""
+OUTSIDE = re.compile(r"(<(pre|code|script|style|math)\b.*?</\2>|<[^>]+>)", re.DOTALL)
+"""What letters are not looked for in: code, formulas and tags."""
+
+
+def in_prose(html: str) -> str:
+    """A page whose theta_k, gamma_max and ||g||^2 look as they do in its formulas."""
+    parts = OUTSIDE.split(html)
+    # Of three parts, the first is prose and the second what split it; the third names a tag.
+    return "".join(
+        text + tag
+        for text, tag in zip(
+            (letters(part) for part in parts[::3]), [*(each or "" for each in parts[1::3]), ""],
+            strict=True,
+        )
+    )  # fmt: skip
+
+
+def letters(text: str) -> str:
+    """Prose without tags."""
+    for pattern, sign in SIGNS:
+        text = re.sub(pattern, sign, text)
+    text = NAME.sub(_letter, text)
+    text = re.sub(r"\bcap_k\b", "cap<sub><i>k</i></sub>", text)
+    return re.sub(rf"(?<=[)\]‖\w]){RAISED}", lambda m: f"<sup>{_inner(m[1])}</sup>", text)
+
+
+def _letter(found: re.Match[str]) -> str:
+    greek, letter, below, above = found.group("greek", "letter", "below", "above")
+    if letter and not below and not above and WORD.match(found.string, found.start()):
+        return found[0]
+    below, above = _inner((below or "")[1:]), _inner((above or "").removeprefix("^"))
+    if below.startswith("star"):
+        below, above = below[4:], "*"
+    if found["square"]:
+        above = "2"
+    drawn = f"<i>{GREEK[greek] if greek else letter}</i>"
+    drawn += f"<sub>{below}</sub>" if below else ""
+    return drawn + (f"<sup>{above}</sup>" if above else "")
+
+
+def _inner(text: str) -> str:
+    """An index or an exponent, without its brackets."""
+    bare = text[1:-1] if text[:1] in ("{", "(") else text
+    bare = re.sub(r"\b(" + "|".join(GREEK) + r")\b", lambda m: GREEK[m[1]], bare)
+    return re.sub(r"(?<![A-Za-z])[a-zα-ω](?![A-Za-z])", r"<i>\g<0></i>", bare)
 
 
 def block(latex: str) -> str:
-    """A formula on a line of its own."""
-    return f'<div class="formula">{mathml(latex, "block")}</div>'
+    """A formula on a line of its own; its parts go below each other where a screen is narrow."""
+    parts = re.split(r"\\q?quad\b", " ".join(latex.split()))
+    drawn = "".join(mathml(part, "block") for part in parts if part.strip())
+    return f'<div class="formula">{drawn}</div>'
 
 
 def inline(latex: str) -> str:
-    """A formula within a sentence."""
-    return mathml(latex, "inline")
+    """A formula within a sentence; Markdown takes a line that begins with a span for prose."""
+    return f"<span>{mathml(latex, 'inline')}</span>"
 
 
 def mathml(latex: str, display: str) -> str:
-    """One line, so that Markdown leaves it alone."""
-    plain = re.sub(SIZES, "", " ".join(latex.split()))
-    return convert(plain, display=display).replace("\n", " ")
+    """One line, so that Markdown leaves it alone; a tall bracket is as tall as what it holds."""
+    plain = " ".join(latex.split())
+    tall = r"\\[Bb]igg?[lr]?(?![a-z])\s*"
+    opened, closed = (
+        re.findall(tall + ends, plain) for ends in (r"(?:\\[{|]|[(\[]|\\langle)",
+                                                    r"(?:\\[}|]|[)\]]|\\rangle)")
+    )  # fmt: skip
+    if len(opened) == len(closed):
+        plain = re.sub(tall + r"(?=\\\{|[(\[]|\\langle)", r"\\left", plain)
+        plain = re.sub(tall + r"(?=\\\}|[)\]]|\\rangle)", r"\\right", plain)
+    return convert(re.sub(tall, "", plain), display=display).replace("\n", " ")
 
 
 def in_page(markdown: str) -> str:

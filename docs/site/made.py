@@ -1,11 +1,18 @@
-"""Pages of the site that are made: front page, methods, reference, and files of the root."""
+"""Pages of the site that are made: front page, methods, results, reference, files of the root.
+
+``docs`` and ``docs/site`` are on the path of modules.
+"""
 
 import re
-import runpy
 from importlib import import_module
 from pathlib import Path
 
-from heavystep.methods import METHODS, Method
+import make_methods
+import make_theory
+from formulas import in_docstring
+
+from heavystep.methods import METHODS
+from heavystep.theory.registry import OWN, RESULTS
 
 MODULES = {
     "heavystep": "",
@@ -19,24 +26,32 @@ MODULES = {
 SUBPACKAGES = ("certificates", "lab", "lower_bounds", "problems", "theory")
 
 
+SERIES = {
+    "Methods": lambda: {"Each method": [f"methods/{name}.md" for name in METHODS]},
+    "The paper": lambda: {
+        "Each result": [f"theory/{make_theory.name(each)}.md" for each in RESULTS + OWN]
+    },
+}
+"""By heading of the navigation: pages that are made, one of each thing."""
+
+
 def pages(root: Path) -> dict[str, str]:
     """Text by name."""
-    section = runpy.run_path(str(root / "docs" / "make_methods.py"))["section"]
+    methods = {f"methods/{each.name}.md": make_methods.page(each) for each in METHODS.values()}
+    results = {f"theory/{make_theory.name(r)}.md": make_theory.page(r) for r in RESULTS + OWN}
     return {
-        "index.md": front(root),
+        "index.md": front((root / "README.md").read_text()),
         "changelog.md": (root / "CHANGELOG.md").read_text(),
         "contributing.md": inside((root / "CONTRIBUTING.md").read_text()),
         "api.md": reference(),
-        **{
-            f"methods/{method.name}.md": method_page(method, section(method))
-            for method in METHODS.values()
-        },
+        **{name: in_docstring(text) for name, text in (methods | results).items()},
     }
 
 
-def front(root: Path) -> str:
-    """The README, from within ``docs``."""
-    return inside((root / "README.md").read_text())
+def front(readme: str) -> str:
+    """The README, from within ``docs``, with its picture in Markdown."""
+    picture = r"<picture>.*?<img\s+alt=\"([^\"]*)\" src=\"([^\"]*)\".*?</picture>"
+    return inside(re.sub(picture, r"![\1](\2)", readme, flags=re.DOTALL))
 
 
 def inside(text: str) -> str:
@@ -48,19 +63,15 @@ def inside(text: str) -> str:
     )
 
 
-def method_page(method: Method, section: str) -> str:
-    """One method: what the registry says."""
-    body = re.sub(r"^## ", "# ", section, count=1)
-    return "\n".join(
-        [
-            body,
-            "## What it needs",
-            "",
-            f"It needs {method.needs}. Its publication proves: {method.guarantee or 'nothing'}. "
-            f"The formula is from: {method.source}.",
-            "",
-        ]
-    )
+def linked(markdown: str, page: str) -> str:
+    """An index of sources, as it is in the repository, as an index of pages."""
+    if page == "methods.md":
+        return re.sub(r"\[`(\w+)`\]\(\.\./src[^)]*\)", r"[`\1`](methods/\1.md)", markdown)
+    if page == "theory.md":
+        for result in RESULTS + OWN:
+            place = f"[{result.id}](theory/{make_theory.name(result)}.md)"
+            markdown = re.sub(rf"\[{result.id}\]\(\.\./src[^)]*\)", place, markdown)
+    return markdown
 
 
 def reference() -> str:
@@ -69,6 +80,7 @@ def reference() -> str:
     listed: set[str] = set()
     for module, words in MODULES.items():
         names = [name for name in public(module) if name not in listed]
+        names.sort(key=lambda name: name != "HeavyStep")
         if module == "heavystep":
             names = [name for name in names if name not in SUBPACKAGES]
             listed.update(names)

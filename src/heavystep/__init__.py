@@ -22,31 +22,11 @@ if TYPE_CHECKING:
     from heavystep.suggestions import suggest
 
 __all__ = [
-    "SHB",
-    "SLS",
-    "SPS",
-    "Average",
-    "CapturedStep",
-    "Diminishing",
-    "HeavyStep",
-    "Recorder",
-    "SHBArmijo",
-    "SHBPolyak",
-    "StepInfo",
-    "attach",
-    "certificates",
-    "certify",
-    "create",
-    "estimate_smoothness",
-    "lab",
-    "log_step",
-    "lower_bounds",
-    "paper_settings",
-    "plot_steps",
-    "problems",
-    "suggest",
-    "theory",
-]
+    "SHB", "SLS", "SPS", "Average", "CapturedStep", "Diminishing", "HeavyStep", "Recorder",
+    "SHBArmijo", "SHBPolyak", "StepInfo", "attach", "certificates", "certify", "create",
+    "estimate_smoothness", "lab", "log_step", "lower_bounds", "paper_settings", "plot_steps",
+    "problems", "suggest", "theory",
+]  # fmt: skip
 __version__ = "0.3.0"
 
 _HOMES = {

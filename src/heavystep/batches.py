@@ -12,14 +12,13 @@ class PersistentBatches:
     """Indices of batches, for methods that compare gradients of the same samples.
 
     Give it to a ``DataLoader`` as ``batch_sampler``. An epoch goes through all samples in a new
-    order; the last samples are left out if they do not fill a batch. With several processes each
-    has rows of its own, as many as the others; those that are left over when n is divided among
-    them are other ones in each epoch.
+    order, without those that do not fill a batch. With several processes each has rows of its own,
+    as many as the others.
 
-    A run that was stopped within an epoch goes on with the very batches that it would have had, if
-    it loads the ``state_dict``, which is the same in all processes. A ``DataLoader`` with workers
-    asks for batches ahead of the steps: put the ``epoch`` of the last step into the state, and how
-    many steps it has had as the ``position``.
+    A run that was stopped within an epoch goes on with the same batches if it loads the
+    ``state_dict``, which is the same in all processes. A ``DataLoader`` with workers asks for
+    batches ahead of the steps: put the ``epoch`` of the last step into the state, and how many
+    steps it has had as the ``position``.
 
     Args:
         n: number of samples.
@@ -42,16 +41,9 @@ class PersistentBatches:
     """
 
     def __init__(
-        self,
-        n: int,
-        batch_size: int,
-        *,
-        kept: int = 1,
-        overlap: bool = False,
-        seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> None:
+        self, n: int, batch_size: int, *, kept: int = 1, overlap: bool = False, seed: int = 0,
+        rank: int = 0, world_size: int = 1,
+    ) -> None:  # fmt: skip
         sizes = {"n": n, "batch_size": batch_size, "kept": kept, "world_size": world_size}
         for name, value in sizes.items():
             validation.integer(name, value, least=1)
@@ -100,15 +92,11 @@ class PersistentBatches:
             yield rows[first : first + self._size].tolist()
 
     def state_dict(self) -> dict[str, Any]:
-        """What it was made with, and how many batches of the epoch were asked for."""
+        """The arguments, and how many batches of the epoch were asked for."""
         return {**self._made_with, "epoch": self._epoch, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where that state was.
-
-        Raises:
-            ValueError: it is that of other batches.
-        """
+        """Go on where that state was; ValueError if it is that of other batches."""
         wanted = {*self._made_with, "epoch", "position"}
         if not isinstance(state, Mapping) or not state.keys() >= wanted:
             got = sorted(map(str, state)) if isinstance(state, Mapping) else state

@@ -1,19 +1,7 @@
-"""Packages that an extra brings: which, and the line that tells a user how to install them."""
+"""Packages that an extra brings: the line that tells a user how to install them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-EXTRAS = {
-    "lab": (
-        "numba", "llvmlite", "scipy", "sklearn", "matplotlib", "PIL", "plotly", "pyarrow", "joblib",
-        "ray", "distributed", "pooch", "typer", "rich", "tensorboard", "momo", "prodigyopt",
-        "schedulefree",
-    ),
-    "lightning": ("lightning",),
-    "accelerate": ("accelerate",),
-    "transformers": ("transformers",),
-}  # fmt: skip
-"""The modules that each extra brings and smaller ones do not."""
 
 
 class MissingExtraError(ModuleNotFoundError):
@@ -32,15 +20,6 @@ def install(extra: str) -> str:
 def package_of(missing: ModuleNotFoundError) -> str:
     """The package that an import did not find."""
     return (missing.name or "").partition(".")[0]
-
-
-def extra_of(package: str, otherwise: str = "lab") -> str:
-    """The extra that brings a package.
-
-    >>> extra_of("numba"), extra_of("unheard_of")
-    ('lab', 'lab')
-    """
-    return next((extra for extra, modules in EXTRAS.items() if package in modules), otherwise)
 
 
 @contextmanager

@@ -1,11 +1,10 @@
 r"""Lower bounds of losses, for ``lower_bound=`` of an optimizer or of its ``step``.
 
-The Polyak step divides what the loss has above its lower bound. For plain cross-entropy and squared
-error that is 0; smoothed labels, soft targets, mixed labels and densities have another one, which
-these functions compute from what the loss is computed from. Some are numbers, to be given to the
-optimizer once. Others depend on the batch: 0-dim tensors on the device of the targets, which nobody
-waits for, to be given to ``step(loss=loss, lower_bound=...)``. Between processes that train one
-model together the optimizer averages such bounds as it does losses.
+Plain cross-entropy and squared error have the bound 0; smoothed labels, soft targets, mixed labels
+and densities have another one. Some bounds are numbers, to be given to the optimizer once. Others
+depend on the batch: 0-dim tensors on the device of the targets, which nobody waits for, to be given
+to ``step(loss=loss, lower_bound=...)``. Between processes the optimizer averages such bounds as it
+does losses.
 
 A Kullback-Leibler divergence has the bound 0, whatever its targets and its temperature. A
 cross-entropy is a sum over positions of :math:`-\sum_c a_c \log p_c`, with weights a_c >= 0 that
@@ -18,7 +17,7 @@ reached at p_c proportional to a_c: the entropy of a, if it sums to 1.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def tensor_of(name: str, value: Any) -> Tensor:
+def _tensor_of(name: str, value: Any) -> Tensor:
     """A tensor of what was given: a tensor, an array, or lists of numbers."""
     try:
         return value.detach() if isinstance(value, Tensor) else torch.as_tensor(value)
@@ -44,9 +43,8 @@ def readable(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu"
 
 
-def labels_of(name: str, value: Any, classes: int | None, ignore_index: int) -> Tensor:
-    """Class indices as a tensor; those on another device are not read."""
-    labels = tensor_of(name, value)
+def _check_labels(name: str, labels: Tensor, classes: int | None, ignore_index: int) -> None:
+    """Refuse what is no class index; those on another device are not read."""
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise TypeError(
             f"{name} must be class indices, got {labels.dtype}: probabilities are for cross_entropy"
@@ -56,10 +54,9 @@ def labels_of(name: str, value: Any, classes: int | None, ignore_index: int) -> 
         if wrong.any():
             below = "" if classes is None else f" and < {classes}"
             raise ValueError(f"{name} must be >= 0{below}, got {int(labels[wrong][0])}")
-    return labels
 
 
-def check_smoothing(eps: float, classes: int | None) -> None:
+def _check_smoothing(eps: float, classes: int | None) -> None:
     """Refuse numbers out of range."""
     validation.real("label_smoothing", eps, validation.CLOSED_UNIT)
     if classes is not None:
@@ -74,24 +71,20 @@ def label_smoothing(eps: float, classes: int) -> float:
 
     .. math:: h(1 - \epsilon + \epsilon/K) + (K - 1)\,h(\epsilon/K), \qquad h(a) = -a \log a,
 
-    the entropy of the target that ``torch.nn.functional.cross_entropy(..., label_smoothing=eps)``
-    makes of every label, and therefore the same for each batch. With class weights, or summed
-    instead of averaged, it depends on the labels: :func:`cross_entropy`.
+    the same for each batch. With class weights, or summed instead of averaged, it depends on the
+    labels: :func:`cross_entropy`.
 
     Args:
         eps: epsilon, in [0, 1]; torch's ``label_smoothing``.
         classes: K, >= 1.
-
-    Returns:
-        A number, for ``lower_bound=`` of the optimizer.
 
     >>> round(label_smoothing(0.1, classes=10), 6)
     0.500288
     >>> label_smoothing(0.0, classes=10)
     0.0
     """
-    check_smoothing(eps, classes)
-    least: float = _least(eps / classes, [(1.0 - eps, 1.0)], _Classes(float(classes), 0.0))
+    _check_smoothing(eps, classes)
+    least: float = _least(eps / classes, [(1.0 - eps, 1.0)], float(classes), 0.0)
     return least
 
 
@@ -110,14 +103,14 @@ def cross_entropy(
         target: class indices of any shape, or probabilities with classes along dimension 1 (0 if
             there is one dimension only); a teacher's probabilities, say.
         classes: K; needed for class indices that are smoothed without class weights.
-        weight: class weights w, >= 0; as of the loss.
-        ignore_index: label that does not count; as of the loss. Means nothing to probabilities.
-        reduction: ``"mean"`` or ``"sum"``; as of the loss.
-        label_smoothing: epsilon, in [0, 1]; as of the loss.
+        weight: class weights w, >= 0, of the loss.
+        ignore_index: that of the loss; means nothing to probabilities.
+        reduction: that of the loss, ``"mean"`` or ``"sum"``.
+        label_smoothing: epsilon of the loss, in [0, 1].
 
     Returns:
-        A 0-dim tensor on the device of the targets, which nothing has waited for; 0 if no target
-        counts, where the mean of the loss is NaN.
+        A 0-dim tensor on the device of the targets; 0 if no target counts, where the mean of the
+        loss is NaN.
 
     >>> soft = torch.tensor([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
     >>> round(cross_entropy(soft).item(), 6)  # the mean of log 2 and 0
@@ -125,13 +118,14 @@ def cross_entropy(
     >>> round(cross_entropy(torch.tensor([0, 2, 1]), classes=3, label_smoothing=0.3).item(), 6)
     0.639032
     """
-    check_smoothing(label_smoothing, classes)
+    _check_smoothing(label_smoothing, classes)
     validation.choice("reduction", reduction, REDUCTIONS)
-    target = tensor_of("target", target)
+    target = _tensor_of("target", target)
     if target.is_floating_point():
         return _of_probabilities(target, weight, reduction, label_smoothing)
-    only = {"target": _Part(target, 1.0)}
-    return _of_labels(only, classes, weight, ignore_index, reduction, label_smoothing)
+    return _of_labels(
+        {"target": (target, 1.0)}, classes, weight, ignore_index, reduction, label_smoothing
+    )
 
 
 def mixup(
@@ -142,22 +136,18 @@ def mixup(
     r"""Bound of ``lam * ce(logits, labels) + (1 - lam) * ce(logits, others)``: mixup, cutmix.
 
     Without smoothing and class weights, a position whose two labels differ has
-    :math:`h(\lambda) + h(1 - \lambda)`, and one whose labels agree has 0. Otherwise it is the least
-    value for the mixture of both targets, each as ``cross_entropy`` makes it. Images mixed with a
-    lam of their own have targets of their own: give those to :func:`cross_entropy`.
+    :math:`h(\lambda) + h(1 - \lambda)`, and one whose labels agree has 0. Images mixed with a lam
+    of their own have targets of their own: give those to :func:`cross_entropy`.
 
     Args:
         labels: class indices.
         others: class indices of the same shape.
         lam: lambda, in [0, 1]; a number, or a tensor with one element.
         classes: K; needed with smoothing and without class weights.
-        weight: class weights, >= 0; as of both losses.
-        ignore_index: label that does not count; as of both losses.
-        reduction: ``"mean"`` or ``"sum"``; as of both losses.
-        label_smoothing: epsilon, in [0, 1]; as of both losses.
-
-    Returns:
-        A 0-dim tensor on the device of the labels, which nothing has waited for.
+        weight: class weights of both losses, >= 0.
+        ignore_index: that of both losses.
+        reduction: that of both losses, ``"mean"`` or ``"sum"``.
+        label_smoothing: epsilon of both losses, in [0, 1].
 
     >>> labels = torch.tensor([0, 1, 2, 2])
     >>> round(mixup(labels, labels.flip(0), 0.5).item(), 6)  # all four differ: log 2
@@ -165,7 +155,7 @@ def mixup(
     >>> round(mixup(labels, labels, 0.5).item(), 6)
     0.0
     """
-    check_smoothing(label_smoothing, classes)
+    _check_smoothing(label_smoothing, classes)
     validation.choice("reduction", reduction, REDUCTIONS)
     if isinstance(lam, Tensor):
         if lam.numel() != 1:
@@ -176,13 +166,11 @@ def mixup(
         lam = lam.detach().reshape(())
     else:
         validation.real("lam", lam, validation.CLOSED_UNIT)
-    labels, others = tensor_of("labels", labels), tensor_of("others", others)
+    labels, others = _tensor_of("labels", labels), _tensor_of("others", others)
     if labels.shape != others.shape:
-        raise ValueError(
-            f"others must have the shape of labels, {tuple(labels.shape)}, got "
-            f"{tuple(others.shape)}"
-        )
-    parts = {"labels": _Part(labels, lam), "others": _Part(others, 1.0 - lam)}
+        shape, got = tuple(labels.shape), tuple(others.shape)
+        raise ValueError(f"others must have the shape of labels, {shape}, got {got}")
+    parts = {"labels": (labels, lam), "others": (others, 1.0 - lam)}
     return _of_labels(parts, classes, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -204,9 +192,6 @@ def distillation(
         reduction: ``"mean"`` over positions, or ``"sum"``.
         dim: the dimension of classes.
 
-    Returns:
-        A 0-dim tensor on the device of the logits, which nothing has waited for.
-
     >>> teacher = torch.tensor([[2.0, 0.0], [0.0, 0.0]], dtype=torch.float64)
     >>> round(distillation(teacher, 2.0).item(), 6)
     2.550701
@@ -216,24 +201,10 @@ def distillation(
     validation.real("temperature", temperature, validation.POSITIVE)
     validation.choice("scaled", scaled, (False, True))
     validation.choice("reduction", reduction, REDUCTIONS)
-    q = torch.softmax(_wide(tensor_of("teacher_logits", teacher_logits)) / temperature, dim)
+    q = torch.softmax(_wide(_tensor_of("teacher_logits", teacher_logits)) / temperature, dim)
     entropies: Tensor = torch.special.entr(q).sum(dim, dtype=_exact(q.device))
     bound = entropies.mean() if reduction == "mean" else entropies.sum()
     return temperature**2 * bound if scaled else bound
-
-
-class _Classes(NamedTuple):
-    """What of all class weights enters: their sum, and the sum of their h."""
-
-    total: Any
-    entropy: Any
-
-
-class _Part(NamedTuple):
-    """One of the cross-entropies with hard labels that a loss adds up."""
-
-    labels: Tensor
-    share: Any
 
 
 def _h(a: Any) -> Any:
@@ -243,16 +214,14 @@ def _h(a: Any) -> Any:
     return -a * math.log(a) if a else 0.0
 
 
-def _least(base: Any, peaks: Sequence[tuple[Any, Any]], classes: _Classes) -> Any:
-    """The least value for a_c = base w_c, and ``peak`` more at each class of some.
+def _least(base: Any, peaks: Sequence[tuple[Any, Any]], weights: Any, entropy: Any) -> Any:
+    """The least value for a_c = base w_c, and ``peak`` more at some classes (peak, w_c).
 
-    Args:
-        base: what smoothing gives to every class, before its weight.
-        peaks: how much more a class has, and its weight w_c, for different classes.
-        classes: all of them; h(base w) = base h(w) + w h(base) spares the sum over classes.
+    ``weights`` is the sum of all w_c and ``entropy`` that of h(w_c): h(base w) = base h(w) +
+    w h(base) spares the sum over classes.
     """
-    entropies = base * classes.entropy + classes.total * _h(base)
-    total = base * classes.total
+    entropies = base * entropy + weights * _h(base)
+    total = base * weights
     for peak, weight in peaks:
         entropies = entropies - _h(base * weight) + _h(base * weight + peak)
         total = total + peak
@@ -260,23 +229,23 @@ def _least(base: Any, peaks: Sequence[tuple[Any, Any]], classes: _Classes) -> An
 
 
 def _of_labels(
-    named: dict[str, _Part], classes: int | None, weight: Tensor | None, ignore_index: int,
-    reduction: str, eps: float,
+    parts: dict[str, tuple[Tensor, Any]], classes: int | None, weight: Tensor | None,
+    ignore_index: int, reduction: str, eps: float,
 ) -> Tensor:  # fmt: skip
-    """The bound for labels; the mean of each part is its own."""
-    parts = list(named.values())
-    dtype = _exact(parts[0].labels.device)
+    """The bound for a sum of losses, (labels, share) each; the mean of each is its own."""
+    device = next(iter(parts.values()))[0].device
+    dtype = _exact(device)
     if weight is not None:
-        weight = tensor_of("weight", weight).to(parts[0].labels.device, dtype)
+        weight = _tensor_of("weight", weight).to(device, dtype)
         classes = len(weight)
     elif classes is None and eps:
         raise ValueError("classes must be given: smoothing spreads over all of them")
-    for name, part in named.items():
-        labels_of(name, part.labels, classes, ignore_index)
+    for name, (labels, _) in parts.items():
+        _check_labels(name, labels, classes, ignore_index)
     count = 1 if classes is None else classes  # of no account without smoothing
     base: Any = 0.0
     peaks: list[tuple[Any, Any]] = []
-    for labels, share in parts:
+    for labels, share in parts.values():
         counts = labels != ignore_index
         own = counts.to(dtype)
         if weight is not None:
@@ -289,13 +258,10 @@ def _of_labels(
     if len(parts) == 2:
         # Where labels agree, one class has both peaks. An ignored label has none, nor a class.
         (one, first), (other, second) = peaks
-        agree = parts[0].labels == parts[1].labels
+        agree = torch.eq(*(labels for labels, _ in parts.values()))
         peaks = [(one + other * agree, first), (other * ~agree, second)]
-    if weight is None:
-        every = _Classes(float(count), 0.0)
-    else:
-        every = _Classes(weight.sum(), _h(weight).sum())
-    bound: Tensor = _least(base, peaks, every).sum()
+    every = (float(count), 0.0) if weight is None else (weight.sum(), _h(weight).sum())
+    bound: Tensor = _least(base, peaks, *every).sum()
     return bound
 
 
@@ -306,7 +272,7 @@ def _of_probabilities(q: Tensor, weight: Tensor | None, reduction: str, eps: flo
     if eps:
         a = (1.0 - eps) * a + eps / a.shape[dim]
     if weight is not None:
-        weight = tensor_of("weight", weight).to(a.device, a.dtype)
+        weight = _tensor_of("weight", weight).to(a.device, a.dtype)
         a = a * weight.reshape(-1, *[1] * (a.ndim - dim - 1))
     dtype = _exact(a.device)
     least: Tensor = torch.special.entr(a).sum(dim, dtype=dtype) - _h(a.sum(dim, dtype=dtype))
@@ -335,14 +301,13 @@ def gaussian_nll(
     .. math:: \tfrac12 \log v_{\min} \; (+ \tfrac12 \log 2\pi)
 
     of the loss :math:`\tfrac12 (\log v + (y - \mu)^2 / v)`, v >= v_min, reached at mu = y and
-    v = v_min; it may be negative. The floor of ``torch.nn.GaussianNLLLoss`` is its ``eps``. A loss
-    far above its bound makes long steps: a floor that is near the true variance of the noise is
-    better, and then belongs into the model too.
+    v = v_min; it may be negative. A loss far above its bound makes long steps: a floor near the
+    true variance of the noise is better, and then belongs into the model too.
 
     Args:
-        variance_floor: v_min, > 0.
+        variance_floor: v_min, > 0; the ``eps`` of ``torch.nn.GaussianNLLLoss``.
         full: whether the loss has the constant; torch's ``full``.
-        reduction: ``"mean"`` or ``"sum"``; as of the loss.
+        reduction: that of the loss, ``"mean"`` or ``"sum"``.
         elements: how many elements a sum has; only for ``"sum"``.
 
     Returns:
@@ -379,7 +344,7 @@ def squared_error(
     Args:
         noise_variance: sigma^2, >= 0.
         factor: a, >= 0; 1/2 if the loss is half the square.
-        reduction: ``"mean"`` or ``"sum"``; as of the loss.
+        reduction: that of the loss, ``"mean"`` or ``"sum"``.
         elements: how many elements a sum has; only for ``"sum"``.
 
     Returns:
@@ -415,13 +380,11 @@ def weighted_sum(bounds: Sequence[Any], weights: Sequence[Any] | None = None) ->
 
     .. math:: \ell = \sum_j w_j \ell_j \qquad\text{for}\qquad \sum_j w_j f_j, \quad w_j \ge 0
 
-    It holds always, and is the least value if one model can reach all bounds at once. A penalty
-    such as a squared norm is one more term, with bound 0.
+    A penalty such as a squared norm is one more term, with bound 0.
 
     Args:
         bounds: of each loss: numbers, or tensors with one element.
-        weights: of each loss, >= 0; by default 1. A negative weight would want an upper bound and
-            is refused, unless it is a tensor on another device, which is not read.
+        weights: of each loss, >= 0; by default 1. Tensors on another device are not read.
 
     Returns:
         A number, or a 0-dim tensor if there is one among them.

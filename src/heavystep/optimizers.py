@@ -5,7 +5,6 @@ from typing import Any
 
 from torch.optim.optimizer import ParamsT
 
-from heavystep import methods
 from heavystep.methods import METHODS, Method, method_of
 from heavystep.optim.closure import Buffers
 from heavystep.optim.optimizer import RuleOptimizer
@@ -41,7 +40,7 @@ class HeavyStep(RuleOptimizer):
     tensor([1., 2.])
     """
 
-    method: Method = methods.HEAVYSTEP
+    method: Method = METHODS["HeavyStep"]
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class SHBPolyak(RuleOptimizer):
     tensor([1., 2.])
     """
 
-    method: Method = methods.SHB_POLYAK
+    method: Method = METHODS["SHBPolyak"]
 
     def __init__(
         self,
@@ -130,7 +129,7 @@ class SHBArmijo(RuleOptimizer):
     tensor([1., 2.])
     """
 
-    method: Method = methods.SHB_ARMIJO
+    method: Method = METHODS["SHBArmijo"]
 
     def __init__(
         self,
@@ -163,7 +162,7 @@ class SPS(RuleOptimizer):
     kappa is 1; c and max_step are those of the baseline in Appendix E.
     """
 
-    method: Method = methods.SPS
+    method: Method = METHODS["SPS"]
 
     def __init__(
         self,
@@ -189,7 +188,7 @@ class SLS(RuleOptimizer):
     kappa is 1; c and max_step are those of the baseline in Appendix E.
     """
 
-    method: Method = methods.SLS
+    method: Method = METHODS["SLS"]
 
     def __init__(
         self,
@@ -233,7 +232,7 @@ class SHB(RuleOptimizer):
     tensor([1., 2.])
     """
 
-    method: Method = methods.SHB
+    method: Method = METHODS["SHB"]
 
     def __init__(
         self,

@@ -1,6 +1,5 @@
 """The steps that an optimizer chose: the schedule that nobody wrote."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ from matplotlib.figure import Figure as Canvas
 from heavystep.arrays import Array
 from heavystep.optim.recorder import Recorder
 from heavystep.records import Record
-from heavystep.theory.advice import WithMomentum
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00")
 """Okabe and Ito, distinct for the colour-blind."""
@@ -103,28 +101,3 @@ def _scale(ax: Any) -> None:
         ax.set_yscale("log", nonpositive="mask")
         positive = finite[finite > 0.0]
         ax.set_ylim(positive.min() / 1.1, positive.max() * 1.1)
-
-
-def plot_momentum(rows: Sequence[WithMomentum]) -> Canvas:
-    """Draw what momentum costs in the theorems, and the largest steps that they admit.
-
-    Left: the steps that each theorem asks for, relative to those without momentum. Right: the
-    largest gamma_max. The rows come from :func:`heavystep.theory.side_by_side`.
-    """
-    if not rows:
-        raise ValueError("plot_momentum needs at least one row")
-    figure = Canvas(figsize=(9.0, 3.4), layout="constrained")
-    costs, steps = figure.subplots(1, 2)
-    beta, first = np.array([row.beta for row in rows]), rows[0]
-    costs.plot(beta, [first.contraction / row.contraction for row in rows], "o-", label="Theorem 1")
-    costs.plot(beta, [row.A / first.A for row in rows], "s--", label="Theorem 2")
-    costs.plot(beta, [row.best / first.best for row in rows], "^:", label="Theorem 3")
-    costs.plot(beta, (1 - beta**0.5) ** -2, color="0.6", lw=1.0, label=r"$(1-\sqrt{\beta})^{-2}$")
-    costs.set_title("steps for the same bound, relative to the first")
-    steps.plot(beta, [row.gamma_max_limit for row in rows], "^:", color="C2", label="Theorem 3")
-    steps.plot(beta, [row.momsps_gamma_max for row in rows], "v-", color="C3", label="MomSPS")
-    steps.set_title("largest gamma_max (Theorems 1 and 2: any)")
-    for axes in (costs, steps):
-        axes.set(yscale="log", xlabel="momentum beta")
-        axes.legend()
-    return figure

@@ -17,10 +17,8 @@ class Record:
     r"""Runs of one method, R of them side by side, of K steps each in d dimensions.
 
     Step k goes from :math:`\theta_k` to :math:`\theta_{k+1}`, k = 0 .. K - 1. Names are those
-    of the paper; gradients and losses are the sampled ones, at :math:`\theta_k`.
-
-    The rule may be one that no theorem covers. Then ``scaling``, ``c`` and ``omega`` are kept as
-    they are given, and there is nothing that :func:`heavystep.certify` could check.
+    of the paper; gradients and losses are the sampled ones, at :math:`\theta_k`. Of a rule that no
+    theorem covers ``scaling``, ``c`` and ``omega`` are kept as they are given.
 
     Raises:
         TypeError: ``rule`` is not a name, or a constant of a covered rule is not a number.
@@ -66,7 +64,13 @@ class Record:
     """Its smallest normal number."""
 
     def __post_init__(self) -> None:
-        self._check_rule()
+        if not isinstance(self.rule, str):
+            raise TypeError(f"rule must be the name of a rule, got {self.rule!r}")
+        if self.rule in RULES:
+            validation.choice("scaling", self.scaling, SCALINGS)
+            rule = checked("Record", self.rule, c=self.c, omega=self.omega)
+            if self.omega is not None and "omega" not in rule.ranges:
+                raise ValueError(f"the {rule.title} rule has no omega, got omega = {self.omega!r}")
         for name in (*_PER_STEP, *_PER_RUN):
             value = getattr(self, name)
             if value is not None:
@@ -90,17 +94,6 @@ class Record:
             array = getattr(self, name)
             if array is not None and array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-
-    def _check_rule(self) -> None:
-        """Refuse a rule without a name, and constants that a covered rule does not have."""
-        if not isinstance(self.rule, str):
-            raise TypeError(f"rule must be the name of a rule, got {self.rule!r}")
-        if self.rule not in RULES:
-            return
-        validation.choice("scaling", self.scaling, SCALINGS)
-        rule = checked("Record", self.rule, c=self.c, omega=self.omega)
-        if self.omega is not None and "omega" not in rule.ranges:
-            raise ValueError(f"the {rule.title} rule has no omega, got omega = {self.omega!r}")
 
     @property
     def theory(self) -> CoveredRule:

@@ -1,15 +1,23 @@
 """The diminishing schedules of Section 4 and the assumption that they must meet.
 
-A schedule says how fast it falls (:class:`Decay`), and Assumption 5 follows from that by Bertrand's
-test, exactly. :class:`PowerLaw` is the paper's; a schedule of your own has the attributes of
-:class:`Schedule`.
+A schedule says how fast it falls (:class:`Decay`), and Assumption 5 is decided from that, exactly.
+:class:`PowerLaw` is the paper's; a schedule of your own has the attributes of :class:`Schedule`.
 """
 
 from fractions import Fraction
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
-import numpy as np
+
+def exact(power: Any) -> Any:
+    """The decimal number that ``power`` prints as: 0.7 is meant to be 7/10.
+
+    A sum of floats may be on the wrong side of a condition that the exponents meet with equality.
+
+    >>> exact(0.1) + exact(0.2) == exact(0.3)
+    True
+    """
+    return power if isinstance(power, (Fraction, int)) else Fraction(repr(float(power)))
 
 
 class Decay(NamedTuple):
@@ -43,11 +51,10 @@ class Decay(NamedTuple):
 
 
 class Schedule(Protocol):
-    """What a schedule says about itself, so that Assumption 5 can be decided.
+    """A function of k, an int or an array, that says how it falls.
 
-    ``initial`` is its value at k = 0 and the largest; the decay sets in after ``horizon`` steps;
-    ``decay`` says how fast it falls (None: it does not say, or falls at no such rate), ``falls``
-    whether no value is above the one before. Called with k, an int or an array, it gives values.
+    ``initial`` is its value at k = 0 and the largest. The decay sets in after ``horizon`` steps, at
+    the rate ``decay`` (None: unknown). ``falls`` says whether no value is above the one before.
     """
 
     @property
@@ -90,59 +97,6 @@ class PowerLaw(NamedTuple):
         return self.initial * (1.0 + k / self.horizon) ** -self.power
 
 
-class LogPowerLaw(NamedTuple):
-    r"""The schedule :math:`a\,(1 + k/h)^{-p}\,(1 + \log(1 + k/h))^{-q}`, p and q >= 0.
-
-    >>> LogPowerLaw(initial=0.5, power=1.0, log_power=2.0).decay.summable
-    True
-    """
-
-    initial: float
-    power: float
-    log_power: float
-    horizon: float = 1e4
-
-    @property
-    def decay(self) -> Decay:
-        """(p, q)."""
-        return Decay(exact(self.power), exact(self.log_power))
-
-    @property
-    def falls(self) -> bool:
-        """True unless p or q is negative."""
-        return min(self.power, self.log_power) >= 0.0
-
-    def __call__(self, k: Any) -> Any:
-        """The value at step ``k``, an int or an array of them."""
-        grown = 1.0 + k / self.horizon
-        return self.initial * grown**-self.power * (1.0 + np.log(grown)) ** -self.log_power
-
-
-class Geometric(NamedTuple):
-    r"""The schedule :math:`a\,2^{-k/h}`: halved every h steps. A momentum may fall like that.
-
-    >>> Geometric(initial=0.8, horizon=10.0)(10)
-    0.4
-    """
-
-    initial: float
-    horizon: float
-
-    @property
-    def decay(self) -> Decay:
-        """Faster than any power."""
-        return Decay(inf)
-
-    @property
-    def falls(self) -> bool:
-        """Always."""
-        return True
-
-    def __call__(self, k: Any) -> Any:
-        """The value at step ``k``, an int or an array of them."""
-        return self.initial * 2.0 ** (-k / self.horizon)
-
-
 class Schedules(NamedTuple):
     r"""The three schedules of a diminishing variant; power laws share one horizon.
 
@@ -159,15 +113,9 @@ class Schedules(NamedTuple):
 
     @classmethod
     def power_laws(
-        cls,
-        eta0: float,
-        eta_power: float,
-        beta0: float,
-        beta_power: float,
-        gamma_max0: float,
-        gamma_max_power: float,
-        horizon: float = 1e4,
-    ) -> "Schedules":
+        cls, eta0: float, eta_power: float, beta0: float, beta_power: float, gamma_max0: float,
+        gamma_max_power: float, horizon: float = 1e4,
+    ) -> "Schedules":  # fmt: skip
         """Three power laws :math:`a (1 + k/h)^{-p}` from their values at 0 and exponents."""
         return cls(
             PowerLaw(eta0, eta_power, horizon),
@@ -186,18 +134,6 @@ class Condition(NamedTuple):
     """What must hold, the inequality between exponents that this means, and the number given."""
 
 
-def exact(power: Any) -> Any:
-    """The decimal number that ``power`` prints as, so that 0.1 + 0.2 is 0.3.
-
-    An exponent written as 0.7 is meant to be 7/10. The float is only near it, and a sum of such
-    floats may be on the wrong side of a condition that the exponents meet with equality.
-
-    >>> exact(0.1) + exact(0.2) == exact(0.3)
-    True
-    """
-    return power if isinstance(power, (Fraction, int)) else Fraction(repr(float(power)))
-
-
 def diminishing_conditions(
     eta: Schedule, beta: Schedule, max_step: Schedule
 ) -> tuple[Condition, ...]:
@@ -209,21 +145,19 @@ def diminishing_conditions(
     :math:`\sum \eta_k^2 \gamma_{\max,k} < \infty`.
 
     A sum of :math:`k^{-p}(\log k)^{-q}` is finite exactly when p > 1, or p = 1 and q > 1. Exponents
-    count as the decimal numbers that they print as (:func:`exact`). Schedules that say nothing
-    about their decay are refused, and so are those other than power laws that rise anywhere.
+    count as the decimal numbers that they print as (:func:`exact`). Schedules other than power laws
+    may rise nowhere.
 
     Raises:
-        ValueError: a schedule does not say what is needed.
+        ValueError: a schedule does not say how fast it falls.
 
     Reference: Zhang, Shi and Gu, Assumption 5 (label as_decay), Section 4.
     """
     laws = {"eta_k": eta, "beta_k": beta, "gamma_max,k": max_step}
-    decays: list[Decay] = []
     for name, law in laws.items():
         if law.decay is None:
             raise ValueError(f"{name} does not say how fast it falls: its `decay` is None")
-        decays.append(law.decay)
-    of_eta, of_beta, of_cap = decays
+    of_eta, of_beta, of_cap = (cast(Decay, law.decay) for law in laws.values())
     step = of_eta.times(of_cap)
     square = step.times(of_eta)
     powers = all(isinstance(law, PowerLaw) for law in laws.values())

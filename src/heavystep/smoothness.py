@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -29,12 +28,15 @@ class SmoothnessEstimate:
 
     value: float
     """The largest quotient."""
-    iterations: int
-    """How many quotients were taken."""
     quotients: tuple[float, ...]
     """Each ||g(theta + h v) - g(theta)|| / ||h v||, in order."""
     method: str
     """How it was obtained."""
+
+    @property
+    def iterations(self) -> int:
+        """How many quotients were taken."""
+        return len(self.quotients)
 
     def __str__(self) -> str:
         return f"estimate L = {self.value:g}: {self.method}"
@@ -58,20 +60,19 @@ def estimate_smoothness(
               v_{i+1} \propto g(\theta + h v_i) - g(\theta), \qquad
               h = \mathtt{radius} \cdot \max\{1, \|\theta\|\}
 
-    Every quotient is a lower bound of the batch's L on the ball of radius h around theta, up
-    to the rounding of the gradients; the largest approaches it if the Hessian varies little
-    there and its largest eigenvalue in magnitude stands out. Nothing is said of other batches
-    or other theta.
+    Every quotient is a lower bound of the batch's L on the ball of radius h around theta, up to the
+    rounding of the gradients; the largest approaches it if the Hessian varies little there and its
+    largest eigenvalue in magnitude stands out. Nothing is said of other batches or other theta.
 
-    It costs ``iterations`` + 1 evaluations of the closure, with gradients, all with the same
-    random numbers. Afterwards parameters, gradients, torch's random streams and ``buffers``
-    are as if nothing had run, also if the closure raises. (A closure may add to gradients of
-    parameters that are not in ``params``: give all that it trains.)
+    It costs ``iterations`` + 1 evaluations of the closure, with gradients, all with the same random
+    numbers. Afterwards parameters, gradients, torch's random streams and ``buffers`` are as if
+    nothing had run, also if the closure raises.
 
     Args:
         closure: returns the loss of the batch; it may call ``backward()`` or not, as for
             ``optimizer.step``.
-        params: the parameters, float32 or float64; those that require no gradient stay fixed.
+        params: all parameters that the closure trains, float32 or float64; those that require no
+            gradient stay fixed.
         iterations: length of the power iteration, >= 1.
         radius: size of the moves relative to theta, > 0. Rounding adds about eps / radius
             (relative): 1e-4 in float32 and 1e-13 in float64 by default. Take 0.1 if the
@@ -111,7 +112,7 @@ def estimate_smoothness(
         f"distance {near.distance:.3g} from theta; a local lower bound of this batch's L, up to "
         "rounding"
     )
-    return SmoothnessEstimate(max(quotients), iterations, tuple(quotients), method)
+    return SmoothnessEstimate(max(quotients), tuple(quotients), method)
 
 
 class _Neighbourhood:
@@ -136,12 +137,7 @@ class _Neighbourhood:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._put_back()
 
     @torch.no_grad()

@@ -47,28 +47,17 @@ class SparseRows:
         if entries and (self.indices.min() < 0 or self.indices.max() >= self.dim):
             found = f"{self.indices.min()} .. {self.indices.max()}"
             raise ValueError(f"indices must be in 0 .. {self.dim - 1}, got {found}")
-        self._refuse_repeated()
-
-    def _refuse_repeated(self) -> None:
         ascends = self.indices[1:] > self.indices[:-1]
         begins = self.indptr[(self.indptr > 0) & (self.indptr < len(self.indices))]
         ascends[begins - 1] = True
-        if ascends.all():
-            return
-        row = self.row_of_entries()
-        order = np.lexsort((self.indices, row))
-        row, column = row[order], self.indices[order]
-        twice = np.flatnonzero((row[1:] == row[:-1]) & (column[1:] == column[:-1]))
-        if len(twice):
-            found = f"column {column[twice[0]]} twice in row {row[twice[0]]}"
-            raise ValueError(f"indices must differ within a row, got {found}: add the entries up")
-
-    @classmethod
-    def unchecked(cls, indptr: Array, indices: Array, values: Array, dim: int) -> "SparseRows":
-        """Rows made of arrays that are known to belong together, without looking at them again."""
-        rows = object.__new__(cls)
-        rows.__dict__.update(indptr=indptr, indices=indices, values=values, dim=dim)
-        return rows
+        if not ascends.all():
+            row = self.row_of_entries()
+            order = np.lexsort((self.indices, row))
+            row, column = row[order], self.indices[order]
+            twice = np.flatnonzero((row[1:] == row[:-1]) & (column[1:] == column[:-1]))
+            if len(twice):
+                got = f"column {column[twice[0]]} twice in row {row[twice[0]]}"
+                raise ValueError(f"indices must differ within a row, got {got}: add the entries up")
 
     @classmethod
     def from_dense(cls, matrix: object) -> "SparseRows":

@@ -6,7 +6,7 @@ import sys
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -30,17 +30,17 @@ MAIN: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("SHBPolyak", {}),
     ("SHBArmijo", {}),
 )
-"""What is tried unless the user names others."""
+"""The methods that are tried unless the user names others."""
 OWN = ("HeavyStep", "SHBPolyak", "SHBArmijo")
 """Classes of ``heavystep`` itself; others are made by ``heavystep.create``."""
 LOOKS = 5
-"""How often a trial is validated, and the part of the steps whose mean is its training loss."""
+"""How often a trial is validated; a training loss is the mean over the last fifth of the steps."""
 SURE = 2.0
 """A loss is lower than another if so many standard errors lie between them."""
 WARM_UP = 3
 """Steps that are not timed: memory is reserved and kernels are chosen in the first ones."""
 BACKWARD = 2.0
-"""What a backward costs, in forwards."""
+"""The cost of a backward, in forwards."""
 MIB = 2.0**20
 HEADING = ("method", "loss", "at equal cost", "ms a step", "forwards a step", "state MiB")
 DEEPEST, LONGEST = 4, 64
@@ -59,16 +59,15 @@ class Tail(NamedTuple):
     error: float
 
     @classmethod
-    def of(cls, losses: Iterable[float]) -> "Tail":
+    def of(cls, losses: Sequence[float]) -> "Tail":
         """Infinite if one of them is not finite.
 
         >>> Tail.of([1.0, 3.0])
         Tail(mean=2.0, error=1.0)
         """
-        all_ = list(losses)
-        if not all(map(isfinite, all_)):
+        if not all(map(isfinite, losses)):
             return cls(float("inf"), 0.0)
-        return cls(fmean(all_), stdev(all_) / sqrt(len(all_)) if len(all_) > 1 else 0.0)
+        return cls(fmean(losses), stdev(losses) / sqrt(len(losses)) if len(losses) > 1 else 0.0)
 
     def clearly_below(self, other: "Tail") -> bool:
         """Whether the difference is more than noise of the batches could make it."""
@@ -77,24 +76,23 @@ class Tail(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """What one method did; numbers of memory are bytes."""
+    """The run of one method; numbers of memory are bytes."""
 
     method: str
     """Its name, and the options that were set."""
     losses: tuple[float, ...]
     """The loss of each batch, before the step that was taken on it."""
     costs: tuple[float, ...]
-    """What each step cost, in forwards of the model: one, two for the backward, and trials."""
+    """The cost of each step in forwards of the model: one, two for the backward, and trials."""
     seconds: float
     """The median wall time of a step, without the loader."""
     refused: int
     """Batches that the optimizer refused, because loss or gradient was not finite."""
     state_memory: int
-    """What the optimizer keeps from step to step."""
+    """The state that the optimizer keeps from step to step."""
     peak_memory: int | None
     """The most that was allocated on a GPU above what was there before; None on a CPU."""
     warnings: tuple[str, ...]
-    """What the optimizer had to say."""
     validated: tuple[tuple[int, Tail], ...] = ()
     """Steps taken, and the validation loss there, from before the first step on."""
     code: str = ""
@@ -165,10 +163,9 @@ def suggest(
     ``validation_loader``, else by the mean training loss of the last steps. If noise could explain
     a difference, the cheaper one wins. The reason says which loss was used.
 
-    Afterwards everything is as it was, to the bit, also if something raises: parameters, gradients,
-    buffers, attributes and modes of the model; the random streams of torch (CPU and GPUs), numpy
-    and Python; the attributes and generators of loaders, their samplers and data sets. Batches are
-    copied before the model sees them. A model that is not in training mode is tried in it.
+    Afterwards everything is as it was, to the bit, also if something raises: the model, all random
+    streams, and loaders with their samplers and generators. Batches are copied before the model
+    sees them. A model that is not in training mode is tried in it.
 
     Args:
         model: on the device where it is to be trained.
@@ -216,7 +213,7 @@ def suggest(
         method_of(name)
     if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
         raise ValueError("model has lazy parameters: give it a batch first, so that they are there")
-    kept = Kept(model, (loader, validation_loader, loss_fn), device_of(model))
+    restore = keep(model, (loader, validation_loader, loss_fn), device_of(model))
 
     def loss_of(batch: Any) -> Any:
         if takes_batch:
@@ -232,15 +229,17 @@ def suggest(
     trials = []
     try:
         for name, options in rows:
-            kept.restore()
-            kept.drop_gradients()
+            restore()
+            for part in (model, loss_fn):  # nobody adds to the gradients that are kept
+                if isinstance(part, nn.Module):
+                    part.zero_grad(set_to_none=True)
             if not model.training:
                 model.train()
             with torch.enable_grad():
                 work = (model, loader, validation_loader, loss_of, steps)
                 trials.append(run_trial(name, options, *work))
     finally:
-        kept.restore()
+        restore()
     return suggestion_of(tuple(trials))
 
 
@@ -280,7 +279,7 @@ def run_trial(
     name: str, options: Mapping[str, Any], model: nn.Module, loader: Iterable[Any],
     validation_loader: Iterable[Any] | None, loss_of: Callable[[Any], Any], steps: int,
 ) -> Trial:  # fmt: skip
-    """Take some steps with a method. Nothing is put back."""
+    """Take some steps with a method; nothing is put back."""
     device = device_of(model)
     searches = method_of(name).rule.searches
     on_gpu = device.type == "cuda"
@@ -398,78 +397,60 @@ def _check_loader(name: str, loader: Any) -> None:
         raise TypeError(f"{name} must give batches, got {type(loader).__name__}")
 
 
-class Kept:
-    """The state of a model, of what gives it batches and losses, and of all random streams.
+def keep(model: nn.Module, others: tuple[Any, ...], device: torch.device) -> Callable[[], None]:
+    """Note the state of a model, of what gives it batches and losses, and of all random streams.
 
-    Args:
-        model: its parameters, gradients, buffers, modes and plain attributes are kept.
-        others: loaders and losses. Of modules the same is kept; of other objects the attributes,
-            and the generators of random numbers that they or their parts hold.
-        device: that of the model.
+    Of modules the parameters, gradients, buffers and attributes are kept; of loaders and other
+    objects the attributes, and the generators that they or their parts hold. The function that is
+    returned puts everything back, as often as it is called.
     """
+    roots = [model, *(other for other in others if isinstance(other, nn.Module))]
+    modules = list(dict.fromkeys(part for root in roots for part in root.modules()))
+    tables = [held for each in modules for held in (each._parameters, each._buffers)]
+    tensors = {id(t): t for held in tables for t in held.values() if t is not None}
+    found = [(t, t.detach().clone(), t.grad, t.requires_grad) for t in tensors.values()]
+    plain = [part for other in others for part in _parts(other)]
+    generators = [part for part in plain if isinstance(part, GENERATORS)]
+    restorers = [_attributes(part) for part in (*modules, *plain)]
+    restorers += [_generator(each) for each in (*generators, GLOBAL_NUMPY)]
+    streams, python = RandomStreams(device), random.getstate()
+    drawn = streams.state()
 
-    def __init__(self, model: nn.Module, others: tuple[Any, ...], device: torch.device) -> None:
-        roots = [model, *(other for other in others if isinstance(other, nn.Module))]
-        modules = list(dict.fromkeys(part for root in roots for part in root.modules()))
-        tables = [held for each in modules for held in (each._parameters, each._buffers)]
-        tensors = [tensor for held in tables for tensor in held.values() if tensor is not None]
-        self._tensors = list({id(tensor): tensor for tensor in tensors}.values())
-        self._values = [tensor.detach().clone() for tensor in self._tensors]
-        self._grads = [tensor.grad for tensor in self._tensors]
-        self._wants = [tensor.requires_grad for tensor in self._tensors]
-        plain = [part for other in others for part in _parts(other)]
-        self._attributes = [_Attributes(part) for part in (*modules, *plain)]
-        generators = [part for part in plain if isinstance(part, GENERATORS)]
-        self._restorers = [_restorer(each) for each in (*generators, GLOBAL_NUMPY)]
-        self._streams = RandomStreams(device)
-        self._drawn, self._python = self._streams.state(), random.getstate()
-
-    def restore(self) -> None:
-        """Put everything back; it may be called more than once."""
-        for attributes in self._attributes:
-            attributes.restore()
+    def restore() -> None:
+        for put_back in restorers:
+            put_back()
         with torch.no_grad():
-            for tensor, value in zip(self._tensors, self._values, strict=True):
+            for tensor, value, grad, wants in found:
                 tensor.copy_(value)
-        for tensor, grad, wants in zip(self._tensors, self._grads, self._wants, strict=True):
-            tensor.requires_grad_(wants)
-            tensor.grad = grad
-        for restore in self._restorers:
-            restore()
-        self._streams.restore(self._drawn)
-        random.setstate(self._python)
+                tensor.requires_grad_(wants)
+                tensor.grad = grad
+        streams.restore(drawn)
+        random.setstate(python)
 
-    def drop_gradients(self) -> None:
-        """Take the gradients away, so that nobody adds to those that are kept."""
-        for tensor in self._tensors:
-            tensor.grad = None
+    return restore
 
 
-class _Attributes:
-    """The attributes of an object, and what its own lists and dicts hold."""
+def _attributes(owner: Any) -> Callable[[], None]:
+    """Puts back the attributes of an object, and what its own lists and dicts hold."""
+    bound = dict(getattr(owner, "__dict__", {}))
+    own: list[Any] = [each for each in bound.values() if isinstance(each, CONTAINERS)]
+    held = [(each, copy.copy(each)) for each in own]
 
-    def __init__(self, owner: Any) -> None:
-        self._owner = owner
-        self._bound = dict(getattr(owner, "__dict__", {}))
-        held = (value for value in self._bound.values() if isinstance(value, CONTAINERS))
-        self._held = [(value, copy.copy(value)) for value in held]
+    def restore() -> None:
+        if bound:
+            for name in vars(owner).keys() - bound.keys():
+                del vars(owner)[name]
+            vars(owner).update(bound)
+        for container, content in held:
+            container.clear()
+            adds = isinstance(container, (list, deque))
+            (container.extend if adds else container.update)(content)
 
-    def restore(self) -> None:
-        if self._bound:
-            now = vars(self._owner)
-            for name in [name for name in now if name not in self._bound]:
-                del now[name]
-            now.update(self._bound)
-        for container, content in self._held:
-            if isinstance(container, list):
-                container[:] = content
-            else:
-                container.clear()
-                (container.extend if isinstance(container, deque) else container.update)(content)
+    return restore
 
 
-def _restorer(generator: Any) -> Callable[[], None]:
-    """What puts a generator of torch, numpy or Python back to where it is now."""
+def _generator(generator: Any) -> Callable[[], None]:
+    """Puts a generator of torch, numpy or Python back to where it is now."""
     if isinstance(generator, np.random.Generator):
         bits, state = generator.bit_generator, copy.deepcopy(generator.bit_generator.state)
         return lambda: setattr(bits, "state", state)
@@ -495,5 +476,5 @@ def _parts(root: Any) -> Iterator[Any]:
             elif type(part).__module__.partition(".")[0] not in sys.stdlib_module_names:
                 # Queues, locks and processes have a life of their own.
                 yield part
-                following += list(getattr(part, "__dict__", {}).values())
+                following += getattr(part, "__dict__", {}).values()
         level = following

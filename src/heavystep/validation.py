@@ -54,11 +54,7 @@ CLOSED_UNIT = Interval(0.0, 1.0, closed_low=True, closed_high=True)
 
 
 def label(name: str, symbols: Mapping[str, str] = SYMBOLS) -> str:
-    """The argument with its symbol, for error messages.
-
-    >>> label("lr"), label("c")
-    ('lr (eta)', 'c')
-    """
+    """The argument with its symbol, for error messages."""
     return f"{name} ({symbols[name]})" if name in symbols else name
 
 
@@ -92,9 +88,6 @@ def integer(name: str, value: Any, least: int) -> None:
 def choice(name: str, value: Any, allowed: Iterable[Any]) -> None:
     """Refuse a value outside a short list.
 
-    >>> choice("scaling", "fast", ("theory", "plain"))
-    Traceback (most recent call last):
-    ValueError: scaling must be one of 'theory', 'plain', got 'fast'
     >>> choice("figure", "figur1", ("figure1", "table"))
     Traceback (most recent call last):
     ValueError: figure must be one of 'figure1', 'table', got 'figur1'; did you mean 'figure1'?
@@ -120,15 +113,8 @@ def did_you_mean(value: Any, names: Iterable[Any]) -> str:
 def registered(kind: str, name: Any, known: Mapping[str, str], listed_by: str) -> None:
     """Refuse a name that is not in a long list, and say which of them are near.
 
-    Args:
-        kind: what has the name.
-        name: as it was given.
-        known: names by the words that one may look for them under, themselves among these.
-        listed_by: the command that shows the list.
-
-    >>> registered("method", "SHBPolyack", {"SHBPolyak": "SHBPolyak"}, "heavystep methods")
-    Traceback (most recent call last):
-    ValueError: no method is named 'SHBPolyack'; nearest: SHBPolyak; heavystep methods lists all
+    ``known`` has the names by the words that one may look for them under, themselves among these;
+    ``listed_by`` is the command that shows the list.
     """
     if isinstance(name, str) and name in known.values():
         return

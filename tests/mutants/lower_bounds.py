@@ -10,7 +10,7 @@ MUTANTS = [
     Mutant("a smoothed class counted beside its peak", "lower_bounds.py",
            "entropies - _h(base * weight) + _h", "entropies + _h", BOUNDS),
     Mutant("smoothing without class weights", "lower_bounds.py",
-           "base * classes.entropy + classes.total", "classes.total", BOUNDS),
+           "base * entropy + weights", "weights", BOUNDS),
     Mutant("a mean over labels that do not count", "lower_bounds.py",
            "own = counts.to(dtype)", "own = torch.ones_like(labels, dtype=dtype)", BOUNDS),
     Mutant("mixed labels that agree", "lower_bounds.py",

@@ -57,7 +57,8 @@ def same_kind(method, other):
 
     SPS is SHBPolyak with a scaling and a momentum that SHBPolyak may have, too.
     """
-    same_buffers = not other.keeps_buffer or set(other.buffers) <= set(method.buffers)
+    kinds = {(method.form.buffer, method.diagonal), (method.form.buffer, None)}
+    same_buffers = not other.keeps_buffer or (other.form.buffer, other.diagonal) in kinds
     return same_buffers and names(method.rule, method) == names(other.rule, other)
 
 

@@ -3,7 +3,6 @@
 import inspect
 import os
 import re
-import runpy
 import subprocess
 import sys
 
@@ -12,32 +11,35 @@ import yaml
 
 import heavystep
 from heavystep.methods import METHODS
+from heavystep.theory.registry import OWN, RESULTS
 from tests.helpers.pages import DOCS
 from tests.helpers.places import ROOT
 
 pytest.importorskip("mkdocs")
 pytest.importorskip("latex2mathml")
 SITE = DOCS / "site"
-MADE = runpy.run_path(str(SITE / "made.py"))
-FORMULAS = runpy.run_path(str(SITE / "formulas.py"))
+sys.path[:0] = [str(SITE), str(DOCS)]  # as mkdocs has them
+import formulas  # noqa: E402
+import hooks  # noqa: E402
+import made  # noqa: E402
 
 
 def public_objects():
-    for module in MADE["MODULES"]:
+    for module in made.MODULES:
         package = __import__(module, fromlist=["*"])
         for name in package.__all__:
             yield f"{module}.{name}", getattr(package, name)
 
 
 def test_every_public_name_is_on_the_page():
-    page = MADE["reference"]()
+    page = made.reference()
     documented = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", page, re.MULTILINE)}
-    packages = {f"heavystep.{name}" for name in MADE["SUBPACKAGES"]}
+    packages = {f"heavystep.{name}" for name in made.SUBPACKAGES}
     for place, _ in public_objects():
         assert place.rpartition(".")[2] in documented or place in packages, place
-    assert packages <= set(MADE["MODULES"])
+    assert packages <= set(made.MODULES)
     modules = {name for name in heavystep.__all__ if inspect.ismodule(getattr(heavystep, name))}
-    assert modules == set(MADE["SUBPACKAGES"])
+    assert modules == set(made.SUBPACKAGES)
 
 
 # Named by the place alone: processes that share the tests must agree on names, and the text of a
@@ -50,33 +52,76 @@ def test_every_public_name_has_words(place, thing):
 
 
 def test_there_is_a_page_a_method_with_all_that_it_has():
-    pages = MADE["pages"](ROOT)
+    pages = made.pages(ROOT)
     for method in METHODS.values():
         page = pages[f"methods/{method.name}.md"]
         assert page.startswith(f"# {method.name}\n")
         assert all(f"$${formula}$$" in page for formula in method.formulas)
-        assert all(f"| `{option.name}` |" in page for option in method.options)
-        assert f"Reference: {method.reference}" in page
-        assert "## What it needs" in page
+        assert all(f"**`{option.name}`**" in page for option in method.options)
+        assert all(option.text[:30] in page for option in method.options)
+        assert f"- Published: {method.reference}" in page
+
+
+def test_there_is_a_page_a_result_with_all_that_is_known():
+    pages = made.pages(ROOT)
+    for result in RESULTS + OWN:
+        page = pages[f"theory/{made.make_theory.name(result)}.md"]
+        assert page.startswith(f"# {result.id}\n")
+        assert f"heavystep.theory.{result.function.__name__}" in page
+        assert ("## Proof" in page) == (result in OWN)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
 def test_formulas_become_mathml(method):
     for formula in method.formulas:
-        drawn = FORMULAS["in_page"](f"$${formula}$$")
+        drawn = formulas.in_page(f"$${formula}$$")
         assert drawn.startswith('<div class="formula"><math')
         assert "\\" not in drawn  # a command that the converter did not know
 
 
+@pytest.mark.parametrize(
+    ("prose", "shown"),
+    [
+        ("gamma_k", "<i>γ</i><sub><i>k</i></sub>"),
+        ("gamma_max,k", "<i>γ</i><sub>max,<i>k</i></sub>"),
+        ("||g||^2 &lt;= L", "‖<i>g</i>‖<sup>2</sup> ≤ <i>L</i>"),
+        ("theta_{k+1} - theta*", "<i>θ</i><sub><i>k</i>+1</sub> - <i>θ</i><sup>*</sup>"),
+        ("f_star(x), sigma2", "<i>f</i><sup>*</sup>(<i>x</i>), <i>σ</i><sup>2</sup>"),
+        ("sqrt(1 - beta)", "√(1 - <i>β</i>)"),
+        ("A step a changes, e.g. don't: I do", "A step a changes, e.g. don't: I do"),
+        ("Theorem A, 1e-06, 4.9e+03", "Theorem A, 1e-06, 4.9e+03"),
+        ("weight_decay, thetas, per_k", "weight_decay, thetas, per_k"),
+        (
+            "<code>theta_k</code> <b title='k'>k</b>",
+            "<code>theta_k</code> <b title='k'><i>k</i></b>",
+        ),
+    ],
+)
+def test_letters_in_prose_are_those_of_formulas(prose, shown):
+    assert formulas.in_prose(prose) == shown
+
+
+def test_a_wide_formula_is_drawn_in_parts_with_tall_brackets():
+    drawn = formulas.in_page(r"$$a = \Big(\frac{1}{2}\Big), \qquad b = 1$$")
+    assert drawn.count("<math") == 2
+    assert 'stretchy="true"' in drawn
+
+
+def test_pictures_of_dark_pages_are_twins():
+    changed = hooks.with_dark("![text](front.png) ![text](other.png)")
+    assert changed.count("front-dark.png#only-dark") == 1
+    assert "other-dark" not in changed
+
+
 def test_code_keeps_its_dollars():
     block = "```sh\n$$HOME$$\n```"
-    assert FORMULAS["in_page"](block) == block
+    assert formulas.in_page(block) == block
 
 
 def test_docstrings_lose_roles_and_keep_sessions():
     text = "See :func:`f`, :math:`a_1`.\n\n.. math:: b_2\n\n>>> 1 + 1\n2\n"
-    changed = FORMULAS["in_docstring"](text)
-    assert "See `f`, <math" in changed
+    changed = formulas.in_docstring(text)
+    assert "See `f`, <span><math" in changed
     assert '<div class="formula"><math' in changed
     assert "```pycon\n>>> 1 + 1\n2\n```" in changed
 
@@ -95,8 +140,8 @@ def test_every_page_is_in_the_navigation():
     written = {path.name for path in DOCS.glob("*.md")}
     written |= {f"frameworks/{path.name}" for path in (DOCS / "frameworks").glob("*.md")}
     assert written <= named
-    made = set(MADE["pages"](ROOT))
-    assert all((DOCS / name).exists() or name in made for name in named)
+    generated = made.pages(ROOT)
+    assert all((DOCS / name).exists() or name in generated for name in named)
 
 
 @pytest.mark.slow
@@ -107,7 +152,7 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
         command, cwd=ROOT, env=around, capture_output=True, text=True, check=False
     )
     assert (built.returncode, built.stderr) == (0, "")
-    for page in ("index.html", "api.html", "methods/SHBPolyak.html"):
+    for page in ("index.html", "api.html", "methods/SHBPolyak.html", "theory/theorem-a.html"):
         text = (tmp_path / page).read_text()
         loaded = re.findall(r'<(?:script|img|iframe)[^>]*src="([^"]+)"', text)
         loaded += re.findall(r'<link[^>]*rel="stylesheet"[^>]*href="([^"]+)"', text)

@@ -1,6 +1,7 @@
 """Assumption 5 decided exactly, the condition on c with its supremum, S_k and the proof's K."""
 
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -8,13 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from heavystep import theory
-from heavystep.schedules import (
-    Geometric,
-    LogPowerLaw,
-    PowerLaw,
-    Schedules,
-    diminishing_conditions,
-)
+from heavystep.schedules import Decay, PowerLaw, Schedules, diminishing_conditions
 from heavystep.theory.diminishing import (
     TOLERANCE,
     DiminishingSteps,
@@ -254,6 +249,39 @@ def test_bounds_of_the_proofs_against_their_recursions(steps, k, numbers):
     if nonconvex.K == -1:
         want = reference.theorem_7_bound(rule, L, 1.5, delta, laws, c, omega, gap0, k)
         assert nonconvex.bound(k, gap0=gap0) == pytest.approx(want, rel=1e-7)
+
+
+class LogPowerLaw(NamedTuple):
+    """A schedule of one's own: a (1 + k/h)^-p (1 + log(1 + k/h))^-q."""
+
+    initial: float
+    power: float
+    log_power: float
+    horizon: float = 1e4
+
+    @property
+    def decay(self):
+        return Decay(self.power, self.log_power)
+
+    @property
+    def falls(self):
+        return min(self.power, self.log_power) >= 0.0
+
+    def __call__(self, k):
+        grown = 1.0 + k / self.horizon
+        return self.initial * grown**-self.power * (1.0 + np.log(grown)) ** -self.log_power
+
+
+class Geometric(NamedTuple):
+    """Another one: a 2^(-k/h)."""
+
+    initial: float
+    horizon: float
+    decay = Decay(inf)
+    falls = True
+
+    def __call__(self, k):
+        return self.initial * 2.0 ** (-k / self.horizon)
 
 
 HALVED, SLOW = Geometric(0.9, 50.0), LogPowerLaw(0.9, 1.0, 2.0, 10.0)

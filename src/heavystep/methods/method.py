@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from heavystep import validation
-from heavystep.momentum import DIAGONALS, HEAVY_BALL, METRIC, SQUARES, Form
+from heavystep.momentum import DIAGONALS, HEAVY_BALL, METRIC, Form
 from heavystep.rules import ARMIJO, POLYAK, PRODUCTS, REQUIRED, Option, Rule
 
 LR = Option(
@@ -35,13 +35,13 @@ class Method:
     name: str
     """Its public name, that of its optimizer."""
     title: str
-    """What its paper calls it."""
+    """The name in its paper."""
     summary: str
     """One sentence."""
     rule: Rule
     form: Form = HEAVY_BALL
     diagonals: tuple[str | None, ...] = (None,)
-    """The metrics it may have, the default first; one of them is no option."""
+    """The metrics it may have, the default first; a single one is no option."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Options whose default differs from the rule's own."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -56,23 +56,23 @@ class Method:
     """False: neither the publication's text nor code of its authors was at hand to check it."""
     differs: str = ""
     """Where it departs from its publication or from the authors' code, beside what all methods of
-    this package have in common; empty: nowhere that we know."""
+    this package have in common."""
     guarantee: str = ""
-    """What its publication proves, and where it holds; empty: nothing."""
+    """What its publication proves, and where it holds."""
     batches: str = ""
     """How batches of successive steps must be related: ``"kept"`` for as many steps as the option
-    ``kept`` says, ``"overlap"`` by half; empty: not at all."""
+    ``kept`` says, ``"overlap"`` by half."""
     main: str = ""
-    """The option that a user would tune, if one had to be; empty: the first of
+    """The option that a user would tune, if one had to be; by default the first of
     :data:`MAIN_OPTIONS` that the method has."""
 
     def __post_init__(self) -> None:
         names = {option.name for option in self._declared}
         for name in (*self.defaults, *self.fixed, *(option.name for option in self.described)):
             if name not in names:
+                known = ", ".join(sorted(names))
                 raise ValueError(
-                    f"method {self.name!r}: its rule has no option {name!r}, only "
-                    f"{', '.join(sorted(names))}"
+                    f"method {self.name!r}: its rule has no option {name!r}, only {known}"
                 )
         if self.form.averages > self.rule.averages:
             raise ValueError(
@@ -87,7 +87,7 @@ class Method:
 
     @property
     def source(self) -> str:
-        """Where the formula is from, or that it is not verified."""
+        """The origin of the formula, or that it is not verified."""
         return self.evidence if self.verified else "not verified"
 
     @property
@@ -97,24 +97,20 @@ class Method:
 
     @property
     def theory(self) -> str:
-        """The name under which the theorems know the method; empty: none covers it.
-
-        All of them are about heavy ball, with one step for all parameters.
-        """
+        """The name under which the theorems, which are about heavy ball, know it; or empty."""
         covered = self.form is HEAVY_BALL and self.diagonals == (None,)
         return self.rule.name if covered and self.rule in (POLYAK, ARMIJO) else ""
 
     @property
     def known_as(self) -> str:
-        """What records call the rule: its name in theorems, or else the method's."""
+        """The name of the rule in records: its name in theorems, or else the method's."""
         return self.theory or self.name
 
     @property
     def keeps_buffer(self) -> bool:
         """Whether a parameter has the momentum's buffer for its state."""
         without = self.fixed.get("momentum") == 0.0 and not self.rule.steers
-        read = (PRODUCTS[name][:2] for name in self.rule.reads if name in PRODUCTS)
-        return not without or any("buffer" in pair for pair in read)
+        return not without or any("buffer" in PRODUCTS.get(name, ()) for name in self.rule.reads)
 
     @property
     def _declared(self) -> tuple[Option, ...]:
@@ -134,7 +130,7 @@ class Method:
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """What the user may set, in the order of signatures, with this method's defaults."""
+        """The options of the user, in the order of signatures, with this method's defaults."""
         return tuple(option for option in self.all_options if option.name not in self.fixed)
 
     @property
@@ -145,20 +141,15 @@ class Method:
 
     @property
     def explained(self) -> str:
-        """What pages say of the letters in the formulas."""
+        """A sentence on the letters in the formulas, if they need one."""
         return METRIC if self.diagonal else ""
-
-    @property
-    def buffers(self) -> tuple[str, ...]:
-        """What the state of a parameter is called, as far as it has the parameter's shape."""
-        return (self.form.buffer, SQUARES) if self.diagonal == "element" else (self.form.buffer,)
 
     @property
     def needs(self) -> str:
         """What a step must be given besides the gradient, and what it keeps of each parameter."""
-        wanted = ["closure"] if self.rule.searches else []
-        if not self.rule.searches:
-            wanted += [name for name in ("loss", "lower_bound") if name in self.rule.reads]
+        reads = self.rule.reads
+        wanted: list[str] = [name for name in ("loss", "lower_bound") if name in reads]
+        wanted = ["closure"] if self.rule.searches else wanted
         known = {option.name: option.default for option in self.options}
         if known.get("steps_per_epoch") is not None:
             wanted.append("epoch length")
@@ -185,9 +176,8 @@ class Method:
         for name, value in filled.items():
             if value is REQUIRED:
                 raise TypeError(f"{self.name} needs {name}: {known[name].text}")
-        options = {
-            option.name: {**self.fixed, **filled}[option.name] for option in self.all_options
-        }
+        values = {**self.fixed, **filled}
+        options = {option.name: values[option.name] for option in self.all_options}
         self.check(options)
         self.rule.resolve(options)
         return options
@@ -211,7 +201,7 @@ ELSEWHERE = {
     "AdaSVRPS": 'lab.simulate(VarianceReduced(problem), "AdaSPS", ...)',
     "AdaSVRLS": 'lab.simulate(VarianceReduced(problem), "AdaSLS", ...)',
 }
-"""What is listed beside the methods and is no optimizer of its own: how it is called."""
+"""Names that are listed beside the methods and are no optimizers: how they are called."""
 
 
 def register(method: Method) -> Method:

@@ -1,10 +1,7 @@
 """Methods with options, as they are written in a line: ``SHBPolyak:scaling=practical``."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-
-from heavystep.methods.method import Method
 
 Options = tuple[tuple[str, Any], ...]
 """Options by name, as they were given."""
@@ -38,21 +35,6 @@ def written(options: Options) -> str:
     ':c=0.5:scaling=practical:steps_per_epoch=None'
     """
     return "".join(f":{name}={value}" for name, value in options)
-
-
-def differing(method: Method, options: Mapping[str, Any]) -> Options:
-    """The options that one has to give to a method for these to be all of its options.
-
-    Args:
-        method: which one.
-        options: all of them, as :meth:`~heavystep.methods.Method.complete` has them.
-
-    >>> from heavystep.methods import SHB_POLYAK
-    >>> differing(SHB_POLYAK, SHB_POLYAK.complete({"c": 0.5, "scaling": "plain"}))
-    (('c', 0.5), ('scaling', 'plain'))
-    """
-    usual = {each.name: each.default for each in method.options}
-    return tuple((n, value) for n, value in options.items() if n in usual and value != usual[n])
 
 
 def _option(text: str, part: str) -> tuple[str, Any]:

@@ -3,57 +3,35 @@
 from dataclasses import replace
 from typing import Any
 
-from heavystep import rules, validation
-from heavystep.methods.method import MOMENTUM, Method, method_of, register
+from heavystep import validation
+from heavystep.methods.method import Method, method_of, register
 from heavystep.momentum import AVERAGED, EXPONENTIAL_AVERAGE, NESTEROV, TORCH_BUFFER
-from heavystep.rules import REQUIRED, Option
+from heavystep.rules.armijo import ARMIJO
+from heavystep.rules.contract import REQUIRED, Option
+from heavystep.rules.decreasing import ADASLS, ADASPS, DECSPS, SLS_DEC, SPS_DEC
+from heavystep.rules.heavystep import HEAVYSTEP
+from heavystep.rules.line_searches import PONOS, SALSA, SLISES
+from heavystep.rules.momentum_searches import DIRECTIONAL, MBCG, MSL
+from heavystep.rules.polyak import POLYAK
+from heavystep.rules.polyak_direction import ALR_SMAG, L4, MOMO, SGDM_APS
+from heavystep.rules.polyak_gradient import (
+    ALIG,
+    ALR_SHB,
+    IAM,
+    MOMSPS,
+    MOMSPS_SMOOTH,
+    NGN,
+    SF_POLYAK,
+    SPS_SAFE,
+)
+from heavystep.rules.prescribed import FIXED, SHB_IMA
 
 PAPER, IN_PAPER = "Zhang, Shi and Gu", "paper"
 CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "from memory"
-QUOTED = "quoted in a later paper"
-OURS, SIMPLIFIED = "of this package", "authors' code, simplified"
+QUOTED, SIMPLIFIED = "quoted in a later paper", "authors' code, simplified"
 NO_MOMENTUM = {"momentum": 0.0}
 WITHOUT_MOMENTUM = {"momentum": 0.0, "scaling": "plain"}
-SAFE_MOMENTUM = replace(MOMENTUM, default=0.5)
 
-HEAVYSTEP = register(
-    Method(
-        "HeavyStep", "HeavyStep", "Averaged heavy ball that needs no tuning, the default.",
-        rules.HEAVYSTEP, AVERAGED, diagonals=("element", "tensor", None), evidence=OURS,
-    )
-)  # fmt: skip
-SHB_POLYAK = register(
-    Method(
-        "SHBPolyak", "SHB-PS", "Stochastic heavy ball with the Polyak step size (SHB-PS).",
-        rules.POLYAK, evidence=IN_PAPER, guarantee="Theorems 1 to 9 in theory and plain scaling",
-        reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical)",
-    )
-)  # fmt: skip
-SHB_ARMIJO = register(
-    Method(
-        "SHBArmijo", "SHB-ALS",
-        "Stochastic heavy ball with the modified Armijo line search (SHB-ALS).",
-        rules.ARMIJO, defaults={"growth": 2.0}, evidence=IN_PAPER,
-        guarantee="Theorems 1 to 9 in theory and plain scaling",
-        reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical)",
-    )
-)  # fmt: skip
-SPS = register(
-    Method(
-        "SPS", "SPS", "Stochastic Polyak step size, SHBPolyak without momentum.", rules.POLYAK,
-        defaults={"c": 0.1}, fixed=WITHOUT_MOMENTUM, evidence=IN_PAPER,
-        reference=f"Loizou et al. (2021); constants of the baseline in Appendix E of {PAPER}",
-        guarantee="convex: O(1/k) to a neighbourhood; exact with interpolation",
-    )
-)  # fmt: skip
-SLS = register(
-    Method(
-        "SLS", "SLS", "Stochastic line search, SHBArmijo without momentum.", rules.ARMIJO,
-        defaults={"growth": 2.0}, fixed=WITHOUT_MOMENTUM, evidence=IN_PAPER,
-        reference=f"Vaswani et al. (2019); constants of the baseline in Appendix E of {PAPER}",
-        guarantee="with interpolation: O(1/k) if convex, linear if strongly convex",
-    )
-)  # fmt: skip
 GAMMA = Option(
     "lr",
     REQUIRED,
@@ -65,14 +43,149 @@ GAMMA = Option(
 GAMMA_IMA = replace(
     GAMMA, text="the step eta of z at first, >= 0; the rate needs eta <= 1 / (4 L).", symbol="eta"
 )
-SHB = register(
-    Method(
-        "SHB", "SHB", "Stochastic heavy ball with a step that you choose, the baseline of the "
-        "paper.", rules.FIXED, described=(GAMMA,), evidence=IN_PAPER,
-        reference=f"Polyak (1964); baseline of {PAPER}",
-        guarantee="convex: O(1/k) to a neighbourhood, for steps below a bound with L",
-    )
+MAIN = (
+    Method("HeavyStep", "HeavyStep", "Averaged heavy ball that needs no tuning, the default.",
+           HEAVYSTEP, AVERAGED, ("element", "tensor", None), evidence="of this package"),
+    Method("SHBPolyak", "SHB-PS", "Stochastic heavy ball with the Polyak step size (SHB-PS).",
+           POLYAK, evidence=IN_PAPER, guarantee="Theorems 1 to 9 in theory and plain scaling",
+           reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical)"),
+    Method("SHBArmijo", "SHB-ALS",
+           "Stochastic heavy ball with the modified Armijo line search (SHB-ALS).",
+           ARMIJO, defaults={"growth": 2.0}, evidence=IN_PAPER,
+           guarantee="Theorems 1 to 9 in theory and plain scaling",
+           reference=f"{PAPER}, Section 2 (theory), Section 4 (plain), Appendix E (practical)"),
+    Method("SPS", "SPS", "Stochastic Polyak step size, SHBPolyak without momentum.", POLYAK,
+           defaults={"c": 0.1}, fixed=WITHOUT_MOMENTUM, evidence=IN_PAPER,
+           reference=f"Loizou et al. (2021); constants of the baseline in Appendix E of {PAPER}",
+           guarantee="convex: O(1/k) to a neighbourhood; exact with interpolation"),
+    Method("SLS", "SLS", "Stochastic line search, SHBArmijo without momentum.", ARMIJO,
+           defaults={"growth": 2.0}, fixed=WITHOUT_MOMENTUM, evidence=IN_PAPER,
+           reference=f"Vaswani et al. (2019); constants of the baseline in Appendix E of {PAPER}",
+           guarantee="with interpolation: O(1/k) if convex, linear if strongly convex"),
+    Method("SHB", "SHB", "Stochastic heavy ball with a step that you choose, the baseline of the "
+           "paper.", FIXED, described=(GAMMA,), evidence=IN_PAPER,
+           reference=f"Polyak (1964); baseline of {PAPER}",
+           guarantee="convex: O(1/k) to a neighbourhood, for steps below a bound with L"),
 )  # fmt: skip
+FAMILY = (
+    Method("DecSPS", "DecSPS", "Polyak steps that decrease, where no point fits all.",
+           DECSPS, fixed=NO_MOMENTUM, evidence=CODE,
+           guarantee="convex, bounded iterates: O(1/sqrt k) without interpolation",
+           differs="the bound is subtracted and nothing is added to the gradient"),
+    Method("MomDecSPS", "MomDecSPS", "DecSPS with heavy ball.", DECSPS,
+           reference="Oikonomou and Loizou (2025)", evidence=DERIVED,
+           guarantee="convex: O(1/sqrt k) without interpolation"),
+    Method("AdaSPS", "AdaSPS", "Polyak steps that decrease as the gaps add up.", ADASPS,
+           fixed=NO_MOMENTUM, evidence=QUOTED,
+           guarantee="convex: O(1/k) with interpolation, O(1/sqrt k) without"),
+    Method("MomAdaSPS", "MomAdaSPS", "AdaSPS with heavy ball.", ADASPS,
+           reference="Oikonomou and Loizou (2025)", evidence=DERIVED,
+           guarantee="convex: O(1/k) with interpolation, O(1/sqrt k) without"),
+    Method("SPSSafe", "SPS_safe", "A Polyak step whose divisor cannot vanish.", SPS_SAFE,
+           fixed=NO_MOMENTUM, evidence=CODE, main="safeguard",
+           guarantee="convex, also if not smooth: O(1/sqrt k) to a neighbourhood"),
+    Method("IMASPSSafe", "IMA_SPS_safe", "SPS_safe of the iterate that heavy ball averages.",
+           SPS_SAFE, defaults={"momentum": 0.5}, evidence=CODE, main="safeguard",
+           guarantee="convex, also if not smooth: O(1/sqrt k) of the last iterate"),
+    Method("MomSPS", "MomSPS_max", "Polyak steps with heavy ball, damped by 1 - beta.",
+           MOMSPS, evidence=CODE,
+           guarantee="convex: O(1/k) to a neighbourhood; exact with interpolation"),
+    Method("MomSPSSmooth", "MomSPS_smooth", "MomSPS with a smooth reset in place of the cap.",
+           MOMSPS_SMOOTH, evidence=CODE),
+    Method("ALIG", "ALI-G", "Capped Polyak steps with Nesterov's momentum.", ALIG, NESTEROV,
+           evidence=CODE,
+           guarantee="convex, nearly interpolated: O(1/sqrt k), O(1/k) if smooth",
+           differs="defaults are max_step 1 and momentum 0.9; no step uphill from a loss "
+           "below its bound"),
+    Method("L4", "L4Mom", "A fraction of the step to an estimated least loss.", L4,
+           EXPONENTIAL_AVERAGE, evidence=CODE, main="fraction"),
+    Method("ALRSMAG", "ALR-SMAG", "The Polyak step of torch's momentum buffer.", ALR_SMAG,
+           TORCH_BUFFER, evidence="third-party code",
+           guarantee="semi-strongly convex with interpolation: linear"),
+    Method("ALRSHB", "ALR-SHB", "The Polyak step with what momentum does on its own.",
+           ALR_SHB, evidence=FROM_MEMORY, verified=False,
+           guarantee="without noise: linear if strongly convex",
+           differs="perhaps in the divisor c and the cap, which are from memory"),
+    Method("SGDMAPS", "SGDM-APS", "The Polyak step of torch's momentum buffer with fading gaps.",
+           SGDM_APS, TORCH_BUFFER, evidence=CODE,
+           guarantee="convex: O(1/k) to a neighbourhood; exact with interpolation"),
+    Method("SHBIMA", "SHB-IMA", "Heavy ball whose momentum grows, with a rate of the last iterate.",
+           SHB_IMA, fixed=NO_MOMENTUM, described=(GAMMA_IMA,), evidence=DERIVED,
+           verified=False, main="lr",
+           guarantee="convex: last iterate, O(1/k) to a neighbourhood, exact with interpolation",
+           differs="perhaps in the constant of lambda_k; ours is proved in heavystep.theory"),
+    Method("NGN", "NGN", "The harmonic mean of a cap and a Polyak ratio.", NGN,
+           fixed=NO_MOMENTUM, evidence=IN_PAPER,
+           guarantee="convex: O(1/k) to a neighbourhood for every c"),
+    Method("NGNM", "NGN-M", "NGN with heavy ball.", NGN,
+           reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE,
+           guarantee="convex: O(1/sqrt k) with a decreasing c"),
+    Method("NGNMD", "NGN-MDv1", "NGN-M in the norm of Adam's diagonal.", NGN,
+           diagonals=("element",), defaults={"c": 0.01},
+           reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE,
+           differs="written without a division by the loss; the first step decays too"),
+    Method("IAM", "IAM", "The Polyak step of the iterate that heavy ball averages.", IAM,
+           evidence=DERIVED,
+           guarantee="convex, each least loss known: O(1/sqrt k) of the last iterate"),
+    Method("IAMAdam", "IAM-Adam", "IAM in the norm of Adam's diagonal.", IAM,
+           diagonals=("element",), defaults={"max_step": 0.01}, evidence=DERIVED),
+    Method("MoMo", "MoMo", "The Polyak step of an average of linear models.", MOMO,
+           EXPONENTIAL_AVERAGE, evidence=CODE,
+           guarantee="convex with interpolation: O(1/sqrt k)",
+           differs="averages begin at 0 with a correction of their bias; weight decay is "
+           "not part of the model; no estimate of the least loss"),
+    Method("MoMoAdam", "MoMo-Adam", "MoMo in the norm of Adam's diagonal.", MOMO,
+           EXPONENTIAL_AVERAGE, ("element",), defaults={"max_step": 0.01}, evidence=CODE,
+           differs="weight decay is not part of the model; no estimate of the least loss"),
+    Method("SFPolyak", "SF-Polyak", "Schedule-Free with Polyak steps.", SF_POLYAK, AVERAGED,
+           evidence=CODE, main="c",
+           guarantee="convex, each least loss known: O(1/sqrt k) of the last iterate"),
+    Method("ScheduleFreePlus", "ScheduleFree+", "Schedule-Free with Polyak steps in Adam's "
+           "diagonal.", SF_POLYAK, AVERAGED, ("element",), defaults={"momentum": 0.965},
+           reference="ScheduleFree+, arXiv 2605.19095 (2026)", evidence=SIMPLIFIED, main="c",
+           differs="g' D^-1 g for sqrt(pi/2) ||g||_1, which is equal to it in the mean of normal "
+           "gradients; momentum is constant, where the code goes up to 0.965; weights of the "
+           "average do not depend on lr"),
+    Method("AdaSLS", "AdaSLS", "Armijo steps that decrease as their gains add up.", ADASLS,
+           fixed=NO_MOMENTUM, evidence=QUOTED,
+           guarantee="convex: O(1/k) with interpolation, O(1/sqrt k) without",
+           differs="perhaps in the defaults of max_step and c"),
+    Method("PoNoS", "PoNoS", "A non-monotone line search from a Polyak step.", PONOS,
+           fixed=NO_MOMENTUM, evidence=CODE,
+           guarantee="with interpolation: O(1/k) if convex, linear under PL",
+           differs="the bound is used, and nothing is added to the squared norm"),
+    Method("SPSDec", "SPS, decreasing", "SPS with a cap and a multiplier that fade.",
+           SPS_DEC, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False,
+           guarantee="convex: converges almost surely without interpolation",
+           differs="the exponents are those of Section 5 of the paper"),
+    Method("SLSDec", "SLS, decreasing", "SLS with a cap and a multiplier that fade.",
+           SLS_DEC, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False,
+           guarantee="convex: converges almost surely without interpolation",
+           differs="the exponents are those of Section 5 of the paper"),
+    Method("SaLSA", "SaLSA", "An Armijo search on averages, as seldom as it may be.", SALSA,
+           fixed=NO_MOMENTUM, evidence=SIMPLIFIED,
+           differs="along the gradient only, without Adam's direction; steps between "
+           "searches do not grow"),
+    Method("MSL", "MSL", "A line search along torch's momentum buffer.", MSL, TORCH_BUFFER,
+           evidence=FROM_MEMORY, verified=False,
+           differs="for torch's momentum only, not for Adam's; perhaps in its constants, which "
+           "are from memory"),
+    Method("DirectionalSLS", "SLS along directions", "A line search along directions that keep to "
+           "the gradient.", DIRECTIONAL, TORCH_BUFFER, evidence=FROM_MEMORY, verified=False,
+           guarantee="PL with interpolation: linear",
+           differs="the form of its conditions and their constants are ours"),
+    Method("MBCG", "MBCG-DP", "Conjugate gradients on overlapping batches, with a search.",
+           MBCG, TORCH_BUFFER, fixed=NO_MOMENTUM, evidence=SIMPLIFIED, main="polyak_c",
+           batches="overlap", guarantee="PL with interpolation: linear",
+           differs="the momentum compares whole batches, not the half that two of them share"),
+    Method("SLiSeS", "SLiSeS", "Barzilai and Borwein's step on a kept batch, with a search.",
+           SLISES, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False, batches="kept",
+           guarantee="converges almost surely",
+           differs="only the abstract was at hand: its own safeguards of the search are not here"),
+)  # fmt: skip
+"""Rivals and relatives of the paper's methods."""
+for _method in (*MAIN, *FAMILY):
+    register(_method)
 
 
 def paper_settings(name: str, *, steps_per_epoch: float | None = 500) -> dict[str, Any]:
@@ -90,124 +203,3 @@ def paper_settings(name: str, *, steps_per_epoch: float | None = 500) -> dict[st
     complete = method.complete({"steps_per_epoch": steps_per_epoch})
     listed = ("scaling", "steps_per_epoch", "c", "max_step", "growth", "momentum")
     return {option: complete[option] for option in listed if option not in method.fixed}
-
-
-FAMILY = (
-    Method("DecSPS", "DecSPS", "Polyak steps that decrease, where no point fits all.",
-           rules.DECSPS, fixed=NO_MOMENTUM, evidence=CODE,
-           guarantee="convex, bounded iterates: O(1/sqrt k) without interpolation",
-           differs="the bound is subtracted and nothing is added to the gradient"),
-    Method("MomDecSPS", "MomDecSPS", "DecSPS with heavy ball.", rules.DECSPS,
-           reference="Oikonomou and Loizou (2025)", evidence=DERIVED,
-           guarantee="convex: O(1/sqrt k) without interpolation"),
-    Method("AdaSPS", "AdaSPS", "Polyak steps that decrease as the gaps add up.", rules.ADASPS,
-           fixed=NO_MOMENTUM, evidence=QUOTED,
-           guarantee="convex: O(1/k) with interpolation, O(1/sqrt k) without"),
-    Method("MomAdaSPS", "MomAdaSPS", "AdaSPS with heavy ball.", rules.ADASPS,
-           reference="Oikonomou and Loizou (2025)", evidence=DERIVED,
-           guarantee="convex: O(1/k) with interpolation, O(1/sqrt k) without"),
-    Method("SPSSafe", "SPS_safe", "A Polyak step whose divisor cannot vanish.", rules.SPS_SAFE,
-           fixed=NO_MOMENTUM, evidence=CODE, main="safeguard",
-           guarantee="convex, also if not smooth: O(1/sqrt k) to a neighbourhood"),
-    Method("IMASPSSafe", "IMA_SPS_safe", "SPS_safe of the iterate that heavy ball averages.",
-           rules.SPS_SAFE, described=(SAFE_MOMENTUM,), evidence=CODE, main="safeguard",
-           guarantee="convex, also if not smooth: O(1/sqrt k) of the last iterate"),
-    Method("MomSPS", "MomSPS_max", "Polyak steps with heavy ball, damped by 1 - beta.",
-           rules.MOMSPS, evidence=CODE,
-           guarantee="convex: O(1/k) to a neighbourhood; exact with interpolation"),
-    Method("MomSPSSmooth", "MomSPS_smooth", "MomSPS with a smooth reset in place of the cap.",
-           rules.MOMSPS_SMOOTH, evidence=CODE),
-    Method("ALIG", "ALI-G", "Capped Polyak steps with Nesterov's momentum.", rules.ALIG, NESTEROV,
-           evidence=CODE,
-           guarantee="convex, nearly interpolated: O(1/sqrt k), O(1/k) if smooth",
-           differs="defaults are max_step 1 and momentum 0.9; no step uphill from a loss "
-           "below its bound"),
-    Method("L4", "L4Mom", "A fraction of the step to an estimated least loss.", rules.L4,
-           EXPONENTIAL_AVERAGE, evidence=CODE, main="fraction"),
-    Method("ALRSMAG", "ALR-SMAG", "The Polyak step of torch's momentum buffer.", rules.ALR_SMAG,
-           TORCH_BUFFER, evidence="third-party code",
-           guarantee="semi-strongly convex with interpolation: linear"),
-    Method("ALRSHB", "ALR-SHB", "The Polyak step with what momentum does on its own.",
-           rules.ALR_SHB, evidence=FROM_MEMORY, verified=False,
-           guarantee="without noise: linear if strongly convex",
-           differs="perhaps in the divisor c and the cap, which are from memory"),
-    Method("SGDMAPS", "SGDM-APS", "The Polyak step of torch's momentum buffer with fading gaps.",
-           rules.SGDM_APS, TORCH_BUFFER, evidence=CODE,
-           guarantee="convex: O(1/k) to a neighbourhood; exact with interpolation"),
-    Method("SHBIMA", "SHB-IMA", "Heavy ball whose momentum grows, with a rate of the last iterate.",
-           rules.SHB_IMA, fixed=NO_MOMENTUM, described=(GAMMA_IMA,), evidence=DERIVED,
-           verified=False, main="lr",
-           guarantee="convex: last iterate, O(1/k) to a neighbourhood, exact with interpolation",
-           differs="perhaps in the constant of lambda_k; ours is proved in heavystep.theory"),
-    Method("NGN", "NGN", "The harmonic mean of a cap and a Polyak ratio.", rules.NGN,
-           fixed=NO_MOMENTUM, evidence=IN_PAPER,
-           guarantee="convex: O(1/k) to a neighbourhood for every c"),
-    Method("NGNM", "NGN-M", "NGN with heavy ball.", rules.NGN,
-           reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE,
-           guarantee="convex: O(1/sqrt k) with a decreasing c"),
-    Method("NGNMD", "NGN-MDv1", "NGN-M in the norm of Adam's diagonal.", rules.NGN,
-           diagonals=("element",), defaults={"c": 0.01},
-           reference="NGN-M, arXiv 2508.15071 (2025)", evidence=CODE,
-           differs="written without a division by the loss; the first step decays too"),
-    Method("IAM", "IAM", "The Polyak step of the iterate that heavy ball averages.", rules.IAM,
-           evidence=DERIVED,
-           guarantee="convex, each least loss known: O(1/sqrt k) of the last iterate"),
-    Method("IAMAdam", "IAM-Adam", "IAM in the norm of Adam's diagonal.", rules.IAM,
-           diagonals=("element",), defaults={"max_step": 0.01}, evidence=DERIVED),
-    Method("MoMo", "MoMo", "The Polyak step of an average of linear models.", rules.MOMO,
-           EXPONENTIAL_AVERAGE, evidence=CODE,
-           guarantee="convex with interpolation: O(1/sqrt k)",
-           differs="averages begin at 0 with a correction of their bias; weight decay is "
-           "not part of the model; no estimate of the least loss"),
-    Method("MoMoAdam", "MoMo-Adam", "MoMo in the norm of Adam's diagonal.", rules.MOMO,
-           EXPONENTIAL_AVERAGE, ("element",), defaults={"max_step": 0.01}, evidence=CODE,
-           differs="weight decay is not part of the model; no estimate of the least loss"),
-    Method("SFPolyak", "SF-Polyak", "Schedule-Free with Polyak steps.", rules.SF_POLYAK, AVERAGED,
-           evidence=CODE, main="c",
-           guarantee="convex, each least loss known: O(1/sqrt k) of the last iterate"),
-    Method("ScheduleFreePlus", "ScheduleFree+", "Schedule-Free with Polyak steps in Adam's "
-           "diagonal.", rules.SF_POLYAK, AVERAGED, ("element",), defaults={"momentum": 0.965},
-           reference="ScheduleFree+, arXiv 2605.19095 (2026)", evidence=SIMPLIFIED, main="c",
-           differs="g' D^-1 g for sqrt(pi/2) ||g||_1, which is equal to it in the mean of normal "
-           "gradients; momentum is constant, where the code goes up to 0.965; weights of the "
-           "average do not depend on lr"),
-    Method("AdaSLS", "AdaSLS", "Armijo steps that decrease as their gains add up.", rules.ADASLS,
-           fixed=NO_MOMENTUM, evidence=QUOTED,
-           guarantee="convex: O(1/k) with interpolation, O(1/sqrt k) without",
-           differs="perhaps in the defaults of max_step and c"),
-    Method("PoNoS", "PoNoS", "A non-monotone line search from a Polyak step.", rules.PONOS,
-           fixed=NO_MOMENTUM, evidence=CODE,
-           guarantee="with interpolation: O(1/k) if convex, linear under PL",
-           differs="the bound is used, and nothing is added to the squared norm"),
-    Method("SPSDec", "SPS, decreasing", "SPS with a cap and a multiplier that fade.",
-           rules.SPS_DEC, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False,
-           guarantee="convex: converges almost surely without interpolation",
-           differs="the exponents are those of Section 5 of the paper"),
-    Method("SLSDec", "SLS, decreasing", "SLS with a cap and a multiplier that fade.",
-           rules.SLS_DEC, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False,
-           guarantee="convex: converges almost surely without interpolation",
-           differs="the exponents are those of Section 5 of the paper"),
-    Method("SaLSA", "SaLSA", "An Armijo search on averages, as seldom as it may be.", rules.SALSA,
-           fixed=NO_MOMENTUM, evidence=SIMPLIFIED,
-           differs="along the gradient only, without Adam's direction; steps between "
-           "searches do not grow"),
-    Method("MSL", "MSL", "A line search along torch's momentum buffer.", rules.MSL, TORCH_BUFFER,
-           evidence=FROM_MEMORY, verified=False,
-           differs="for torch's momentum only, not for Adam's; perhaps in its constants, which "
-           "are from memory"),
-    Method("DirectionalSLS", "SLS along directions", "A line search along directions that keep to "
-           "the gradient.", rules.DIRECTIONAL, TORCH_BUFFER, evidence=FROM_MEMORY, verified=False,
-           guarantee="PL with interpolation: linear",
-           differs="the form of its conditions and their constants are ours"),
-    Method("MBCG", "MBCG-DP", "Conjugate gradients on overlapping batches, with a search.",
-           rules.MBCG, TORCH_BUFFER, fixed=NO_MOMENTUM, evidence=SIMPLIFIED, main="polyak_c",
-           batches="overlap", guarantee="PL with interpolation: linear",
-           differs="the momentum compares whole batches, not the half that two of them share"),
-    Method("SLiSeS", "SLiSeS", "Barzilai and Borwein's step on a kept batch, with a search.",
-           rules.SLISES, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False, batches="kept",
-           guarantee="converges almost surely",
-           differs="only the abstract was at hand: its own safeguards of the search are not here"),
-)  # fmt: skip
-"""Rivals and relatives of the paper's methods."""
-for _method in FAMILY:
-    register(_method)

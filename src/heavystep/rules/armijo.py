@@ -4,36 +4,35 @@ r"""The modified Armijo line search, as a state that each trial loss advances on
           f(\theta_k - t g_k; x_k) \le f(\theta_k; x_k) - c\,t\,\|g_k\|^2\,\},
           \qquad \gamma_k / \eta_k = \kappa\,t_k
 
-The trial moves along the gradient only, without momentum, and its step t is larger than
-the step kappa * t that is then applied.
+The trial moves along the gradient only, without momentum, and its step t is larger than the step
+kappa * t that is then applied.
 
 Reference: Zhang, Shi and Gu, eqs. (shb-ls) and (shb-ls-parameters); Section 4 with kappa = 1.
 """
 
 from typing import Any
 
-from heavystep import validation
 from heavystep.rules.backtracking import (
     DECREASE_FACTOR,
     KNOWN_BOUND,
     LOSS_EPS,
     MAX_TRIALS,
     READS,
+    C,
     begin,
     judge,
     lowered,
     skip_below,
 )
-from heavystep.rules.contract import Option, Rule, Search, Seen, constants
-from heavystep.rules.scaling import SCALING
+from heavystep.rules.contract import Rule, Search, Seen, constants
+from heavystep.rules.scaling import SCALING, kappa_of
 from heavystep.rules.smooth_reset import (
     GROWTH,
     LAST_STEP,
     MAX_STEP,
     STEPS_PER_EPOCH,
     growth_of,
-    kappa_of,
-    remember_step,
+    remember,
     step_cap,
 )
 
@@ -48,7 +47,7 @@ def sufficient_loss(
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """Begin at cap / kappa."""
     cap = step_cap(memory.last_step, constants.growth_factor, constants.max_step)
-    return begin(constants, seen, seen.lower_bound, cap / constants.kappa)
+    return begin(constants, seen, cap / constants.kappa)
 
 
 def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
@@ -58,11 +57,6 @@ def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss:
     return judge(constants, search, trial_loss, enough, seen.lower_bound, step, search.capped)
 
 
-def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """The smooth reset remembers the step."""
-    return (remember_step(memory.last_step, search.step),)
-
-
 ARMIJO = Rule(
     name="armijo",
     formula=r"\gamma_k = \eta_k \kappa t_k, \qquad t_k \text{ the largest } t \in "
@@ -70,14 +64,7 @@ ARMIJO = Rule(
     r"f(\theta_k - t g_k; x_k) \le f(\theta_k; x_k) - c\,t\,\|g_k\|^2",
     reference="Zhang, Shi and Gu, eqs. (shb-ls) and (shb-ls-parameters); Section 4 with kappa = 1",
     options=(
-        Option("c", 0.1, validation.OPEN_UNIT, "sufficient decrease constant c, in (0, 1)."),
-        MAX_STEP,
-        DECREASE_FACTOR,
-        KNOWN_BOUND,
-        SCALING,
-        STEPS_PER_EPOCH,
-        GROWTH,
-        MAX_TRIALS,
+        C, MAX_STEP, DECREASE_FACTOR, KNOWN_BOUND, SCALING, STEPS_PER_EPOCH, GROWTH, MAX_TRIALS,
         LOSS_EPS,
     ),
     reads=READS,
@@ -89,4 +76,4 @@ ARMIJO = Rule(
     skip=skip_below(sufficient_loss),
     advance=advance,
     remember=remember,
-)
+)  # fmt: skip

@@ -1,8 +1,7 @@
 """What backtracking line searches share: a state that each trial loss advances once.
 
-A rule says which loss is small enough at a trial step, with the momentum that the search began with
-(its ``sufficient_loss``), and which step that trial then stands for. A search that fails refuses
-the batch, for every rule: nothing changes.
+A rule gives ``sufficient``, the largest loss that makes a trial step acceptable, with the momentum
+that the search began with. A search that fails refuses the batch: nothing changes.
 """
 
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from heavystep import validation
 from heavystep.rules.contract import Option, Search, Seen, Whole
 from heavystep.rules.primitives import batch_is_finite, is_finite, some, where
 
+C = Option("c", 0.1, validation.OPEN_UNIT, "sufficient decrease constant c, in (0, 1).")
 DECREASE_FACTOR = Option(
     "decrease_factor", 0.9, validation.OPEN_UNIT, "factor omega between trial steps, in (0, 1)."
 )
@@ -45,9 +45,9 @@ TOLERANCE_ULPS = 4.0
 def tolerance(seen: Seen) -> Any:
     """By how much a trial loss may miss its threshold.
 
-    Differs from the paper: losses are compared with a tolerance of a few units in the
-    last place of the loss. Near a minimiser the decrease asked for is smaller than the
-    rounding of the loss, and without it a search fails there on rounding alone.
+    Differs from the paper: losses are compared with a tolerance of a few units in the last place of
+    the loss. Near a minimiser the decrease asked for is smaller than the rounding of the loss, and
+    without a tolerance a search fails there on rounding alone.
     """
     return TOLERANCE_ULPS * seen.loss_eps * abs(seen.loss)
 
@@ -60,34 +60,23 @@ def lowered(constants: Any, seen: Seen, level: Any, trial: Any, slope: Any) -> A
     return level - constants.c * trial * slope + tolerance(seen)
 
 
-def begin(constants: Any, seen: Seen, lower_bound: Any, trial: Any, momentum: Any = None) -> Search:
+def begin(
+    constants: Any, seen: Seen, trial: Any, momentum: Any = None, capped: Any = True
+) -> Search:
     """A search from ``trial`` on, with the momentum of a rule that sets it.
 
-    There is nothing to search, and the step is 0, if the gradient vanished or the loss
-    lies at or below its lower bound. A non-finite loss or gradient is refused at once.
+    There is nothing to search, and the step is 0, if the gradient vanished or the loss lies at or
+    below its lower bound. A non-finite loss or gradient is refused at once. ``capped`` says whether
+    the first trial is the largest step that the rule's caps allow.
     """
     finite = batch_is_finite(seen.loss, seen.grad_sqnorm)
-    active = finite & (constants.c * seen.grad_sqnorm > 0.0) & (seen.loss > lower_bound)
-    return Search(
-        step=0.0,
-        accepted=finite,
-        capped=active,
-        trial=where(active, trial, 0.0),
-        trials=0,
-        active=active,
-        momentum=momentum,
-    )
+    active = finite & (constants.c * seen.grad_sqnorm > 0.0) & (seen.loss > seen.lower_bound)
+    first = where(active, trial, 0.0)
+    return Search(0.0, finite, active & capped, first, 0, active, momentum=momentum)
 
 
-def given_bound(memory: Any, seen: Seen) -> Any:
-    """The lower bound as it was given."""
-    return seen.lower_bound
-
-
-def skip_below(
-    sufficient: Callable[..., Any], bound: Callable[[Any, Seen], Any] = given_bound
-) -> Callable[..., Search]:
-    """The ``skip`` of a backtracking search with these largest losses and this lower bound."""
+def skip_below(sufficient: Callable[..., Any]) -> Callable[..., Search]:
+    """The ``skip`` of a backtracking search with these largest losses."""
 
     def skip(constants: Any, memory: Any, seen: Seen, search: Search) -> Search:
         """Pass over the trials that ask for a loss below the lower bound, which cannot be had.
@@ -96,7 +85,7 @@ def skip_below(
         these trials one by one, without evaluating their losses: thresholds only rise as trials
         shrink, so that after the first trial that may succeed none needs to be skipped.
         """
-        trial, low, beta = search.trial, bound(memory, seen), search.momentum
+        trial, low, beta = search.trial, seen.lower_bound, search.momentum
         first = search.active & (sufficient(constants, memory, seen, trial, beta) < low)
         hopeless, kept = first, trial
         # Of several searches at once, each keeps what it had when it was over. Trials shrink for
@@ -127,23 +116,17 @@ def advance_below(sufficient: Callable[..., Any]) -> Callable[..., Search]:
     """The ``advance`` of a search with these largest losses, whose step is the trial itself."""
 
     def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
-        trial = search.trial
+        low, trial = seen.lower_bound, search.trial
         enough = sufficient(constants, memory, seen, trial, search.momentum)
-        capped = trial >= constants.max_step
-        return judge(constants, search, trial_loss, enough, seen.lower_bound, trial, capped)
+        return judge(constants, search, trial_loss, enough, low, trial, search.capped)
 
     return advance
 
 
 def judge(
-    constants: Any,
-    search: Search,
-    trial_loss: Any,
-    enough: Any,
-    lower_bound: Any,
-    step: Any,
+    constants: Any, search: Search, trial_loss: Any, enough: Any, lower_bound: Any, step: Any,
     capped: Any,
-) -> Search:
+) -> Search:  # fmt: skip
     """Accept ``step`` if the trial loss is at most ``enough``, or go on to a smaller trial.
 
     A trial loss that is not finite fails, and the search goes on to smaller steps. So does one that

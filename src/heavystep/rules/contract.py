@@ -1,8 +1,8 @@
-"""What a rule is: its options, its memory and its formulas, all in one file of this package.
+"""What a rule is: its options, its memory and its formulas.
 
 A rule chooses one number a step, the step size before the outer multiplier ``lr``. Its formulas
 are pure functions of numbers, written with arithmetic, comparisons and
-:mod:`heavystep.rules.primitives`; the drivers call them on Python floats, on 0-dim tensors that
+:mod:`heavystep.rules.primitives`. The drivers call them on Python floats, on 0-dim tensors that
 stay on their device, on numpy arrays (an entry a run) and inside numba kernels::
 
     search = start(constants, memory, seen)
@@ -12,9 +12,8 @@ stay on their device, on numpy arrays (an entry a run) and inside numba kernels:
     memory = remember(constants, memory, seen, search)       # unless the batch is refused
 
 ``constants``, ``memory`` and ``seen`` have named fields: ``resolve`` names the first, the rule
-declares the second, the third is :class:`Seen`. Nothing else knows a rule: signatures, range
-checks, ``state_dict``, kernels, captured graphs, the command line and the documentation read what
-is declared here.
+declares the second, the third is :class:`Seen`. Nothing else knows a rule: all parts of the package
+read what is declared here.
 """
 
 from collections import namedtuple
@@ -32,6 +31,15 @@ class Whole(NamedTuple):
     """The whole numbers from ``least`` on."""
 
     least: int
+
+
+class Slot(NamedTuple):
+    """One number that a rule remembers."""
+
+    first: float
+    """Its value before the first step."""
+    allowed: validation.Interval = validation.FINITE
+    """What it may be; a state with another value is refused."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class Seen(NamedTuple):
     grad_sqnorm: Any = 0.0
     """||g_k||^2, the squared norm of the sampled gradient; g_k' D_k^-1 g_k with a diagonal."""
     loss_eps: Any = 0.0
-    """Relative rounding error of the loss; line searches compare losses with a tolerance of it."""
+    """Relative rounding error of the loss, for the tolerance of line searches."""
     pull_sqnorm: Any = 0.0
     """||D_k^-1 g_k||^2: how far a step of length 1 moves a parameter vector, squared."""
     position_sqnorm: Any = 0.0
@@ -87,8 +95,8 @@ class Seen(NamedTuple):
     slope: Any = 0.0
     """<g_k, d_k>; g_k' D_k^-1 d_k with a diagonal."""
     drift: Any = 0.0
-    """<g_k, b_k> for the buffer b_k of the momentum form: under heavy ball the displacement
-    theta_k - theta_{k-1}, under averaged heavy ball the lead z_k - x_k."""
+    """<g_k, b_k> for the buffer b_k of the momentum form: theta_k - theta_{k-1} under heavy ball,
+    z_k - x_k under averaged heavy ball."""
     grad_position: Any = 0.0
     """<g_k, theta_k>."""
     direction_position: Any = 0.0
@@ -97,28 +105,19 @@ class Seen(NamedTuple):
     """||b_k||^2."""
 
 
-class Product(NamedTuple):
-    """An inner product <x, D^-power y> of two vectors that a driver holds."""
-
-    left: str
-    """``"gradient"``, ``"direction"``, ``"buffer"`` or ``"position"``, and so is the other."""
-    right: str
-    power: int = 0
-    """How often it is divided by the diagonal D, of a method that has one."""
-
-
 PRODUCTS = {
-    "grad_sqnorm": Product("gradient", "gradient", 1),
-    "pull_sqnorm": Product("gradient", "gradient", 2),
-    "position_sqnorm": Product("position", "position"),
-    "direction_sqnorm": Product("direction", "direction", 1),
-    "slope": Product("gradient", "direction", 1),
-    "drift": Product("gradient", "buffer"),
-    "grad_position": Product("gradient", "position"),
-    "direction_position": Product("direction", "position"),
-    "buffer_sqnorm": Product("buffer", "buffer"),
+    "grad_sqnorm": ("gradient", "gradient", 1),
+    "pull_sqnorm": ("gradient", "gradient", 2),
+    "position_sqnorm": ("position", "position", 0),
+    "direction_sqnorm": ("direction", "direction", 1),
+    "slope": ("gradient", "direction", 1),
+    "drift": ("gradient", "buffer", 0),
+    "grad_position": ("gradient", "position", 0),
+    "direction_position": ("direction", "position", 0),
+    "buffer_sqnorm": ("buffer", "buffer", 0),
 }
-"""The fields of :class:`Seen` that are inner products. ``grad_sqnorm`` is always computed."""
+"""The fields of :class:`Seen` that are inner products <x, D^-power y>: the two vectors, and how
+often they are divided by the diagonal D of a method that has one."""
 GRADIENT, DIRECTION = "gradient", "direction"
 
 
@@ -132,8 +131,7 @@ class Search(NamedTuple):
     capped: Any
     """Whether the step is the largest that the rule's caps allow."""
     trial: Any = 0.0
-    """The trial step t: the loss at theta_k - t g_k is wanted next, or at theta_k - t d_k from a
-    rule that searches along the direction."""
+    """The trial step t: the loss at theta_k - t g_k, or theta_k - t d_k, is wanted next."""
     trials: Any = 0
     """How many trial losses were evaluated."""
     active: Any = False
@@ -141,31 +139,18 @@ class Search(NamedTuple):
     trial_loss: Any = 0.0
     """The loss at the last trial, for a rule that remembers it."""
     momentum: Any = None
-    """The momentum of this step, from a rule that sets it; None: that of the options. It must be
-    known at the start."""
+    """The momentum of this step, from a rule that sets it at the start; None: the option."""
     weight: Any = None
-    """The weight of the next point in the average of a momentum form that averages; None from a
-    rule that says nothing of averages."""
+    """The weight of the next point in the average, for a momentum form that averages."""
     decay: Any = None
     """What decoupled ``weight_decay`` is multiplied by, before ``lr``; None: the step."""
 
 
-class Slot(NamedTuple):
-    """One number that a rule remembers."""
-
-    first: float
-    """Its value before the first step."""
-    allowed: validation.Interval = validation.FINITE
-    """What it may be; a state with another value is refused."""
-
-
-def remember_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
-    """The ``remember`` of a rule without memory."""
+def _remember_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
     return ()
 
 
-def skip_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
-    """The ``skip`` of a rule that cannot tell beforehand which trials must fail."""
+def _skip_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
     return search
 
 
@@ -186,7 +171,7 @@ def constants(*names: str, **made: Callable[[Mapping[str, Any]], Any]) -> Callab
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    r"""A step-size rule. Make one at the end of its file; :mod:`heavystep.methods` gives it a name.
+    r"""A step-size rule; :mod:`heavystep.methods` gives it a name.
 
     >>> half = Rule("half", r"\gamma_k = 1/2", "a constant", options=(),
     ...             start=lambda constants, memory, seen: Search(0.5, True, False))
@@ -205,15 +190,15 @@ class Rule:
     reads: frozenset[str] = frozenset({"loss", "lower_bound", "grad_sqnorm"})
     """The fields of :class:`Seen` that the formulas use."""
     resolve: Callable[[Mapping[str, Any]], Mapping[str, Any]] = constants()  # noqa: RUF009
-    """From options, the momentum among them, to the constants of the formulas. Options may be
-    arrays over steps. A ValueError here refuses options that do not go together."""
+    """From options, the momentum among them, to the constants of the formulas; a ValueError refuses
+    options that do not go together. Options may be arrays over steps."""
     memory: Mapping[str, Any] = field(default_factory=dict)
     """What is carried from step to step: a :class:`Slot` or the first value by name."""
-    remember: Callable[[Any, Any, Seen, Search], tuple[Any, ...]] = remember_nothing
+    remember: Callable[[Any, Any, Seen, Search], tuple[Any, ...]] = _remember_nothing
     """The memory after an accepted step, in the order of ``memory``."""
     advance: Callable[[Any, Any, Seen, Search, Any], Search] | None = None
-    """What a line search makes of the loss at its trial; None: a closed form."""
-    skip: Callable[[Any, Any, Seen, Search], Search] = skip_nothing
+    """A line search after the loss at its trial; None: a closed form."""
+    skip: Callable[[Any, Any, Seen, Search], Search] = _skip_nothing
     """Passes over trials that must fail, on numbers; saves evaluations and changes no step."""
     along: str = GRADIENT
     """What trials go along: ``"gradient"``, or ``"direction"`` for that of the momentum form."""
@@ -230,7 +215,7 @@ class Rule:
         taken = {option.name for option in self.options} | {"lr", "momentum", "params"}
         self._refuse("memory and option of one name", taken & set(slots))
         self._refuse("reads what no driver gives", set(self.reads) - set(Seen._fields))
-        idle = self.remember is remember_nothing
+        idle = self.remember is _remember_nothing
         self._refuse("memory without remember", set(slots) if idle else set())
         self._refuse("trials along", {self.along} - {GRADIENT, DIRECTION})
         # What a rule says of momentum and averages is found by asking it once.

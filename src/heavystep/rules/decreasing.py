@@ -1,13 +1,8 @@
-r"""Polyak and Armijo steps with a cap and a multiplier that fade by power laws.
+r"""Steps that decrease, for losses that do not vanish together: DecSPS, AdaSPS, AdaSLS, power laws.
 
-.. math:: \gamma_k = \eta_k \min\Big\{\frac{f_k - \ell_k}{c\,\|g_k\|^2},\ \gamma_{\max,k}\Big\}
-          \qquad\text{or}\qquad \gamma_k = \eta_k\,\mathrm{Armijo}(\gamma_{\max,k}),
-
-.. math:: \eta_k = (1 + k/h)^{-a}, \qquad \gamma_{\max,k} = \gamma_{\max} (1 + k/h)^{-b}
-
-Armijo(t) is the step that backtracking from t accepts. The rule counts the steps itself, those that
-were refused left out. Not verified: the publication's exponents; the defaults are those that Zhang,
-Shi and Gu use for their methods with momentum.
+The formulas of AdaSPS and AdaSLS are as Wu (2025), arXiv 2511.20207v2, quotes Jiang and Stich in
+Section 2.1; no code of theirs is public. With momentum, 1 - beta turns the step of an averaged
+iterate into one of heavy ball.
 """
 
 from dataclasses import replace
@@ -16,12 +11,183 @@ from typing import Any
 from heavystep import validation
 from heavystep.rules.armijo import sufficient_loss
 from heavystep.rules.backtracking import OPTIONS, READS, begin, judge, skip_below
+from heavystep.rules.backtracking import C as DECREASE
 from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
-from heavystep.rules.polyak import LOWER_BOUND, polyak_step
-from heavystep.rules.primitives import batch_is_finite
-from heavystep.rules.smooth_reset import MAX_STEP
+from heavystep.rules.polyak import LOWER_BOUND, C, capped_polyak
+from heavystep.rules.primitives import maximum, minimum, where
+from heavystep.rules.scaling import damping
+from heavystep.rules.smooth_reset import LAST_STEP, MAX_STEP, remember_step
 
-C = Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0.")
+AMOUNT = Slot(0.0, validation.NON_NEGATIVE)
+
+
+def start_decsps(constants: Any, memory: Any, seen: Seen) -> Search:
+    """The step; ``scaled_step`` is c_{k-1} gamma_{k-1}, and c gamma_b at first.
+
+    Not verified: MomDecSPS is derived from DecSPS; no code of it is public.
+    """
+    cap = minimum(memory.scaled_step, constants.c * constants.max_step)
+    square, low = seen.grad_sqnorm, seen.lower_bound
+    scaled = capped_polyak(seen.loss, square, low, cap, kappa=constants.damping)
+    divisor = constants.c * (memory.count + 1.0) ** 0.5
+    return Search(scaled.step / divisor, scaled.accepted, scaled.capped)
+
+
+def remember_decsps(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """One step more, and c_k gamma_k."""
+    scaled = search.step * (constants.c * (memory.count + 1.0) ** 0.5)
+    return memory.count + 1.0, remember_step(memory.scaled_step, scaled)
+
+
+DECSPS = Rule(
+    name="decsps",
+    formula=r"\gamma_k = \eta_k \min\{(1 - \beta) (f_k - \ell_k) / \|g_k\|^2,\ "
+    r"c_{k-1} \gamma_{k-1}\} / c_k, \quad c_k = c \sqrt{k + 1}",
+    reference="Orvieto, Lacoste-Julien and Loizou (2022)",
+    options=(
+        Option("c", 1.0, validation.POSITIVE, "first divisor c_0, > 0."),
+        Option("max_step", 10.0, validation.POSITIVE, "cap gamma_b of the first step, > 0.",
+               symbol="gamma_b"),
+        LOWER_BOUND,
+    ),
+    resolve=constants("c", "max_step", damping=damping),
+    memory={"count": AMOUNT, "scaled_step": LAST_STEP},
+    start=start_decsps,
+    remember=remember_decsps,
+)  # fmt: skip
+
+
+def gaps(memory: Any, seen: Seen) -> tuple[Any, Any]:
+    """The sum of the gaps, this step's included, and the first of them."""
+    gap = maximum(seen.loss - seen.lower_bound, 0.0)
+    return memory.gaps + gap, where(memory.first_gap > 0.0, memory.first_gap, gap)
+
+
+def start_adasps(constants: Any, memory: Any, seen: Seen) -> Search:
+    """A Polyak step divided by the root of all gaps, never longer than before.
+
+    AdaSPS divides by c_p sqrt(sum), and c_p = c / sqrt(f_0 - l_0) makes it free of units. Its
+    theorem where one point fits all has c = 1. (Wu's Algorithm 3 prints squares under the root,
+    which his Section 2.1 and proofs have not.)
+    """
+    total, first = gaps(memory, seen)
+    share = constants.damping * (first / where(total > 0.0, total, 1.0)) ** 0.5
+    square, low = seen.grad_sqnorm, seen.lower_bound
+    return capped_polyak(seen.loss, square, low, memory.last_step, constants.c, share)
+
+
+def remember_adasps(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """The sum of the gaps, the first one, and the step."""
+    return *gaps(memory, seen), remember_step(memory.last_step, search.step)
+
+
+ADASPS = Rule(
+    name="adasps",
+    formula=r"\gamma_k = \eta_k \min\{(1 - \beta) (f_k - \ell_k) / (c \|g_k\|^2) "
+    r"\sqrt{(f_0 - \ell_0) / \sum_{s \le k} (f_s - \ell_s)},\ \gamma_{k-1}\}",
+    reference="Jiang and Stich (2023), as quoted by Wu (2025), Section 2.1",
+    options=(replace(C, text="divisor c, > 0."), LOWER_BOUND),
+    resolve=constants("c", damping=damping),
+    memory={"gaps": AMOUNT, "first_gap": AMOUNT, "last_step": LAST_STEP},
+    start=start_adasps,
+    remember=remember_adasps,
+)
+
+
+def gains(memory: Any, seen: Seen, trial: Any) -> tuple[Any, Any]:
+    """The sum of a_s ||g_s||^2, this step's included, and the first of them."""
+    gain = trial * seen.grad_sqnorm
+    return memory.gains + gain, where(memory.first_gain > 0.0, memory.first_gain, gain)
+
+
+def start_adasls(constants: Any, memory: Any, seen: Seen) -> Search:
+    """Every search begins at max_step, which is our choice.
+
+    The formula has the scale-free choice c_l = d / sqrt(a_0 ||g_0||^2) of their divisor, with
+    d = 1 / rho for Armijo's constant rho: with it the theorem for convex losses that one point fits
+    holds. Another method of this name (Vaswani et al. 2020) is AdaGrad with a line search.
+    """
+    return begin(constants, seen, constants.max_step)
+
+
+def advance_adasls(
+    constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any
+) -> Search:
+    """The trial is a_k if the Armijo condition holds there."""
+    total, first = gains(memory, seen, search.trial)
+    shrink = (first / where(total > 0.0, total, 1.0)) ** 0.5
+    step = minimum(search.trial / constants.divisor * shrink, memory.last_step)
+    enough = sufficient_loss(constants, memory, seen, search.trial)
+    capped = step == memory.last_step
+    return judge(constants, search, trial_loss, enough, seen.lower_bound, step, capped)
+
+
+def remember_adasls(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """The sum, its first term, and the step. Without a search the trial is 0."""
+    return *gains(memory, seen, search.trial), remember_step(memory.last_step, search.step)
+
+
+ADASLS = Rule(
+    name="adasls",
+    formula=r"\gamma_k = \eta_k \min\Big\{\frac{a_k}{d} \sqrt{a_0 \|g_0\|^2 / "
+    r"\sum_{s \le k} a_s \|g_s\|^2},\ \gamma_{k-1}\Big\}, \quad a_k \text{ the Armijo step}",
+    reference="Jiang and Stich (2023), as quoted by Wu (2025), Section 2.1; not the AdaSLS of "
+    "Vaswani et al. (2020)",
+    options=(
+        Option("c", 0.5, validation.OPEN_UNIT, "sufficient decrease constant rho, in (0, 1).",
+               symbol="rho"),
+        Option("divisor", 2.0, validation.POSITIVE, "divisor d of the step, > 0; the theorem's "
+               "is 1 / ``c``.", symbol="d"),
+        MAX_STEP,
+        *OPTIONS,
+    ),
+    reads=READS,
+    resolve=constants("c", "divisor", "max_step", "decrease_factor", "max_trials"),
+    memory={"gains": AMOUNT, "first_gain": AMOUNT, "last_step": LAST_STEP},
+    start=start_adasls,
+    skip=skip_below(sufficient_loss),
+    advance=advance_adasls,
+    remember=remember_adasls,
+)  # fmt: skip
+
+
+def faded(constants: Any, memory: Any, power: Any) -> Any:
+    """The power law (1 + k/h)^-power. Steps that were refused do not count."""
+    return (1.0 + memory.count / constants.horizon) ** -power
+
+
+def faded_cap(constants: Any, memory: Any) -> Any:
+    """gamma_max,k."""
+    return constants.max_step * faded(constants, memory, constants.max_step_power)
+
+
+def start_sps_dec(constants: Any, memory: Any, seen: Seen) -> Search:
+    """Not verified: the exponents, which are those of Zhang, Shi and Gu with momentum."""
+    square, low, cap = seen.grad_sqnorm, seen.lower_bound, faded_cap(constants, memory)
+    found = capped_polyak(seen.loss, square, low, cap, constants.c)
+    eta = faded(constants, memory, constants.eta_power)
+    return Search(eta * found.step, found.accepted, found.capped)
+
+
+def start_sls_dec(constants: Any, memory: Any, seen: Seen) -> Search:
+    """Begin at gamma_max,k. Not verified: the exponents, as for the Polyak step."""
+    return begin(constants, seen, faded_cap(constants, memory))
+
+
+def advance_sls_dec(
+    constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any
+) -> Search:
+    """Armijo's condition at the trial, of which the multiplier is not a part."""
+    enough = sufficient_loss(constants, memory, seen, search.trial)
+    step = faded(constants, memory, constants.eta_power) * search.trial
+    return judge(constants, search, trial_loss, enough, seen.lower_bound, step, search.capped)
+
+
+def remember_count(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """One step more."""
+    return (memory.count + 1.0,)
+
+
 LAWS = (
     replace(MAX_STEP, text="largest step gamma_max before the multiplier at first, > 0."),
     Option("eta_power", 0.4, validation.NON_NEGATIVE, "exponent a of the multiplier, >= 0.",
@@ -31,56 +197,17 @@ LAWS = (
     Option("horizon", 1e4, validation.POSITIVE, "h, steps after which they fade, > 0.",
            symbol="h"),
 )  # fmt: skip
-COUNT = {"count": Slot(0.0, validation.NON_NEGATIVE)}
-FADING = ("max_step", "eta_power", "max_step_power", "horizon")
-
-
-def faded(constants: Any, memory: Any, power: Any) -> Any:
-    """The power law at this step."""
-    return (1.0 + memory.count / constants.horizon) ** -power
-
-
-def cap(constants: Any, memory: Any) -> Any:
-    """gamma_max,k."""
-    return constants.max_step * faded(constants, memory, constants.max_step_power)
-
-
-def start_polyak(constants: Any, memory: Any, seen: Seen) -> Search:
-    """The step, which needs no trials."""
-    most = cap(constants, memory)
-    step = polyak_step(seen.loss, seen.grad_sqnorm, seen.lower_bound, constants.c, 1.0, most)
-    accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
-    eta = faded(constants, memory, constants.eta_power)
-    return Search(eta * step, accepted, capped=step == most)
-
-
-def start(constants: Any, memory: Any, seen: Seen) -> Search:
-    """Begin at gamma_max,k."""
-    return begin(constants, seen, seen.lower_bound, cap(constants, memory))
-
-
-def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
-    """Armijo's condition at the trial, of which the multiplier is not a part."""
-    enough = sufficient_loss(constants, memory, seen, search.trial)
-    step = faded(constants, memory, constants.eta_power) * search.trial
-    return judge(constants, search, trial_loss, enough, seen.lower_bound, step, search.capped)
-
-
-def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """One step more."""
-    return (memory.count + 1.0,)
-
-
+FADING = ("c", *(option.name for option in LAWS))
 SPS_DEC = Rule(
     name="decreasing polyak",
     formula=r"\gamma_k = \eta_k (1 + k/h)^{-a} \min\{(f_k - \ell_k) / (c \|g_k\|^2),\ "
     r"\gamma_{\max} (1 + k/h)^{-b}\}",
     reference="Sebbouh, Gower and Defazio (2021)",
     options=(C, *LAWS, LOWER_BOUND),
-    resolve=constants("c", *FADING),
-    memory=COUNT,
-    start=start_polyak,
-    remember=remember,
+    resolve=constants(*FADING),
+    memory={"count": AMOUNT},
+    start=start_sps_dec,
+    remember=remember_count,
 )
 SLS_DEC = Rule(
     name="decreasing armijo",
@@ -88,13 +215,12 @@ SLS_DEC = Rule(
     r"\{\gamma_{\max} (1 + k/h)^{-b} \omega^j\} \text{ with } "
     r"f(\theta_k - t g_k; x_k) \le f_k - c\,t\,\|g_k\|^2",
     reference="Sebbouh, Gower and Defazio (2021)",
-    options=(
-        replace(C, default=0.5, allowed=validation.OPEN_UNIT, text="sufficient decrease constant."),
-        *LAWS,
-        *OPTIONS,
-    ),
+    options=(replace(DECREASE, default=0.5), *LAWS, *OPTIONS),
     reads=READS,
-    resolve=constants("c", *FADING, "decrease_factor", "max_trials"),
-    memory=COUNT, start=start, skip=skip_below(sufficient_loss), advance=advance,
-    remember=remember,
-)  # fmt: skip
+    resolve=constants(*FADING, "decrease_factor", "max_trials"),
+    memory={"count": AMOUNT},
+    start=start_sls_dec,
+    skip=skip_below(sufficient_loss),
+    advance=advance_sls_dec,
+    remember=remember_count,
+)

@@ -11,15 +11,14 @@ from typing import Any
 from heavystep import validation
 from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
-from heavystep.rules.scaling import SCALING
+from heavystep.rules.scaling import SCALING, kappa_of
 from heavystep.rules.smooth_reset import (
     GROWTH,
     LAST_STEP,
     MAX_STEP,
     STEPS_PER_EPOCH,
     growth_of,
-    kappa_of,
-    remember_step,
+    remember,
     step_cap,
 )
 
@@ -30,6 +29,7 @@ LOWER_BOUND = Option(
     "lower bound l of the sampled loss; cross-entropy and squared losses have 0. "
     "``step(..., lower_bound=)`` overrides it for one batch.",
 )
+C = Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0.")
 
 
 def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: Any, cap: Any) -> Any:
@@ -39,10 +39,8 @@ def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: An
               \kappa\,\frac{f(\theta_k; x_k) - \ell_k}{c\,\|\nabla f(\theta_k; x_k)\|^2},\
               \mathrm{cap}_k\Big\}
 
-    with :math:`f(\theta_k; x_k)` = ``loss``, :math:`\ell_k` = ``lower_bound`` and
-    :math:`\|\nabla f(\theta_k; x_k)\|^2` = ``grad_sqnorm``. A vanished gradient gives
-    step 0, so that only momentum moves the iterate, and so does a loss at or below its
-    lower bound. A NaN among the arguments gives NaN; see :func:`batch_is_finite`.
+    A vanished gradient gives step 0, so that only momentum moves the iterate, and so does a loss at
+    or below its lower bound. A NaN among the arguments gives NaN; see :func:`batch_is_finite`.
 
     Args:
         loss: sampled loss f(theta_k; x_k).
@@ -66,7 +64,9 @@ def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: An
     return where(vanished, 0.0, minimum(ratio, cap))
 
 
-def search_below(loss: Any, sqnorm: Any, lower_bound: Any, c: Any, kappa: Any, cap: Any) -> Search:
+def capped_polyak(
+    loss: Any, sqnorm: Any, lower_bound: Any, cap: Any, c: Any = 1.0, kappa: Any = 1.0
+) -> Search:
     """The capped Polyak step, refused if the gap or the norm is not finite."""
     step = polyak_step(loss, sqnorm, lower_bound, c, kappa, cap)
     # The gap, and not the loss: a bound given for one step may be NaN on the device.
@@ -77,28 +77,15 @@ def search_below(loss: Any, sqnorm: Any, lower_bound: Any, c: Any, kappa: Any, c
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step, which needs no trials."""
     cap = step_cap(memory.last_step, constants.growth_factor, constants.max_step)
-    return search_below(
-        seen.loss, seen.grad_sqnorm, seen.lower_bound, constants.c, constants.kappa, cap
-    )
-
-
-def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """The smooth reset remembers the step."""
-    return (remember_step(memory.last_step, search.step),)
+    square, low = seen.grad_sqnorm, seen.lower_bound
+    return capped_polyak(seen.loss, square, low, cap, constants.c, constants.kappa)
 
 
 POLYAK = Rule(
     name="polyak",
     formula=r"\gamma_k = \eta_k \min\{\kappa (f_k - \ell_k) / (c \|g_k\|^2),\ \mathrm{cap}_k\}",
     reference="Zhang, Shi and Gu, eq. (shb-ps); Section 4 with kappa = 1",
-    options=(
-        Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0."),
-        MAX_STEP,
-        LOWER_BOUND,
-        SCALING,
-        STEPS_PER_EPOCH,
-        GROWTH,
-    ),
+    options=(C, MAX_STEP, LOWER_BOUND, SCALING, STEPS_PER_EPOCH, GROWTH),
     resolve=constants("c", "max_step", kappa=kappa_of, growth_factor=growth_of),
     memory={"last_step": LAST_STEP},
     start=start,

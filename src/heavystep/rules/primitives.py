@@ -1,13 +1,8 @@
-"""The array-library operations that the step-size rules need.
+"""The array-library operations that the step-size rules need, so that each formula exists once.
 
-A rule is an ordinary function of numbers written with arithmetic, comparisons and
-the functions below. Python numbers are handled here; a back end adds its own
-scalars once, with :func:`register` (torch, JAX) or with ``numba.extending.overload``
-(see ``heavystep.lab.simulate``), and every rule then runs on them unchanged: the formula
-exists once.
-
-Minimum, maximum and ``where`` propagate NaN, so that a non-finite loss or gradient shows up in the
-step instead of being hidden by a comparison.
+A back end adds its own scalars with :func:`register`, or with ``numba.extending.overload`` (see
+``heavystep.lab.simulate``), and every rule then runs on them unchanged. Minimum, maximum and
+``where`` propagate NaN, so that a non-finite loss or gradient shows up in the step.
 """
 
 from collections.abc import Callable

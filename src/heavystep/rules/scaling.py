@@ -12,13 +12,12 @@ Every rule of the paper is the Polyak or the Armijo rule times one number:
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any
 
 from heavystep import validation
 from heavystep.rules.contract import Option
 
-Scaling = Literal["theory", "practical", "plain"]
-SCALINGS: tuple[str, ...] = get_args(Scaling)
+SCALINGS = ("theory", "practical", "plain")
 SCALING = Option(
     "scaling",
     "practical",
@@ -38,17 +37,8 @@ def momentum_factor(momentum: Any) -> Any:
     return (1.0 - momentum**0.5) ** 2
 
 
-def damping(options: Mapping[str, Any]) -> Any:
-    """From a step of averaged iterates to one of heavy ball: 1 - beta times it."""
-    return 1.0 - options["momentum"]
-
-
 def kappa(scaling: str, momentum: Any) -> Any:
-    """The factor of the table above.
-
-    Args:
-        scaling: ``"theory"``, ``"practical"`` or ``"plain"``.
-        momentum: beta, in [0, 1); only ``"theory"`` depends on it.
+    """The factor of the table above; only ``"theory"`` depends on the momentum.
 
     >>> kappa("theory", 0.25), kappa("practical", 0.25), kappa("plain", 0.25)
     (0.125, 0.5, 1.0)
@@ -57,3 +47,13 @@ def kappa(scaling: str, momentum: Any) -> Any:
     if scaling == "theory":
         return momentum_factor(momentum) / 2.0
     return 0.5 if scaling == "practical" else 1.0
+
+
+def kappa_of(options: Mapping[str, Any]) -> Any:
+    """Kappa of some options."""
+    return kappa(options["scaling"], options["momentum"])
+
+
+def damping(options: Mapping[str, Any]) -> Any:
+    """1 - beta: it turns the step of an averaged iterate into one of heavy ball."""
+    return 1.0 - options["momentum"]

@@ -3,14 +3,13 @@ r"""Smooth reset: from one step to the next the step size may grow only slowly.
 .. math:: \mathrm{cap}_k = \min\{q\,\gamma_{k-1}/\eta_{k-1},\ \gamma_{\max,k}\},
           \qquad q = \mathrm{growth}^{1/n_b}
 
-In Appendix E the growth over an epoch of :math:`n_b` steps is 4 for Polyak and 2 for
-Armijo. The memory of the rule is one number, ``last_step`` = gamma_{k-1} / eta_{k-1},
-the last positive step before its outer multiplier. It starts at infinity and the
-absence of a reset is q = infinity, so that neither needs a case of its own.
+In Appendix E the growth over an epoch of :math:`n_b` steps is 4 for Polyak and 2 for Armijo.
+``last_step`` = gamma_{k-1} / eta_{k-1} is the last positive step before its outer multiplier. It
+starts at infinity, and without a reset q is infinite, so that neither needs a case of its own.
 
-These are the three resets in the code of SLS (Vaswani et al. 2019), where gamma_max is the initial
-step: a search begins at the last step (growth = 1 and any n_b), at q times the last step, or at the
-initial step (n_b = None). Differs from that code: no step exceeds gamma_max.
+The three resets in the code of SLS (Vaswani et al. 2019), where gamma_max is the initial step: a
+search begins at the last step (growth = 1 and any n_b), at q times the last step, or at the initial
+step (n_b = None). Differs from that code: no step exceeds gamma_max.
 """
 
 from collections.abc import Mapping
@@ -18,19 +17,14 @@ from math import inf
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Slot
+from heavystep.rules.contract import Option, Search, Seen, Slot
 from heavystep.rules.primitives import minimum, where
-from heavystep.rules.scaling import kappa
 
 FIRST_STEP = inf
 """``last_step`` before the first step: the cap is then ``max_step``."""
 LAST_STEP = Slot(FIRST_STEP, validation.STEP)
-
 MAX_STEP = Option(
-    "max_step",
-    1.0,
-    validation.POSITIVE,
-    "largest step gamma_max before the multiplier, > 0.",
+    "max_step", 1.0, validation.POSITIVE, "largest step gamma_max before the multiplier, > 0."
 )
 STEPS_PER_EPOCH = Option(
     "steps_per_epoch",
@@ -41,32 +35,22 @@ STEPS_PER_EPOCH = Option(
     optional=True,
 )
 GROWTH = Option(
-    "growth",
-    4.0,
-    validation.AT_LEAST_ONE,
-    "how much the step may grow over n_b steps, >= 1.",
+    "growth", 4.0, validation.AT_LEAST_ONE, "how much the step may grow over n_b steps, >= 1."
 )
-
-
-def growth_of(options: Mapping[str, Any]) -> float:
-    """The factor q from growth and n_b."""
-    return growth_factor(options["growth"], options["steps_per_epoch"])
-
-
-def kappa_of(options: Mapping[str, Any]) -> Any:
-    """Kappa from the scaling and the momentum."""
-    return kappa(options["scaling"], options["momentum"])
 
 
 def growth_factor(growth: float, steps_per_epoch: float | None) -> float:
     """The factor q by which a step may exceed the previous one; infinite without a reset.
 
-    >>> growth_factor(4.0, 2)
-    2.0
-    >>> growth_factor(4.0, None)
-    inf
+    >>> growth_factor(4.0, 2), growth_factor(4.0, None)
+    (2.0, inf)
     """
     return inf if steps_per_epoch is None else growth ** (1.0 / steps_per_epoch)
+
+
+def growth_of(options: Mapping[str, Any]) -> float:
+    """The factor q of some options."""
+    return growth_factor(options["growth"], options["steps_per_epoch"])
 
 
 def step_cap(last_step: Any, growth_factor: Any, max_step: Any) -> Any:
@@ -83,10 +67,15 @@ def step_cap(last_step: Any, growth_factor: Any, max_step: Any) -> Any:
 def remember_step(last_step: Any, step: Any) -> Any:
     """``last_step`` for the next iteration: the step just taken, if it was one.
 
-    A zero step (vanished gradient, loss at its lower bound) leaves the memory as it was. Zero
-    would be absorbing: no factor makes it grow again. So does a refused batch, for every rule.
+    A zero step (vanished gradient, loss at its lower bound) leaves the memory as it was, because no
+    factor would make zero grow again. So does a refused batch, for every rule.
 
     >>> remember_step(0.5, 0.25), remember_step(0.5, 0.0)
     (0.25, 0.5)
     """
     return where(step > 0.0, step, last_step)
+
+
+def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """The memory of rules that remember nothing but the last step."""
+    return (remember_step(memory.last_step, search.step),)

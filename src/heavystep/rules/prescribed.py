@@ -1,15 +1,4 @@
-r"""SHB in its iterate-moving-average form, with the momentum that gives the last iterate a rate.
-
-.. math:: z_{k+1} = z_k - \eta_k g_k, \qquad
-          \theta_{k+1} = \frac{\lambda_{k+1} \theta_k + z_{k+1}}{1 + \lambda_{k+1}}, \qquad
-          \lambda_k = \frac{1}{2 \eta_k} \sum_{j<k} \eta_j, \qquad \eta_k = \eta (1 + k)^{-p}
-
-This is heavy ball with :math:`\gamma_k = \eta_k / (1 + \lambda_{k+1})` and :math:`\beta_k =
-\lambda_k / (1 + \lambda_{k+1})`: both follow from :math:`z_k = \theta_k + \lambda_k (\theta_k -
-\theta_{k-1})`. With p = 0 they are 2 eta / (k + 3) and k / (k + 3). The rate, with its proof, is
-:func:`heavystep.theory.last_iterate`. Not verified: the text of the publication was not at hand,
-and its lambda_k may carry another constant; ours is the one for which the proof closes.
-"""
+"""Steps that no loss decides: the user's own, and those of an iterate moving average."""
 
 from typing import Any
 
@@ -18,13 +7,40 @@ from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.primitives import batch_is_finite, where
 
 
+def start_fixed(constants: Any, memory: Any, seen: Seen) -> Search:
+    """The step is ``lr`` itself, so that it is 1 before this multiplier."""
+    return Search(1.0, accepted=batch_is_finite(seen.loss, seen.grad_sqnorm), capped=False)
+
+
+FIXED = Rule(
+    name="fixed",
+    formula=r"\gamma_k = \eta_k",
+    reference="Polyak (1964)",
+    options=(),
+    start=start_fixed,
+    reads=frozenset({"grad_sqnorm"}),
+)
+
+
 def law(constants: Any, count: Any) -> Any:
     """eta_k in units of ``lr``."""
     return (1.0 + count) ** -constants.eta_power
 
 
-def start(constants: Any, memory: Any, seen: Seen) -> Search:
-    """gamma_k and beta_k; the multiplier ``lr`` is eta."""
+def start_ima(constants: Any, memory: Any, seen: Seen) -> Search:
+    r"""gamma_k and beta_k; the multiplier ``lr`` is eta.
+
+    .. math:: z_{k+1} = z_k - \eta_k g_k, \qquad
+              \theta_{k+1} = \frac{\lambda_{k+1} \theta_k + z_{k+1}}{1 + \lambda_{k+1}}
+
+    is heavy ball with the step and the momentum of the formula below, because
+    :math:`z_k = \theta_k + \lambda_k (\theta_k - \theta_{k-1})`. With p = 0 they are
+    2 eta / (k + 3) and k / (k + 3). The rate of the last iterate, with its proof, is
+    :func:`heavystep.theory.last_iterate`.
+
+    Not verified: the text of the publication was not at hand, and its lambda_k may carry another
+    constant; ours is the one for which the proof closes.
+    """
     eta, following = law(constants, memory.count), law(constants, memory.count + 1.0)
     divisor = 1.0 + (memory.total + eta) / (2.0 * following)
     carried = memory.total / (2.0 * eta)
@@ -33,7 +49,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     return Search(step, accepted, capped=False, momentum=carried / divisor)
 
 
-def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+def remember_ima(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
     """The sum of eta_j, and one step more."""
     return memory.total + law(constants, memory.count), memory.count + 1.0
 
@@ -51,5 +67,6 @@ SHB_IMA = Rule(
     reads=frozenset({"grad_sqnorm"}),
     resolve=constants("eta_power"),
     memory=dict.fromkeys(("total", "count"), Slot(0.0, validation.NON_NEGATIVE)),
-    start=start, remember=remember,
+    start=start_ima,
+    remember=remember_ima,
 )  # fmt: skip
