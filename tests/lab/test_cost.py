@@ -10,13 +10,14 @@ from heavystep.lab import cost
 from heavystep.lab.cost import ranks, step, training
 
 
-def test_jobs_take_turns(monkeypatch):
-    order, clock = [], iter(np.cumsum([0.0, 3.0, 0.0, 1.0, 0.0, 5.0, 0.0, 9.0]))
+def test_jobs_take_turns_and_the_shortest_time_counts(monkeypatch):
+    order, clock = [], iter(np.cumsum(2 * [0.0, 3.0, 0.0, 1.0, 0.0, 5.0, 0.0, 9.0]))
     monkeypatch.setattr(cost.time, "perf_counter", lambda: next(clock))
     jobs = {name: (lambda name=name: order.append(name)) for name in "ab"}
     found = cost.in_turns(jobs, 1, before=lambda: order.append("-"))
     assert order == list("-a-a-b-b")
     assert found == {"a": [3.0, 1.0], "b": [5.0, 9.0]}
+    assert cost.shortest(jobs, 1) == {"a": 1.0, "b": 5.0}
 
 
 def test_memory_of_sgd_and_of_ours_in_copies_of_the_parameters(monkeypatch):

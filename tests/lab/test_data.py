@@ -108,6 +108,7 @@ def test_what_is_missing_is_told_in_one_line(folder):
         for part in (name, f"heavystep data fetch {name}", SETS[name].url, "HEAVYSTEP_DATA"):
             assert part in text
         assert str(folder) in text
+        assert SETS[name].url.startswith("https://")
         assert "\n" not in text
         with pytest.raises(FileNotFoundError):
             data.verify(name)

@@ -28,7 +28,7 @@ MUTANTS = [
     Mutant("the start among the points after it", "lab/simulation/loop.py",
            "if k > 0 and full <", "if full <", LOOP),
     Mutant("a kernel whatever its digest", "lab/simulation/compiling.py",
-           "ours and content == _sealed", "ours or content == _sealed", CACHE),
+           "if ours and digest ==", "if ours or digest ==", CACHE),
     Mutant("rules that are no source of kernels", "lab/simulation/compiling.py",
            '("rules", "momentum.py",', '("momentum.py",', CACHE),
     Mutant("complete runs made again", "lab/sweeps.py",

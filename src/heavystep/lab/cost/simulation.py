@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavystep.lab.cost import Job, in_turns
+from heavystep.lab.cost import Job, shortest
 from heavystep.lab.simulation import Configuration, configure, simulate
 from heavystep.lab.simulation.compiling import kernel
 from heavystep.lab.simulation.problems import random_index, stream_key
@@ -21,8 +21,7 @@ from heavystep.problems import Cosine, LeastSquares, SparseLogistic, paper_least
 from heavystep.sparse import SparseRows
 
 STEPS, SEEDS, BATCH, TURNS = 20_000, 20, 128, 25
-"""Of a measurement: short ones, of which the shortest counts, find a moment in which a busy machine
-has nothing else to do."""
+"""Of a measurement: many short ones, of which the shortest counts."""
 GAUGE = 1_000_000
 """Numbers that a measurement of growth goes through."""
 SIZES = (
@@ -211,10 +210,10 @@ def _simulated(problem: Any, method: Configuration, steps: int, batch: int, seed
     )  # fmt: skip
 
 
-def _shortest(jobs: Mapping[str, Job], turns: int) -> dict[str, float]:
+def _times(jobs: Mapping[str, Job], turns: int) -> dict[str, float]:
     for job in jobs.values():
         job()  # compiles, or loads what was compiled
-    return {name: min(times) for name, times in in_turns(jobs, turns).items()}
+    return shortest(jobs, turns)
 
 
 def simulation_costs(turns: int = TURNS, share: float = 1.0) -> list[Cost]:
@@ -232,7 +231,7 @@ def simulation_costs(turns: int = TURNS, share: float = 1.0) -> list[Cost]:
             "one seed": _simulated(problem, method, steps, batch, 1),
             f"{SEEDS} seeds": _simulated(problem, method, steps, batch, SEEDS),
         }
-        times = _shortest(jobs, turns)
+        times = _times(jobs, turns)
         times[f"{SEEDS} seeds"] /= SEEDS
         base = times["literal loop"]
         rows += [Cost(f"{name}: {what}", time / steps * 1e9, time / base)
@@ -252,7 +251,7 @@ def growth_costs(repeats: int = 3, share: float = 1.0) -> list[Growth]:
         name = str((dim, terms, batch, seeds))
         steps[name] = max(100, int(GAUGE * share) // (dim * batch * seeds))
         jobs[name] = _simulated(problems[dim, terms], method, steps[name], batch, seeds)
-    times = _shortest(jobs, repeats)
+    times = _times(jobs, repeats)
     for size in SIZES:
         dim, _, batch, seeds = size
         nanoseconds = times[str(size)] / (steps[str(size)] * seeds) * 1e9

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, Optimizer
 
-from heavystep.lab.cost import MEASURED, in_turns, usual_step
+from heavystep.lab.cost import MEASURED, shortest, usual_step
 from heavystep.lab.data import Images
 from heavystep.lab.training.networks import NETWORKS
 from heavystep.lab.training.run import free, prepared
@@ -95,8 +95,8 @@ def training_costs(size: Size, device: torch.device) -> list[TrainingCost]:
         return made
 
     def seconds(made: dict[str, Trainer], rounds: int) -> dict[str, float]:
-        times = in_turns({name: partial(take, each) for name, each in made.items()}, rounds)
-        return {name: min(each) / size.steps for name, each in times.items()}
+        times = shortest({name: partial(take, each) for name, each in made.items()}, rounds)
+        return {name: each / size.steps for name, each in times.items()}
 
     known, peaks, recorded = optimizers(device), dict[str, int](), dict[str, Trainer]()
     with prepared(size.network == "small"):
