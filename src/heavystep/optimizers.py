@@ -52,6 +52,7 @@ class HeavyStep(RuleOptimizer):
         max_step: float | None = None,
         diagonal: str | None = "element",
         weight_decay: float = 0.0,
+        stochastic_rounding: bool = False,
         process_group: Any = None,
     ) -> None:
         super().__init__(params, given(locals()), process_group)

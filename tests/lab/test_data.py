@@ -171,6 +171,8 @@ class Site(Handler):
     def answer(self, path):
         if path not in self.pages:
             self.send(b"gone", status=404)
+        elif path == "garbage":
+            self.wfile.write(b"no status\nline\r\n\r\n")
         elif path.startswith("cut"):
             self.send(self.pages[path][:10], length=len(self.pages[path]))
         else:
@@ -207,10 +209,10 @@ def test_a_file_is_fetched_checked_and_in_its_place(folder):
         assert files_in(folder) == ["libsvm/good.bz2"]
 
 
-@pytest.mark.parametrize("page", ["nowhere", "cut"])
+@pytest.mark.parametrize("page", ["nowhere", "cut", "garbage"])
 def test_failures_of_the_network_are_one_line(page, folder):
     with (
-        published(VERSE_SET, cut=VERSE * 10) as fetch,
+        published(VERSE_SET, cut=VERSE * 10, garbage=b"") as fetch,
         pytest.raises(OSError, match="cannot be fetched from") as caught,
     ):
         fetch(page)

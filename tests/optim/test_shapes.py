@@ -6,10 +6,11 @@ import re
 import pytest
 import torch
 from torch import distributed
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from heavystep import SHB, SHBPolyak
+from heavystep import SHB, HeavyStep, SHBPolyak
 from tests.helpers.cases import KINDS, OPTIMIZERS, case_of, over
 from tests.helpers.training import make_batches, take_step
 
@@ -167,6 +168,16 @@ def mesh():
         yield distributed.device_mesh.init_device_mesh("cpu", (2,))
     finally:
         distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("original", [False, True])
+def test_flattened_parameters_are_refused(mesh, original):
+    device = torch.device("cpu")
+    model = FullyShardedDataParallel(
+        torch.nn.Linear(4, 4), use_orig_params=original, device_id=device
+    )
+    with pytest.raises(ValueError, match=r"HeavyStep cannot see .* use fully_shard \(FSDP 2\)"):
+        HeavyStep(model.parameters())
 
 
 def sharded(mesh, shape):

@@ -54,6 +54,7 @@ from heavystep.optim.options import (
     plain_numbers,
     with_lr_of_groups,
 )
+from heavystep.optim.rounding import Rounded
 from heavystep.optim.update import Active
 from heavystep.rules import Search, Seen, where
 
@@ -205,7 +206,10 @@ class RuleOptimizer(Optimizer):
         self._measure.look_at(self._all_params)
         self._measure.compare_anew()
         known = self.state, groups, self._measure
-        self._active = [Active(self.method, group, *known) for group in groups]
+        self._active = [
+            (Rounded if group.get("stochastic_rounding") else Active)(self.method, group, *known)
+            for group in groups
+        ]
         if not any(active.params for active in self._active):
             self._watched.tell(NOTHING_TO_TRAIN)
 

@@ -36,6 +36,15 @@ EXAMPLE_LOSS = Option(
     "with its square root only. So where loss_eps is that of a mean as large as this, it is "
     "multiplied by the root of example_loss / loss below. 0: loss_eps as it is.",
 )
+STOCHASTIC_ROUNDING = Option(
+    "stochastic_rounding",
+    False,
+    (False, True),
+    "whether parameters in bfloat16 are rounded at random, so that small moves count on average, "
+    "and their state is kept in bfloat16 too. Otherwise state is in float32.",
+)
+DRAWS = "draws"
+"""The entry of a parameter group that counts its randomly rounded steps, the seed of each."""
 AT_LEAST_0 = {SQUARES, SQUARE_WEIGHT}
 """State of a parameter that is never negative."""
 MAY_DIFFER = {"lr", "weight_decay"}
@@ -47,7 +56,10 @@ TEXTS = {
     "change once a step, however many trials are made, and not at all if the batch is refused.",
     "process_group": "the processes that train one model together: their losses are averaged and "
     "all take the same step. None: all of torch.distributed, if it is initialised.",
-    **{option.name: option.text for option in (WEIGHT_DECAY, DECAY, EXAMPLE_LOSS)},
+    **{
+        option.name: option.text
+        for option in (WEIGHT_DECAY, DECAY, STOCHASTIC_ROUNDING, EXAMPLE_LOSS)
+    },
 }
 """What the driver adds to the options of a method."""
 OTHER_NAMES = {
@@ -64,7 +76,8 @@ SHOWN = 6
 
 def common_options(method: Method) -> tuple[Option, ...]:
     """The options of a method's optimizer that are not the method's own."""
-    return (WEIGHT_DECAY, DECAY, *((EXAMPLE_LOSS,) if method.rule.searches else ()))
+    rounding = (STOCHASTIC_ROUNDING,) if method.form.averages else ()
+    return (WEIGHT_DECAY, DECAY, *rounding, *((EXAMPLE_LOSS,) if method.rule.searches else ()))
 
 
 def option_names(method: Method) -> list[str]:
@@ -103,6 +116,11 @@ def check_params(owner: str, params: list[Tensor], device: Any) -> None:
             raise TypeError(
                 f"{owner} needs real floating-point parameters, got {kind}: "
                 "optimize torch.view_as_real(parameter) instead of a complex one"
+            )
+        if getattr(param, "_fsdp_flattened", False):
+            raise ValueError(
+                f"{owner} cannot see whole parameters behind FullyShardedDataParallel (FSDP 1): "
+                "use fully_shard (FSDP 2), or DistributedDataParallel"
             )
         if param.device != device:
             raise ValueError(
@@ -180,10 +198,11 @@ def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group
             check_options(method, {**group, "lr": 1.0} if on_device else group)
         except (TypeError, ValueError) as error:
             raise _foreign(method, str(error)) from None
-        for name in ("lr", "step", *method.rule.memory):
+        for name in ("lr", "step", DRAWS, *method.rule.memory):
             _check_number(method, name, group.get(name, 0.0))
         slots = {name: slot.allowed for name, slot in method.rule.slots.items()}
-        for name, allowed in {**slots, "step": validation.NON_NEGATIVE}.items():
+        counts = dict.fromkeys(("step", DRAWS), validation.NON_NEGATIVE)
+        for name, allowed in {**slots, **counts}.items():
             value = float(group.get(name, 0.0))
             if value not in allowed:
                 text = f"{name} must be {allowed}, got {value!r}"
@@ -351,5 +370,6 @@ def keep_wide(saved: Group, params: list[Tensor], state: Mapping[Any, Any]) -> N
         if param.dtype == dtype:
             continue
         for name, value in saved["state"].get(saved_id, {}).items():
-            if isinstance(value, Tensor) and value.is_floating_point():
+            rounded = isinstance(value, Tensor) and value.dtype != param.dtype
+            if rounded and value.is_floating_point():
                 state[param][name] = value.detach().to(param.device, dtype, copy=True)

@@ -113,7 +113,7 @@ class Active:
         """What this process holds of one kind of state, made where it is missing."""
         found = []
         for param in self.params:
-            own, dtype = self._state[param], state_dtype(param.dtype)
+            own, dtype = self._state[param], self._format(param, name)
             kept = own.get(name)
             if kept is None:
                 kept = own[name] = make(param, dtype=dtype)
@@ -124,6 +124,10 @@ class Active:
                 raise misshapen(name, kept, param, groups)
             found.append(here)
         return found
+
+    def _format(self, param: Tensor, name: str) -> torch.dtype:
+        """The format of one kind of state."""
+        return state_dtype(param.dtype)
 
     def trained(self) -> list[int]:
         """Which parameters of the group have a gradient."""
@@ -235,16 +239,17 @@ class Active:
         """The diagonal D with this batch in it, of each parameter: a tensor or one number."""
         if self._divisors or not self.params:
             return self._divisors
-        slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
         if self.metric == "tensor":
             old, weights = torch.stack(self._squares), torch.stack(self._weights)
-            self._lengths = torch.stack(torch._foreach_norm(slopes)).to(old).square()
+            norms = torch._foreach_norm(self.slopes, 2, old.dtype)
+            self._lengths = torch.stack(norms).square()
             means = self._over_shards(self._lengths) / old.new_tensor(self._sizes)
             new, weights = second_moment(old, means), second_moment(weights, 1.0)
             self._row = divisor(new, weights)
             self._news = [*new.unbind(), *weights.unbind()]
             self._divisors = self._row.tolist() if self.on_host else list(self._row.unbind())
         else:
+            slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
             squares = torch._foreach_mul(slopes, slopes)
             pairs = zip(self._squares, squares, strict=True)
             news = [second_moment(old, square) for old, square in pairs]
@@ -332,21 +337,25 @@ class Active:
 
     def _move_each(self, step: Any, momentum: Any, weight: Any, shrink: Any, accepted: Any) -> None:
         """The definition of the update, one tensor after another."""
-        form = self._method.form
         divisors = self.divisors() if self.metric else [None] * len(self.params)
-        for i, (place, slope) in enumerate(zip(self.places, self.slopes, strict=True)):
-            dtype = state_dtype(place.dtype)
-            theta, past = place.to(dtype), self.buffers[i] if self.buffers else 0.0
-            if shrink is not None:
-                theta = shrink * theta
-                past = shrink * past if form.averages else past
+        for i, place in enumerate(self.places):
             own = step if divisors[i] is None else step / divisors[i]
-            motion, new = form.move(past, slope.to(dtype), own, momentum, weight)
-            moved = theta + motion
+            moved, new = self._moved(i, own, momentum, weight, shrink)
             place.copy_(moved if accepted is True else torch.where(accepted, moved, place))
             if self.buffers:
                 kept = self.buffers[i]
                 kept.copy_(new if accepted is True else torch.where(accepted, new, kept))
+
+    def _moved(self, i: int, step: Any, momentum: Any, weight: Any, shrink: Any) -> tuple[Any, Any]:
+        """A parameter after the step, and its buffer, in the format of state."""
+        form, dtype = self._method.form, state_dtype(self.places[i].dtype)
+        theta = self.places[i].to(dtype)
+        past = self.buffers[i].to(dtype) if self.buffers else 0.0
+        if shrink is not None:
+            theta = shrink * theta
+            past = shrink * past if form.averages else past
+        motion, new = form.move(past, self.slopes[i].to(dtype), step, momentum, weight)
+        return theta + motion, new
 
     def _move_many(self, step: Any, momentum: Any, weight: Any, shrink: Any, accepted: Any) -> None:
         form = self._method.form
