@@ -15,7 +15,7 @@ from heavystep.cli import reproduce as of_figures
 from heavystep.cli.app import COMMANDS, app
 from heavystep.extras import install
 from heavystep.lab.data import SETS
-from heavystep.lab.figures.reproduce import FIGURES
+from heavystep.lab.figures.figure import FIGURES
 from heavystep.lab.sweeps import ENGINES
 from heavystep.lab.training.run import DEVICES
 from tests.helpers.places import ROOT

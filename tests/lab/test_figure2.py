@@ -13,9 +13,8 @@ import pytest
 from heavystep.lab.data import LIBSVM as CATALOGUE
 from heavystep.lab.figures.appendix_e import FAMILIES, FIXED
 from heavystep.lab.figures.figure2 import Row, area, figure2, methods, over_steps, table
-from heavystep.lab.figures.figure2 import _rows as rows_of
 from heavystep.lab.figures.figure2 import claims as figure2_claims
-from heavystep.lab.figures.figure2_picture import pictures as figure2_pictures
+from heavystep.lab.figures.figure2 import pictures as figure2_pictures
 from heavystep.lab.plot import mean_and_half_width, styled
 from heavystep.lab.simulation.loop import TRAINING_METRICS
 from heavystep.lab.simulation.sweep import ProblemSpec, Simulated
@@ -85,7 +84,7 @@ def test_nan_and_zero_hold_nothing(value, eight):
     claims = figure2_claims(figure, results)
     assert not any(claim.holds for claim in claims)
     json.dumps([claim.as_json() for claim in claims], allow_nan=False)
-    assert all(math.isnan(row.ratio_to_best) for row in rows_of(figure, results))
+    assert all(math.isnan(row.ratio_to_best) for row in table(figure, results).rows)
 
 
 def test_nothing_is_claimed_of_a_companion(eight):
@@ -221,7 +220,7 @@ def test_the_table_is_plain_arithmetic(eight):
         for key in ideal(figure)
     }  # fmt: skip
     shown = table(figure, results)
-    read = list(csv.DictReader(io.StringIO(shown.csv)))
+    read = list(csv.DictReader(io.StringIO(shown.csv())))
     assert [row["method"] for row in read[:8]] == [*ADAPTIVE, *FIXED]
     runs = by_label(figure, "ijcnn1")
     best = min(results[run.key()].metrics["loss"][:, -1].mean() for run in runs.values())
@@ -241,7 +240,7 @@ def test_the_table_is_plain_arithmetic(eight):
         assert set(expected) == set(Row._fields) - {"data_set", "method"}
         for name, value in expected.items():
             assert float(row[name]) == pytest.approx(value, rel=1e-12), name
-    assert len(shown.markdown.splitlines()) == 2 + 64
+    assert len(read) == 64
     assert [len(line) for line in shown.compact] == [9] * 9
     assert sum(cell.count("*") for line in shown.compact[1:] for cell in line) == 8
 

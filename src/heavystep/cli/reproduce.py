@@ -49,8 +49,7 @@ OPTIONS = (
 def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
     # Numba, matplotlib and pyarrow take seconds to import, and are an extra.
     from heavystep.cli.progress import RunProgress
-    from heavystep.lab.figures.figure import UnfinishedError
-    from heavystep.lab.figures.reproduce import make, plan
+    from heavystep.lab.figures.figure import UnfinishedError, make, plan
     from heavystep.lab.files import expanded
 
     # An option that can be repeated is an empty list without a value; 0 is a choice.
@@ -58,7 +57,7 @@ def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
     out = expanded(out)
     wanted = plan(figure, out, quick=quick, chosen=chosen)
     try:
-        with RunProgress(wanted.unit) as progress:
+        with RunProgress(wanted.how.unit) as progress:
             made = make(wanted, out, progress)
     except UnfinishedError as unfinished:
         typer.echo(str(unfinished), err=True)
@@ -96,7 +95,7 @@ def claims(
     out: Annotated[Path, typer.Option("--out", help="Where results are.")] = Path("results"),
 ) -> None:
     """Check every claim about the figures that were reproduced, on the stored runs."""
-    from heavystep.lab.figures.reproduce import evaluate_claims
+    from heavystep.lab.figures.figure import evaluate_claims
     from heavystep.lab.files import expanded
 
     found = evaluate_claims(expanded(out), lambda text: typer.echo(text, err=True))

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heavystep.lab.comparison.page import compare
-    from heavystep.lab.figures.reproduce import reproduce
+    from heavystep.lab.figures.figure import reproduce
     from heavystep.lab.simulation import simulate
     from heavystep.lab.simulation.sweep import sweep
 
 __all__ = ["compare", "reproduce", "simulate", "sweep"]
 _HOMES = {
     "compare": "heavystep.lab.comparison.page",
-    "reproduce": "heavystep.lab.figures.reproduce",
+    "reproduce": "heavystep.lab.figures.figure",
     "simulate": "heavystep.lab.simulation",
     "sweep": "heavystep.lab.simulation.sweep",
 }

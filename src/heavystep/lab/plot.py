@@ -1,7 +1,7 @@
 """What all pictures share: style, means with their bands, legends and files."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,10 @@ FLOOR = 1e-300
 FEW_DECADES, ONE_DECADE, NARROW = 200.0, 20.0, 3.0
 """Ratios of the ends of an axis. Below the first, ticks at powers of ten are too few; below the
 second there are still more ticks, and below the third they are evenly spaced."""
-
-CONFIDENCE = 0.95
 SEEDS_OF_A_BAND = 3
 """The interval of two reaches six times their distance to both sides: it would hide all lines."""
+METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
+"""What is left out of pictures, by their endings, so that the same ones have the same bytes."""
 
 
 def styled() -> AbstractContextManager[None]:
@@ -72,6 +72,11 @@ def thousands(axis: Any, name: str) -> None:
         axis.set_label_text(f"{name} / 1000")
 
 
+def grid(ax: Any) -> None:
+    """Draw thin lines at the major ticks."""
+    ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)
+
+
 def entitle(canvas: Canvas, *parts: str) -> None:
     """Write one title above all panels."""
     canvas.suptitle(", ".join(parts), fontsize=8.0)
@@ -95,17 +100,8 @@ def named_lines(axes: list[Any]) -> dict[str, Any]:
 
 def legend_below(canvas: Canvas, named: dict[str, Any], columns: int) -> None:
     """Draw one legend for all panels, below them."""
-    canvas.legend(
-        list(named.values()),
-        list(named),
-        loc="outside lower center",
-        ncol=columns,
-        frameon=False,
-    )
-
-
-METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
-"""What is left out of pictures, by their endings, so that the same ones have the same bytes."""
+    lines, place = list(named.values()), "outside lower center"
+    canvas.legend(lines, list(named), loc=place, ncol=columns, frameon=False)  # type: ignore[call-overload]
 
 
 def save(
@@ -117,11 +113,9 @@ def save(
     canvas.set_layout_engine(None)  # laid out once, not for every format; "none" would draw twice
     paths = []
     for kind in endings:
+        how: Any = {"format": kind, "dpi": dpi, "metadata": METADATA[kind]}
         paths.append(path.with_name(f"{path.name}.{kind}"))
-        write_atomically(
-            paths[-1],
-            lambda part: canvas.savefig(part, format=kind, dpi=dpi, metadata=METADATA[kind]),  # noqa: B023
-        )
+        write_atomically(paths[-1], lambda part: canvas.savefig(part, **how))  # noqa: B023
     return paths
 
 
@@ -130,13 +124,8 @@ def mean_and_half_width(values: Array) -> tuple[Array, Array]:
 
     .. math:: \bar v \pm t_{0.975,\,S-1}\, s / \sqrt S
 
-    with S seeds, their standard deviation s and the quantile t of Student's distribution.
-
-    Args:
-        values: (seeds, ...).
-
-    Returns:
-        Two arrays (...). The half-width of one seed alone is NaN.
+    with S seeds, their standard deviation s and the quantile t of Student's distribution. Of
+    (seeds, ...) values it returns two arrays (...). The half-width of one seed alone is NaN.
 
     >>> mean, half_width = mean_and_half_width(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
     >>> float(mean), round(float(half_width), 6)
@@ -145,9 +134,8 @@ def mean_and_half_width(values: Array) -> tuple[Array, Array]:
     seeds = len(values)
     if seeds == 1:
         return values[0], np.full_like(values[0], np.nan)
-    quantile = float(stdtrit(seeds - 1, 0.5 + CONFIDENCE / 2.0))
     error = values.std(axis=0, ddof=1) / math.sqrt(seeds)
-    return values.mean(axis=0), quantile * error
+    return values.mean(axis=0), float(stdtrit(seeds - 1, 0.975)) * error
 
 
 def bands_said(seeds: Iterable[int]) -> list[str]:
@@ -162,25 +150,27 @@ def bands_said(seeds: Iterable[int]) -> list[str]:
     return ["means with 95% confidence bands" if most >= SEEDS_OF_A_BAND else "means"]
 
 
-def mean_with_band(ax: Any, k: Array, values: Array, name: str, look: dict[str, Any]) -> None:
-    """Draw the mean over seeds with its 95% confidence band, if there are enough of them.
+def mean_curves(
+    ax: Any, curves: Iterable[Any], results: Mapping[str, Any], names: Mapping[str, str],
+    looks: Mapping[str, dict[str, Any]], *, percent: bool = False,
+) -> list[Array]:  # fmt: skip
+    """Draw the mean over seeds of each curve, with its 95% confidence band if there are enough.
 
-    Args:
-        ax: where to draw.
-        k: (G,) positions on the horizontal axis.
-        values: (seeds, G) values, none of them negative.
-        name: what the legend says.
-        look: colour and style of the line.
+    The axis is logarithmic, or in percent of values that are shares. Returns the means.
     """
-    mean, half_width = mean_and_half_width(values)
-    ax.plot(k, visible(mean), label=name, **look)
-    if len(values) >= SEEDS_OF_A_BAND:
-        ax.fill_between(
-            k,
-            np.maximum(mean - half_width, FLOOR),  # a logarithmic axis has no zero
-            mean + half_width,
-            color=look["color"],
-            alpha=0.25,
-            linewidth=0.0,
-            zorder=look["zorder"] - 0.5,
-        )
+    ax.set_yscale("linear" if percent else "log")
+    shown = []
+    for curve in curves:
+        result, look = results[curve.run.key()], looks[curve.label]
+        values = (100.0 if percent else 1.0) * result.metrics[curve.metric]
+        mean, half_width = mean_and_half_width(values)
+        shown.append(visible(mean))
+        ax.plot(result.k, shown[-1], label=names[curve.label], **look)
+        if len(values) >= SEEDS_OF_A_BAND:
+            low = np.maximum(mean - half_width, FLOOR)  # a logarithmic axis has no zero
+            band = {"color": look["color"], "alpha": 0.25, "linewidth": 0.0}
+            ax.fill_between(result.k, low, mean + half_width, zorder=look["zorder"] - 0.5, **band)
+    if not percent:  # bands do not count: one that reaches down to 0 would leave no room for lines
+        log_limits(ax, np.concatenate(shown))
+    grid(ax)
+    return shown

@@ -1,4 +1,4 @@
-"""The eight methods of Appendix E, which Figures 2 and 3 compare."""
+"""The eight methods of Appendix E, which Figures 2 and 3 compare, and how they look."""
 
 from typing import Any, NamedTuple
 
@@ -20,25 +20,19 @@ class PaperMethod(NamedTuple):
     """A method of the registry, with the constants that both figures give it."""
 
     name: str
-    """In :mod:`heavystep.methods`."""
     options: dict[str, float]
 
 
+SEARCH = {"c": 0.1, "decrease_factor": 0.9, "growth": 2.0}
 METHODS = {
     "SHB-PS": PaperMethod("SHBPolyak", {"momentum": BETA, "c": 1.0, "growth": 4.0}),
     "SPS": PaperMethod("SPS", {"c": 0.1, "growth": 4.0}),
-    "SHB-ALS": PaperMethod(
-        "SHBArmijo", {"momentum": BETA, "c": 0.1, "decrease_factor": 0.9, "growth": 2.0}
-    ),
-    "SLS": PaperMethod("SLS", {"c": 0.1, "decrease_factor": 0.9, "growth": 2.0}),
-    **{
-        label: PaperMethod("SHB", {"lr": step, "momentum": BETA})
-        for label, step in zip(FIXED, FIXED_STEPS, strict=True)
-    },
+    "SHB-ALS": PaperMethod("SHBArmijo", {"momentum": BETA, **SEARCH}),
+    "SLS": PaperMethod("SLS", SEARCH),
+    **{f"SHB {step:g}": PaperMethod("SHB", {"lr": step, "momentum": BETA}) for step in FIXED_STEPS},
 }
 """In the order of legends and tables. n_b and the largest step of the adaptive methods are set by
 each figure."""
-
 
 WITH_MOMENTUM = {"color": "#D55E00", "linestyle": "-", "linewidth": 1.5, "zorder": 4}
 WITHOUT = {"color": "#56B4E9", "linestyle": (0, (3, 1.5)), "linewidth": 1.7, "zorder": 3}
@@ -54,10 +48,6 @@ LOOKS: dict[str, dict[str, Any]] = {
     **{pair[1]: WITHOUT for pair in FAMILIES.values()},
     **{FIXED[i]: {"linewidth": 0.9, "zorder": 2, **look} for i, look in enumerate(SWEEP)},
 }
-SWEEP_NAMES = {
-    name: rf"SHB, $\gamma = 10^{{{round(np.log10(step))}}}$"
-    for name, step in zip(FIXED, FIXED_STEPS, strict=True)
-}
 # Where lines lie on each other, the wide ones below still show.
 STEP_LOOKS: dict[str, dict[str, Any]] = {
     "SHB-PS": {"color": "#D55E00", "linestyle": "-", "linewidth": 2.2},
@@ -65,3 +55,11 @@ STEP_LOOKS: dict[str, dict[str, Any]] = {
     "SHB-ALS": {"color": "#0072B2", "linestyle": (0, (4, 2)), "linewidth": 1.5},
     "SLS": {"color": "#000000", "linestyle": (0, (1, 2)), "linewidth": 1.2},
 }
+
+
+def legend(first: str, second: str) -> dict[str, str]:
+    """What a legend calls each method, where the families are in two places of a picture."""
+    names = dict.fromkeys(("SHB-PS", "SHB-ALS"), f"SHB-PS ({first}), SHB-ALS ({second})")
+    names |= dict.fromkeys(("SPS", "SLS"), f"SPS ({first}), SLS ({second})")
+    sweep = [rf"SHB, $\gamma = 10^{{{round(np.log10(step))}}}$" for step in FIXED_STEPS]
+    return names | dict(zip(FIXED, sweep, strict=True))

@@ -7,7 +7,6 @@ the tilted non-convex loss is its exact minimum; the weights of the weighted ave
 of Lemma 5. Odd panels are SHB-PS, even ones SHB-ALS.
 """
 
-from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
@@ -18,7 +17,7 @@ from matplotlib.lines import Line2D
 from heavystep.arrays import Array
 from heavystep.certificates.theorems import promise
 from heavystep.lab.figures.figure import PROJECT, Claim, Curve, Figure, Panel
-from heavystep.lab.figures.simulated import Results
+from heavystep.lab.figures.simulated import Results, SimulatedFigure
 from heavystep.lab.plot import COLOURS, entitle, legend_below, named_lines, visible
 from heavystep.lab.simulation.configuration import Configuration, configure
 from heavystep.lab.simulation.sweep import ProblemSpec, Simulated
@@ -81,27 +80,16 @@ def cap(problem: ProblemSpec, method: str, beta: float) -> float:
     built, constants = problem.build(), CONSTANTS[method]
     if built.convex:
         return 1.0
-    limit = nonconvex_step_limit(
-        METHODS[method].theory,
-        L=built.L,
-        rho=built.rho,
-        beta=beta,
-        c=constants["c"],
-        omega=constants.get("decrease_factor"),
-    )
-    return 0.8 * limit
+    c, omega = constants["c"], constants.get("decrease_factor")
+    theory = METHODS[method].theory
+    return 0.8 * nonconvex_step_limit(theory, L=built.L, rho=built.rho, beta=beta, c=c, omega=omega)
 
 
 def standard(problem: ProblemSpec, method: str, beta: float) -> Configuration:
     """Section 2's rules, with constant momentum and cap."""
+    most = cap(problem, method, beta)
     return configure(
-        method,
-        average="uniform",
-        lr=1.0,
-        momentum=beta,
-        max_step=cap(problem, method, beta),
-        scaling="theory",
-        **CONSTANTS[method],
+        method, lr=1.0, momentum=beta, max_step=most, scaling="theory", **CONSTANTS[method]
     )
 
 
@@ -112,26 +100,14 @@ def diminish(problem: ProblemSpec, method: str) -> Configuration:
     """
     first = 0.02 if problem.build().convex else 2.0 * cap(problem, method, BETAS[-1])
     eta, beta, gamma_max = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, first, 0.3)
-    return configure(
-        method,
-        average="weighted",
-        lr=eta,
-        momentum=beta,
-        max_step=gamma_max,
-        scaling="plain",
-        **CONSTANTS[method],
-    )
+    options = {"lr": eta, "momentum": beta, "max_step": gamma_max, "scaling": "plain"}
+    return configure(method, average="weighted", **options, **CONSTANTS[method])
 
 
-def bound(run: Simulated, k: Array) -> Array:
+def bound(run: Simulated, k: Any) -> Any:
     """The bound of Theorem 2 or 3 on the mean of a standard run's metric."""
-    bounds: Array = _promise(run).bound(k)
-    return bounds
-
-
-def residual(run: Simulated) -> float:
-    """The limit of the bound of Theorem 2 or 3, which is the size of the neighbourhood."""
-    return float(_promise(run).bound(10**15))
+    problem: Any = run.problem.build()
+    return promise(problem, run.method.theory, dict(run.method.options)).bound(k)
 
 
 def rate(run: Simulated, k: Array) -> Array:
@@ -143,11 +119,6 @@ def rate(run: Simulated, k: Array) -> Array:
     )
     rates: Array = steps.rate(k)
     return rates
-
-
-def _promise(run: Simulated) -> Any:
-    problem: Any = run.problem.build()
-    return promise(problem, run.method.theory, dict(run.method.options))
 
 
 SLOPE = -0.95
@@ -184,20 +155,17 @@ def claims(figure: Figure, results: Results) -> list[Claim]:
 Runs = dict[Curve, Trajectories]
 
 
-def _standard(runs: Runs) -> Iterator[tuple[Curve, Trajectories]]:
-    return ((curve, result) for curve, result in runs.items() if not curve.diminishing)
-
-
 def _below_bound(panel: Panel, runs: Runs) -> Claim:
     worst = {}
-    for curve, result in _standard(runs):
+    for curve, result in runs.items():
+        if curve.diminishing:
+            continue
         values = result.metrics[curve.metric]
         error = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-        worst[curve.label] = float(
-            ((values.mean(axis=0) - error) / bound(curve.run, result.k)).max()
-        )
+        ratios = (values.mean(axis=0) - error) / bound(curve.run, result.k)
+        worst[curve.label] = float(ratios.max())
     text = "the mean less its standard error is below the theorem's bound at every k (ratio <= 1)"
-    return Claim(f"{panel.id}.bound", text, _all_at_most(worst, 1.0), worst)
+    return Claim(f"{panel.id}.bound", text, all(value <= 1.0 for value in worst.values()), worst)
 
 
 def _rate(panel: Panel, runs: Runs) -> Claim:
@@ -206,7 +174,7 @@ def _rate(panel: Panel, runs: Runs) -> Claim:
         for curve, result in runs.items()
     }
     text = f"the mean decays at least like 1/k: slope over the last decade <= {SLOPE}"
-    return Claim(f"{panel.id}.rate", text, _all_at_most(slopes, SLOPE), slopes)
+    return Claim(f"{panel.id}.rate", text, all(each <= SLOPE for each in slopes.values()), slopes)
 
 
 def _last_iterate(panel: Panel, runs: Runs) -> Claim:
@@ -215,12 +183,13 @@ def _last_iterate(panel: Panel, runs: Runs) -> Claim:
         last = _last_metric(curve, result)
         ratios[curve.label] = float((last[:, -1] / last[:, 0]).max())
     text = f"the last iterate converges in every run: end / start <= {CONVERGED:g}"
-    return Claim(f"{panel.id}.last", text, _all_at_most(ratios, CONVERGED), ratios, PROJECT)
-
-
-def _all_at_most(values: dict[str, float], limit: float) -> bool:
-    """Whether all values are at most the limit; a maximum might pass over NaN."""
-    return all(value <= limit for value in values.values())
+    return Claim(
+        f"{panel.id}.last",
+        text,
+        all(each <= CONVERGED for each in ratios.values()),
+        ratios,
+        PROJECT,
+    )
 
 
 def _last_metric(curve: Curve, result: Trajectories) -> Array:
@@ -229,7 +198,7 @@ def _last_metric(curve: Curve, result: Trajectories) -> Array:
 
 
 def _neighbourhood(panel: Panel, runs: Runs) -> list[Claim]:
-    (standard, settled), *_ = _standard(runs)
+    standard, settled = next((c, r) for c, r in runs.items() if not c.diminishing)
     diminishing, falling = next((c, r) for c, r in runs.items() if c.diminishing)
     values = falling.metrics[diminishing.metric]
     if settled.k[-1] >= LONG:
@@ -239,7 +208,7 @@ def _neighbourhood(panel: Panel, runs: Runs) -> list[Claim]:
         level = _last_metric(standard, settled).mean(axis=0)
         text = "the last iterate of the standard variant settles"
     flat = slope(settled.k, level, decades=0.5)
-    size, predicted = float(level[-1]), residual(standard.run)
+    size, predicted = float(level[-1]), float(bound(standard.run, 10**15))  # its limit
     above = size / float(values[:, -1].max())
     text += (
         f": slope over the last half decade >= {SETTLED}, at a level within the theorem's "
@@ -251,12 +220,9 @@ def _neighbourhood(panel: Panel, runs: Runs) -> list[Claim]:
             f" (what is drawn still falls at this length, slope {drawn:.2f}: "
             f"--iterations {LONG} shows where it settles)"
         )
-    stays = Claim(
-        f"{panel.id}.neighbourhood",
-        text,
-        bool(flat >= SETTLED and size <= predicted and above >= APART),
-        {"slope": flat, "level": size, "predicted": predicted, "times diminishing": above},
-    )
+    holds = bool(flat >= SETTLED and size <= predicted and above >= APART)
+    found = {"slope": flat, "level": size, "predicted": predicted, "times diminishing": above}
+    stays = Claim(f"{panel.id}.neighbourhood", text, holds, found)
     before = int(np.searchsorted(falling.k, falling.k[-1] / 10))
     fall = float((values[:, -1] / values[:, before]).max())
     ratio = float(values[:, -1].max() / settled.metrics[standard.metric][:, -1].min())
@@ -322,17 +288,18 @@ def _panel(ax: Any, panel: Panel, results: Results) -> None:
     ax.set_yscale("log")
     for curve in panel.curves:
         result = results[curve.run.key()]
-        values = result.metrics[curve.metric]
+        k, values = result.k, result.metrics[curve.metric]
         if curve.diminishing:
             middle, label = values.max(axis=0), f"{curve.label} (largest)"
             colour, style = BLACK, STYLES[0]
+            rates, anchor = rate(curve.run, k), len(k) // 2
+            promised = rates * (middle[anchor] / rates[anchor])  # O(1 / S_k) through the middle
         else:
             middle, label = values.mean(axis=0), curve.label
             colour, style = COLOURS[curve.style], STYLES[curve.style]
-        line = {"color": colour, "linestyle": style}
-        ax.plot(result.k, visible(middle), label=label, linewidth=1.2, **line)
-        promised = _promised(curve, result.k, middle)
-        ax.plot(result.k, promised, color=colour, linewidth=0.4, alpha=0.8)
+            promised = bound(curve.run, k)
+        ax.plot(k, visible(middle), label=label, linewidth=1.2, color=colour, linestyle=style)
+        ax.plot(k, promised, color=colour, linewidth=0.4, alpha=0.8)
     ax.set_title(f"({panel.id}) " + panel.title.replace(", ", "\n", 1))
     ax.set_xlabel("k")
     ax.set_ylabel(panel.ylabel)
@@ -344,11 +311,8 @@ def _panel(ax: Any, panel: Panel, results: Results) -> None:
         ax.set_ylim(LOWEST, 10.0 * highest)
 
 
-def _promised(curve: Curve, k: Array, values: Array) -> Array:
-    """The bound of the theorem; for O(1 / S_k), a line of that slope through the middle."""
-    if not curve.diminishing:
-        return bound(curve.run, k)
-    rates = rate(curve.run, k)
-    anchor = len(k) // 2
-    scaled: Array = rates * (values[anchor] / rates[anchor])
-    return scaled
+REPRODUCIBLE = SimulatedFigure(
+    figure1, pictures, claims,
+    full={"seeds": 20, "iterations": 1_000_000}, quick={"seeds": 5, "iterations": 100_000},
+    parts="abcdefgh",
+)  # fmt: skip

@@ -17,22 +17,17 @@ from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure as Canvas
+from matplotlib.patches import Patch
 
 from heavystep import validation
 from heavystep.arrays import Array
+from heavystep.lab import plot
 from heavystep.lab.data import LIBSVM, DataSet, missing_text, present
-from heavystep.lab.figures.appendix_e import ADAPTIVE, FAMILIES, FIXED, MAX_STEP, METHODS, SCALING
-from heavystep.lab.figures.figure import (
-    PROJECT,
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Table,
-    csv_text,
-    markdown_text,
-)
-from heavystep.lab.figures.simulated import Results
+from heavystep.lab.figures import appendix_e
+from heavystep.lab.figures.appendix_e import ADAPTIVE, FAMILIES, FIXED, MAX_STEP
+from heavystep.lab.figures.figure import PROJECT, Claim, Curve, Figure, Panel, Table
+from heavystep.lab.figures.simulated import Results, SimulatedFigure
 from heavystep.lab.plot import mean_and_half_width
 from heavystep.lab.simulation.configuration import Configuration, configure
 from heavystep.lab.simulation.sweep import ProblemSpec, Simulated
@@ -42,20 +37,18 @@ from heavystep.records import Trajectories
 BATCH, EVERY = 128, 100
 COMPANION_MAX_STEP = 100.0
 COLUMNS = 4
+TINY = float(np.finfo(np.float64).tiny)
+Runs = dict[str, Trajectories]
 
 
 def methods(rows: int, max_step: float) -> dict[str, Configuration]:
     """All eight methods on a data set with this many rows; the adaptive ones have ``max_step``."""
     common: dict[str, Any] = {
-        "lr": 1.0,
-        "max_step": max_step,
-        "scaling": SCALING,
-        "steps_per_epoch": ceil(rows / BATCH),
-        "max_trials": 10_000,
-        "loss_eps": None,
-    }
+        "lr": 1.0, "max_step": max_step, "scaling": appendix_e.SCALING,
+        "steps_per_epoch": ceil(rows / BATCH), "max_trials": 10_000, "loss_eps": None,
+    }  # fmt: skip
     found = {}
-    for label, (name, options) in METHODS.items():
+    for label, (name, options) in appendix_e.METHODS.items():
         has = {option.name for option in method_of(name).options}
         shared = {option: value for option, value in common.items() if option in has}
         found[label] = configure(name, **{**shared, **options})
@@ -77,71 +70,62 @@ def figure2(*, seeds: int = 5, iterations: int = 20_000, max_step: float = MAX_S
     here = present(LIBSVM)
     if not here:
         raise ValueError(missing_text(LIBSVM))
-    sets, panels = list(LIBSVM.values()), []
-    for first in range(0, len(sets), COLUMNS):
-        for family in FAMILIES:
-            for data_set in sets[first : first + COLUMNS]:
-                curves = _curves(data_set, family, seeds, iterations, max_step)
-                panels.append(_panel(data_set, family, curves if data_set.name in here else ()))
-    companion = max_step != MAX_STEP
-    return Figure(
-        "figure2" + (f"_max_step_{max_step:g}" if companion else ""),
-        f"Logistic regression, largest step {max_step:g}",
-        tuple(panels),
-        companion,
-        missing_text(LIBSVM),
-    )
 
+    def panel(data_set: DataSet, family: str) -> Panel:
+        name, curves = data_set.name, []
+        known = methods(data_set.n, max_step)
+        for method in (*FAMILIES[family], *FIXED) if name in here else ():
+            cap = "" if method in FIXED else f", largest step {max_step:g}"
+            run = Simulated(
+                ProblemSpec("libsvm", name), known[method], seeds, iterations, BATCH, EVERY,
+                label=f"{name}, {method}{cap}",
+            )  # fmt: skip
+            curves.append(Curve(method, run, "loss", style=list(known).index(method)))
+        missing = "" if curves else f"not here:\nheavystep data fetch\n{name}"
+        ylabel = f"training loss, {family} family"
+        return Panel(f"{name}.{family}", data_set.title, ylabel, tuple(curves), missing, name)
 
-def _curves(
-    data_set: DataSet, family: str, seeds: int, iterations: int, max_step: float
-) -> tuple[Curve, ...]:
-    problem, known = ProblemSpec("libsvm", data_set.name), methods(data_set.n, max_step)
-    curves = []
-    for name in (*FAMILIES[family], *FIXED):
-        cap = f", largest step {max_step:g}" if name not in FIXED else ""
-        label = f"{data_set.name}, {name}{cap}"
-        run = Simulated(problem, known[name], seeds, iterations, BATCH, EVERY, label=label)
-        curves.append(Curve(name, run, "loss", style=list(known).index(name)))
-    return tuple(curves)
-
-
-def _panel(data_set: DataSet, family: str, curves: tuple[Curve, ...]) -> Panel:
-    missing = "" if curves else f"not here:\nheavystep data fetch\n{data_set.name}"
-    ylabel = f"training loss, {family} family"
-    return Panel(
-        f"{data_set.name}.{family}", data_set.title, ylabel, curves, missing, data_set.name
-    )
-
-
-TINY = float(np.finfo(np.float64).tiny)
+    sets, companion = list(LIBSVM.values()), max_step != MAX_STEP
+    rows = [sets[first : first + COLUMNS] for first in range(0, len(sets), COLUMNS)]
+    panels = tuple(panel(each, family) for row in rows for family in FAMILIES for each in row)
+    name = "figure2" + (f"_max_step_{max_step:g}" if companion else "")
+    title = f"Logistic regression, largest step {max_step:g}"
+    return Figure(name, title, panels, companion, missing_text(LIBSVM))
 
 
 class Row(NamedTuple):
-    """One method on one data set; numbers are means over seeds."""
+    """One method on one data set; numbers are means over seeds.
+
+    Args:
+        half_width: of the 95% confidence interval of the final loss.
+        ratio_to_best: the final loss over the least one on the data set.
+        area: under the curve drawn: the mean over the iterations of log10 of the mean loss.
+        at_cap: the share of steps at gamma_max.
+        held: the share of steps that the smooth reset held below gamma_max.
+        trials: how many losses the line search evaluates in a step.
+    """
 
     data_set: str
     method: str
     final_loss: float
     half_width: float
-    """Half the width of the 95% confidence interval of the final loss."""
     ratio_to_best: float
-    """The final loss over the least one on the data set."""
     area: float
-    """The area under the curve drawn: the mean over the iterations of log10 of the mean loss."""
     at_cap: float
-    """The share of steps at gamma_max."""
     held: float
-    """The share of steps that the smooth reset held below gamma_max."""
     mean_step: float
     trials: float
-    """How many losses the line search evaluates in a step."""
 
 
 def over_steps(result: Trajectories, values: Array) -> Array:
     """The mean over the steps of values recorded on the grid: (..., G) gives (...)."""
     mean: Array = np.average(values, axis=-1, weights=np.diff(result.k, prepend=0))
     return mean
+
+
+def share(result: Trajectories, metric: str) -> float:
+    """The mean of a metric over steps and seeds."""
+    return float(over_steps(result, result.metrics[metric]).mean())
 
 
 def final_loss(result: Trajectories) -> float:
@@ -160,62 +144,29 @@ def ratio(loss: float, other: float) -> float:
     return loss / other if other > 0.0 else math.nan
 
 
-def _rows(figure: Figure, results: Results) -> list[Row]:
-    """All rows, data set by data set."""
+def table(figure: Figure, results: Results) -> Table:
+    """The table: the file has all numbers, the terminal shows the final losses."""
     rows = []
     for data_set, runs in figure.by_data_set(results).items():
         best = float(np.min([final_loss(result) for result in runs.values()]))
-        rows += [_row(data_set, name, result, best) for name, result in runs.items()]
-    return rows
-
-
-def _row(data_set: str, method: str, result: Trajectories, best: float) -> Row:
-    loss, half_width = mean_and_half_width(result.metrics["loss"][:, -1])
-    share = {
-        name: float(over_steps(result, result.metrics[name]).mean())
-        for name in ("capped", "limited", "step")
-    }
-    return Row(
-        data_set,
-        method,
-        float(loss),
-        float(half_width),
-        ratio(float(loss), best),
-        area(result),
-        share["capped"],
-        share["limited"],
-        share["step"],
-        float(result.metrics["trials"][:, -1].mean() / result.k[-1]),
-    )
-
-
-def table(figure: Figure, results: Results) -> Table:
-    """The table: files have all numbers, the terminal shows the final losses."""
-    rows = _rows(figure, results)
-    title = f"{figure.title}: final loss"
-    return Table(title, csv_text(rows), markdown_text(rows, texts=2), _compact(rows), _shares(rows))
-
-
-def _shares(rows: list[Row]) -> str:
-    """Say how the adaptive methods chose their steps, over all data sets."""
-    parts = []
+        for name, result in runs.items():
+            loss, half_width = map(float, mean_and_half_width(result.metrics["loss"][:, -1]))
+            trials = float(result.metrics["trials"][:, -1].mean() / result.k[-1])
+            capped, held, step = (share(result, each) for each in ("capped", "limited", "step"))
+            rows.append(Row(data_set, name, loss, half_width, ratio(loss, best), area(result),
+                            capped, held, step, trials))  # fmt: skip
+    parts, lines = [], dict[str, list[str]]()
     for method in ADAPTIVE:
         of_method = [row for row in rows if row.method == method]
-        cap, held = (
-            np.mean([getattr(row, name) for row in of_method]) for name in ("at_cap", "held")
-        )
+        cap, held = (np.mean([getattr(row, n) for row in of_method]) for n in ("at_cap", "held"))
         parts.append(f"{method} {cap:.0%} ({held:.0%})")
-    return f"steps at the cap (held by the smooth reset): {', '.join(parts)}"
-
-
-def _compact(rows: list[Row]) -> list[list[str]]:
-    """A line for each data set, a column for each method; the least loss has a star."""
-    lines: dict[str, list[str]] = {}
-    for row in rows:
+    for row in rows:  # the least loss has a star
         star = "*" if row.ratio_to_best == 1.0 else ""
         number = f"{row.final_loss:.4g}{star}\n±{row.half_width:.1g}"
         lines.setdefault(row.data_set, [row.data_set]).append(number)
-    return [["data set", *dict.fromkeys(row.method for row in rows)], *lines.values()]
+    compact = [["data set", *dict.fromkeys(row.method for row in rows)], *lines.values()]
+    note = f"steps at the cap (held by the smooth reset): {', '.join(parts)}"
+    return Table(f"{figure.title}: final loss", rows, compact, note)
 
 
 PRONOUNCED = ("mushrooms", "real-sim")
@@ -225,8 +176,6 @@ SUBSTANTIALLY = 5.0
 CLOSE = 1.02
 """The most that the final loss may be, in units of the loss with the best fixed step."""
 
-Runs = dict[str, Trajectories]
-
 
 def claims(figure: Figure, results: Results) -> list[Claim]:
     """All claims of Figure 2 for the data sets that are here; a companion has none."""
@@ -234,29 +183,25 @@ def claims(figure: Figure, results: Results) -> list[Claim]:
         return []
     sets = figure.by_data_set(results)
     found = [claim for family in FAMILIES for claim in _generally(family, sets)]
-    found += [
-        _pronounced(family, name, sets[name])
-        for name in PRONOUNCED
-        if name in sets
-        for family in FAMILIES
-    ]
-    found += [
-        _close_to_the_best(with_momentum, name, runs)
-        for name, runs in sets.items()
-        for with_momentum, _ in FAMILIES.values()
-    ]
+    for name in PRONOUNCED:
+        found += [_pronounced(each, name, sets[name]) for each in FAMILIES if name in sets]
+    for name, runs in sets.items():
+        found += [_close_to_the_best(method, name, runs) for method, _ in FAMILIES.values()]
     return found
 
 
 def _generally(family: str, sets: dict[str, Runs]) -> list[Claim]:
     """How fast the loss falls, and where it ends. "Generally" means: on most data sets."""
     with_momentum, without = FAMILIES[family]
-    gains = {name: area(runs[with_momentum]) - area(runs[without]) for name, runs in sets.items()}
-    ends = {
-        name: ratio(final_loss(runs[with_momentum]), final_loss(runs[without]))
-        for name, runs in sets.items()
-    }
-    apart = [name for name, runs in sets.items() if _apart(runs[with_momentum], runs[without])]
+    gains, ends, apart = dict[str, float](), dict[str, float](), []
+    for name, runs in sets.items():
+        one, other = runs[with_momentum], runs[without]
+        gains[name] = area(one) - area(other)
+        ends[name] = ratio(final_loss(one), final_loss(other))
+        last = (mean_and_half_width(each.metrics["loss"][:, -1]) for each in (one, other))
+        (mean, width), (other_mean, other_width) = last
+        if abs(mean - other_mean) > width + other_width:  # the intervals do not overlap
+            apart.append(name)
     faster = [name for name, gain in gains.items() if gain < 0.0]
     lower = [name for name in apart if ends[name] < 1.0]
     higher = sum(end > 1.0 for end in ends.values())
@@ -279,14 +224,6 @@ def _generally(family: str, sets: dict[str, Runs]) -> list[Claim]:
     ]
 
 
-def _apart(one: Trajectories, other: Trajectories) -> bool:
-    """Whether the confidence intervals of the final losses do not overlap."""
-    (mean, width), (other_mean, other_width) = (
-        mean_and_half_width(result.metrics["loss"][:, -1]) for result in (one, other)
-    )
-    return bool(abs(mean - other_mean) > width + other_width)
-
-
 def _pronounced(family: str, name: str, runs: Runs) -> Claim:
     with_momentum, without = FAMILIES[family]
     factor = ratio(final_loss(runs[without]), final_loss(runs[with_momentum]))
@@ -306,3 +243,105 @@ def _close_to_the_best(method: str, name: str, runs: Runs) -> Claim:
     )
     holds = all(value <= CLOSE for value in ratios.values())
     return Claim(f"{name}.{method}", text, holds, ratios, PROJECT)
+
+
+NAMES = appendix_e.legend("upper rows", "lower rows")
+SHARES: dict[str, dict[str, Any]] = {
+    r"at $\gamma_{\max}$": {"facecolor": "#606060"},
+    "held by the smooth reset": {"facecolor": "#9ecae1", "hatch": "/////"},
+    "chosen by the rule": {"facecolor": "#ffffff"},
+}
+EDGE: dict[str, Any] = {"edgecolor": "#303030", "linewidth": 0.5}
+
+
+def pictures(figure: Figure, results: Results) -> dict[str, Canvas]:
+    """The picture of the losses and the one of the steps, by the names of their files."""
+    return {
+        figure.name: losses_picture(figure, results),
+        f"{figure.name}_steps": steps_picture(figure, results),
+    }
+
+
+def losses_picture(figure: Figure, results: Results) -> Canvas:
+    """Mean training losses with their 95% confidence bands, two rows for four data sets."""
+    rows = len(figure.panels) // COLUMNS
+    canvas = Canvas(figsize=(7.2, 1.75 * rows + 0.5), layout="constrained")
+    axes = canvas.subplots(rows, COLUMNS, squeeze=False)
+    for place, (ax, panel) in enumerate(zip(axes.flat, figure.panels, strict=True)):
+        row, column = divmod(place, COLUMNS)
+        upper = row % len(FAMILIES) == 0
+        if panel.curves:
+            plot.mean_curves(ax, panel.curves, results, NAMES, appendix_e.LOOKS)
+            ax.set_xlim(0, panel.curves[0].run.iterations)
+            plot.thousands(ax.xaxis, "" if upper else "iterations")
+        else:
+            plot.say_missing(ax, panel.missing)
+        ax.set_title(panel.title if upper else "")
+        ax.set_ylabel(panel.ylabel if column == 0 else "")
+    said = plot.bands_said(len(result.seeds) for result in results.values())
+    plot.entitle(canvas, figure.headline(), *said)
+    plot.legend_below(canvas, plot.named_lines(list(axes.flat)), columns=3)
+    return canvas
+
+
+def steps_picture(figure: Figure, results: Results) -> Canvas:
+    """For each data set the mean step over iterations, and below it what decided the steps."""
+    runs = figure.by_data_set(results)
+    panels = [panel for panel in figure.panels if panel.id.endswith(f".{next(iter(FAMILIES))}")]
+    blocks = len(panels) // COLUMNS
+    canvas = Canvas(figsize=(7.2, 3.2 * blocks + 0.6), layout="constrained")
+    axes = canvas.subplots(2 * blocks, COLUMNS, squeeze=False, height_ratios=[3, 2] * blocks)
+    for place, panel in enumerate(panels):
+        block, column = divmod(place, COLUMNS)
+        above, below = axes[2 * block : 2 * block + 2, column]
+        above.set_title(panel.title)
+        if panel.curves:
+            _steps(above, runs[panel.data_set], first=column == 0)
+            _shares(below, runs[panel.data_set], first=column == 0)
+        else:
+            plot.say_missing(above, panel.missing)
+            below.set_axis_off()
+    drawn = [ax for ax in axes[::2].flat if ax.get_lines()]
+    steps = [line.get_ydata() for ax in drawn for line in ax.get_lines()]
+    for ax in drawn:  # one scale, so that data sets can be compared
+        plot.log_limits(ax, np.concatenate(steps), margin=1.4)
+    plot.entitle(canvas, figure.headline(), "steps of the adaptive methods")
+    named = plot.named_lines(list(axes.flat))
+    named |= {name: Patch(**look, **EDGE) for name, look in SHARES.items()}
+    plot.legend_below(canvas, named, columns=4)
+    return canvas
+
+
+def _steps(ax: Any, runs: Runs, *, first: bool) -> None:
+    ax.set_yscale("log")
+    for name in ADAPTIVE:
+        mean = runs[name].metrics["step"].mean(axis=0)
+        look = appendix_e.STEP_LOOKS[name]
+        ax.plot(runs[name].k, plot.visible(mean), label=name, **look)
+    ax.set_xlim(0, runs[ADAPTIVE[0]].k[-1])
+    plot.thousands(ax.xaxis, "iterations")
+    plot.grid(ax)
+    if first:
+        ax.set_ylabel(r"mean step $\gamma_k$")
+
+
+def _shares(ax: Any, runs: Runs, *, first: bool) -> None:
+    """Draw a bar for each method, divided by what decided its steps."""
+    for place, name in enumerate(ADAPTIVE):
+        at_cap, held = (share(runs[name], metric) for metric in ("capped", "limited"))
+        left = 0.0
+        for part, look in zip((at_cap, held, 1.0 - at_cap - held), SHARES.values(), strict=True):
+            ax.barh(place, 100.0 * part, left=100.0 * left, height=0.7, **look, **EDGE)
+            left += part
+    ax.set_ylim(len(ADAPTIVE) - 0.4, -0.6)
+    ax.set_yticks(range(len(ADAPTIVE)), ADAPTIVE if first else [""] * len(ADAPTIVE))
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlim(0, 100)
+    ax.set_xlabel("share of steps [%]")
+
+
+REPRODUCIBLE = SimulatedFigure(
+    figure2, pictures, claims,
+    full={"seeds": 5, "iterations": 20_000}, quick={"seeds": 3, "iterations": 2_000},
+    table=table, max_steps=(MAX_STEP, COMPANION_MAX_STEP),
+)  # fmt: skip

@@ -12,15 +12,20 @@ and steps are float32; on a CPU all is float32.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
 
 from heavystep import validation
 from heavystep.arrays import Array
+from heavystep.lab import plot
 from heavystep.lab.data import CIFAR
-from heavystep.lab.figures.appendix_e import FAMILIES, FIXED, MAX_STEP, METHODS
-from heavystep.lab.figures.figure import Claim, Curve, Figure, Panel, Table, csv_text, markdown_text
+from heavystep.lab.figures import appendix_e
+from heavystep.lab.figures.appendix_e import ADAPTIVE, FAMILIES, FIXED, MAX_STEP, METHODS
+from heavystep.lab.figures.figure import Claim, Curve, Figure, Panel, Table
+from heavystep.lab.figures.trained import TrainedFigure
 from heavystep.lab.plot import mean_and_half_width
 from heavystep.lab.training.runs import (
     MethodSpec,
@@ -28,6 +33,7 @@ from heavystep.lab.training.runs import (
     TrainedCurve,
     TrainedResults,
     TrainingRuns,
+    sizes_text,
 )
 from heavystep.methods import method_of
 
@@ -60,26 +66,23 @@ def figure3(
         validation.choice("data set", name, CIFAR)
     panels: list[Panel] = []
     for name in data_sets:
-        length = epochs if isinstance(epochs, int) else epochs[name]
-        runs = {
-            method.name: TrainingRuns(name, method, scale, seeds, length)
-            for method in methods().values()
-        }
-        panels += [_panel(runs, name, family, metric) for family in FAMILIES for metric in METRICS]
+        length, title = epochs if isinstance(epochs, int) else epochs[name], CIFAR[name].title
+        runs = {each.name: TrainingRuns(name, each, scale, seeds, length)
+                for each in methods().values()}  # fmt: skip
+        for family, pair in FAMILIES.items():
+            for metric, ylabel in METRICS.items():
+                curves = tuple(
+                    Curve(method, runs[method], metric, style=list(runs).index(method))
+                    for method in (*pair, *FIXED)
+                )
+                place, missing = f"{name}.{family}.{metric}", f"no runs on\n{title}"
+                panels.append(
+                    Panel(place, f"{title}, {family} family", ylabel, curves, missing, name)
+                )
     names = " and ".join(CIFAR[name].title for name in data_sets)
     part = "" if scale == PAPER else f" ({scale.train_images:,} images)"
     title = f"{NETWORKS.get(scale.network, scale.network)} on {names}{part}"
     return Figure("figure3", title, tuple(panels), reduced=scale != PAPER)
-
-
-def _panel(runs: dict[str, TrainingRuns], data_set: str, family: str, metric: str) -> Panel:
-    curves = tuple(
-        Curve(name, runs[name], metric, style=list(runs).index(name))
-        for name in (*FAMILIES[family], *FIXED)
-    )
-    title = f"{CIFAR[data_set].title}, {family} family"
-    missing = f"no runs on\n{CIFAR[data_set].title}"
-    return Panel(f"{data_set}.{family}.{metric}", title, METRICS[metric], curves, missing, data_set)
 
 
 def methods() -> dict[str, MethodSpec]:
@@ -101,30 +104,33 @@ LAST = 10
 
 
 class Row(NamedTuple):
-    """One method on one data set; numbers are means over seeds."""
+    """One method on one data set; numbers are means over seeds.
+
+    Args:
+        final_loss: the training cross-entropy over the last tenth of the epochs.
+        loss_half_width: of its 95% confidence interval; NaN for one seed.
+        final_accuracy: the test accuracy over the last tenth of the epochs.
+        best_accuracy: the largest mean over seeds among the epochs.
+        at_cap: the share of steps at the largest that the cap and the smooth reset allowed.
+        trials: how many losses the line search evaluates in a step.
+        refused: how many steps of a run were not taken.
+        seconds: the wall time of an epoch, evaluation included.
+    """
 
     data_set: str
     method: str
     seeds: int
     epochs: int
     final_loss: float
-    """The training cross-entropy, a mean over the last tenth of the epochs."""
     loss_half_width: float
-    """Half the width of its 95% confidence interval; NaN for one seed."""
     final_accuracy: float
-    """The test accuracy, a mean over the last tenth of the epochs."""
     accuracy_half_width: float
     best_accuracy: float
-    """The largest mean over seeds among the epochs."""
     mean_step: float
     at_cap: float
-    """The share of steps at the largest that the cap and the smooth reset allowed."""
     trials: float
-    """How many losses the line search evaluates in a step."""
     refused: float
-    """How many steps of a run were not taken."""
     seconds: float
-    """The wall time of an epoch, evaluation included."""
 
 
 def final(values: Array) -> Array:
@@ -143,61 +149,31 @@ def best_accuracy(result: TrainedCurve) -> float:
     return float(result.metrics["test_accuracy"].mean(axis=0).max())
 
 
-def rows_of(figure: Figure, results: TrainedResults) -> list[Row]:
-    """All rows, data set by data set."""
-    return [
-        _row(data_set, name, result)
-        for data_set, runs in figure.by_data_set(results).items()
-        for name, result in runs.items()
-    ]
-
-
-def _row(data_set: str, method: str, result: TrainedCurve) -> Row:
-    metrics = result.metrics
-    loss, loss_half_width = mean_and_half_width(final(metrics["loss"]))
-    accuracy, accuracy_half_width = mean_and_half_width(final(metrics["test_accuracy"]))
-    return Row(
-        data_set,
-        method,
-        len(result.seeds),
-        len(result.k),
-        float(loss),
-        float(loss_half_width),
-        float(accuracy),
-        float(accuracy_half_width),
-        best_accuracy(result),
-        float(metrics["step"].mean()),
-        float(metrics["capped"].mean()),
-        float(metrics["trials"].mean()),
-        float(metrics["refused"].sum(axis=1).mean()),
-        float(metrics["seconds"].mean()),
-    )
-
-
 def table(figure: Figure, results: TrainedResults) -> Table:
-    """The table: files have all numbers, the terminal shows those that fit."""
-    rows = rows_of(figure, results)
-    heading = ["data set", "method", "runs", "loss", "accuracy %", "best %", "step", "at cap"]
-    heading += ["trials", "refused", "s/epoch"]
-    compact = [heading, *(_line(row) for row in rows)]
-    markdown = markdown_text(rows, texts=2)
-    return Table(figure.title, csv_text(rows), markdown, compact, where(results))
-
-
-def _line(row: Row) -> list[str]:
-    return [
-        row.data_set,
-        row.method,
-        f"{row.seeds} x {row.epochs}",
-        with_half_width(row.final_loss, row.loss_half_width, ".4g"),
-        with_half_width(100.0 * row.final_accuracy, 100.0 * row.accuracy_half_width, ".2f"),
-        f"{100.0 * row.best_accuracy:.2f}",
-        f"{row.mean_step:.3g}",
-        f"{row.at_cap:.0%}",
-        f"{row.trials:.2f}",
-        f"{row.refused:g}",
-        f"{row.seconds:.1f}",
-    ]
+    """The table: the file has all numbers, the terminal shows those that fit."""
+    rows = []
+    for data_set, runs in figure.by_data_set(results).items():
+        for method, result in runs.items():
+            metrics = result.metrics
+            finals = (final(metrics[each]) for each in ("loss", "test_accuracy"))
+            intervals = [float(part) for each in finals for part in mean_and_half_width(each)]
+            means = {name: float(values.mean()) for name, values in metrics.items()}
+            refused = float(metrics["refused"].sum(axis=1).mean())
+            numbers = [*intervals, best_accuracy(result), means["step"], means["capped"],
+                       means["trials"], refused, means["seconds"]]  # fmt: skip
+            counts = len(result.seeds), len(result.k)
+            rows.append(Row._make([data_set, method, *counts, *numbers]))
+    heading = ["data set", "method", "runs", "loss", "accuracy %", "best %", "step", "at cap",
+               "trials", "refused", "s/epoch"]  # fmt: skip
+    lines = [
+        [row.data_set, row.method, f"{row.seeds} x {row.epochs}",
+         with_half_width(row.final_loss, row.loss_half_width, ".4g"),
+         with_half_width(100.0 * row.final_accuracy, 100.0 * row.accuracy_half_width, ".2f"),
+         f"{100.0 * row.best_accuracy:.2f}", f"{row.mean_step:.3g}", f"{row.at_cap:.0%}",
+         f"{row.trials:.2f}", f"{row.refused:g}", f"{row.seconds:.1f}"]
+        for row in rows
+    ]  # fmt: skip
+    return Table(figure.title, rows, [heading, *lines], where(results))
 
 
 def with_half_width(value: float, half_width: float, form: str) -> str:
@@ -341,3 +317,106 @@ def _without_momentum(name: str, runs: Runs) -> Claim:
         other < loss,
         {with_momentum: loss, without: other, f"share of epochs with {without} lower": share},
     )
+
+
+UNFINISHED: dict[str, Any] = {
+    "color": "black", "linewidth": 0.4, "linestyle": "-", "zorder": 5,
+    "marker": "o", "markersize": 1.8, "markevery": [-1],
+}  # fmt: skip
+COLUMNS = len(FAMILIES) * len(METRICS)
+NAMES = appendix_e.legend("left", "right")
+STEPS = {
+    "step": (r"mean step $\gamma_k$", ADAPTIVE),
+    "capped": ("steps at the upper limit [%]", ADAPTIVE),
+    "trials": ("losses a line search", FAMILIES["ALS"]),
+}
+"""The columns of the second picture: the name of the axis, and the methods that are drawn."""
+
+
+def pictures(figure: Figure, results: TrainedResults) -> dict[str, Canvas]:
+    """The pictures of losses and accuracies and of the steps, by the names of their files."""
+    return {
+        figure.name: curves_picture(figure, results),
+        f"{figure.name}_steps": steps_picture(figure, results),
+    }
+
+
+def curves_picture(figure: Figure, results: TrainedResults) -> Canvas:
+    """A row of panels for each data set, with means and their 95% confidence bands."""
+    rows = len(figure.panels) // COLUMNS
+    canvas = Canvas(figsize=(7.2, 1.75 * rows + 0.7), layout="constrained")
+    axes = canvas.subplots(rows, COLUMNS, squeeze=False)
+    for ax, panel in zip(axes.flat, figure.panels, strict=True):
+        ax.set_title(panel.title)
+        if panel.curves:
+            _panel(ax, panel, results)
+        else:
+            plot.say_missing(ax, panel.missing)
+    said = plot.bands_said(len(result.seeds) for result in results.values())
+    if any(result.unfinished for result in results.values()):
+        said.append("thin: unfinished runs")
+    plot.entitle(canvas, f"{figure.title}: {sizes_text(results)}", *said)
+    plot.legend_below(canvas, plot.named_lines(list(axes.flat)), columns=3)
+    return canvas
+
+
+def _panel(ax: Any, panel: Panel, results: TrainedResults) -> None:
+    percent = panel.curves[0].metric == "test_accuracy"
+    lines = plot.mean_curves(ax, panel.curves, results, NAMES, appendix_e.LOOKS, percent=percent)
+    for curve in panel.curves:
+        result = results[curve.run.key()]
+        for metrics in result.unfinished.values():
+            begun = (100.0 if percent else 1.0) * metrics[curve.metric]
+            ax.plot(result.k[: len(begun)], begun, **UNFINISHED)
+    if percent:  # the second half of every curve: the whole range would hide the differences
+        highest = max((np.nanmax(line) for line in lines if np.isfinite(line).any()), default=0.0)
+        middles = [line[len(line) // 2] for line in lines if np.isfinite(line[len(line) // 2])]
+        if middles and highest > 0.0:
+            margin = 0.06 * max(highest - min(middles), 0.1 * highest)
+            ax.set_ylim(max(min(middles) - margin, 0.0), highest + margin)
+    ax.set_ylabel(panel.ylabel)
+    _epochs(ax, panel.curves[0].run.epochs)
+
+
+def _epochs(ax: Any, epochs: int) -> None:
+    """Label the horizontal axis with whole epochs."""
+    ax.set_xlim(1 if epochs > 1 else 0, epochs)
+    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
+    ax.set_xlabel("epoch")
+    plot.grid(ax)
+
+
+def steps_picture(figure: Figure, results: TrainedResults) -> Canvas:
+    """For each data set, the steps of the adaptive methods, their share at the cap, and trials."""
+    panels, runs = figure.panels[::COLUMNS], figure.by_data_set(results)
+    canvas = Canvas(figsize=(7.2, 1.9 * len(panels) + 0.6), layout="constrained")
+    axes = canvas.subplots(len(panels), len(STEPS), squeeze=False)
+    for row, panel in zip(axes, panels, strict=True):
+        found = runs.get(panel.data_set, {})
+        for ax, (metric, (ylabel, names)) in zip(row, STEPS.items(), strict=True):
+            ax.set_title(CIFAR[panel.data_set].title)
+            if not any(name in found for name in names):
+                plot.say_missing(ax, panel.missing)
+                continue
+            ax.set_yscale("log" if metric == "step" else "linear")
+            means = {n: found[n].metrics[metric].mean(axis=0) for n in names if n in found}
+            for name, mean in means.items():
+                values = {"step": plot.visible(mean), "capped": 100.0 * mean}.get(metric, mean)
+                ax.plot(found[name].k, values, label=name, **appendix_e.STEP_LOOKS[name])
+            if metric == "step":
+                shown = np.concatenate([plot.visible(mean) for mean in means.values()])
+                plot.log_limits(ax, shown, margin=1.4)
+            elif metric == "capped":
+                ax.set_ylim(-4.0, 104.0)
+            ax.set_ylabel(ylabel)
+            _epochs(ax, len(found[next(iter(means))].k))
+    plot.entitle(canvas, f"{figure.title}: {sizes_text(results)}", "steps of the adaptive methods")
+    plot.legend_below(canvas, plot.named_lines(list(axes.flat)), columns=len(ADAPTIVE))
+    return canvas
+
+
+REPRODUCIBLE = TrainedFigure(
+    figure3, pictures, claims,
+    full={"seeds": 3, "epochs": 200}, quick={"seeds": 2, "epochs": 3, "scale": QUICK},
+    table=table, methods=tuple(methods().values()),
+)  # fmt: skip

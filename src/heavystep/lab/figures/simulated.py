@@ -15,14 +15,10 @@ from heavystep.records import Trajectories
 
 Results = dict[str, Trajectories]
 """Results by the key of their run."""
-ENGINE = {"engine": "name", "jobs": "jobs", "address": "address"}
-"""Choices that say who does the runs, with the fields of :class:`Engine`."""
 
 
 def _engine(chosen: Chosen) -> Engine:
-    engine = Engine(**{ENGINE[name]: value for name, value in chosen.items() if name in ENGINE})
-    engine.check()
-    return engine
+    return Engine(chosen.get("engine", "local"), chosen.get("jobs"), chosen.get("address"))
 
 
 @dataclass(frozen=True)
@@ -38,15 +34,12 @@ class SimulatedFigure(Reproducible):
     least: ClassVar[dict[str, int]] = {"seeds": 2, "iterations": 1000}
 
     def choices(self) -> tuple[str, ...]:
-        """Sizes and engine, and the largest step or the panels if the figure has a choice."""
-        more = ["max_step"] if self.max_steps else []
-        more += ["panels"] if self.parts else []
-        return (*self.least, *ENGINE, "force", *more)
+        more = [*["max_step"] * bool(self.max_steps), *["panels"] * bool(self.parts)]
+        return (*self.least, "engine", "jobs", "address", "force", *more)
 
     def figures(self, *, quick: bool, chosen: Chosen, folder: Path) -> list[Figure]:
-        """The paper's figure and its companions, or the one for the largest step chosen."""
         sizes = self.sizes(quick=quick, chosen=chosen)
-        _engine(chosen)  # so that a wrong choice is told now
+        _engine(chosen).check()  # so that a wrong choice is told now
         if self.max_steps:
             steps = [chosen["max_step"]] if "max_step" in chosen else self.max_steps
             return [self.make(**sizes, max_step=each) for each in steps]
@@ -62,7 +55,6 @@ class SimulatedFigure(Reproducible):
     def complete(
         self, runs: dict[str, Any], folder: Path, progress: Progress, chosen: Chosen
     ) -> Results:
-        """The results of all runs."""
         check_compiler()  # once, since all runs would say the same
         force, engine = bool(chosen.get("force")), _engine(chosen)
         found = complete(runs.values(), Store(folder), progress, engine=engine, force=force)
@@ -87,7 +79,6 @@ class SimulatedFigure(Reproducible):
             found = kept(runs, store, note)
             for line in store.outdated(run.content() for run in runs.values()):
                 note(f"{line}; heavystep reproduce {name} runs them again")
-            results = {key: runs[key].trajectories(columns) for key, columns in found.items()}
             begun = {key for key in runs if store.path(key).exists()}
             if self.parts:  # panels that were not asked for have no runs at all
                 panels = (p for p in paper.panels if {c.run.key() for c in p.curves} & begun)
@@ -98,5 +89,6 @@ class SimulatedFigure(Reproducible):
             if len(found) < len(runs):
                 size += f", panels {', '.join(panel.id for panel in paper.panels)}"
             note(f"{size}; {paper.note}" if paper.note else size)
+            results = {key: runs[key].trajectories(columns) for key, columns in found.items()}
             return self.claims(paper, results)
         return []

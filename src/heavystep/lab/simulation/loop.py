@@ -208,8 +208,8 @@ def _sample(batch: Any, indices: Any, scene: Any, k: Any, place: Any) -> None:
 
 def _made(source: str, compiled: Function = part, **names: Any) -> Function:
     exec(source, names)
-    made: Function = names["made"]
-    return compiled(made)
+    made: Function = compiled(names["made"])
+    return made
 
 
 def _tables(rule: Rule) -> tuple[Function, Function, Function]:

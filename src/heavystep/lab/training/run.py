@@ -15,8 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -64,18 +63,21 @@ LOGGED = {
 
 @dataclass(frozen=True)
 class How:
-    """How runs are trained, as far as it does not decide their numbers."""
+    """How runs are trained, as far as it does not decide their numbers.
+
+    Args:
+        device: ``"cpu"`` or ``"cuda"``; None: the GPU if there is one.
+        tensorboard: the folder of the logs for TensorBoard; None: there are no logs.
+        minutes: training stops after this many, with a checkpoint.
+        force: whether runs that are there are trained again.
+        no_compile: whether the network is left as it is even where compiling it would pay.
+    """
 
     device: str | None = None
-    """``"cpu"`` or ``"cuda"``; None: the GPU if there is one."""
     tensorboard: Path | None = None
-    """The folder of the logs for TensorBoard; None: there are no logs."""
     minutes: float | None = None
-    """Training stops after this many, with a checkpoint; None: it goes on to the end."""
     force: bool = False
-    """Whether runs that are there are trained again."""
     no_compile: bool = False
-    """Whether the network is left as it is even where compiling it would pay."""
 
 
 @cache
@@ -197,8 +199,8 @@ def save_checkpoint(path: Path, run: str, state: dict[str, Any]) -> None:
     """
     body = io.BytesIO()
     torch.save({"format": CHECKPOINT, "run": run, "state": state}, body)
-    content = hashlib.sha256(body.getvalue()).digest() + body.getvalue()
-    write_atomically(path, lambda part: part.write_bytes(content))
+    whole = hashlib.sha256(body.getvalue()).digest() + body.getvalue()
+    write_atomically(path, lambda part: part.write_bytes(whole))
 
 
 def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
@@ -217,15 +219,11 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
     if content["format"] != CHECKPOINT:
         raise ValueError(f"{path} is a checkpoint of another version: remove it to begin again")
     if content["run"] != run:
-        there, here = (
-            {**each, **each.pop("run")} for each in map(json.loads, (content["run"], run))
-        )
-        differences = "; ".join(
-            f"{name} is {there[name]!r} there, {here[name]!r} here"
-            for name in sorted(there.keys() & here)
-            if there[name] != here[name]
-        )
-        raise ValueError(f"{path} is a checkpoint of another configuration: {differences}")
+        both = map(json.loads, (content["run"], run))
+        there, here = ({**each, **each.pop("run")} for each in both)
+        differing = [name for name in sorted(there.keys() & here) if there[name] != here[name]]
+        said = "; ".join(f"{n} is {there[n]!r} there, {here[n]!r} here" for n in differing)
+        raise ValueError(f"{path} is a checkpoint of another configuration: {said}")
     state: dict[str, Any] = content["state"]
     return state
 
@@ -233,15 +231,14 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
 class Stopping:
     """Says whether to stop, and remembers the signal that asked for it."""
 
-    def __init__(self, minutes: float = math.inf) -> None:
-        self._deadline = time.monotonic() + 60.0 * minutes
+    def __init__(self, minutes: float | None = None) -> None:
+        self._deadline = math.inf if minutes is None else time.monotonic() + 60.0 * minutes
         self.signal: signal.Signals | None = None
 
     def __call__(self) -> bool:
-        """Whether to stop now."""
         return self.signal is not None or time.monotonic() > self._deadline
 
-    def note(self, number: int, frame: FrameType | None) -> None:
+    def note(self, number: int, frame: object) -> None:
         """Handle a signal; the second time somebody does not want to wait."""
         if self.signal is not None:
             raise KeyboardInterrupt
@@ -251,7 +248,7 @@ class Stopping:
 @contextmanager
 def stopping(minutes: float | None = None) -> Iterator[Stopping]:
     """Within the block, SIGTERM, SIGINT and the end of the time only ask the process to stop."""
-    wish, before = Stopping(math.inf if minutes is None else minutes), {}
+    wish, before = Stopping(minutes), {}
     if threading.current_thread() is threading.main_thread():  # Python lets no other thread do this
         before = {n: signal.signal(n, wish.note) for n in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -259,13 +256,6 @@ def stopping(minutes: float | None = None) -> Iterator[Stopping]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-class Missing(NamedTuple):
-    """A run that does not reach its last epoch."""
-
-    run: TrainingSpec
-    epochs: int
 
 
 def train_missing(
@@ -301,60 +291,61 @@ def train_missing(
     for run, epochs in wanted:
         there = store.epochs(run)
         if how.force or there < epochs:
-            lacking.append(Missing(run, epochs))
+            lacking.append((run, epochs))
             # Without a checkpoint to go on from, all epochs have to be trained again.
             left += epochs - (there if not how.force and store.checkpoint(run).exists() else 0)
     progress.start(len(wanted), len(wanted) - len(lacking), left)
     if not lacking:  # a cluster takes long to start
         return True
+    failed, complete, what = list[str](), True, "diverged" if engine is None else "failed"
     if engine is None:
-        failed, complete, what = *_train_here(lacking, store, progress, how), "diverged"
-    else:
-        failed, complete = _train_on(engine, lacking, store, progress, how), True
-        what = "failed"
-    if failed and complete:
-        raise ValueError(f"{len(failed)} of {len(wanted)} runs {what}: {', '.join(failed)}")
-    return complete
-
-
-def _train_here(
-    lacking: list[Missing], store: TrainingStore, progress: Any, how: How
-) -> tuple[list[str], bool]:
-    """Train runs one after another; tells which diverged, and whether time was enough."""
-    device, diverged = the_device(how.device), []
-    with stopping(how.minutes) as stop:
-        for run, epochs in lacking:
-            progress.begin(run.describe())
-            try:
-                complete = OneRun(run, epochs, store, progress, how, device).train(stop)
-            except DivergedError as error:
-                progress.note(str(error))
-                diverged.append(run.describe())
-                continue
-            if not complete and stop.signal is not None:
-                raise KeyboardInterrupt(int(stop.signal))
-            if not complete:
-                return diverged, False
-            progress.finish()
-    return diverged, True
-
-
-def _train_on(
-    engine: Engine, lacking: list[Missing], store: TrainingStore, progress: Any, how: How
-) -> list[str]:
-    """Train runs on the machines of an engine; tells which failed."""
-    # Absolute paths, because workers run in another folder.
-    folder, logs = store.folder.absolute(), how.tensorboard and how.tensorboard.absolute()
-    there = replace(how, device=how.device or the_device(None).type, tensorboard=logs)
-    jobs, failed = [Elsewhere(*each, folder, there) for each in lacking], []
-    with closing(outcomes(jobs, progress, engine)) as found:
-        for place, _, failure in found:
-            if failure:
-                progress.note(f"{jobs[place].label} failed\n{failure}")
-                failed.append(jobs[place].label)
-            else:
+        device = the_device(how.device)
+        with stopping(how.minutes) as stop:
+            for run, epochs in lacking:
+                progress.begin(run.describe())
+                try:
+                    complete = OneRun(run, epochs, store, progress, how, device).train(stop)
+                except DivergedError as error:
+                    progress.note(str(error))
+                    failed.append(run.describe())
+                    continue
+                if not complete and stop.signal is not None:
+                    raise KeyboardInterrupt(int(stop.signal))
+                if not complete:
+                    return False
                 progress.finish()
-    return failed
+    else:
+        # Absolute paths, because workers run in another folder.
+        folder, logs = store.folder.absolute(), how.tensorboard and how.tensorboard.absolute()
+        there_how = replace(how, device=how.device or the_device(None).type, tensorboard=logs)
+        jobs = [Elsewhere(run, epochs, folder, there_how) for run, epochs in lacking]
+        with closing(outcomes(jobs, progress, engine)) as found:
+            for place, _, failure in found:
+                if failure:
+                    progress.note(f"{jobs[place].label} failed\n{failure}")
+                    failed.append(jobs[place].label)
+                else:
+                    progress.finish()
+    if failed:
+        raise ValueError(f"{len(failed)} of {len(wanted)} runs {what}: {', '.join(failed)}")
+    return True
+
+
+@contextmanager
+def _log(folder: Path | None, run: TrainingSpec) -> Iterator[Callable[[EpochRow], None]]:
+    """A function that logs an epoch for TensorBoard; without a folder it does nothing."""
+    if folder is None:
+        yield lambda row: None
+        return
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(folder / run.describe().replace(" ", "_"))) as log:
+
+        def write(row: EpochRow) -> None:
+            for name, tag in LOGGED.items():
+                log.add_scalar(tag, getattr(row, name), row.epoch)
+
+        yield write
 
 
 @dataclass
@@ -399,12 +390,8 @@ class OneRun:
     def _trained(self, trainer: Trainer, stop: Callable[[], bool]) -> bool:
         identity = {**json.loads(self.run.text()), "precision": trainer.precision}
         self._identity = json.dumps(identity)
-        before, log = self._resumed(trainer), None
-        if self.how.tensorboard is not None:
-            from torch.utils.tensorboard import SummaryWriter
-
-            log = SummaryWriter(str(self.how.tensorboard / self.run.describe().replace(" ", "_")))
-        try:
+        before = self._resumed(trainer)
+        with _log(self.how.tensorboard, self.run) as log:
             while len(trainer.history) < self.epochs:
                 row = trainer.epoch(stop, self.progress.advance)
                 if row is None:
@@ -413,13 +400,8 @@ class OneRun:
                 since, complete = time.perf_counter() - self._kept, row.epoch == self.epochs
                 if since >= CHECKPOINT_SECONDS or complete:
                     self._keep(trainer, before, complete)
-                if log:
-                    for name, tag in LOGGED.items():
-                        log.add_scalar(tag, getattr(row, name), row.epoch)
+                log(row)
                 self.progress.epoch(row, trainer.images_per_epoch)
-        finally:
-            if log:
-                log.close()
         return True
 
     def _resumed(self, trainer: Trainer) -> tuple[Stretch, ...]:

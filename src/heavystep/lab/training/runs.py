@@ -22,7 +22,7 @@ UNSAID = {
 }  # fmt: skip
 """Options that protocol 1 leaves out of its specifications. They were the defaults when it was
 made, and stay what they are when defaults change."""
-Note = Callable[[str], None]
+Note = Callable[[str], object]
 """Told a line that the user should read."""
 
 
@@ -190,7 +190,7 @@ class TrainingStore:
         except (OSError, TypeError, ValueError):  # numbers count without it
             return Stored(history, ())
 
-    def whole(self, run: TrainingSpec, note: Note = lambda text: None) -> Stored | None:
+    def whole(self, run: TrainingSpec, note: Note = str) -> Stored | None:
         """The stored epochs of a run; a damaged file is noted and counts as none."""
         try:
             return self.load(run)
@@ -217,7 +217,7 @@ TrainedResults = dict[str, TrainedCurve]
 """Curves by the key of :class:`TrainingRuns`."""
 
 
-def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note) -> TrainedResults:
+def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note = str) -> TrainedResults:
     """The curves, each made of the seeds that reach its last epoch. One without any is left out.
 
     ``note`` is told which files are damaged and left out, and which runs end early.
@@ -254,7 +254,7 @@ def _metrics(parts: Iterable[Stored], epochs: int) -> dict[str, Array]:
     return {name: rows[:, :, at] for at, name in enumerate(EpochRow._fields) if at}
 
 
-def survey(store: TrainingStore, note: Note) -> Iterator[tuple[TrainingSpec, Stored]]:
+def survey(store: TrainingStore, note: Note = str) -> Iterator[tuple[TrainingSpec, Stored]]:
     """All runs with their stored epochs; a file that is no whole run is noted and left out."""
     others = set(store.folder.glob(f"*{ENDING}"))
     for run in filter(None, map(parsed, Store(store.folder).contents())):
