@@ -6,6 +6,7 @@ import pickle
 import re
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import torch
@@ -114,9 +115,15 @@ TROUBLES = {
     ),
     "clipped": Trouble(
         lambda p: SHBPolyak(p, lr=0.1, c=10.0, max_step=1e6),
-        r"norm 0.01 at .* those of SGD with clipping. Leave",
+        r"norm 0.01 at .* \(max_grad_norm\) and not the gradient. Leave",
         before_step=clip,
     ),
+    **{
+        f"clipped, {metric}": Trouble(
+            partial(HeavyStep, diagonal=metric), r"norm 0.01 at .* Leave", before_step=clip
+        )
+        for metric in ("element", "tensor", None)
+    },
 }
 every_trouble = pytest.mark.parametrize("name", TROUBLES)
 

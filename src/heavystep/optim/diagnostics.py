@@ -316,8 +316,8 @@ def clipped(story: Story) -> str | None:
         return None
     return (
         f"the gradient has norm {most**0.5:.3g} at {len(same)} of {len(rows)} recent steps, as if "
-        "clipped before step(): the rule sees the clipped norm, and its steps are those of "
-        "SGD with clipping. Leave the clipping out; where the gradient is large, the rule takes "
+        "clipped before step(): the rule then sees the bound of clip_grad_norm_ (max_grad_norm) "
+        "and not the gradient. Leave the clipping out; where the gradient is large, the rule takes "
         "small steps itself"
     )
 

@@ -196,6 +196,8 @@ class Measure:
     device = torch.device("cpu")
     count = 1
     """The number of processes, as it was when something last had another gradient."""
+    plain: Any = None
+    """||g||^2 of the last batch where the rule reads g' D^-1 g."""
 
     def __init__(self, group: Any = None) -> None:
         if group is distributed.GroupMember.NON_GROUP_MEMBER:
@@ -343,7 +345,7 @@ class Measure:
         value = None if loss is None else self.objective_share(loss, groups)
         count = self.count
         if count == 1:
-            return _without_plain(found), value, bound
+            return self._without_plain(found), value, bound
         if self._begun is None:  # on a GPU to read a memory is to wait
             self._begin(rule, groups, options)
         for replica in self._replicas:
@@ -368,8 +370,20 @@ class Measure:
         if due and not fake and not torch.compiler.is_compiling():
             self._compare(digests.item(), givens.item(), own, count)
             self._agreed = True
-        named = _without_plain(dict(zip(found, totals, strict=True)))
+        named = self._without_plain(dict(zip(found, totals, strict=True)))
         return named, None if value is None else mean, bounds / count if given else None
+
+    def _without_plain(self, found: dict[str, Any]) -> dict[str, Any]:
+        """A gradient whose square overflows would vanish when it is divided by the diagonal."""
+        self.plain = plain = found.pop(PLAIN, None)
+        if isinstance(plain, Tensor):
+            if reads_for_free(self.device):
+                self.plain = plain.item()
+            divided = found["grad_sqnorm"]
+            found["grad_sqnorm"] = torch.where(plain.isfinite(), divided, plain)
+        elif plain is not None and not math.isfinite(plain):
+            found["grad_sqnorm"] = plain
+        return found
 
     def _begin(self, rule: Rule, groups: list[Any], options: list[Group]) -> None:
         """Take in what must be alike at the first step, and after a state was loaded."""
@@ -403,17 +417,6 @@ class Measure:
             "processes that train together must have the same options, state and trained "
             f"parameters, and {differs}"
         )
-
-
-def _without_plain(found: dict[str, Any]) -> dict[str, Any]:
-    """A gradient whose square overflows would vanish when it is divided by the diagonal."""
-    plain: Any = found.pop(PLAIN, None)
-    if isinstance(plain, Tensor):
-        divided = found["grad_sqnorm"]
-        found["grad_sqnorm"] = torch.where(plain.isfinite(), divided, plain)
-    elif plain is not None and not math.isfinite(plain):
-        found["grad_sqnorm"] = plain
-    return found
 
 
 def _said(value: Any) -> Any:

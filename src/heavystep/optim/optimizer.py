@@ -327,10 +327,10 @@ class RuleOptimizer(Optimizer):
 
     def _watch(self) -> None:
         """Look at the run, now and then."""
-        told, group = self._outcome, self.param_groups[0]
+        told, group, plain = self._outcome, self.param_groups[0], self._measure.plain
         self._watched.see(
-            told["loss"], told["lower_bound"], told["grad_sqnorm"], told["base_step"],
-            self.method.rule, group,
+            told["loss"], told["lower_bound"], told["grad_sqnorm"] if plain is None else plain,
+            told["base_step"], self.method.rule, group,
         )  # fmt: skip
 
     def _move(
