@@ -62,7 +62,6 @@ NONMONOTONE = (
     r"C_k = (\xi Q_{k-1} C_{k-1} + f_k) / Q_k, \quad Q_k = \xi Q_{k-1} + 1, \quad Q_{-1} = 0"
 )
 MORE = {
-    "momsps smooth": r"q = \mathrm{growth}^{1/n_b}",
     "sgdm-aps": r"q = \mathrm{growth}^{1/n_b}",
     "l4": r"\hat d_k = d_k / (1 - \beta^{k+1}), \quad "
     r"L_k = \min\{f_k, (1 + 1/\tau) L_{k-1}\}, \quad L_0 = \rho f_0",

@@ -1,111 +1,162 @@
 """The relatives of the paper's methods as literal loops, each from its own publication or code.
 
 Like :mod:`tests.reference` this never imports ``heavystep``. A method is a function that makes a
-stepper, which is called once a step and keeps what the method remembers:
-``stepper(theta, f, g, f_star)`` gives the next point. ``eta`` multiplies the step, and what is
-remembered is the step before it.
+stepper, which keeps what the method remembers: ``stepper(theta, f, g, low, value)`` gives the next
+point, where ``value(point)`` is the sampled loss at another point and ``low`` its lower bound. ETA
+multiplies the step, and what is remembered is the step before it.
 """
 
 import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ETA = 0.8
 
 
-def decsps(c, gamma_b, beta, eta=1.0):
+class At(NamedTuple):
+    """What a step size may depend on."""
+
+    f: float
+    gap: float
+    g: Any
+    g2: float
+    moved: Any
+    """theta_k - theta_{k-1}."""
+    loss: Any
+    """loss(t) at theta - t g, loss(t, d) at theta - t d."""
+
+
+def heavy_ball(gamma, beta=0.0):
+    """theta - eta gamma(at) g + beta (theta - theta_{k-1})."""
+    previous = None
+
+    def step(theta, f, g, low, value):
+        nonlocal previous
+        moved = 0.0 * theta if previous is None else theta - previous
+        previous = theta
+        at = At(f, f - low, g, g @ g, moved, lambda t, d=g: value(theta - t * d))
+        return theta - ETA * gamma(at) * g + beta * moved
+
+    return step
+
+
+def torch_buffer(gamma, beta, factor=1.0):
+    """d = beta d + factor g; theta - eta gamma(gap, d) d."""
+    d = 0.0
+
+    def step(theta, f, g, low, value):
+        nonlocal d
+        d = beta * d + factor * g
+        return theta - ETA * gamma(f, f - low, d) * d
+
+    return step
+
+
+def decsps(c, gamma_b, beta):
     """gamma_k = min{(1 - beta) (f - f*) / |g|^2, c_{k-1} gamma_{k-1}} / c_k, c_k = c sqrt(k + 1)."""
-    k, c_last, gamma_last, previous = 0, c, gamma_b, None
+    k, c_last, last = 0, c, gamma_b
 
-    def step(theta, f, g, f_star):
-        nonlocal k, c_last, gamma_last, previous
+    def gamma(at):
+        nonlocal k, c_last, last
         c_k = c * math.sqrt(k + 1)
-        gamma = min((1 - beta) * (f - f_star) / (g @ g), c_last * gamma_last) / c_k
-        new = theta - eta * gamma * g + beta * (theta - (theta if previous is None else previous))
-        k, c_last, gamma_last, previous = k + 1, c_k, gamma, theta
-        return new
+        last = min((1 - beta) * at.gap / at.g2, c_last * last) / c_k
+        k, c_last = k + 1, c_k
+        return last
 
-    return step
+    return heavy_ball(gamma, beta)
 
 
-def adasps(c, beta, eta=1.0):
+def adasps(c, beta):
     """gamma_k = min{(1 - beta) (f - f*) / (c_p |g|^2 sqrt(sum of gaps)), gamma_{k-1}}."""
-    gaps, gamma_last, previous = [], math.inf, None
+    gaps, last = [], math.inf
 
-    def step(theta, f, g, f_star):
-        nonlocal gamma_last, previous
-        gaps.append(f - f_star)
+    def gamma(at):
+        nonlocal last
+        gaps.append(at.gap)
         c_p = c / math.sqrt(gaps[0])
-        gamma = (1 - beta) * gaps[-1] / (c_p * (g @ g) * math.sqrt(sum(gaps)))
-        gamma = min(gamma, gamma_last)
-        new = theta - eta * gamma * g + beta * (theta - (theta if previous is None else previous))
-        gamma_last, previous = gamma, theta
-        return new
+        last = min((1 - beta) * gaps[-1] / (c_p * at.g2 * math.sqrt(sum(gaps))), last)
+        return last
 
-    return step
+    return heavy_ball(gamma, beta)
 
 
-def shb_ima(p, eta=1.0):
+def shb_ima(p):
     """z -= eta_k g; theta = (lambda theta + z) / (1 + lambda), lambda = sum eta_j / (2 eta_{k+1})."""
     z, laws = None, []
 
-    def step(theta, f, g, f_star):
+    def step(theta, f, g, low, value):
         nonlocal z
         laws.append((len(laws) + 1) ** -p)
-        z = (theta if z is None else z) - eta * laws[-1] * g
+        z = (theta if z is None else z) - ETA * laws[-1] * g
         mixing = sum(laws) / (2 * (len(laws) + 1) ** -p)
         return (mixing * theta + z) / (1 + mixing)
 
     return step
 
 
-def sps_safe(M, eta=1.0):
+def sps_safe(M):
     """gamma = (f - l*) / max{|g|^2, M}; M = 0 stands for the first |g|^2."""
 
-    def step(theta, f, g, f_star):
+    def gamma(at):
         nonlocal M
-        M = M or g @ g
-        return theta - eta * (f - f_star) / max(g @ g, M) * g
+        M = M or at.g2
+        return at.gap / max(at.g2, M)
 
-    return step
+    return heavy_ball(gamma)
 
 
-def momsps_max(c, gamma_max, beta, eta=1.0):
+def ima_sps_safe(M, lam):
+    """step = [f - l + <g, z - theta>]_+ / max{|g|^2, M}; z -= step g; theta = (lam theta + z)/(1 + lam).
+
+    ETA multiplies the move of theta, as under heavy ball.
+    """
+    beta = lam / (1 + lam)
+
+    def gamma(at):
+        return (1 - beta) * max(at.gap + lam * (at.g @ at.moved), 0.0) / max(at.g2, M)
+
+    return heavy_ball(gamma, beta)
+
+
+def momsps_max(c, gamma_max, beta):
     """gamma = (1 - beta) min{(f - f*) / (c |g|^2), gamma_max}."""
-    previous = None
-
-    def step(theta, f, g, f_star):
-        nonlocal previous
-        gamma = (1 - beta) * min((f - f_star) / (c * (g @ g)), gamma_max)
-        new = theta - eta * gamma * g + beta * (theta - (theta if previous is None else previous))
-        previous = theta
-        return new
-
-    return step
+    return heavy_ball(lambda at: (1 - beta) * min(at.gap / (c * at.g2), gamma_max), beta)
 
 
-def momsps_smooth(c, first, tau, n_b, beta, eta=1.0):
-    """gamma = min{(1 - beta) (f - f*) / (c |g|^2), tau^(1 / n_b) gamma_{k-1}}."""
-    gamma_last, previous = first, None
-
-    def step(theta, f, g, f_star):
-        nonlocal gamma_last, previous
-        ratio = (1 - beta) * (f - f_star) / (c * (g @ g))
-        gamma_last = min(ratio, tau ** (1 / n_b) * gamma_last)
-        new = (
-            theta
-            - eta * gamma_last * g
-            + beta * (theta - (theta if previous is None else previous))
-        )
-        previous = theta
-        return new
-
-    return step
+def ngn(c, beta):
+    """gamma = (1 - beta) c / (1 + c |g|^2 / (2 f))."""
+    return heavy_ball(lambda at: (1 - beta) * c / (1 + c * at.g2 / (2 * at.gap)), beta)
 
 
-def alig(max_lr, eps, mu, eta=1.0):
+def alr_shb(c, gamma_max, beta):
+    """gamma = min{(f - f*) / (c |g|^2) + beta <g, theta_k - theta_{k-1}> / |g|^2, gamma_max}."""
+
+    def gamma(at):
+        return min(max(at.gap / (c * at.g2) + beta * (at.g @ at.moved) / at.g2, 0.0), gamma_max)
+
+    return heavy_ball(gamma, beta)
+
+
+def sps_dec(c, gamma_max, a, b, h):
+    """gamma_k = (1 + k/h)^-a min{(f - f*) / (c |g|^2), gamma_max (1 + k/h)^-b}."""
+    k = -1
+
+    def gamma(at):
+        nonlocal k
+        k += 1
+        return (1 + k / h) ** -a * min(at.gap / (c * at.g2), gamma_max * (1 + k / h) ** -b)
+
+    return heavy_ball(gamma)
+
+
+def alig(max_lr, eps, mu):
     """theta -= gamma g; b = mu b - gamma g; theta += mu b."""
     b = 0.0
 
-    def step(theta, f, g, f_star):
+    def step(theta, f, g, low, value):
         nonlocal b
-        gamma = eta * min((f - f_star) / (g @ g + eps), max_lr)
+        gamma = ETA * min((f - low) / (g @ g + eps), max_lr)
         theta = theta - gamma * g
         b = mu * b - gamma * g
         return theta + mu * b
@@ -113,73 +164,302 @@ def alig(max_lr, eps, mu, eta=1.0):
     return step
 
 
-def l4(alpha, minloss_factor, init_factor, tau, eps, beta, eta=1.0):
+def l4(alpha, minloss_factor, init_factor, tau, eps, beta):
     """lr = alpha (L - minloss_factor L_min) / (<v, v> + eps), v the corrected average."""
-    average, t, least = 0.0, 0, None
+    t, least = 0, None
 
-    def step(theta, f, g, f_star):
-        nonlocal average, t, least
+    def gamma(f, gap, d):
+        nonlocal t, least
         t += 1
-        average = beta * average + (1 - beta) * g
-        v = average / (1 - beta**t)
-        least = init_factor * f if least is None else least
-        least = min(least, f)
+        v = d / (1 - beta**t)
+        least = min(init_factor * f if least is None else least, f)
         lr = alpha * max(f - minloss_factor * least, 0.0) / (v @ v + eps)
         least *= 1 + 1 / tau
-        return theta - eta * lr * v
+        return lr / (1 - beta**t)
+
+    return torch_buffer(gamma, beta, 1 - beta)
+
+
+def alr_smag(c, gamma_max, beta):
+    """d = beta d + g; gamma = min{(f - f*) / (c |d|^2), gamma_max}; theta -= gamma d."""
+    return torch_buffer(lambda f, gap, d: min(gap / (c * (d @ d)), gamma_max), beta)
+
+
+def sgdm_aps(c, first, growth, warmup_steps, beta):
+    """D = beta^1.5 D + (f - f*); step = min{(1 - sqrt(beta)) D / (c |d|^2), last growth^(1/w)}."""
+    D, last = 0.0, first
+
+    def gamma(f, gap, d):
+        nonlocal D, last
+        D = beta**1.5 * D + gap
+        ratio = (1 - math.sqrt(beta)) * D / (c * (d @ d))
+        last = min(ratio, last * growth ** (1 / warmup_steps))
+        return last
+
+    return torch_buffer(gamma, beta)
+
+
+# Averages of iterates, models of the loss, and squared gradients.
+
+
+def adam_diagonal(adam):
+    """D = eps + sqrt(v / (1 - beta2^t)), v = beta2 v + (1 - beta2) g^2; ones without ``adam``."""
+    v, t, beta2 = 0.0, 0, 0.999
+
+    def diagonal(g):
+        nonlocal v, t
+        t += 1
+        v = beta2 * v + (1 - beta2) * g**2
+        return 1e-20 + np.sqrt(v / (1 - beta2**t)) if adam else np.ones_like(g)
+
+    return diagonal
+
+
+def iam(cap, lam, adam=False):
+    """tau = min{cap, [f - f* + <g, z - x>]_+ / |g|^2}; z -= tau g; x = (lam x + z) / (1 + lam)."""
+    z, diagonal = None, adam_diagonal(adam)
+
+    def step(x, f, g, low, value):
+        nonlocal z
+        z = x if z is None else z
+        D = diagonal(g)
+        tau = min(cap, max(f - low + g @ (z - x), 0.0) / (g @ (g / D)))
+        z = z - ETA * tau * g / D
+        return (lam * x + z) / (1 + lam)
 
     return step
 
 
-def alr_smag(c, gamma_max, beta, eta=1.0):
-    """d = beta d + g; gamma = min{(f - f*) / (c |d|^2), gamma_max}; theta -= gamma d."""
+def momo(lr, beta, adam=False):
+    """tau = min{lr / rho, [f_bar - lb_bar + <d, theta> - m_bar]_+ / |d|^2}; theta -= tau d."""
+    gap_bar = m_bar = d = 0.0
+    t, diagonal = 0, adam_diagonal(adam)
+
+    def step(theta, f, g, low, value):
+        nonlocal gap_bar, m_bar, d, t
+        t += 1
+        D = diagonal(g)
+        gap_bar = beta * gap_bar + (1 - beta) * (f - low)
+        m_bar = beta * m_bar + (1 - beta) * (g @ theta)
+        d = beta * d + (1 - beta) * g
+        gap = max(gap_bar + d @ theta - m_bar, 0.0)
+        return theta - ETA * min(lr / (1 - beta**t), gap / (d @ (d / D))) * d / D
+
+    return step
+
+
+def ngn_md(c, beta1):
+    """gamma = c / (1 + c sum(g^2 / D) / (2 f)); theta - (1 - beta1) gamma g / D + beta1 moved."""
+    previous, diagonal = None, adam_diagonal(True)
+
+    def step(theta, f, g, low, value):
+        nonlocal previous
+        D = diagonal(g)
+        gamma = c / (1 + c * (g**2 / D).sum() / (2 * (f - low)))
+        moved = theta - (theta if previous is None else previous)
+        previous = theta
+        return theta - ETA * (1 - beta1) * gamma * g / D + beta1 * moved
+
+    return step
+
+
+def schedule_free_polyak(c, longest, p, beta, adam=False):
+    """Both points of Schedule-Free: z -= a D^-1 g; x += w (z - x); theta = (1 - beta) z + beta x."""
+    z = x = None
+    k, diagonal = 0, adam_diagonal(adam)
+
+    def step(theta, f, g, low, value):
+        nonlocal z, x, k
+        z, x = (theta, theta) if z is None else (z, x)
+        D = diagonal(g)
+        a = min(max(f - low + g @ (z - theta), 0.0) / (c * (g @ (g / D))), longest)
+        z = z - ETA * a * g / D
+        x = x + (p + 1) / (k + p + 1) * (z - x)
+        k += 1
+        return (1 - beta) * z + beta * x
+
+    return step
+
+
+# Line searches.
+
+
+def backtrack(t, factor, accepts):
+    """The first of t, t factor, t factor^2, ... that is accepted."""
+    while not accepts(t):
+        t *= factor
+    return t
+
+
+def armijo(at, first, omega, c):
+    """The first trial along -g with the decrease that it asks for."""
+    return backtrack(first, omega, lambda t: at.loss(t) <= at.f - c * t * at.g2)
+
+
+def sls(c, first, omega, growth=math.inf):
+    """Armijo's condition, from ``growth`` times the last step, and not above the first."""
+    last = math.inf
+
+    def gamma(at):
+        nonlocal last
+        last = armijo(at, min(last * growth, first), omega, c)
+        return last
+
+    return heavy_ball(gamma)
+
+
+def adasls(rho, d, most, omega):
+    """gamma_k = min{a_k / (c_l sqrt(sum of a_s |g_s|^2)), gamma_{k-1}}, c_l = d / sqrt(a_0 |g_0|^2)."""
+    gains, last = [], math.inf
+
+    def gamma(at):
+        nonlocal last
+        a = armijo(at, most, omega, rho)
+        gains.append(a * at.g2)
+        c_l = d / math.sqrt(gains[0])
+        last = min(a / (c_l * math.sqrt(sum(gains))), last)
+        return last
+
+    return heavy_ball(gamma)
+
+
+def zhang_hager(c, c_p, most, least, delta, xi, most_saved=math.inf):
+    """A Polyak step along d times delta^l, and the condition on an average of losses."""
+    Q, C, saved = 0.0, 0.0, 0
+
+    def search(at, d):
+        nonlocal Q, C, saved
+        t = min(max(at.gap / (c_p * (d @ d)) * delta**saved, least), most)
+        Q_old, Q = Q, xi * Q + 1
+        C = (xi * Q_old * C + at.f) / Q
+        backtracks = 0
+        while at.loss(t, d) > max(C, at.f) - c * t * (at.g @ d):
+            t *= delta
+            backtracks += 1
+        saved = min(max(saved + backtracks - 1, 0), most_saved)
+        return t
+
+    return search
+
+
+def ponos(*numbers):
+    """The same along the gradient."""
+    search = zhang_hager(*numbers)
+    return heavy_ball(lambda at: search(at, at.g))
+
+
+def sls_dec(c, most, omega, a, b, h):
+    """eta_k times the Armijo step from gamma_max,k."""
+    k = -1
+
+    def gamma(at):
+        nonlocal k
+        k += 1
+        return (1 + k / h) ** -a * armijo(at, most * (1 + k / h) ** -b, omega, c)
+
+    return heavy_ball(gamma)
+
+
+def salsa(c, first, grow, omega, beta_3, longest):
+    """The condition on averages; the next search comes when fast and slow averages differ."""
+    last, fast, slow, h, s, since = first, 1e-30, 1e-30, 0.0, 0.0, 1000
+
+    def gamma(at):
+        nonlocal last, fast, slow, h, s, since
+        rate = max(fast / slow, slow / fast)
+        since += 1
+        if since >= min(longest, math.inf if rate == 1 else 1 / (rate - 1)):
+            since = 0
+            s = beta_3 * s + (1 - beta_3) * at.g2
+
+            def decrease(t):
+                return beta_3 * h + (1 - beta_3) * (at.f - at.loss(t))
+
+            last = backtrack(last * grow, omega, lambda t: decrease(t) >= c * t * s)
+            h = decrease(last)
+            fast, slow = 0.9 * fast + 0.1 * last, 0.99 * slow + 0.01 * last
+        return last
+
+    return heavy_ball(gamma)
+
+
+def slises(c, most, least, m, omega):
+    """Barzilai and Borwein's step if the batch is the one of the step before."""
+    k, bb, before = 0, 1.0, None
+
+    def gamma(at):
+        nonlocal k, bb, before
+        if k % m:
+            s, y = at.moved, at.g - before
+            bb = s @ s / (s @ y) if s @ y > 0.0 else bb
+        bb = min(max(bb, least), most)
+        k, before = k + 1, at.g
+        return armijo(at, bb, omega, c)
+
+    return heavy_ball(gamma)
+
+
+def along_buffer(bend, search):
+    """theta - eta search(at, d) d, where d = bend(g, last d)."""
     d = 0.0
 
-    def step(theta, f, g, f_star):
+    def step(theta, f, g, low, value):
         nonlocal d
-        d = beta * d + g
-        return theta - eta * min((f - f_star) / (c * (d @ d)), gamma_max) * d
+        d = bend(g, d + 0.0 * g)
+        at = At(f, f - low, g, g @ g, None, lambda t, d: value(theta - t * d))
+        return theta - ETA * search(at, d) * d
 
     return step
 
 
-def sgdm_aps(c, first, gamma, warmup_steps, beta, eta=1.0):
-    """D = beta^1.5 D + (f - f*); step = min{(1 - sqrt(beta)) D / (c |d|^2), last gamma^(1/w)}."""
-    d, D, last = 0.0, 0.0, first
+def reset_search(c, most, omega, growth, n_b):
+    """Armijo's condition along d, from growth^(1 / n_b) times the last step."""
+    last = math.inf
 
-    def step(theta, f, g, f_star):
-        nonlocal d, D, last
-        d = beta * d + g
-        D = beta**1.5 * D + (f - f_star)
-        last = min((1 - math.sqrt(beta)) * D / (c * (d @ d)), last * gamma ** (1 / warmup_steps))
-        return theta - eta * last * d
+    def search(at, d):
+        nonlocal last
+        first = min(last * growth ** (1 / n_b), most)
+        last = backtrack(first, omega, lambda t: at.loss(t, d) <= at.f - c * t * (at.g @ d))
+        return last
 
-    return step
-
-
-def ngn(c, beta, eta=1.0):
-    """gamma = (1 - beta) c / (1 + c |g|^2 / (2 f))."""
-    previous = None
-
-    def step(theta, f, g, f_star):
-        nonlocal previous
-        gamma = (1 - beta) * c / (1 + c * (g @ g) / (2 * (f - f_star)))
-        new = theta - eta * gamma * g + beta * (theta - (theta if previous is None else previous))
-        previous = theta
-        return new
-
-    return step
+    return search
 
 
-def sps_dec(c, gamma_max, a, b, h, eta=1.0):
-    """gamma_k = (1 + k/h)^-a min{(f - f*) / (c |g|^2), gamma_max (1 + k/h)^-b}."""
-    k = 0
+def descent(g, past, beta, factor):
+    """g + beta past, with the momentum times factor^j, for the first j that points downhill."""
+    while g @ (g + beta * past) <= 0.0:
+        beta *= factor
+    return g + beta * past
 
-    def step(theta, f, g, f_star):
-        nonlocal k
-        gamma = min((f - f_star) / (c * (g @ g)), gamma_max * (1 + k / h) ** -b)
-        new = theta - eta * (1 + k / h) ** -a * gamma * g
-        k += 1
-        return new
 
-    return step
+def msl(c, most, omega, growth, n_b, beta, factor):
+    """A search along the buffer of torch's SGD, which is damped where it is uphill."""
+    search = reset_search(c, most, omega, growth, n_b)
+    return along_buffer(lambda g, past: descent(g, past, beta, factor), search)
+
+
+def directional(c, most, omega, growth, n_b, beta, c_1, c_2):
+    """The same, beta halved until <g, d> >= c_1 |g|^2, |d| <= c_2 |g|."""
+
+    def bend(g, past):
+        share = beta
+        while g @ (g + share * past) < c_1 * (g @ g) or (
+            (g + share * past) @ (g + share * past) > c_2**2 * (g @ g)
+        ):
+            share *= 0.5
+        return g + share * past
+
+    return along_buffer(bend, reset_search(c, most, omega, growth, n_b))
+
+
+def mbcg(c, c_p, most, least, delta, xi, clip):
+    """Fletcher and Reeves's direction, PoNoS's search along it."""
+    before = None
+
+    def bend(g, past):
+        nonlocal before
+        beta = 0.0 if before is None else min((g @ g) / before, clip)
+        before = g @ g
+        return descent(g, past, beta, 0.5)
+
+    return along_buffer(bend, zhang_hager(c, c_p, most, least, delta, xi, 5))

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from heavystep import SHBArmijo, SHBPolyak, rules
-from heavystep.rules.backtracking import skip_below
+from heavystep.rules.armijo import backtracking
 from tests.helpers.cases import OPTIMIZERS, over
 from tests.helpers.examples import examples
 from tests.helpers.problems import PROBLEMS, index_sequence
@@ -198,5 +198,7 @@ def test_a_search_without_a_smaller_trial_is_over(first):
     """Nothing is evaluated for a first trial that cannot succeed, if there is none below it."""
     constants, memory, seen = armijo_case(1.0, 1.0, 0.0, 0.5, 0.7, 1.0, 0.0)
     search = rules.Search(0.0, True, True, trial=first, trials=0, active=True)
-    end = skip_below(lambda *_: -1.0)(constants, memory, seen, search)
+    end = backtracking(lambda *_: (1.0, True), lambda *_: -1.0)["skip"](
+        constants, memory, seen, search
+    )
     assert (end.trial, end.active, end.accepted, end.capped) == (0.0, False, False, False)

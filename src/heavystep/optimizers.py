@@ -62,9 +62,8 @@ class HeavyStep(RuleOptimizer):
 class SHBPolyak(RuleOptimizer):
     """Stochastic heavy ball with the Polyak step size (SHB-PS) of the paper.
 
-    The formula of cap_k is in :mod:`heavystep.rules.smooth_reset`, kappa in
-    :mod:`heavystep.rules.scaling`; :func:`heavystep.paper_settings` has the settings of the paper's
-    experiments. It costs one pass over the gradients and never waits for the device. Gradients
+    The formulas of cap_k and kappa are in :mod:`heavystep.rules.scaling`;
+    :func:`heavystep.paper_settings` has the settings of the paper's experiments. It costs one pass over the gradients and never waits for the device. Gradients
     count as they stand in ``p.grad``: clip them before ``step`` and the clipped gradient is both
     the direction and the norm in the rule.
 

@@ -1,4 +1,4 @@
-"""The relatives of the paper's methods follow their publications, in every driver."""
+"""The relatives of the paper's methods follow their publications."""
 
 import copy
 import math
@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep.methods import FAMILY
+from heavystep.methods import FAMILY, METHODS
+from heavystep.optim import CapturedStep
 from heavystep.optimizers import optimizer_class
 from heavystep.problems import Cosine
-from tests import reference_averages as averages
 from tests import reference_family as literal
+from tests.reference_family import ETA
 
-STEPS, ETA = 150, 0.8
+STEPS = 150
 RNG = np.random.default_rng(8)
 XI = 0.4 * RNG.normal(size=(6, 3))
 # Off its centre, with infima that are not 0.
@@ -31,126 +32,123 @@ class Case(NamedTuple):
     stepper: Any
 
 
+SHRINK = {"c": 0.3, "max_step": 2.5, "decrease_factor": 0.7}
+SMOOTH = {"growth": 5.0, "steps_per_epoch": 3}
+LAWS = {"eta_power": 0.6, "max_step_power": 0.2, "horizon": 20.0}
+PONOS = {"c": 0.4, "polyak_c": 0.3, "max_step": 0.8, "decrease_factor": 0.7, "keeping": 0.8}
 CASES = {
-    "DecSPS": Case({"c": 0.7, "max_step": 0.4}, lambda: literal.decsps(0.7, 0.4, 0.0, eta=ETA)),
-    "MomDecSPS": Case(
-        {"c": 0.7, "max_step": 3.0, "momentum": 0.6}, lambda: literal.decsps(0.7, 3.0, 0.6, eta=ETA)
-    ),
-    "AdaSPS": Case({"c": 0.6}, lambda: literal.adasps(0.6, 0.0, eta=ETA)),
-    "MomAdaSPS": Case({"c": 0.6, "momentum": 0.7}, lambda: literal.adasps(0.6, 0.7, eta=ETA)),
-    "SHBIMA": Case({"lr": ETA, "eta_power": 0.4}, lambda: literal.shb_ima(0.4, eta=ETA)),
-    "SPSSafe": Case({"safeguard": 2.0}, lambda: literal.sps_safe(2.0, eta=ETA)),
-    "IMASPSSafe": Case(
-        {"safeguard": 0.7, "momentum": 0.6}, lambda: averages.ima_sps_safe(0.7, 1.5, eta=ETA)
-    ),
-    "SFPolyak": Case(
-        {"c": 1.3, "max_step": 0.4, "power": 1.0, "momentum": 0.7},
-        lambda: averages.schedule_free_polyak(1.3, 0.4, 1.0, 0.7, eta=ETA),
-    ),
-    "ScheduleFreePlus": Case(
-        {"c": 1.3, "max_step": 0.4, "momentum": 0.7},
-        lambda: averages.schedule_free_polyak(1.3, 0.4, 0.0, 0.7, eta=ETA, adam=True),
-    ),
-    "MomSPS": Case(
-        {"c": 1.3, "max_step": 0.15, "momentum": 0.6}, lambda: literal.momsps_max(1.3, 0.15, 0.6, eta=ETA)
-    ),
-    "MomSPSSmooth": Case(
-        {"c": 1.3, "first_step": 0.2, "growth": 3.0, "steps_per_epoch": 9, "momentum": 0.6},
-        lambda: literal.momsps_smooth(1.3, 0.2, 3.0, 9, 0.6, eta=ETA),
-    ),
-    "ALIG": Case(
-        {"max_step": 0.3, "eps": 0.2, "momentum": 0.5}, lambda: literal.alig(0.3, 0.2, 0.5, eta=ETA)
-    ),
-    "L4": Case(
-        {"fraction": 0.1, "least_share": 0.8, "first_share": 0.6, "forget": 50.0, "eps": 0.01,
-         "momentum": 0.8},
-        lambda: literal.l4(0.1, 0.8, 0.6, 50.0, 0.01, 0.8, eta=ETA),
-    ),
-    "ALRSMAG": Case(
-        {"c": 1.6, "max_step": 0.2, "momentum": 0.7}, lambda: literal.alr_smag(1.6, 0.2, 0.7, eta=ETA)
-    ),
-    "SGDMAPS": Case(
-        {"c": 0.8, "first_step": 0.05, "growth": 3.0, "steps_per_epoch": 7, "momentum": 0.6},
-        lambda: literal.sgdm_aps(0.8, 0.05, 3.0, 7, 0.6, eta=ETA),
-    ),
-    "NGN": Case({"c": 0.3}, lambda: literal.ngn(0.3, 0.0, eta=ETA)),
-    "NGNM": Case({"c": 0.9, "momentum": 0.7}, lambda: literal.ngn(0.9, 0.7, eta=ETA)),
-    "IAM": Case({"max_step": 0.3, "momentum": 0.6}, lambda: averages.iam(0.3, 1.5, eta=ETA)),
-    "ALRSHB": Case(
-        {"c": 1.7, "max_step": 0.25, "momentum": 0.6}, lambda: averages.alr_shb(1.7, 0.25, 0.6, eta=ETA)
-    ),
-    "MoMo": Case({"max_step": 0.3, "momentum": 0.6}, lambda: averages.momo(0.3, 0.6, eta=ETA)),
-    "NGNMD": Case(
-        {"c": 0.7, "momentum": 0.6},
-        lambda: averages.ngn_md(0.7, 0.6, 0.999, 1e-20, eta=ETA),
-    ),
-    "IAMAdam": Case(
-        {"max_step": 0.3, "momentum": 0.6},
-        lambda: averages.iam(0.3, 1.5, eta=ETA, beta2=0.999, eps=1e-20),
-    ),
-    "MoMoAdam": Case(
-        {"max_step": 0.3, "momentum": 0.6},
-        lambda: averages.momo(0.3, 0.6, eta=ETA, beta2=0.999, eps=1e-20),
-    ),
-    "SPSDec": Case(
-        {"c": 0.7, "max_step": 0.4, "eta_power": 0.6, "max_step_power": 0.2, "horizon": 20.0},
-        lambda: literal.sps_dec(0.7, 0.4, 0.6, 0.2, 20.0, eta=ETA),
-    ),
+    "DecSPS": Case({"c": 0.7, "max_step": 0.4}, lambda: literal.decsps(0.7, 0.4, 0.0)),
+    "MomDecSPS": Case({"c": 0.7, "max_step": 3.0, "momentum": 0.6},
+                      lambda: literal.decsps(0.7, 3.0, 0.6)),
+    "AdaSPS": Case({"c": 0.6}, lambda: literal.adasps(0.6, 0.0)),
+    "MomAdaSPS": Case({"c": 0.6, "momentum": 0.7}, lambda: literal.adasps(0.6, 0.7)),
+    "SHBIMA": Case({"eta_power": 0.4}, lambda: literal.shb_ima(0.4)),
+    "SPSSafe": Case({"safeguard": 2.0}, lambda: literal.sps_safe(2.0)),
+    "SPSSafe, the first norm": Case({"safeguard": 0.0}, lambda: literal.sps_safe(0.0)),
+    "IMASPSSafe": Case({"safeguard": 0.7, "momentum": 0.6}, lambda: literal.ima_sps_safe(0.7, 1.5)),
+    "SFPolyak": Case({"c": 1.3, "max_step": 0.4, "power": 1.0, "momentum": 0.7},
+                     lambda: literal.schedule_free_polyak(1.3, 0.4, 1.0, 0.7)),
+    "ScheduleFreePlus": Case({"c": 1.3, "max_step": 0.4, "momentum": 0.7},
+                             lambda: literal.schedule_free_polyak(1.3, 0.4, 0.0, 0.7, True)),
+    "MomSPS": Case({"c": 1.3, "max_step": 0.15, "momentum": 0.6},
+                   lambda: literal.momsps_max(1.3, 0.15, 0.6)),
+    "ALIG": Case({"max_step": 0.3, "eps": 0.2, "momentum": 0.5},
+                 lambda: literal.alig(0.3, 0.2, 0.5)),
+    "L4": Case({"fraction": 0.1, "least_share": 0.8, "first_share": 0.6, "forget": 50.0,
+                "eps": 0.01, "momentum": 0.8},
+               lambda: literal.l4(0.1, 0.8, 0.6, 50.0, 0.01, 0.8)),
+    "ALRSMAG": Case({"c": 1.6, "max_step": 0.2, "momentum": 0.7},
+                    lambda: literal.alr_smag(1.6, 0.2, 0.7)),
+    "SGDMAPS": Case({"c": 0.8, "first_step": 0.05, "growth": 3.0, "steps_per_epoch": 7,
+                     "momentum": 0.6},
+                    lambda: literal.sgdm_aps(0.8, 0.05, 3.0, 7, 0.6)),
+    "NGN": Case({"c": 0.3}, lambda: literal.ngn(0.3, 0.0)),
+    "NGNM": Case({"c": 0.9, "momentum": 0.7}, lambda: literal.ngn(0.9, 0.7)),
+    "NGNMD": Case({"c": 0.7, "momentum": 0.6}, lambda: literal.ngn_md(0.7, 0.6)),
+    "IAM": Case({"max_step": 0.3, "momentum": 0.6}, lambda: literal.iam(0.3, 1.5)),
+    "IAMAdam": Case({"max_step": 0.3, "momentum": 0.6}, lambda: literal.iam(0.3, 1.5, True)),
+    "ALRSHB": Case({"c": 1.7, "max_step": 0.25, "momentum": 0.6},
+                   lambda: literal.alr_shb(1.7, 0.25, 0.6)),
+    "MoMo": Case({"max_step": 0.3, "momentum": 0.6}, lambda: literal.momo(0.3, 0.6)),
+    "MoMoAdam": Case({"max_step": 0.3, "momentum": 0.6}, lambda: literal.momo(0.3, 0.6, True)),
+    "SPSDec": Case({"c": 0.7, "max_step": 0.4, **LAWS},
+                   lambda: literal.sps_dec(0.7, 0.4, 0.6, 0.2, 20.0)),
+    "SLS, reset 0": Case({**SHRINK, "growth": 1.0, "steps_per_epoch": 4},
+                         lambda: literal.sls(0.3, 2.5, 0.7, 1.0)),
+    "SLS, reset 1": Case({**SHRINK, **SMOOTH}, lambda: literal.sls(0.3, 2.5, 0.7, 5.0 ** (1 / 3))),
+    "SLS, reset 2": Case({**SHRINK, "steps_per_epoch": None}, lambda: literal.sls(0.3, 2.5, 0.7)),
+    "AdaSLS": Case({**SHRINK, "divisor": 1.4}, lambda: literal.adasls(0.3, 1.4, 2.5, 0.7)),
+    "PoNoS": Case({**PONOS, "min_step": 0.45}, lambda: literal.ponos(0.4, 0.3, 0.8, 0.45, 0.7, 0.8)),
+    "SLSDec": Case({**SHRINK, **LAWS}, lambda: literal.sls_dec(0.3, 2.5, 0.7, 0.6, 0.2, 20.0)),
+    "SaLSA": Case({"c": 0.3, "first_step": 0.7, "increase_factor": 1.2, "decrease_factor": 0.7,
+                   "smoothing": 0.8, "longest_pause": 7},
+                  lambda: literal.salsa(0.3, 0.7, 1.2, 0.7, 0.8, 7)),
+    "MSL": Case({**SHRINK, **SMOOTH, "momentum": 0.95},
+                lambda: literal.msl(0.3, 2.5, 0.7, 5.0, 3, 0.95, 0.5)),
+    "MSL, restarts": Case({**SHRINK, **SMOOTH, "momentum": 0.95, "uphill": "restart"},
+                          lambda: literal.msl(0.3, 2.5, 0.7, 5.0, 3, 0.95, 0.0)),
+    "DirectionalSLS": Case(
+        {**SHRINK, **SMOOTH, "momentum": 0.95, "least_slope": 0.4, "most_length": 1.5},
+        lambda: literal.directional(0.3, 2.5, 0.7, 5.0, 3, 0.95, 0.4, 1.5)),
+    "MBCG": Case({**PONOS, "min_step": 0.05, "most_momentum": 1.2},
+                 lambda: literal.mbcg(0.4, 0.3, 0.8, 0.05, 0.7, 0.8, 1.2)),
+    "SLiSeS": Case(
+        {"c": 0.3, "max_step": 1.1, "min_step": 0.2, "kept": 4, "decrease_factor": 0.7},
+        lambda: literal.slises(0.3, 1.1, 0.2, 4, 0.7)),
 }  # fmt: skip
 every_case = pytest.mark.parametrize("name", CASES)
+SEARCHES = [name for name in CASES if METHODS[name.partition(",")[0]].rule.searches]
+every_search = pytest.mark.parametrize("name", SEARCHES)
 
 
-def options(name):
-    return {"lr": ETA, **CASES[name].options}
-
-
-def expected(name, samples, stepper=None):
-    """Iterates of the literal loop."""
-    theta, step = np.array(PROBLEM.theta0), (stepper or CASES[name].stepper)()
-    iterates = [theta]
-    for i in samples:
-        f, g = float(PROBLEM.losses(theta, i)), PROBLEM.gradients(theta, i)
-        theta = step(theta, f, g, PROBLEM.f_star[i])
-        iterates.append(theta)
-    return np.array(iterates)
-
-
-def close(found, wanted):
-    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
+def made(name, params, **given):
+    method = name.partition(",")[0]
+    return optimizer_class(method)(params, **{"lr": ETA, **CASES[name].options, **given})
 
 
 def test_every_relative_has_a_case():
-    """Searches have theirs in ``test_searches.py``."""
-    apart = [method for method in FAMILY if method.rule.searches]
-    assert set(CASES) == {method.name for method in FAMILY} - {method.name for method in apart}
+    assert {method.name for method in FAMILY} <= {name.partition(",")[0] for name in CASES}
 
 
-def torch_run(name, given=None):
-    """Iterates and steps of the optimizer, on losses and gradients of the problem."""
-    theta = torch.tensor(PROBLEM.theta0, requires_grad=True)
-    opt = optimizer_class(name)([theta], **(options(name) if given is None else given))
+def torch_run(opt, theta):
+    """Iterates, steps and trials on losses and gradients of the problem."""
     reads_bound = "lower_bound" in opt.method.rule.reads
-    iterates, steps = [theta.detach().numpy().copy()], []
+    iterates, steps, trials = [theta.detach().numpy().copy()], [], []
     for i in SAMPLES[0]:
-        point = theta.detach().numpy()
-        theta.grad = torch.tensor(PROBLEM.gradients(point, i))
-        bound = {"lower_bound": float(PROBLEM.f_star[i])} if reads_bound else {}
-        opt.step(loss=float(PROBLEM.losses(point, i)), **bound)
+
+        def closure(i=i):
+            point = theta.detach().numpy()
+            theta.grad = torch.tensor(PROBLEM.gradients(point, i))
+            return float(PROBLEM.losses(point, i))
+
+        given = {"lower_bound": float(PROBLEM.f_star[i])} if reads_bound else {}
+        opt.step(closure, **given) if opt.method.rule.searches else opt.step(
+            loss=closure(), **given
+        )
         iterates.append(theta.detach().numpy().copy())
         steps.append(float(opt.info.step))
-    return np.array(iterates), np.array(steps)
+        trials.append(opt.info.trials)
+    return np.array(iterates), np.array(steps), trials
 
 
 @every_case
 def test_torch(name):
-    iterates, steps = torch_run(name)
-    close(iterates, expected(name, SAMPLES[0]))
-    assert len(np.unique(np.round(steps, 12))) > 5
+    theta, step = np.array(PROBLEM.theta0), CASES[name].stepper()
+    expected = [theta]
+    for i in SAMPLES[0]:
+        f, g = float(PROBLEM.losses(theta, i)), PROBLEM.gradients(theta, i)
+        value = lambda p, i=i: float(PROBLEM.losses(p, i))  # noqa: E731
+        theta = step(theta, f, g, PROBLEM.f_star[i], value)
+        expected.append(theta)
+    start = torch.tensor(PROBLEM.theta0, requires_grad=True)
+    iterates, steps, trials = torch_run(made(name, [start]), start)
+    np.testing.assert_allclose(iterates, np.array(expected), rtol=1e-11, atol=1e-11)
+    assert len(np.unique(np.round(steps, 12))) >= 3
+    assert name not in SEARCHES or max(trials) > 1
 
 
-def test_without_a_safeguard_the_first_norm_is_it():
-    iterates, _ = torch_run("SPSSafe", {"lr": ETA, "safeguard": 0.0})
-    close(iterates, expected("SPSSafe", SAMPLES[0], lambda: literal.sps_safe(0.0, eta=ETA)))
+def parameter():
+    return torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
 
 
 def loss_at(theta, scale=1.0):
@@ -158,86 +156,112 @@ def loss_at(theta, scale=1.0):
 
 
 @every_case
-def test_zero_gradients_and_losses_are_no_nan(name):
+@pytest.mark.parametrize("above", [0.0, 1.0])
+def test_a_vanished_gradient_takes_no_step_and_is_no_nan(name, above):
     """Where loss and gradient vanish together, public implementations divide 0 by 0."""
-    theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
-    opt = optimizer_class(name)([theta], weight_decay=0.1, **options(name))
-    opt.step(lambda: loss_at(theta))
-    opt.step(lambda: loss_at(theta, 0.0) + 1.0)
-    assert opt.info.accepted
-    opt.step(lambda: loss_at(theta, 0.0))
-    assert opt.info.accepted
-    opt.step(lambda: loss_at(theta))
+    theta = parameter()
+    opt = made(name, [theta])
+    of_direction = "direction_sqnorm" in opt.method.rule.reads
+    for k, scale in enumerate((0.0, 1.0, 0.0, 1.0)):
+        before = theta.detach().clone()
+        opt.step(lambda scale=scale: loss_at(theta, scale) + above)
+        assert opt.info.accepted
+        if scale > 0.0 or k == 0 or not of_direction:  # of which past gradients are left
+            assert (float(opt.info.step) > 0.0) == (scale > 0.0)
+        assert (scale > 0.0) or opt.method.keeps_buffer or torch.equal(theta, before)
     assert theta.abs().max() < 100.0
-    assert float(opt.info.step) > 0.0
-
-
-@every_case
-def test_a_vanished_gradient_takes_no_step(name):
-    theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
-    opt = optimizer_class(name)([theta], **options(name))
-    opt.step(lambda: loss_at(theta, 0.0) + 1.0)
-    assert float(opt.info.step) == 0.0
-    assert theta.tolist() == [3.0, -1.0]
 
 
 @every_case
 def test_a_loss_below_its_bound_takes_no_step_uphill(name):
-    theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
-    opt = optimizer_class(name)([theta], **CASES[name].options)
-    opt.step(lambda: loss_at(theta) - 100.0)
+    """A search that reads the bound takes none at all."""
+    theta = parameter()
+    opt = made(name, [theta])
+    reads_bound = "lower_bound" in opt.method.rule.reads
+    opt.step(lambda: loss_at(theta) - 100.0, **({"lower_bound": 0.0} if reads_bound else {}))
+    assert opt.info.accepted
     assert float(opt.info.step) >= 0.0
+    if name in SEARCHES:
+        assert (float(opt.info.step) > 0.0) != reads_bound
+        assert loss_at(theta) <= loss_at(parameter())
 
 
 @every_case
 def test_resume_is_exact_and_a_bad_batch_changes_nothing(name):
     def steps(opt, theta, count):
         for k in range(count):
-            opt.step(lambda k=k: loss_at(theta, 1.0 + 0.1 * (k % 3)))
+            opt.step(lambda k=k: loss_at(theta, 1.0 + 0.1 * (k % 3)) + 0.5)
         return theta.detach().clone()
 
-    theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
-    opt = optimizer_class(name)([theta], **CASES[name].options)
+    theta = parameter()
+    opt = made(name, [theta], lr=0.3)
     middle, memory = steps(opt, theta, 6), copy.deepcopy(opt.state_dict())
     for bad in (math.nan, math.inf, -math.inf):
-        opt.zero_grad()
-        loss_at(theta).backward()  # a good gradient, and a loss that is not
-        opt.step(loss=bad)
-        assert not opt.info.accepted
-        opt.step(lambda bad=bad: loss_at(theta) * bad)
-        assert not opt.info.accepted
-        assert torch.equal(theta, middle)
-        assert str(opt.state_dict()) == str(memory)
-    state = copy.deepcopy(opt.state_dict())
+
+        def only_the_loss_is_bad(bad=bad):
+            theta.grad = torch.ones_like(theta)
+            return torch.tensor(bad)
+
+        for closure in (only_the_loss_is_bad, lambda bad=bad: loss_at(theta) * bad):
+            if name not in SEARCHES and closure is only_the_loss_is_bad:
+                opt.step(loss=closure())
+            else:
+                opt.step(closure)
+            assert not opt.info.accepted
+            assert torch.equal(theta, middle)
+            assert str(opt.state_dict()) == str(memory)
     end = steps(opt, theta, 6)
     again = middle.clone().requires_grad_(True)
-    other = optimizer_class(name)([again], **CASES[name].options)
-    other.load_state_dict(state)
+    other = made(name, [again], lr=0.3)
+    other.load_state_dict(memory)
     assert torch.equal(steps(other, again, 6), end)
 
 
-def path(name, **given):
-    """Iterates of one run with heavy noise."""
-    return torch_run(name, {"lr": 1.0, **given})[0]
+@every_search
+def test_a_search_that_fails_refuses_the_batch(name):
+    """Trial losses that are not finite are failures, and after the last one nothing changes."""
+    theta = parameter()
+    opt = made(name, [theta], max_trials=4)
+    memory, calls = copy.deepcopy(opt.state_dict()), []
+
+    def closure():
+        calls.append(loss_at(theta) + 0.5)
+        return calls[0] if len(calls) == 1 else calls[-1] * math.nan
+
+    with pytest.warns(RuntimeWarning, match="line search failed"):
+        opt.step(closure)
+    assert len(calls) == 5
+    assert theta.tolist() == [3.0, -1.0]
+    assert opt.state_dict()["param_groups"] == memory["param_groups"]
+    for buffer in (tensor for own in opt.state.values() for tensor in own.values()):
+        assert not buffer.any()  # made to be looked at, and still as at the start
 
 
+@every_search
+def test_captured(name):
+    results = []
+    for captured in (False, True):
+        theta, scale = parameter(), torch.tensor(1.0, dtype=torch.float64)
+        opt = made(name, [theta], lr=0.3)
+        closure = lambda theta=theta, scale=scale: loss_at(theta, scale) + 0.5  # noqa: E731
+        step = CapturedStep(opt, closure) if captured else lambda o=opt, c=closure: o.step(c)
+        for k in range(12):
+            scale.fill_(1.0 + 0.3 * (k % 4))
+            step()
+        results.append(theta.detach())
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
+
+
+ANEW = {"c": 0.3, "decrease_factor": 0.8, "max_step": 2.0, "steps_per_epoch": None}
+SEARCH = {"c": 0.3, "decrease_factor": 0.8}
 SPECIAL = {
     "MomSPS without momentum is SPS": (
         ("MomSPS", {"momentum": 0.0, "c": 0.8, "max_step": 0.7}),
         ("SPS", {"c": 0.8, "max_step": 0.7}),
     ),
-    "MomDecSPS without momentum is DecSPS": (
-        ("MomDecSPS", {"momentum": 0.0}),
-        ("DecSPS", {}),
-    ),
-    "MomAdaSPS without momentum is AdaSPS": (
-        ("MomAdaSPS", {"momentum": 0.0}),
-        ("AdaSPS", {}),
-    ),
-    "NGN-M without momentum is NGN": (
-        ("NGNM", {"momentum": 0.0, "c": 0.4}),
-        ("NGN", {"c": 0.4}),
-    ),
+    "MomDecSPS without momentum is DecSPS": (("MomDecSPS", {"momentum": 0.0}), ("DecSPS", {})),
+    "MomAdaSPS without momentum is AdaSPS": (("MomAdaSPS", {"momentum": 0.0}), ("AdaSPS", {})),
+    "NGN-M without momentum is NGN": (("NGNM", {"momentum": 0.0, "c": 0.4}), ("NGN", {"c": 0.4})),
     "NGN with an endless cap is SPS with c = 1/2": (
         ("NGN", {"c": 1e13, "lr": 0.3}),
         ("SPS", {"c": 0.5, "max_step": 1e9, "lr": 0.3}),
@@ -274,11 +298,61 @@ SPECIAL = {
         ("MomSPS", {"momentum": 0.6, "max_step": 0.5}),
         ("SHBPolyak", {"momentum": 0.6, "scaling": "plain", "lr": 0.4, "max_step": 0.5}),
     ),
-}
+    "PoNoS without past and from its cap is SLS": (
+        ("PoNoS", {**SEARCH, "polyak_c": 1e-200, "keeping": 0.0, "max_step": 2.0}),
+        ("SLS", ANEW),
+    ),
+    "PoNoS with a Polyak step that is accepted at once is SPS": (
+        ("PoNoS", {"c": 1e-3, "polyak_c": 6.0, "keeping": 0.0, "max_step": 0.1}),
+        ("SPS", {"c": 6.0, "max_step": 0.1}),
+    ),
+    "SLSDec that does not fade is SLS without a reset": (
+        ("SLSDec", {**SEARCH, "max_step": 2.0, "eta_power": 0.0, "max_step_power": 0.0}),
+        ("SLS", ANEW),
+    ),
+    "MSL without momentum is SLS": (("MSL", {**ANEW, "momentum": 0.0}), ("SLS", ANEW)),
+    "MBCG without momentum is PoNoS": (
+        ("MBCG", {**SEARCH, "polyak_c": 0.5, "max_step": 0.9, "most_momentum": 1e-300}),
+        ("PoNoS", {**SEARCH, "polyak_c": 0.5, "max_step": 0.9}),
+    ),
+    "SLiSeS with new batches from its cap is SLS": (
+        ("SLiSeS", {**SEARCH, "kept": 1, "max_step": 1.0}),
+        ("SLS", {**ANEW, "max_step": 1.0}),
+    ),
+    "SaLSA without averages is SLS": (
+        ("SaLSA", {**SEARCH, "first_step": 100.0, "increase_factor": 1.3, "smoothing": 0.0,
+                   "longest_pause": 1}),
+        ("SLS", {**SEARCH, "max_step": 130.0, "growth": 1.3, "steps_per_epoch": 1}),
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", SPECIAL)
 def test_special_cases(case):
-    one, other = (path(name, **options) for name, options in SPECIAL[case])
-    np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
-    assert abs(one[-1] - one[0]).max() > 0.1
+    paths = []
+    for name, given in SPECIAL[case]:
+        theta = torch.tensor(PROBLEM.theta0, requires_grad=True)
+        opt = optimizer_class(name)([theta], **{"lr": 1.0, **given})
+        paths.append(torch_run(opt, theta)[0])
+    np.testing.assert_allclose(*paths, rtol=1e-8, atol=1e-8)
+    assert abs(paths[0][-1] - paths[0][0]).max() > 0.1
+
+
+@pytest.mark.filterwarnings("ignore:lr .eta. is 0.001")
+def test_salsa_searches_seldom():
+    """Where nothing changes it comes to search as seldom as it may."""
+    theta = parameter()
+    opt = optimizer_class("SaLSA")([theta], lr=1e-3, increase_factor=1.0, first_step=0.3)
+    searched = []
+    for _ in range(700):
+        opt.step(lambda: loss_at(theta))
+        searched.append(opt.info.trials > 0)
+        assert float(opt.info.step) == pytest.approx(3e-4)
+    assert all(searched[:20])
+    assert 10 <= sum(searched[-100:]) <= 15
+
+
+@pytest.mark.parametrize("name", ["PoNoS", "MBCG", "SLiSeS"])
+def test_bounds_of_first_trials_are_in_order(name):
+    with pytest.raises(ValueError, match=r"min_step must be at most max_step = 1\.0, got 5\.0"):
+        optimizer_class(name)([parameter()], min_step=5.0, max_step=1.0)

@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 FAMILY = ("conformance/test_family.py",)
 METRIC = ("conformance/test_heavystep.py", "optim/test_formats.py")
-SEARCHES = ("conformance/test_searches.py",)
+SEARCHES = ("conformance/test_family.py",)
 CAPTURED = ("optim/test_captured.py",)
 HAND_OVER = ("optim/test_hand_over.py",)
 RANKS = ("distributed",)

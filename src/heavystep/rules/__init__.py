@@ -1,9 +1,8 @@
 """Step-size rules: scalar formulas that every back end runs.
 
 ``contract`` says what a rule is, ``primitives`` what its formulas may call. ``heavystep`` is the
-default, ``polyak`` and ``armijo`` are the paper's rules, with their ``scaling`` and
-``smooth_reset``; the other modules are families of relatives, which the registry of
-:mod:`heavystep.methods` names.
+default, ``polyak`` and ``armijo`` are the paper's rules, ``scaling`` is what those two share; the
+other modules are families of relatives, which the registry of :mod:`heavystep.methods` names.
 """
 
 from heavystep.rules.armijo import ARMIJO
@@ -30,8 +29,14 @@ from heavystep.rules.primitives import (
     some,
     where,
 )
-from heavystep.rules.scaling import SCALINGS, kappa, momentum_factor
-from heavystep.rules.smooth_reset import growth_factor, remember_step, step_cap
+from heavystep.rules.scaling import (
+    SCALINGS,
+    growth_factor,
+    kappa,
+    momentum_factor,
+    remember_step,
+    step_cap,
+)
 
 __all__ = [
     "ARMIJO", "DIRECTION", "FIXED", "POLYAK", "PRODUCTS", "REQUIRED", "SCALINGS", "Option",

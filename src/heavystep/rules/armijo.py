@@ -5,56 +5,201 @@ r"""The modified Armijo line search, as a state that each trial loss advances on
           \qquad \gamma_k / \eta_k = \kappa\,t_k
 
 The trial moves along the gradient only, without momentum, and its step t is larger than the step
-kappa * t that is then applied.
+kappa * t that is then applied. :func:`backtracking` makes this search and its relatives.
 
 Reference: Zhang, Shi and Gu, eqs. (shb-ls) and (shb-ls-parameters); Section 4 with kappa = 1.
 """
 
+from collections.abc import Callable
 from typing import Any
 
-from heavystep.rules.backtracking import (
-    DECREASE_FACTOR,
-    KNOWN_BOUND,
-    LOSS_EPS,
-    MAX_TRIALS,
-    READS,
-    C,
-    begin,
-    judge,
-    lowered,
-    skip_below,
-)
-from heavystep.rules.contract import Rule, Search, Seen, constants
-from heavystep.rules.scaling import SCALING, kappa_of
-from heavystep.rules.smooth_reset import (
+from heavystep import validation
+from heavystep.rules.contract import Option, Rule, Search, Seen, Whole, constants
+from heavystep.rules.primitives import batch_is_finite, is_finite, some, where
+from heavystep.rules.scaling import (
     GROWTH,
     LAST_STEP,
     MAX_STEP,
+    SCALING,
     STEPS_PER_EPOCH,
+    cap_of,
     growth_of,
+    kappa_of,
     remember,
-    step_cap,
 )
 
+C = Option("c", 0.1, validation.OPEN_UNIT, "sufficient decrease constant c, in (0, 1).")
+DECREASE_FACTOR = Option(
+    "decrease_factor", 0.9, validation.OPEN_UNIT, "factor omega between trial steps, in (0, 1)."
+)
+KNOWN_BOUND = Option(
+    "lower_bound",
+    None,
+    validation.FINITE,
+    "a lower bound l of the sampled loss, or None. With one (0 for cross-entropy), trials "
+    "that cannot succeed are not evaluated; the accepted step is the same to the bit. "
+    "``step(..., lower_bound=)`` overrides it for one batch.",
+    optional=True,
+)
+MAX_TRIALS = Option(
+    "max_trials", 100, Whole(1), "trial losses after which a search gives up, >= 1."
+)
+LOSS_EPS = Option(
+    "loss_eps",
+    None,
+    validation.UNIT,
+    "relative rounding error of the loss, in [0, 1); trial losses are compared with a "
+    "tolerance of four times that. None takes the coarsest format in sight: parameters, "
+    "loss and an autocast around ``step``. An autocast inside the closure cannot be seen: "
+    "give 2**-7 for bfloat16.",
+    optional=True,
+)
+OPTIONS = (DECREASE_FACTOR, KNOWN_BOUND, MAX_TRIALS, LOSS_EPS)
+"""Options of every search that knows a lower bound."""
+READS = frozenset({"loss", "lower_bound", "grad_sqnorm", "loss_eps"})
+SEARCHED = ("c", "max_step", "decrease_factor", "max_trials")
+"""Constants of every such search."""
+TOLERANCE_ULPS = 4.0
 
-def sufficient_loss(
-    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any = None
-) -> Any:
-    """The largest loss that makes a trial step acceptable."""
+
+def lowered(constants: Any, seen: Seen, level: Any, trial: Any, slope: Any) -> Any:
+    """The largest loss that is a sufficient decrease from ``level``: Armijo's condition.
+
+    ``slope`` is that of the loss along the trials, ||g||^2 where they go along the gradient.
+    """
+    return level - constants.c * trial * slope + tolerance(seen)
+
+
+def tolerance(seen: Seen) -> Any:
+    """By how much a trial loss may miss its threshold.
+
+    Differs from the paper: losses are compared with a tolerance of a few units in the last place of
+    the loss. Near a minimiser the decrease asked for is smaller than the rounding of the loss, and
+    without a tolerance a search fails there on rounding alone.
+    """
+    return TOLERANCE_ULPS * seen.loss_eps * abs(seen.loss)
+
+
+def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any) -> Any:
+    """The largest loss that makes a trial along the gradient acceptable."""
     return lowered(constants, seen, seen.loss, trial, seen.grad_sqnorm)
 
 
-def start(constants: Any, memory: Any, seen: Seen) -> Search:
-    """Begin at cap / kappa."""
-    cap = step_cap(memory.last_step, constants.growth_factor, constants.max_step)
-    return begin(constants, seen, cap / constants.kappa)
+def the_trial(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, Any]:
+    """The trial step itself, which is capped if it is the first one and that was."""
+    return search.trial, search.capped
 
 
-def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
-    """Take in the loss at ``search.trial``, which is larger than the step that it stands for."""
-    enough = sufficient_loss(constants, memory, seen, search.trial)
-    step = constants.kappa * search.trial
-    return judge(constants, search, trial_loss, enough, seen.lower_bound, step, search.capped)
+def not_set(constants: Any, memory: Any, seen: Seen) -> None:
+    """The momentum is that of the options."""
+
+
+def backtracking(
+    first: Callable[..., tuple[Any, Any]],
+    sufficient: Callable[..., Any] = sufficient_loss,
+    step: Callable[..., tuple[Any, Any]] = the_trial,
+    momentum: Callable[..., Any] = not_set,
+) -> dict[str, Any]:
+    """``start``, ``skip`` and ``advance`` of a rule whose trials are t, t omega, t omega^2, ...
+
+    A search that fails refuses the batch: nothing changes.
+
+    Args:
+        first: (constants, memory, seen, momentum) to the first trial, and whether it is the largest
+            step that the rule's caps allow.
+        sufficient: (constants, memory, seen, trial, momentum) to the largest loss that makes a
+            trial acceptable. It must rise as trials shrink.
+        step: (constants, memory, seen, search) to the step that an accepted trial stands for, and
+            whether it is the largest.
+        momentum: (constants, memory, seen) to the momentum of this step, for a rule that sets it.
+    """
+
+    def start(constants: Any, memory: Any, seen: Seen) -> Search:
+        # Nothing to search, and step 0: a vanished gradient, or a loss at its lower bound.
+        finite = batch_is_finite(seen.loss, seen.grad_sqnorm)
+        active = finite & (constants.c * seen.grad_sqnorm > 0.0) & (seen.loss > seen.lower_bound)
+        beta = momentum(constants, memory, seen)
+        trial, capped = first(constants, memory, seen, beta)
+        return Search(
+            0.0, finite, active & capped, where(active, trial, 0.0), 0, active, momentum=beta
+        )
+
+    def skip(constants: Any, memory: Any, seen: Seen, search: Search) -> Search:
+        """Pass over the trials that ask for a loss below the lower bound, which cannot be had.
+
+        By Lemma 1 an accepted t satisfies c t ||g||^2 <= f_k - l_k. What ``advance`` makes of these
+        trials one by one, without evaluating their losses: thresholds only rise as trials shrink,
+        so that after the first trial that may succeed none needs to be skipped.
+        """
+        trial, low, beta = search.trial, seen.lower_bound, search.momentum
+        first_fails = search.active & (sufficient(constants, memory, seen, trial, beta) < low)
+        hopeless, kept = first_fails, trial
+        # Of several searches at once, each keeps what it had when it was over. Trials shrink for
+        # all of them, so that none waits for the comparison.
+        while some(hopeless):
+            smaller = trial * constants.decrease_factor
+            # The smallest positive number times omega may round to itself, and 0 always does.
+            possible = smaller < trial
+            kept = where(hopeless, where(possible, smaller, 0.0), kept)
+            below = sufficient(constants, memory, seen, smaller, beta) < low
+            hopeless, trial = hopeless & possible & below, smaller
+        # Not by comparing trials: one that begins at 0 ends there without being found.
+        found = where(first_fails, kept != 0.0, search.active)
+        return Search(
+            step=search.step,
+            accepted=where(search.active, search.accepted & found, search.accepted),
+            capped=where(first_fails, False, search.capped),
+            trial=kept,
+            trials=search.trials,
+            active=search.active & found,
+            momentum=beta,
+        )
+
+    def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
+        enough = sufficient(constants, memory, seen, search.trial, search.momentum)
+        taken, capped = step(constants, memory, seen, search)
+        return judge(constants, search, trial_loss, enough, seen.lower_bound, taken, capped)
+
+    start.__doc__, start.__module__ = first.__doc__, first.__module__
+    return {"start": start, "skip": skip, "advance": advance}
+
+
+def judge(
+    constants: Any, search: Search, trial_loss: Any, enough: Any, lower_bound: Any, step: Any,
+    capped: Any,
+) -> Search:  # fmt: skip
+    """Accept ``step`` if the trial loss is at most ``enough``, or go on to a smaller trial.
+
+    A trial loss that is not finite fails, and the search goes on to smaller steps. So does one that
+    the lower bound rules out, which does not count as a trial: ``skip`` saves evaluating it.
+    """
+    possible = enough >= lower_bound
+    accepted = is_finite(trial_loss) & (trial_loss <= enough) & possible
+    trials = search.trials + where(possible, 1, 0)
+    next_trial = search.trial * constants.decrease_factor
+    # The smallest positive number times omega may round to itself.
+    underflow = (next_trial == 0.0) | (next_trial == search.trial)
+    exhausted = (trials >= constants.max_trials) | underflow
+    return Search(
+        step=where(accepted, step, 0.0),
+        accepted=accepted,
+        capped=accepted & capped,
+        trial=where(accepted, search.trial, where(exhausted, 0.0, next_trial)),
+        trials=trials,
+        active=where(accepted | exhausted, False, True),
+        trial_loss=where(possible, trial_loss, search.trial_loss),
+        momentum=search.momentum,
+    )
+
+
+def first_at_cap(constants: Any, memory: Any, seen: Seen, momentum: Any) -> tuple[Any, Any]:
+    """Begin at cap_k / kappa."""
+    return cap_of(constants, memory) / constants.kappa, True
+
+
+def scaled(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, Any]:
+    """The trial is larger than the step that it stands for."""
+    return constants.kappa * search.trial, search.capped
 
 
 ARMIJO = Rule(
@@ -68,12 +213,8 @@ ARMIJO = Rule(
         LOSS_EPS,
     ),
     reads=READS,
-    resolve=constants(
-        "c", "max_step", "decrease_factor", "max_trials", kappa=kappa_of, growth_factor=growth_of
-    ),
+    resolve=constants(*SEARCHED, kappa=kappa_of, growth_factor=growth_of),
     memory={"last_step": LAST_STEP},
-    start=start,
-    skip=skip_below(sufficient_loss),
-    advance=advance,
     remember=remember,
+    **backtracking(first_at_cap, step=scaled),
 )  # fmt: skip

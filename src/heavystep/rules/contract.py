@@ -19,7 +19,8 @@ read what is declared here.
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 from heavystep import validation
 
@@ -205,40 +206,60 @@ class Rule:
 
     def __post_init__(self) -> None:
         slots = {n: v if isinstance(v, Slot) else Slot(v) for n, v in self.memory.items()}
-        object.__setattr__(self, "slots", slots)
-        object.__setattr__(self, "memory", {name: slot.first for name, slot in slots.items()})
-        usual = {"momentum": 0.9, **{option.name: option.default for option in self.options}}
-        made = self.resolve(usual)
-        object.__setattr__(self, "Constants", namedtuple("Constants", tuple(made)))
-        object.__setattr__(self, "Memory", namedtuple("Memory", tuple(slots)))
-        object.__setattr__(self, "searches", self.advance is not None)
+        first = {name: slot.first for name, slot in slots.items()}
+        self.__dict__.update(slots=slots, memory=first)  # of a frozen class
         taken = {option.name for option in self.options} | {"lr", "momentum", "params"}
-        self._refuse("memory and option of one name", taken & set(slots))
-        self._refuse("reads what no driver gives", set(self.reads) - set(Seen._fields))
-        idle = self.remember is _remember_nothing
-        self._refuse("memory without remember", set(slots) if idle else set())
-        self._refuse("trials along", {self.along} - {GRADIENT, DIRECTION})
-        # What a rule says of momentum and averages is found by asking it once.
-        seen = Seen(1.0, 0.0, 1.0, *(1.0,) * (len(Seen._fields) - 3))
-        asked = self.start(self.Constants(**made), self.Memory(**self.memory), seen)
-        object.__setattr__(self, "steers", asked.momentum is not None)
-        object.__setattr__(self, "averages", asked.weight is not None)
         directed = {name for name in self.reads if DIRECTION in PRODUCTS.get(name, ())}
-        self._refuse("sets the direction that it reads", directed if self.steers else set())
+        forgetful = self.remember is _remember_nothing
+        faults: dict[str, set[str]] = {
+            "memory and option of one name": taken & set(slots),
+            "reads what no driver gives": set(self.reads) - set(Seen._fields),
+            "memory without remember": set(slots) if forgetful else set(),
+            "trials along": {self.along} - {GRADIENT, DIRECTION},
+        }
+        if not any(faults.values()) and self.steers:
+            faults["sets the direction that it reads"] = directed
+        for fault, which in faults.items():
+            if which:
+                raise ValueError(f"rule {self.name!r}: {fault}: {', '.join(sorted(which))}")
 
-    def _refuse(self, fault: str, which: set[str]) -> None:
-        if which:
-            raise ValueError(f"rule {self.name!r}: {fault}: {', '.join(sorted(which))}")
+    slots: ClassVar[Mapping[str, Slot]]
+    """The memory by name, with ranges; an instance has its own."""
 
-    slots: Mapping[str, Slot] = field(init=False, repr=False)
-    Constants: Callable[..., Any] = field(init=False, repr=False)
-    Memory: Callable[..., Any] = field(init=False, repr=False)
-    searches: bool = field(init=False, repr=False)
-    """Whether it evaluates the loss at trial points, and so needs a closure."""
-    steers: bool = field(init=False, repr=False)
-    """Whether it sets the momentum of each step itself."""
-    averages: bool = field(init=False, repr=False)
-    """Whether it says how a momentum form averages."""
+    @cached_property
+    def Constants(self) -> Callable[..., Any]:  # noqa: N802
+        """The type of ``constants``, a named tuple."""
+        return namedtuple("Constants", tuple(self.resolve(self._usual)))
+
+    @cached_property
+    def Memory(self) -> Callable[..., Any]:  # noqa: N802
+        """The type of ``memory``, a named tuple."""
+        return namedtuple("Memory", tuple(self.slots))
+
+    @property
+    def searches(self) -> bool:
+        """Whether it evaluates the loss at trial points, and so needs a closure."""
+        return self.advance is not None
+
+    @cached_property
+    def steers(self) -> bool:
+        """Whether it sets the momentum of each step itself."""
+        return self._first_step.momentum is not None
+
+    @cached_property
+    def averages(self) -> bool:
+        """Whether it says how a momentum form averages."""
+        return self._first_step.weight is not None
+
+    @cached_property
+    def _usual(self) -> dict[str, Any]:
+        return {"momentum": 0.9, **{option.name: option.default for option in self.options}}
+
+    @cached_property
+    def _first_step(self) -> Search:
+        """What it says of momentum and averages, which is the same at every step."""
+        seen = Seen(1.0, 0.0, 1.0, *(1.0,) * (len(Seen._fields) - 3))
+        return self.start(self.constants_of(self._usual), self.Memory(**self.memory), seen)
 
     def constants_of(self, options: Mapping[str, Any]) -> Any:
         """The constants for these options, as the formulas take them."""

@@ -9,16 +9,19 @@ from dataclasses import replace
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.armijo import sufficient_loss
-from heavystep.rules.backtracking import OPTIONS, READS, begin, judge, skip_below
-from heavystep.rules.backtracking import C as DECREASE
-from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
+from heavystep.rules.armijo import OPTIONS, READS, SEARCHED, backtracking
+from heavystep.rules.armijo import C as DECREASE
+from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND, C, capped_polyak
 from heavystep.rules.primitives import maximum, minimum, where
-from heavystep.rules.scaling import damping
-from heavystep.rules.smooth_reset import LAST_STEP, MAX_STEP, remember_step
-
-AMOUNT = Slot(0.0, validation.NON_NEGATIVE)
+from heavystep.rules.scaling import (
+    AMOUNT,
+    LAST_STEP,
+    MAX_STEP,
+    damping,
+    remember_count,
+    remember_step,
+)
 
 
 def start_decsps(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -100,26 +103,22 @@ def gains(memory: Any, seen: Seen, trial: Any) -> tuple[Any, Any]:
     return memory.gains + gain, where(memory.first_gain > 0.0, memory.first_gain, gain)
 
 
-def start_adasls(constants: Any, memory: Any, seen: Seen) -> Search:
+def first_adasls(constants: Any, memory: Any, seen: Seen, momentum: Any) -> tuple[Any, Any]:
     """Every search begins at max_step, which is our choice.
 
     The formula has the scale-free choice c_l = d / sqrt(a_0 ||g_0||^2) of their divisor, with
     d = 1 / rho for Armijo's constant rho: with it the theorem for convex losses that one point fits
     holds. Another method of this name (Vaswani et al. 2020) is AdaGrad with a line search.
     """
-    return begin(constants, seen, constants.max_step)
+    return constants.max_step, True
 
 
-def advance_adasls(
-    constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any
-) -> Search:
-    """The trial is a_k if the Armijo condition holds there."""
+def step_adasls(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, Any]:
+    """The step for a_k, the trial that is accepted."""
     total, first = gains(memory, seen, search.trial)
     shrink = (first / where(total > 0.0, total, 1.0)) ** 0.5
     step = minimum(search.trial / constants.divisor * shrink, memory.last_step)
-    enough = sufficient_loss(constants, memory, seen, search.trial)
-    capped = step == memory.last_step
-    return judge(constants, search, trial_loss, enough, seen.lower_bound, step, capped)
+    return step, step == memory.last_step
 
 
 def remember_adasls(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
@@ -142,12 +141,10 @@ ADASLS = Rule(
         *OPTIONS,
     ),
     reads=READS,
-    resolve=constants("c", "divisor", "max_step", "decrease_factor", "max_trials"),
+    resolve=constants(*SEARCHED, "divisor"),
     memory={"gains": AMOUNT, "first_gain": AMOUNT, "last_step": LAST_STEP},
-    start=start_adasls,
-    skip=skip_below(sufficient_loss),
-    advance=advance_adasls,
     remember=remember_adasls,
+    **backtracking(first_adasls, step=step_adasls),
 )  # fmt: skip
 
 
@@ -169,23 +166,14 @@ def start_sps_dec(constants: Any, memory: Any, seen: Seen) -> Search:
     return Search(eta * found.step, found.accepted, found.capped)
 
 
-def start_sls_dec(constants: Any, memory: Any, seen: Seen) -> Search:
+def first_sls_dec(constants: Any, memory: Any, seen: Seen, momentum: Any) -> tuple[Any, Any]:
     """Begin at gamma_max,k. Not verified: the exponents, as for the Polyak step."""
-    return begin(constants, seen, faded_cap(constants, memory))
+    return faded_cap(constants, memory), True
 
 
-def advance_sls_dec(
-    constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any
-) -> Search:
-    """Armijo's condition at the trial, of which the multiplier is not a part."""
-    enough = sufficient_loss(constants, memory, seen, search.trial)
-    step = faded(constants, memory, constants.eta_power) * search.trial
-    return judge(constants, search, trial_loss, enough, seen.lower_bound, step, search.capped)
-
-
-def remember_count(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """One step more."""
-    return (memory.count + 1.0,)
+def step_sls_dec(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, Any]:
+    """The trial times the multiplier, which is no part of Armijo's condition."""
+    return faded(constants, memory, constants.eta_power) * search.trial, search.capped
 
 
 LAWS = (
@@ -219,8 +207,6 @@ SLS_DEC = Rule(
     reads=READS,
     resolve=constants(*FADING, "decrease_factor", "max_trials"),
     memory={"count": AMOUNT},
-    start=start_sls_dec,
-    skip=skip_below(sufficient_loss),
-    advance=advance_sls_dec,
     remember=remember_count,
+    **backtracking(first_sls_dec, step=step_sls_dec),
 )

@@ -10,32 +10,29 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.momentum import exponential
-from heavystep.rules.armijo import sufficient_loss
-from heavystep.rules.backtracking import (
+from heavystep.rules.armijo import (
     DECREASE_FACTOR,
     LOSS_EPS,
     MAX_TRIALS,
     OPTIONS,
     READS,
+    SEARCHED,
     C,
-    advance_below,
-    begin,
+    backtracking,
     judge,
     lowered,
-    skip_below,
     tolerance,
 )
 from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, Whole, constants
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
-from heavystep.rules.smooth_reset import LAST_STEP, MAX_STEP
+from heavystep.rules.scaling import AMOUNT, LAST_STEP, MAX_STEP
 
 MIN_STEP = Option(
     "min_step", 1e-6, validation.POSITIVE, "smallest first trial, > 0.", symbol="gamma_min"
 )
 LEAST_SHRINK = 1e-300
 """Further down, delta^(l_k) could not grow again."""
-AMOUNT = Slot(0.0, validation.NON_NEGATIVE)
 
 
 def min_step(options: Mapping[str, Any]) -> Any:
@@ -58,9 +55,7 @@ def nonmonotone(constants: Any, memory: Any, seen: Seen, trial: Any, slope: Any)
     return lowered(constants, seen, level, trial, slope)
 
 
-def nonmonotone_loss(
-    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any = None
-) -> Any:
+def nonmonotone_loss(constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any) -> Any:
     """The same along the gradient."""
     return nonmonotone(constants, memory, seen, trial, seen.grad_sqnorm)
 
@@ -81,10 +76,10 @@ def next_shrink(constants: Any, memory: Any, search: Search, first: Any) -> Any:
     return where(search.trial > 0.0, maximum(shrink, LEAST_SHRINK), memory.shrink)
 
 
-def start_ponos(constants: Any, memory: Any, seen: Seen) -> Search:
+def first_ponos(constants: Any, memory: Any, seen: Seen, momentum: Any) -> tuple[Any, Any]:
     """Begin at a Polyak step. Differs from the code: it uses the bound, and adds no 1e-8."""
     first = clipped_polyak(constants, memory, seen, seen.grad_sqnorm)
-    return begin(constants, seen, first, capped=first >= constants.max_step)
+    return first, first >= constants.max_step
 
 
 def remember_ponos(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
@@ -93,7 +88,7 @@ def remember_ponos(constants: Any, memory: Any, seen: Seen, search: Search) -> t
     return *average(constants, memory, seen), next_shrink(constants, memory, search, first)
 
 
-PONOS_CONSTANTS = ("c", "polyak_c", "max_step", "decrease_factor", "keeping", "max_trials")
+PONOS_CONSTANTS = (*SEARCHED, "polyak_c", "keeping")
 PONOS = Rule(
     name="ponos",
     formula=r"\gamma_k = \eta_k t_k, \qquad f(\theta_k - t_k g_k; x_k) \le "
@@ -116,10 +111,8 @@ PONOS = Rule(
     resolve=constants(*PONOS_CONSTANTS, min_step=min_step),
     memory={"weight": AMOUNT, "average": 0.0,
             "shrink": Slot(1.0, validation.Interval(0.0, 1.0, closed_high=True))},
-    start=start_ponos,
-    skip=skip_below(nonmonotone_loss),
-    advance=advance_below(nonmonotone_loss),
     remember=remember_ponos,
+    **backtracking(first_ponos, nonmonotone_loss),
 )  # fmt: skip
 
 
@@ -131,7 +124,7 @@ def spectral(constants: Any, memory: Any, seen: Seen) -> Any:
     return maximum(minimum(found, constants.max_step), constants.min_step)
 
 
-def start_slises(constants: Any, memory: Any, seen: Seen) -> Search:
+def first_slises(constants: Any, memory: Any, seen: Seen, momentum: Any) -> tuple[Any, Any]:
     """Begin at Barzilai and Borwein's step, whose two gradients are of the same batch.
 
     Without momentum s_k = theta_k - theta_{k-1} points against g_{k-1}, so that <s_k, g_{k-1}> =
@@ -145,7 +138,7 @@ def start_slises(constants: Any, memory: Any, seen: Seen) -> Search:
     search are not here.
     """
     first = spectral(constants, memory, seen)
-    return begin(constants, seen, first, capped=first >= constants.max_step)
+    return first, first >= constants.max_step
 
 
 def remember_slises(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
@@ -168,13 +161,10 @@ SLISES = Rule(
         *OPTIONS,
     ),
     reads=READS | {"drift", "buffer_sqnorm"},
-    resolve=constants("c", "max_step", "kept", "decrease_factor", "max_trials",
-                      min_step=min_step),
+    resolve=constants(*SEARCHED, "kept", min_step=min_step),
     memory={"coefficient": Slot(1.0, validation.POSITIVE), "last_sqnorm": AMOUNT, "count": AMOUNT},
-    start=start_slises,
-    skip=skip_below(sufficient_loss),
-    advance=advance_below(sufficient_loss),
     remember=remember_slises,
+    **backtracking(first_slises),
 )  # fmt: skip
 
 FAST, SLOW = 0.9, 0.99

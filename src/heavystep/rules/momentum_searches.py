@@ -11,16 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.backtracking import (
-    OPTIONS,
-    READS,
-    C,
-    advance_below,
-    begin,
-    lowered,
-    skip_below,
-)
-from heavystep.rules.contract import DIRECTION, Option, Rule, Search, Seen, Slot, constants
+from heavystep.rules.armijo import OPTIONS, READS, SEARCHED, C, backtracking, lowered
+from heavystep.rules.contract import DIRECTION, Option, Rule, Search, Seen, constants
 from heavystep.rules.line_searches import (
     PONOS,
     PONOS_CONSTANTS,
@@ -31,14 +23,15 @@ from heavystep.rules.line_searches import (
     nonmonotone,
 )
 from heavystep.rules.primitives import maximum, minimum, where
-from heavystep.rules.smooth_reset import (
+from heavystep.rules.scaling import (
+    AMOUNT,
     GROWTH,
     LAST_STEP,
     MAX_STEP,
     STEPS_PER_EPOCH,
+    cap_of,
     growth_of,
     remember,
-    step_cap,
 )
 
 HALVINGS = 60
@@ -88,30 +81,37 @@ def related(seen: Seen, momentum: Any, least_slope: Any, most_length: Any) -> An
     return where(is_related(seen, momentum, least_slope, most_length), momentum, 0.0 * momentum)
 
 
-def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any, beta: Any) -> Any:
-    """Armijo's, along d_k."""
+def slope_loss(constants: Any, memory: Any, seen: Seen, trial: Any, beta: Any) -> Any:
+    """Armijo's largest loss, along d_k."""
     return lowered(constants, seen, seen.loss, trial, slope(seen, beta))
 
 
-def start_msl(constants: Any, memory: Any, seen: Seen) -> Search:
+def first_msl(constants: Any, memory: Any, seen: Seen, beta: Any) -> tuple[Any, Any]:
     """Begin at the cap. A correction halves beta_k until d_k descends, a restart sets beta_k = 0.
 
     Not verified: only the abstract was at hand. Public code of a third party has
     d_k = beta_k d_{k-1} + (1 - beta_k) g_k and the same halving.
     """
-    cap = step_cap(memory.last_step, constants.growth_factor, constants.max_step)
-    return begin(constants, seen, cap, descending(seen, constants.momentum, constants.factor))
+    return cap_of(constants, memory), True
 
 
-def start_directional(constants: Any, memory: Any, seen: Seen) -> Search:
+def momentum_msl(constants: Any, memory: Any, seen: Seen) -> Any:
+    """beta_k, corrected or dropped."""
+    return descending(seen, constants.momentum, constants.factor)
+
+
+def first_directional(constants: Any, memory: Any, seen: Seen, beta: Any) -> tuple[Any, Any]:
     """Begin at the cap, with beta_k halved until both conditions on d_k hold.
 
     They bound the accepted step from below (:func:`heavystep.theory.directional_step`), and
     beta_k = 0 meets them always. Not verified: only the abstract was at hand.
     """
-    cap = step_cap(memory.last_step, constants.growth_factor, constants.max_step)
-    beta = related(seen, constants.momentum, constants.least_slope, constants.most_length)
-    return begin(constants, seen, cap, beta)
+    return cap_of(constants, memory), True
+
+
+def momentum_directional(constants: Any, memory: Any, seen: Seen) -> Any:
+    """beta_k, halved."""
+    return related(seen, constants.momentum, constants.least_slope, constants.most_length)
 
 
 RESET = (
@@ -119,7 +119,7 @@ RESET = (
             "every search at ``max_step``."),
     replace(GROWTH, default=2.0),
 )  # fmt: skip
-TAKEN = ("c", "max_step", "momentum", "decrease_factor", "max_trials")
+TAKEN = (*SEARCHED, "momentum")
 MSL = Rule(
     name="msl",
     formula=r"\gamma_k = \eta_k t_k, \qquad t_k \text{ the largest } t \in "
@@ -138,11 +138,9 @@ MSL = Rule(
     resolve=constants(*TAKEN, growth_factor=growth_of,
                       factor=lambda options: FACTORS[options["uphill"]]),
     memory={"last_step": LAST_STEP},
-    start=start_msl,
-    skip=skip_below(sufficient_loss),
-    advance=advance_below(sufficient_loss),
     remember=remember,
     along=DIRECTION,
+    **backtracking(first_msl, slope_loss, momentum=momentum_msl),
 )  # fmt: skip
 DIRECTIONAL = Rule(
     name="directional",
@@ -164,11 +162,9 @@ DIRECTIONAL = Rule(
     reads=READS | {"drift", "buffer_sqnorm"},
     resolve=constants(*TAKEN, "least_slope", "most_length", growth_factor=growth_of),
     memory={"last_step": LAST_STEP},
-    start=start_directional,
-    skip=skip_below(sufficient_loss),
-    advance=advance_below(sufficient_loss),
     remember=remember,
     along=DIRECTION,
+    **backtracking(first_directional, slope_loss, momentum=momentum_directional),
 )  # fmt: skip
 
 
@@ -185,7 +181,7 @@ def fletcher_reeves(constants: Any, memory: Any, seen: Seen) -> Any:
     return descending(seen, wanted, 0.5)
 
 
-def start_mbcg(constants: Any, memory: Any, seen: Seen) -> Search:
+def first_mbcg(constants: Any, memory: Any, seen: Seen, beta: Any) -> tuple[Any, Any]:
     """Conjugate gradients: begin at the Polyak step of d_k, between bounds, as PoNoS does.
 
     Differs from the authors' code: there both norms in beta_k are those of the half of the batch
@@ -194,9 +190,8 @@ def start_mbcg(constants: Any, memory: Any, seen: Seen) -> Search:
     first batch of an epoch shares nothing with the last one). The shrinking of first trials is an
     option there, and is always on here, with l_k at most 5 as there.
     """
-    beta = fletcher_reeves(constants, memory, seen)
     first = clipped_polyak(constants, memory, seen, length_squared(seen, beta))
-    return begin(constants, seen, first, beta, first >= constants.max_step)
+    return first, first >= constants.max_step
 
 
 def remember_mbcg(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
@@ -221,10 +216,8 @@ MBCG = Rule(
     ),
     reads=READS | {"drift", "buffer_sqnorm"},
     resolve=constants(*PONOS_CONSTANTS, "most_momentum", min_step=min_step),
-    memory={**PONOS.slots, "last_sqnorm": Slot(0.0, validation.NON_NEGATIVE)},
-    start=start_mbcg,
-    skip=skip_below(nonmonotone_loss),
-    advance=advance_below(nonmonotone_loss),
+    memory={**PONOS.slots, "last_sqnorm": AMOUNT},
     remember=remember_mbcg,
     along=DIRECTION,
+    **backtracking(first_mbcg, nonmonotone_loss, momentum=fletcher_reeves),
 )

@@ -3,7 +3,7 @@ r"""The Polyak step size.
 .. math:: \gamma_k / \eta_k = \min\Big\{
           \kappa\,\frac{f(\theta_k; x_k) - \ell_k}{c\,\|g_k\|^2},\ \mathrm{cap}_k\Big\}
 
-with kappa of :mod:`heavystep.rules.scaling` and cap_k of :mod:`heavystep.rules.smooth_reset`.
+with kappa and cap_k of :mod:`heavystep.rules.scaling`.
 """
 
 from typing import Any
@@ -11,15 +11,16 @@ from typing import Any
 from heavystep import validation
 from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
-from heavystep.rules.scaling import SCALING, kappa_of
-from heavystep.rules.smooth_reset import (
+from heavystep.rules.scaling import (
     GROWTH,
     LAST_STEP,
     MAX_STEP,
+    SCALING,
     STEPS_PER_EPOCH,
+    cap_of,
     growth_of,
+    kappa_of,
     remember,
-    step_cap,
 )
 
 LOWER_BOUND = Option(
@@ -33,11 +34,7 @@ C = Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0.")
 
 
 def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: Any, cap: Any) -> Any:
-    r"""Capped Polyak step for one sampled loss, before the outer multiplier.
-
-    .. math:: \gamma_k / \eta_k = \min\Big\{
-              \kappa\,\frac{f(\theta_k; x_k) - \ell_k}{c\,\|\nabla f(\theta_k; x_k)\|^2},\
-              \mathrm{cap}_k\Big\}
+    """The step above for one sampled loss, before the outer multiplier.
 
     A vanished gradient gives step 0, so that only momentum moves the iterate, and so does a loss at
     or below its lower bound. A NaN among the arguments gives NaN; see :func:`batch_is_finite`.
@@ -76,8 +73,7 @@ def capped_polyak(
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step, which needs no trials."""
-    cap = step_cap(memory.last_step, constants.growth_factor, constants.max_step)
-    square, low = seen.grad_sqnorm, seen.lower_bound
+    square, low, cap = seen.grad_sqnorm, seen.lower_bound, cap_of(constants, memory)
     return capped_polyak(seen.loss, square, low, cap, constants.c, constants.kappa)
 
 

@@ -9,7 +9,14 @@ from heavystep.momentum import exponential
 from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND, C, capped_polyak, polyak_step
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
-from heavystep.rules.smooth_reset import GROWTH, LAST_STEP, MAX_STEP, growth_of, remember_step
+from heavystep.rules.scaling import (
+    AMOUNT,
+    GROWTH,
+    LAST_STEP,
+    MAX_STEP,
+    growth_of,
+    remember_step,
+)
 
 POWER = Slot(1.0, validation.CLOSED_UNIT)
 """beta^k, for the bias of averages that begin at 0."""
@@ -116,7 +123,7 @@ SGDM_APS = Rule(
         damping=lambda options: 1.0 - options["momentum"] ** 0.5,
         fading=lambda options: options["momentum"] ** 1.5,
     ),
-    memory={"gaps": Slot(0.0, validation.NON_NEGATIVE), "last_step": LAST_STEP},
+    memory={"gaps": AMOUNT, "last_step": LAST_STEP},
     start=start_sgdm_aps,
     remember=remember_sgdm_aps,
 )  # fmt: skip

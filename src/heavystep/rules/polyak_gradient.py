@@ -7,16 +7,14 @@ z_k = theta_k + lambda (theta_k - theta_{k-1}).
 """
 
 from dataclasses import replace
-from math import inf
 from typing import Any
 
 from heavystep import validation
 from heavystep.momentum import weight_of_next
-from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
+from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND, C, capped_polyak
 from heavystep.rules.primitives import batch_is_finite, maximum, where
-from heavystep.rules.scaling import damping
-from heavystep.rules.smooth_reset import GROWTH, LAST_STEP, MAX_STEP, growth_of, remember
+from heavystep.rules.scaling import AMOUNT, MAX_STEP, damping, remember_count
 
 DIVISOR = replace(C, text="divisor c, > 0.")
 WITH_DRIFT = frozenset({"loss", "lower_bound", "grad_sqnorm", "drift"})
@@ -43,21 +41,10 @@ ALIG = Rule(
 )
 
 
-def damped(cap: Any, constants: Any, seen: Seen) -> Search:
-    """1 - beta times the Polyak step, at most the cap."""
-    square, low = seen.grad_sqnorm, seen.lower_bound
-    return capped_polyak(seen.loss, square, low, cap, constants.c, constants.damping)
-
-
 def start_momsps(constants: Any, memory: Any, seen: Seen) -> Search:
-    """Differs from the smooth one in that 1 - beta damps the cap as well."""
-    return damped(constants.damping * constants.max_step, constants, seen)
-
-
-def start_momsps_smooth(constants: Any, memory: Any, seen: Seen) -> Search:
-    """The cap grows from the last step, and at first from ``first_step``."""
-    last = where(memory.last_step < inf, memory.last_step, constants.first_step)
-    return damped(constants.growth_factor * last, constants, seen)
+    """1 - beta times the Polyak step; it damps the cap as well."""
+    square, low, share = seen.grad_sqnorm, seen.lower_bound, constants.damping
+    return capped_polyak(seen.loss, square, low, share * constants.max_step, constants.c, share)
 
 
 MOMSPS = Rule(
@@ -68,25 +55,6 @@ MOMSPS = Rule(
     resolve=constants("c", "max_step", damping=damping),
     start=start_momsps,
 )
-MOMSPS_SMOOTH = Rule(
-    name="momsps smooth",
-    formula=r"\gamma_k = \eta_k \min\{(1 - \beta) (f_k - \ell_k) / (c \|g_k\|^2),\ "
-    r"q \gamma_{k-1}\}",
-    reference="Oikonomou and Loizou (2025)",
-    options=(
-        C,
-        Option("first_step", 1.0, validation.POSITIVE, "the step before the first, > 0.",
-               symbol="gamma_b"),
-        LOWER_BOUND,
-        Option("steps_per_epoch", 256, validation.AT_LEAST_ONE,
-               "n_b, the number of batches in an epoch, >= 1."),
-        replace(GROWTH, default=2.0),
-    ),
-    resolve=constants("c", "first_step", damping=damping, growth_factor=growth_of),
-    memory={"last_step": LAST_STEP},
-    start=start_momsps_smooth,
-    remember=remember,
-)  # fmt: skip
 
 
 def start_ngn(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -189,7 +157,7 @@ SPS_SAFE = Rule(
     ),
     reads=WITH_DRIFT,
     resolve=constants("safeguard", damping=damping),
-    memory={"first_sqnorm": Slot(0.0, validation.NON_NEGATIVE)},
+    memory={"first_sqnorm": AMOUNT},
     start=start_sps_safe,
     remember=remember_sps_safe,
 )  # fmt: skip
@@ -208,11 +176,6 @@ def start_sf_polyak(constants: Any, memory: Any, seen: Seen) -> Search:
     return Search(found.step, found.accepted, found.capped, weight=weight)
 
 
-def remember_sf_polyak(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """One point more."""
-    return (memory.count + 1.0,)
-
-
 SF_POLYAK = Rule(
     name="sf-polyak",
     formula=r"a_k = \eta_k \min\{[f_k - \ell_k + \beta \langle g_k, z_k - x_k\rangle]_+ / "
@@ -227,7 +190,7 @@ SF_POLYAK = Rule(
     ),
     reads=WITH_DRIFT,
     resolve=constants("c", "max_step", "power", "momentum"),
-    memory={"count": Slot(0.0, validation.NON_NEGATIVE)},
+    memory={"count": AMOUNT},
     start=start_sf_polyak,
-    remember=remember_sf_polyak,
+    remember=remember_count,
 )  # fmt: skip

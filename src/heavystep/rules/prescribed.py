@@ -3,8 +3,9 @@
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
+from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.primitives import batch_is_finite, where
+from heavystep.rules.scaling import AMOUNT
 
 
 def start_fixed(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -66,7 +67,7 @@ SHB_IMA = Rule(
     ),
     reads=frozenset({"grad_sqnorm"}),
     resolve=constants("eta_power"),
-    memory=dict.fromkeys(("total", "count"), Slot(0.0, validation.NON_NEGATIVE)),
+    memory=dict.fromkeys(("total", "count"), AMOUNT),
     start=start_ima,
     remember=remember_ima,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-r"""The scalar :math:`\kappa` that tells the paper's three families of rules apart.
+r"""What both rules of the paper share: the scaling kappa, and the cap of a step.
 
 Every rule of the paper is the Polyak or the Armijo rule times one number:
 
@@ -9,13 +9,28 @@ Every rule of the paper is the Polyak or the Armijo rule times one number:
 ``practical``  1 / 2           Appendix E, where r_beta = 1 / s_beta cancels s_beta
 ``plain``      1               Section 4; SPS and SLS when the momentum is 0
 =============  ==============  ==================================================
+
+With a smooth reset the step may grow only slowly:
+
+.. math:: \mathrm{cap}_k = \min\{q\,\gamma_{k-1}/\eta_{k-1},\ \gamma_{\max,k}\},
+          \qquad q = \mathrm{growth}^{1/n_b}
+
+In Appendix E the growth over an epoch of :math:`n_b` steps is 4 for Polyak and 2 for Armijo.
+``last_step`` = gamma_{k-1} / eta_{k-1} is the last positive step before its outer multiplier. It
+starts at infinity, and without a reset q is infinite, so that neither needs a case of its own.
+
+The three resets in the code of SLS (Vaswani et al. 2019), where gamma_max is the initial step: a
+search begins at the last step (growth = 1 and any n_b), at q times the last step, or at the initial
+step (n_b = None). Differs from that code: no step exceeds gamma_max.
 """
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.contract import Option
+from heavystep.rules.contract import Option, Search, Seen, Slot
+from heavystep.rules.primitives import minimum, where
 
 SCALINGS = ("theory", "practical", "plain")
 SCALING = Option(
@@ -24,6 +39,25 @@ SCALING = Option(
     SCALINGS,
     '"theory" (kappa = s_beta / 2), "practical" (1/2) or "plain" (1).',
 )
+MAX_STEP = Option(
+    "max_step", 1.0, validation.POSITIVE, "largest step gamma_max before the multiplier, > 0."
+)
+STEPS_PER_EPOCH = Option(
+    "steps_per_epoch",
+    None,
+    validation.AT_LEAST_ONE,
+    "n_b of the smooth reset, >= 1: the number of batches in an epoch. None, the default, turns "
+    "the reset off. The paper's experiments use it.",
+    optional=True,
+)
+GROWTH = Option(
+    "growth", 4.0, validation.AT_LEAST_ONE, "how much the step may grow over n_b steps, >= 1."
+)
+FIRST_STEP = inf
+"""``last_step`` before the first step: the cap is then ``max_step``."""
+LAST_STEP = Slot(FIRST_STEP, validation.STEP)
+AMOUNT = Slot(0.0, validation.NON_NEGATIVE)
+"""A count or a sum, which begins at 0."""
 
 
 def momentum_factor(momentum: Any) -> Any:
@@ -49,11 +83,63 @@ def kappa(scaling: str, momentum: Any) -> Any:
     return 0.5 if scaling == "practical" else 1.0
 
 
+def growth_factor(growth: float, steps_per_epoch: float | None) -> float:
+    """The factor q by which a step may exceed the previous one; infinite without a reset.
+
+    >>> growth_factor(4.0, 2), growth_factor(4.0, None)
+    (2.0, inf)
+    """
+    return inf if steps_per_epoch is None else growth ** (1.0 / steps_per_epoch)
+
+
 def kappa_of(options: Mapping[str, Any]) -> Any:
     """Kappa of some options."""
     return kappa(options["scaling"], options["momentum"])
 
 
+def growth_of(options: Mapping[str, Any]) -> float:
+    """The factor q of some options."""
+    return growth_factor(options["growth"], options["steps_per_epoch"])
+
+
 def damping(options: Mapping[str, Any]) -> Any:
     """1 - beta: it turns the step of an averaged iterate into one of heavy ball."""
     return 1.0 - options["momentum"]
+
+
+def step_cap(last_step: Any, growth_factor: Any, max_step: Any) -> Any:
+    """The largest step allowed now, before the outer multiplier (cap_k above).
+
+    >>> step_cap(last_step=0.25, growth_factor=2.0, max_step=1.0)
+    0.5
+    >>> step_cap(last_step=FIRST_STEP, growth_factor=2.0, max_step=1.0)
+    1.0
+    """
+    return minimum(growth_factor * last_step, max_step)
+
+
+def cap_of(constants: Any, memory: Any) -> Any:
+    """cap_k of a rule that remembers the last step."""
+    return step_cap(memory.last_step, constants.growth_factor, constants.max_step)
+
+
+def remember_step(last_step: Any, step: Any) -> Any:
+    """``last_step`` for the next iteration: the step just taken, if it was one.
+
+    A zero step (vanished gradient, loss at its lower bound) leaves the memory as it was, because no
+    factor would make zero grow again. So does a refused batch, for every rule.
+
+    >>> remember_step(0.5, 0.25), remember_step(0.5, 0.0)
+    (0.25, 0.5)
+    """
+    return where(step > 0.0, step, last_step)
+
+
+def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """The memory of rules that remember nothing but the last step."""
+    return (remember_step(memory.last_step, search.step),)
+
+
+def remember_count(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """The memory of rules that count steps."""
+    return (memory.count + 1.0,)
