@@ -63,9 +63,10 @@ class SHBPolyak(RuleOptimizer):
     """Stochastic heavy ball with the Polyak step size (SHB-PS) of the paper.
 
     The formulas of cap_k and kappa are in :mod:`heavystep.rules.scaling`;
-    :func:`heavystep.paper_settings` has the settings of the paper's experiments. It costs one pass over the gradients and never waits for the device. Gradients
-    count as they stand in ``p.grad``: clip them before ``step`` and the clipped gradient is both
-    the direction and the norm in the rule.
+    :func:`heavystep.paper_settings` has the settings of the paper's experiments. It costs one pass
+    over the gradients and never waits for the device. Gradients count as they stand in ``p.grad``:
+    clip them before ``step`` and the clipped gradient is both the direction and the norm in the
+    rule.
 
     A batch with a non-finite loss or gradient changes nothing. A vanished gradient or a loss at or
     below ``lower_bound`` takes no gradient step while momentum goes on. Parameters without a

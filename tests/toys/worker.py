@@ -9,7 +9,7 @@ from torch import distributed
 from heavystep.optimizers import optimizer_class
 from tests.distributed.worker import processes, share, train, whole, wrapped
 from tests.helpers.training import make_batches, make_net
-from tests.toys.cases import TOYS, registered
+from tests.toys.toys import TOYS, registered
 
 STEPS = 6
 
