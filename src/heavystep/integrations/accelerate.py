@@ -2,16 +2,15 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from heavystep.extras import needed_by
-from heavystep.integrations.common import heavy_ball, line_search, tolerate_rounding
+from heavystep.integrations.common import heavy_ball, line_search, tolerate_bfloat16
 from heavystep.optim.closure import Closure
 
 with needed_by("heavystep.integrations.accelerate", "accelerate"):
     from accelerate import Accelerator
-    from accelerate.utils import DistributedType
+    from accelerate.utils import DistributedType as Kind
 
 
 def backward(accelerator: Accelerator, optimizer: Any, loss: Tensor, **kwargs: Any) -> None:
@@ -31,19 +30,12 @@ def backward(accelerator: Accelerator, optimizer: Any, loss: Tensor, **kwargs: A
 
 
 def hand_over(accelerator: Accelerator, optimizer: Any, loss: Tensor) -> None:
-    """Hand over a loss that ``accelerator.backward`` is called on elsewhere.
-
-    Args:
-        accelerator: the one that prepared the optimizer.
-        optimizer: as ``accelerator.prepare`` returned it, or as it was before.
-        loss: what ``accelerator.backward`` gets.
-    """
+    """Hand over a loss that ``accelerator.backward`` is called on elsewhere; see there."""
     inner = heavy_ball(optimizer)
-    if inner is None:
-        return
-    _refuse_hidden_gradients(accelerator)
-    # accelerator.backward divides it by the same number.
-    inner.hand_over(loss.detach() / accelerator.gradient_accumulation_steps)
+    if inner is not None:
+        _refuse_hidden_gradients(accelerator)
+        # accelerator.backward divides it by the same number.
+        inner.hand_over(loss.detach() / accelerator.gradient_accumulation_steps)
 
 
 def step(accelerator: Accelerator, optimizer: Any, closure: Closure) -> Any:
@@ -81,15 +73,15 @@ def step(accelerator: Accelerator, optimizer: Any, closure: Closure) -> Any:
             "SHBPolyak and backward()"
         )
     if search is not None and accelerator.mixed_precision == "bf16":
-        tolerate_rounding(search, torch.bfloat16)
+        tolerate_bfloat16(search)
     optimizer.step(closure)
     return None if inner.info is None else inner.info.loss
 
 
 def _refuse_hidden_gradients(accelerator: Accelerator) -> None:
     kind = accelerator.distributed_type
-    first_fsdp = kind == DistributedType.FSDP and not getattr(accelerator, "is_fsdp2", False)
-    if first_fsdp or kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
+    first_fsdp = kind == Kind.FSDP and not getattr(accelerator, "is_fsdp2", False)
+    if first_fsdp or kind in (Kind.DEEPSPEED, Kind.MEGATRON_LM):
         raise ValueError(
             f"{kind.value} keeps shards that heavystep cannot see: use data parallelism, or FSDP "
             "with fsdp_version=2"

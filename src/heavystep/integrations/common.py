@@ -20,30 +20,39 @@ def heavy_ball(optimizer: Any) -> RuleOptimizer | None:
 
 
 def line_search(optimizer: Any) -> RuleOptimizer | None:
-    """The same if it searches, that is, if its step needs a closure."""
+    """The same if its step needs a closure."""
     inner = heavy_ball(optimizer)
     return inner if searches(inner) else None
 
 
-def tolerate_rounding(search: RuleOptimizer, dtype: torch.dtype) -> None:
-    """Let a search compare losses that an autocast rounded, unless the user gave ``loss_eps``.
+def tolerate_bfloat16(search: RuleOptimizer) -> None:
+    """Let a search compare losses rounded by an autocast that the framework hides in the closure.
 
-    A framework switches autocast on inside the closure, where the optimizer cannot see it.
+    A ``loss_eps`` of the user stays.
     """
     for group in search.param_groups:
         if group.get("loss_eps", 0.0) is None:
-            group["loss_eps"] = torch.finfo(dtype).eps
+            group["loss_eps"] = torch.finfo(torch.bfloat16).eps
+
+
+def unscaled(loss: Tensor, scaler: Any) -> Tensor:
+    """A loss before a GradScaler multiplied it; its factor is not read, which would wait."""
+    loss = loss.to(torch.promote_types(loss.dtype, torch.float32))
+    return loss if scaler is None else loss / scaler.scale(torch.ones_like(loss))
+
+
+def forget_stale(optimizer: RuleOptimizer) -> None:
+    """Drop losses of a step that was never taken, and whose gradients the model has dropped."""
+    params = [param for group in optimizer.param_groups for param in group["params"]]
+    if all(param.grad is None and not hasattr(param, "to_local") for param in params):
+        optimizer._handed_over.drop()
 
 
 def numbers(optimizer: Any, prefix: str = "heavystep/") -> dict[str, float]:
     """What the last step did, for a logger; empty before the first step. Waits for the device."""
     inner = heavy_ball(optimizer)
     known = {} if inner is None or inner.info is None else inner.info.numbers()
-    return {
-        prefix + name: float(value)
-        for name, value in known.items()
-        if value is not None and not isinstance(value, str)
-    }
+    return {prefix + n: float(v) for n, v in known.items() if not isinstance(v, (str, type(None)))}
 
 
 def log_step(logger: Any, optimizer: Any, k: int) -> None:
@@ -97,24 +106,24 @@ def attach(module: nn.Module, optimizer: Any = None, *, scaler: Any = None) -> A
         raise TypeError(f"attach is for optimizers of heavystep, got {type(optimizer).__name__}")
     if searches(inner):
         raise TypeError(f"{type(inner).__name__} needs step(closure) and cannot be attached")
-    if any(isinstance(hook, HandOver) for hook in module._forward_hooks.values()):
+    if any(isinstance(hook, _HandOver) for hook in module._forward_hooks.values()):
         raise ValueError("the module is attached already: with two hooks losses would count twice")
-    module.register_forward_hook(HandOver(inner, scaler))
+    module.register_forward_hook(_HandOver(inner, scaler))
     return optimizer
 
 
-class HandOver:
+class _HandOver:
     """The forward hook of :func:`attach`."""
 
     def __init__(self, optimizer: RuleOptimizer | None = None, scaler: Any = None) -> None:
         self._optimizer, self._scaler = optimizer, scaler
 
     def __reduce__(self) -> Any:  # a copy of the module, or one that was saved
-        return HandOver, ()
+        return _HandOver, ()
 
     def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
         """Wait until ``backward()`` reaches the loss, if the output has one."""
-        loss = None if self._optimizer is None else loss_in(output, type(module).__name__)
+        loss = None if self._optimizer is None else _loss_in(output, type(module).__name__)
         if loss is not None:
             known = loss.detach().clone()  # the script may divide it in place
             register: Any = loss.register_hook
@@ -122,24 +131,18 @@ class HandOver:
 
     def _reached(self, loss: Tensor, factor: Tensor) -> None:
         optimizer: Any = self._optimizer
+        forget_stale(optimizer)
         wide = torch.promote_types(loss.dtype, torch.float32)
-        if self._scaler is not None:  # its factor as a tensor: to read it is to wait
-            factor = factor.to(wide) / self._scaler.scale(torch.ones_like(factor, dtype=wide))
-        params = [param for group in optimizer.param_groups for param in group["params"]]
-        if all(param.grad is None and not hasattr(param, "to_local") for param in params):
-            optimizer._handed_over.drop()  # of a step that was never taken
-        optimizer.hand_over((loss.to(wide) * factor).sum())
+        optimizer.hand_over(unscaled(loss.to(wide) * factor, self._scaler).sum())
 
 
-def loss_in(output: Any, name: str) -> Tensor | None:
+def _loss_in(output: Any, name: str) -> Tensor | None:
     """The loss in what a module returned; None if there is none that can be differentiated."""
     named = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
-    if isinstance(named, Tensor):
-        output = named
-    listed = output if isinstance(output, (tuple, list)) else [output]
+    output = named if isinstance(named, Tensor) else output
     found = [
         each
-        for each in listed
+        for each in (output if isinstance(output, (tuple, list)) else [output])
         if isinstance(each, Tensor) and each.numel() == 1 and each.requires_grad
     ]
     if len(found) > 1:

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from heavystep.extras import needed_by
-from heavystep.integrations.common import heavy_ball, line_search, tolerate_rounding
+from heavystep.integrations.common import heavy_ball, line_search, tolerate_bfloat16, unscaled
 
 with needed_by("heavystep.integrations.lightning", "lightning"):
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -46,7 +45,7 @@ class HandOverLoss(Callback):
             )
         for search in filter(None, map(line_search, trainer.optimizers)):
             if trainer.precision == "bf16-mixed":
-                tolerate_rounding(search, torch.bfloat16)
+                tolerate_bfloat16(search)
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
@@ -58,20 +57,19 @@ class HandOverLoss(Callback):
             for inner in filter(None, map(heavy_ball, trainer.optimizers)):
                 inner.zero_grad()
             return
-        search = next(filter(None, map(line_search, trainer.optimizers)), None)
-        if search is None:
-            return
-        name, micro_batches = type(search).__name__, trainer.accumulate_grad_batches
-        if micro_batches > 1:
-            raise ValueError(
-                f"{name} needs accumulate_grad_batches=1, got {micro_batches}: trial losses would "
-                "be those of the last micro-batch; use SHBPolyak, or larger batches"
-            )
-        if _scaler(trainer) is not None:
-            raise ValueError(
-                f"{name} needs a closure, which a GradScaler does not take: use "
-                'precision="bf16-mixed", or SHBPolyak'
-            )
+        micro_batches = trainer.accumulate_grad_batches
+        for search in filter(None, map(line_search, trainer.optimizers)):
+            name = type(search).__name__
+            if micro_batches > 1:
+                raise ValueError(
+                    f"{name} needs accumulate_grad_batches=1, got {micro_batches}: trial losses "
+                    "would be those of the last micro-batch; use SHBPolyak, or larger batches"
+                )
+            if _scaler(trainer) is not None:
+                raise ValueError(
+                    f"{name} needs a closure, which a GradScaler does not take: use "
+                    'precision="bf16-mixed", or SHBPolyak'
+                )
 
     def on_before_backward(
         self, trainer: Trainer, pl_module: LightningModule, loss: Tensor
@@ -79,25 +77,18 @@ class HandOverLoss(Callback):
         """Hand over what ``backward()`` is about to be called on."""
         if not pl_module.automatic_optimization:  # only the user knows whose loss it is
             return
-        for optimizer in trainer.optimizers:
-            inner = heavy_ball(optimizer)
-            if inner is not None and line_search(inner) is None:
-                inner.hand_over(_unscaled(trainer, loss.detach()))
+        for inner in filter(None, map(heavy_ball, trainer.optimizers)):
+            if line_search(inner) is None:
+                inner.hand_over(unscaled(loss.detach(), _scaler(trainer)))
 
     def on_train_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Log what the last step did."""
-        ours = [inner for inner in map(heavy_ball, trainer.optimizers) if inner is not None]
-        for index, inner in enumerate(ours if self._log else ()):
+        """Log what the last step did; numbers stay on their device."""
+        ours = list(filter(None, map(heavy_ball, trainer.optimizers))) if self._log else []
+        for index, inner in enumerate(ours):
             prefix = f"heavystep{index}/" if len(ours) > 1 else "heavystep/"
-            fields = {} if inner.info is None else vars(inner.info)  # on their device
-            for name, value in fields.items():
+            for name, value in ({} if inner.info is None else vars(inner.info)).items():
                 if value is not None:
                     number = value.float() if isinstance(value, Tensor) else float(value)
                     pl_module.log(prefix + name, number)
@@ -105,13 +96,3 @@ class HandOverLoss(Callback):
 
 def _scaler(trainer: Trainer) -> Any:
     return getattr(trainer.precision_plugin, "scaler", None)
-
-
-def _unscaled(trainer: Trainer, loss: Tensor) -> Tensor:
-    """The loss before a GradScaler multiplied it, which Lightning does first."""
-    scaler = _scaler(trainer)
-    if scaler is None:
-        return loss
-    # The factor as a tensor: reading it as a number would wait for the device.
-    factor: Tensor = scaler.scale(torch.ones_like(loss))
-    return loss / factor

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from heavystep.extras import needed_by
 from heavystep.integrations.accelerate import hand_over
-from heavystep.integrations.common import heavy_ball, line_search, numbers
+from heavystep.integrations.common import forget_stale, heavy_ball, numbers
 from heavystep.optim import RuleOptimizer
 
 with needed_by("heavystep.integrations.transformers", "transformers"):
@@ -32,35 +32,22 @@ class HandOverTrainer(Trainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._begins_anew = True
-        chosen: Any = (self.optimizer_cls_and_kwargs or (None,))[0]
-        if not (isinstance(chosen, type) and issubclass(chosen, RuleOptimizer)):
-            chosen = None
-        found: Any = type(self.optimizer) if line_search(self.optimizer) is not None else chosen
-        if found is not None and found.method.rule.searches:
+        chosen: Any = (self.optimizer_cls_and_kwargs or (type(heavy_ball(self.optimizer)),))[0]
+        if issubclass(chosen, RuleOptimizer) and chosen.method.rule.searches:
             raise TypeError(
-                f"{found.__name__} needs a closure, and Trainer has none: use SHBPolyak (or SPS), "
+                f"{chosen.__name__} needs a closure, and Trainer has none: use SHBPolyak (or SPS), "
                 "or a loop of your own with heavystep.integrations.accelerate.step"
             )
-
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """As ``Trainer.train``."""
-        self._begins_anew = True
-        return super().train(*args, **kwargs)
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Tensor:
         """Forward and backward of a micro-batch, whose loss is handed over."""
         inner = heavy_ball(self.optimizer)
-        if inner is not None and self._begins_anew:
-            # Trainer zeroes the gradients of the model alone; there may be losses of a step that
-            # a GradScaler skipped, or of a run that was interrupted.
-            inner.zero_grad()
-        self._begins_anew = True  # if this micro-batch fails
+        if inner is not None:
+            forget_stale(inner)
         loss: Tensor = super().training_step(model, inputs, *args, **kwargs)
         hand_over(self.accelerator, self.optimizer, loss)
-        self._begins_anew = self.accelerator.sync_gradients
         return loss
 
 
