@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from heavystep.certificates import certify
-from heavystep.certificates.lemmas import sample_check, step_bias
+from heavystep.certificates.lemmas import step_bias, uniform_samples
+from heavystep.certificates.run import Run
 from heavystep.certificates.theorems import tail_sums
 from heavystep.problems import paper_least_squares
 from heavystep.schedules import Schedules
@@ -69,7 +70,8 @@ def test_fair_samples_pass_a_thousand_times():
     rng = np.random.default_rng(2)
     for _ in range(300):
         samples = rng.integers(PROBLEM.n, size=SAMPLES.shape)
-        check = sample_check(replace(record, samples=samples), PROBLEM.n)
+        run = Run(replace(record, samples=samples), PROBLEM, PROBLEM.L, "", None)
+        check = uniform_samples("Samples", run)
         assert check.holds
         found.append(float(check.measured[0]))
     cells = RUNS * STEPS // 10

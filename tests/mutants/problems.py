@@ -8,8 +8,8 @@ THEORY = ("theory", "certificates", "problems")
 
 MUTANTS = [
     Mutant("smoothness of the cosine", "problems/cosine.py", "3.0 * ", "2.0 * ", THEORY),
-    Mutant("an empty row can be fitted", "problems/sparse_logistic.py",
-           "> 0, 0.0, np.log(2.0)", "> 0, 0.0, 0.0", KERNELS),
+    Mutant("an empty row can be fitted", "problems/logistic.py",
+           "np.diff(self.rows.indptr) > 0, 0.0, np.log(2.0)", "np.diff(self.rows.indptr) > 0, 0.0, 0.0", KERNELS),
     Mutant("smoothness of the surrogates", "problems/variance_reduced.py",
            "return self.problem.L + self.curvature", "return self.problem.L", REDUCED),
     Mutant("another default of the curvature", "problems/variance_reduced.py",

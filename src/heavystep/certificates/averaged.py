@@ -7,7 +7,7 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.certificates.check import TINY, Certificate, Check
-from heavystep.certificates.lemmas import ROUNDINGS
+from heavystep.certificates.run import ROUNDINGS
 from heavystep.theory import conditions
 from heavystep.theory.own import THEOREM_A, Averaged, averaged
 

@@ -1,91 +1,20 @@
 """Certify a recorded run: all checks that apply to it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from heavystep import validation
-from heavystep.arrays import Array, square
-from heavystep.certificates.check import Certificate, Check, Skipped
-from heavystep.certificates.lemmas import (
-    ROUNDINGS,
-    Path,
-    Rounding,
-    path_checks,
-    sample_check,
-    step_bias,
-    step_checks,
-)
-from heavystep.certificates.theorems import DIMINISHING, STANDARD, Measured
+from heavystep.certificates import lemmas
+from heavystep.certificates.check import Certificate, Check
+from heavystep.certificates.run import Run, usable
+from heavystep.certificates.theorems import DIMINISHING, STANDARD
 from heavystep.problems import FiniteSum
 from heavystep.records import Record
 from heavystep.schedules import Schedules
 from heavystep.theory.registry import RESULTS
-
-
-def check_finite(record: Record) -> None:
-    """Refuse NaN or infinity where a step was taken: comparisons would overlook them."""
-    for name in ("gamma", "loss", "grad_sqnorm", "iterates", "gradients"):
-        values = getattr(record, name)
-        if values is None:
-            continue
-        used = record.accepted if name != "iterates" else np.ones(values.shape[:2], dtype=bool)
-        finite = np.isfinite(values).reshape(*values.shape[:2], -1).all(axis=-1)
-        _refuse(used & ~finite, f"{name} is not finite", "nothing to certify")
-
-
-def check_squares(record: Record, rounding: Rounding) -> None:
-    """Refuse squared norms that are not those of the recorded gradients."""
-    if record.gradients is not None:
-        squares = square(record.gradients)
-        allowed = rounding.unit * squares + ROUNDINGS * record.tiny
-        wrong = record.accepted & (abs(record.grad_sqnorm - squares) > allowed)
-        _refuse(wrong, "grad_sqnorm is not that of the recorded gradient", "nothing to certify")
-
-
-def of_problem(record: Record, problem: FiniteSum) -> Record:
-    """The record, if its points and samples fit the problem.
-
-    For a rule whose steps do not depend on lower bounds Lemma 1 holds with the exact infima,
-    whatever bounds it was given: the record then has the infima as ``f_star``.
-    """
-    if record.iterates is not None and record.iterates.shape[-1] != problem.dim:
-        found = record.iterates.shape[-1]
-        raise ValueError(
-            f"the record has points of {found} numbers, the problem has {problem.dim} parameters"
-        )
-    if record.samples is None:
-        return record
-    if not np.issubdtype(record.samples.dtype, np.integer):
-        raise TypeError(f"samples must be whole numbers, got {record.samples.dtype}")
-    outside = (record.samples < 0) | (record.samples >= problem.n)
-    _refuse(outside, "samples name no term", f"the problem has {problem.n} terms")
-    if not record.theory.uses_lower_bound:
-        record = replace(record, f_star=problem.f_star[record.samples])
-    return record
-
-
-def check_losses(record: Record, problem: FiniteSum, rounding: Rounding) -> None:
-    """Refuse losses and gradients that are not the problem's at the recorded points."""
-    if record.iterates is None or record.samples is None:
-        return
-    before = record.iterates[:, :-1]
-    losses = problem.losses(before, record.samples)
-    wrong = record.accepted & (abs(record.loss - losses) > rounding.loss)
-    _refuse(wrong, "loss is not the problem's", "was it run on another problem?")
-    if record.gradients is not None:
-        off = record.gradients - problem.gradients(before, record.samples)
-        allowed = rounding.unit * np.sqrt(record.grad_sqnorm) + problem.L * rounding.point[:, :-1]
-        wrong = record.accepted & (np.linalg.norm(off, axis=-1) > allowed + record.tiny)
-        _refuse(wrong, "gradient is not the problem's", "was it run on another problem?")
-
-
-def _refuse(where: Array, what: str, why: str) -> None:
-    if where.any():
-        run, k = (int(i[0]) for i in np.nonzero(where))
-        raise ValueError(f"{what} in run {run} at step {k}: {why}")
 
 
 def certify(
@@ -153,39 +82,38 @@ def certify(
         validation.real("L", smoothness, validation.POSITIVE)
     if samples is not None:
         record = replace(record, samples=np.asarray(samples).reshape(record.gamma.shape))
-    check_finite(record)
-    if problem is not None:
-        record = of_problem(record, problem)
-    rounding = Rounding.of(record, problem, smoothness)
-    check_squares(record, rounding)
-    outcomes = list(step_checks(record, smoothness, rounding, note))
-    if problem is not None:
-        check_losses(record, problem, rounding)
-        if record.samples is None:
-            outcomes.append(Skipped("the problem", "was taken on trust: samples are not known"))
-        outcomes.append(sample_check(record, problem.n))
-    theorems = DIMINISHING if record.scaling == "plain" else STANDARD
-    if record.iterates is None or record.gradients is None:
-        reason = "needs iterates and gradients, not recorded here"
-        outcomes += [Skipped(result, reason) for result in ("Lemma 3", "Lemma 4", *theorems)]
-    else:
-        path = Path(record, record.iterates, record.gradients, rounding)
-        outcomes += path_checks(path, problem)
-        outcomes += [_theorem(result, path, problem, schedules) for result in theorems]
-    # One that applies to no step counts as skipped.
-    made = tuple(o for o in outcomes if isinstance(o, Check) and o.applied)
-    skipped = {o.result: o.reason for o in outcomes if isinstance(o, Skipped)}
-    for idle in (o for o in outcomes if isinstance(o, Check) and not o.applied):
-        skipped[f"{idle.result}, {idle.quantity}"] = "applies to no step of this run"
-    return Certificate(made, skipped, wanted, step_bias(record))
+    run = usable(Run(record, problem, smoothness, note, schedules))
+    checks, skipped = [], {}
+    for result, make in _checks(run):
+        try:
+            check = make(result, run)
+        except ValueError as reason:  # it does not apply to this run
+            skipped[result] = str(reason).removeprefix(result).lstrip(": ")
+            continue
+        if check.applied:
+            checks.append(check)
+        else:
+            skipped[f"{check.result}, {check.quantity}"] = "applies to no step of this run"
+    if problem is not None and run.record.samples is None:
+        skipped["the problem"] = "was taken on trust: samples are not known"
+    return Certificate(tuple(checks), skipped, wanted, lemmas.step_bias(run.record))
 
 
-def _theorem(
-    result: str, path: Path, problem: FiniteSum | None, schedules: Schedules | None
-) -> Check | Skipped:
-    if problem is None:
-        return Skipped(result, "needs the problem and its constants")
-    try:
-        return (STANDARD | DIMINISHING)[result](result, Measured(path, problem, schedules))
-    except ValueError as reason:  # a condition of the theorem does not hold here
-        return Skipped(result, str(reason).removeprefix(result).lstrip(": "))
+def _checks(run: Run) -> Iterator[tuple[str, Callable[[str, Run], Check]]]:
+    """The results that say something about such a run."""
+    scaling = run.record.scaling
+    bounds, basic = lemmas.STEPS[scaling]
+    yield bounds, lemmas.largest_step
+    yield f"{bounds}, smallest step", lemmas.smallest_step
+    yield basic, lemmas.basic_inequality
+    if run.given is not None:
+        yield "Samples", lemmas.uniform_samples
+    path: dict[str, Callable[[str, Run], Check]] = {
+        "Heavy ball": lemmas.heavy_ball,
+        "Lemma 3": lemmas.identity,
+        "Lemma 4": lemmas.inequality,
+    }
+    if run.given is not None and scaling in lemmas.RECURSIONS:
+        path[lemmas.RECURSIONS[scaling]] = lemmas.recursion
+    path |= DIMINISHING if scaling == "plain" else STANDARD
+    yield from (path if run.has_path else dict.fromkeys(path, lemmas.needs_path)).items()

@@ -1,8 +1,8 @@
-"""What a certificate consists of: checks, results that were skipped, and a table of them."""
+"""The parts of a certificate: checks, results that were skipped, and a table of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +12,6 @@ RESOLVED = 1e-9
 """If rounding is more than this part of a number, its slack is a matter of rounding."""
 TINY = float(np.finfo(np.float64).tiny)
 """Numbers below this lose digits, and no relative statement about them holds."""
-
-
-class Skipped(NamedTuple):
-    """A result that does not apply to the run, and the reason."""
-
-    result: str
-    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,24 +53,14 @@ class Check:
         return int((~np.isnan(self.measured)).sum())
 
     @property
-    def _sizes(self) -> Array:
-        sizes: Array = np.maximum(np.maximum(abs(self.bound), abs(self.measured)), TINY)
-        return sizes
-
-    @property
-    def blurred(self) -> Array:
-        """True where the slack is a matter of rounding."""
-        blurred: Array = self.tolerance > RESOLVED * self._sizes
-        return blurred
-
-    @property
     def tightest(self) -> tuple[int, ...]:
         """Index of the step with the least slack for its size, which fails if any step fails.
 
         A step whose slack is a matter of rounding is chosen only if there is no other.
         """
-        relative = np.where(np.isnan(self.measured), np.inf, self.slacks / self._sizes)
-        blurred = self.blurred & (self.slacks >= -self.tolerance)
+        sizes = np.maximum(np.maximum(abs(self.bound), abs(self.measured)), TINY)
+        relative = np.where(np.isnan(self.measured), np.inf, self.slacks / sizes)
+        blurred = (self.tolerance > RESOLVED * sizes) & (self.slacks >= -self.tolerance)
         clear = np.where(blurred, np.inf, relative)
         ranked = clear if np.isfinite(clear).any() else relative
         return tuple(int(i) for i in np.unravel_index(np.argmin(ranked), ranked.shape))
@@ -160,8 +143,7 @@ class Certificate:
         if failures := self.failures:
             return f"BROKEN: {', '.join(dict.fromkeys(check.result for check in failures))}."
         theorems = dict.fromkeys(c.result for c in self.checks if c.result.startswith("Theorem"))
-        missing = [result for result in self.asked if result not in self]
-        if missing:
+        if missing := [result for result in self.asked if result not in self]:
             why = "; ".join(f"{r} {self.skipped.get(r, 'was not checked')}" for r in missing)
             return f"Every check holds, but what was asked about does not cover the run: {why}."
         if not theorems:
@@ -179,7 +161,6 @@ class Certificate:
         return len(self.checks)
 
     def __contains__(self, result: object) -> bool:
-        """Whether a result was checked."""
         return any(check.result == result for check in self.checks)
 
     def __getitem__(self, result: str) -> Check:
@@ -192,7 +173,7 @@ class Certificate:
 
     def __str__(self) -> str:
         header = ("result", "quantity", "k", "bound", "measured", "slack", "holds")
-        body = [header, *(tuple(_text(row[name]) for name in header) for row in self.rows())]
+        body = [header, *(tuple(map(_text, row.values())) for row in self.rows())]
         widths = [max(len(line[column]) for line in body) for column in range(len(header))]
         lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in body]
         lines += [f"not checked: {result} {reason}" for result, reason in self.skipped.items()]

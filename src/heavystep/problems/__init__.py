@@ -3,9 +3,8 @@
 from heavystep.problems.base import FiniteSum
 from heavystep.problems.cosine import Cosine
 from heavystep.problems.least_squares import LeastSquares
-from heavystep.problems.logistic import LogisticRegression
+from heavystep.problems.logistic import LogisticRegression, SparseLogistic
 from heavystep.problems.section5 import paper_cosine, paper_least_squares, two_samples
-from heavystep.problems.sparse_logistic import SparseLogistic
 from heavystep.problems.variance_reduced import VarianceReduced
 
 __all__ = [

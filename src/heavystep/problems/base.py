@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 from heavystep.arrays import Array
 from heavystep.validation import POSITIVE, real
 
+EPS = float(np.finfo(float).eps)
+
 
 class FiniteSum(ABC):
     r"""A finite sum :math:`F(\theta) = \frac1n \sum_{i=1}^n f(\theta; i)` with exact constants.
@@ -22,34 +24,20 @@ class FiniteSum(ABC):
     """Raised when the same arguments would give other numbers; part of the key of stored runs."""
     convex: bool
     """Whether every term is convex."""
+    n: int
+    """Number of terms."""
     theta0: Array
     """(d,) where runs start."""
 
     @property
     @abstractmethod
-    def n(self) -> int:
-        """Number of terms."""
+    def theta_star(self) -> Array:
+        """(d,) minimiser of F."""
 
     @property
-    def dim(self) -> int:
-        """d, the number of parameters."""
-        return int(self.theta0.shape[0])
-
     @abstractmethod
-    def losses(self, theta: Array, i: Array) -> Array:
-        """f(theta; i): points (..., d) and indices (...) give (...)."""
-
-    @abstractmethod
-    def gradients(self, theta: Array, i: Array) -> Array:
-        """Gradient of f(theta; i): points (..., d) and indices (...) give (..., d)."""
-
-    @abstractmethod
-    def objective(self, theta: Array) -> Array:
-        """F(theta): points (..., d) give (...)."""
-
-    @abstractmethod
-    def full_gradient(self, theta: Array) -> Array:
-        """Gradient of F: points (..., d) give (..., d)."""
+    def f_star(self) -> Array:
+        """(n,) infimum of each term."""
 
     @property
     @abstractmethod
@@ -72,14 +60,25 @@ class FiniteSum(ABC):
         """The constant that belongs to :attr:`rho`."""
 
     @property
-    @abstractmethod
-    def f_star(self) -> Array:
-        """(n,) infimum of each term."""
+    def dim(self) -> int:
+        """d, the number of parameters."""
+        return len(self.theta0)
 
-    @property
     @abstractmethod
-    def theta_star(self) -> Array:
-        """(d,) minimiser of F."""
+    def losses(self, theta: Array, i: Array) -> Array:
+        """f(theta; i): points (..., d) and indices (...) give (...)."""
+
+    @abstractmethod
+    def gradients(self, theta: Array, i: Array) -> Array:
+        """Gradient of f(theta; i): points (..., d) and indices (...) give (..., d)."""
+
+    @abstractmethod
+    def objective(self, theta: Array) -> Array:
+        """F(theta): points (..., d) give (...)."""
+
+    @abstractmethod
+    def full_gradient(self, theta: Array) -> Array:
+        """Gradient of F: points (..., d) give (..., d)."""
 
     @property
     def F_star(self) -> float:
@@ -89,52 +88,15 @@ class FiniteSum(ABC):
     @property
     def sigma2(self) -> float:
         r"""Optimal difference :math:`\sigma^2 = F(\theta^\star) - \frac1n\sum_i f_i^\star`."""
-        i = np.arange(self.n)
         theta = np.broadcast_to(self.theta_star, (self.n, self.dim))
-        losses = self.losses(theta, i)
+        losses = self.losses(theta, np.arange(self.n))
         mean = float(np.mean(losses - self.f_star))
-        rounding = 8.0 * np.finfo(float).eps * float(np.mean(abs(losses) + abs(self.f_star)))
+        rounding = 8.0 * EPS * float(np.mean(abs(losses) + abs(self.f_star)))
         return mean if mean > rounding else 0.0
 
     def gap(self, theta: Array) -> Array:
         """F(theta) - F*. Subclasses use a form without cancellation where there is one."""
         return self.objective(theta) - self.F_star
-
-
-class WithGrowth(FiniteSum):
-    """A finite sum whose E ||grad f||^2 is a quadratic of grad F: delta is exact."""
-
-    @abstractmethod
-    def _second_moment(self) -> tuple[Array, Array, float]:
-        """(k, p, c0) of :func:`smallest_delta`."""
-
-    def weak_growth(self, rho: float | None = None) -> "WeakGrowth":
-        r"""The pair (rho, delta) of Assumption 4, with the smallest delta for this rho.
-
-        Exact, by :func:`smallest_delta`.
-
-        Args:
-            rho: at least :math:`\rho_0`, the smallest there is, and greater where noise moves the
-                gradient. None: :math:`\rho_0` where that is admitted, else :math:`2\rho_0`.
-
-        Raises:
-            ValueError: ``rho`` is too small for any delta.
-        """
-        return smallest_delta(rho, *self._moments)
-
-    @cached_property
-    def _moments(self) -> tuple[Array, Array, float]:
-        return self._second_moment()
-
-    @property
-    def rho(self) -> float:
-        """The default rho of :meth:`weak_growth`."""
-        return self.weak_growth().rho
-
-    @property
-    def delta(self) -> float:
-        """The smallest delta for :attr:`rho`."""
-        return self.weak_growth().delta
 
 
 class WeakGrowth(NamedTuple):
@@ -144,52 +106,60 @@ class WeakGrowth(NamedTuple):
     delta: float
 
 
-def smallest_delta(rho: float | None, curvature: Array, pull: Array, noise: float) -> WeakGrowth:
-    r"""The pair (rho, delta) with the smallest delta, for a second moment quadratic in grad F.
+class WithGrowth(FiniteSum):
+    """A finite sum whose E ||grad f||^2 is a quadratic of grad F: delta is exact."""
 
-    Let :math:`v = \nabla F(\theta)` in some orthonormal basis take every value in
-    :math:`R^d`, and let
+    @abstractmethod
+    def second_moment(self) -> tuple[Array, Array, float]:
+        """(k, p, c0) of :meth:`weak_growth`."""
 
-    .. math:: E\|\nabla f(\theta; x)\|^2 = \sum_j (k_j v_j^2 + 2 p_j v_j) + c_0
+    def weak_growth(self, rho: float | None = None) -> WeakGrowth:
+        r"""The pair (rho, delta) of Assumption 4, with the smallest delta for this rho.
 
-    with :math:`k_j` = ``curvature``, :math:`p_j` = ``pull``, :math:`c_0` = ``noise``. Then
-    :math:`E\|\nabla f\|^2 - \rho\|\nabla F\|^2` is bounded above exactly when, for each j,
-    :math:`\rho > k_j`, or :math:`\rho = k_j` and :math:`p_j = 0`. Its maximum, at
-    :math:`v_j = p_j / (\rho - k_j)`, is the smallest delta:
+        In some orthonormal basis :math:`v = \nabla F(\theta)` takes every value in :math:`R^d`, and
 
-    .. math:: \delta(\rho) = c_0 + \sum_{j:\ p_j \ne 0} p_j^2 / (\rho - k_j).
+        .. math:: E\|\nabla f(\theta; x)\|^2 = \sum_j (k_j v_j^2 + 2 p_j v_j) + c_0
 
-    Args:
-        rho: growth constant; at least :math:`\rho_0 = \max_j k_j`, and greater where some
-            :math:`p_j` is not 0. None: :math:`\rho_0` if all :math:`p_j` are 0, else
-            :math:`2\rho_0`.
-        curvature: (d,) :math:`k_j \ge 0`.
-        pull: (d,) :math:`p_j`.
-        noise: :math:`c_0 \ge 0`.
+        Then :math:`E\|\nabla f\|^2 - \rho\|\nabla F\|^2` is bounded above exactly when, for each j,
+        :math:`\rho > k_j`, or :math:`\rho = k_j` and :math:`p_j = 0`. Its maximum, at
+        :math:`v_j = p_j / (\rho - k_j)`, is the smallest delta:
 
-    Raises:
-        ValueError: ``rho`` is too small for any delta.
+        .. math:: \delta(\rho) = c_0 + \sum_{j:\ p_j \ne 0} p_j^2 / (\rho - k_j).
 
-    >>> smallest_delta(4.0, np.array([1.0, 2.0]), np.array([0.0, 1.0]), noise=0.5)
-    WeakGrowth(rho=4.0, delta=1.0)
-    >>> smallest_delta(2.0, np.array([1.0, 2.0]), np.array([0.0, 1.0]), noise=0.5)
-    Traceback (most recent call last):
-    ValueError: rho must be > rho_0 = 2 (weak growth, Assumption 4), got 2.0
+        Args:
+            rho: at least :math:`\rho_0 = \max_j k_j`, and greater where some :math:`p_j` is not 0.
+                None: :math:`\rho_0` if all :math:`p_j` are 0, else :math:`2\rho_0`.
 
-    Reference: Zhang, Shi and Gu, Assumption 4 (label wgc).
-    """
-    rho_0 = float(curvature.max())
-    pulled = pull != 0.0
-    if rho is None:
-        rho = 2.0 * rho_0 if pulled.any() else rho_0
-    real("rho", rho, POSITIVE)
-    if rho < rho_0 or (pulled.any() and rho == rho_0):
-        bound = ">" if pulled.any() else ">="
-        raise ValueError(
-            f"rho must be {bound} rho_0 = {rho_0:.17g} (weak growth, Assumption 4), got {rho!r}"
-        )
-    delta = noise + float(np.sum(pull[pulled] ** 2 / (rho - curvature[pulled])))
-    return WeakGrowth(float(rho), delta)
+        Raises:
+            ValueError: ``rho`` is too small for any delta.
+
+        Reference: Zhang, Shi and Gu, Assumption 4 (label wgc).
+        """
+        curvature, pull, noise = self._moments
+        rho_0, pulled = float(curvature.max()), pull != 0.0
+        if rho is None:
+            rho = 2.0 * rho_0 if pulled.any() else rho_0
+        real("rho", rho, POSITIVE)
+        if rho < rho_0 or (pulled.any() and rho == rho_0):
+            sign = ">" if pulled.any() else ">="
+            wanted = f"{sign} rho_0 = {rho_0:.17g} (weak growth, Assumption 4)"
+            raise ValueError(f"rho must be {wanted}, got {rho!r}")
+        delta = noise + float(np.sum(pull[pulled] ** 2 / (rho - curvature[pulled])))
+        return WeakGrowth(float(rho), delta)
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array, float]:
+        return self.second_moment()
+
+    @cached_property
+    def rho(self) -> float:
+        """The default rho of :meth:`weak_growth`."""
+        return self.weak_growth().rho
+
+    @cached_property
+    def delta(self) -> float:
+        """The smallest delta for :attr:`rho`."""
+        return self.weak_growth().delta
 
 
 def frozen(array: Array) -> Array:
@@ -198,11 +168,13 @@ def frozen(array: Array) -> Array:
     return array
 
 
-def finite_array(name: str, value: Any, ndim: int, *, empty: bool = False) -> Array:
-    """A read-only float64 copy of ``value``.
+def finite_array(
+    name: str, value: Any, ndim: int, shape: tuple[int, ...] | None = None, why: str = "",
+    *, empty: bool = False,
+) -> Array:  # fmt: skip
+    """A read-only float64 copy; what is not finite, is empty or has another shape is refused.
 
-    Numbers that are not finite, another dimension and, unless ``empty`` allows it, an empty array
-    are refused.
+    ``why`` names what the shape must match.
     """
     try:
         if np.iscomplexobj(value):
@@ -217,22 +189,13 @@ def finite_array(name: str, value: Any, ndim: int, *, empty: bool = False) -> Ar
     if not np.isfinite(array).all():
         index = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name} must be finite, got {array[index]} at index {index}")
+    if shape is not None and array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape} to match {why}, got {array.shape}")
     return frozen(array)
 
 
-def shaped(name: str, array: Array, shape: tuple[int, ...], why: str) -> None:
-    """Refuse an array of another shape; ``why`` names what the shape must match."""
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape} to match {why}, got {array.shape}")
-
-
 def start(theta0: ArrayLike | None, default: Array, why: str) -> Array:
-    """Where runs start: ``theta0``, or ``default`` if that is None.
-
-    ``why`` names what the shape must match.
-    """
+    """Where runs start: ``theta0``, or ``default`` if that is None."""
     if theta0 is None:
         return frozen(default)
-    array = finite_array("theta0", theta0, ndim=1)
-    shaped("theta0", array, default.shape, why)
-    return array
+    return finite_array("theta0", theta0, 1, default.shape, why)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavystep.arrays import Array, inner
-from heavystep.problems.base import WithGrowth, finite_array, frozen, shaped, start
+from heavystep.problems.base import EPS, WithGrowth, finite_array, frozen, start
 
 
 def bowl(theta: Array) -> Array:
@@ -20,11 +20,6 @@ def bowl(theta: Array) -> Array:
     # 1 - cos t = 2 sin^2(t/2): exact to rounding also where cos t rounds to 1.
     half_sine = np.sin(0.5 * theta)
     return 0.5 * inner(theta, theta) + 4.0 * inner(half_sine, half_sine)
-
-
-def bowl_gradient(theta: Array) -> Array:
-    """Gradient of :func:`bowl`, at points (..., d)."""
-    return theta + 2.0 * np.sin(theta)
 
 
 def tilted_minimum(z: Array) -> Array:
@@ -57,7 +52,7 @@ def tilted_minimum(z: Array) -> Array:
 
 def centred(xi: Array) -> bool:
     """Whether the mean of ``xi`` (n, d) is 0 up to the rounding of a sum of n terms."""
-    rounding = xi.shape[0] * np.finfo(float).eps * np.max(np.abs(xi), axis=0)
+    rounding = xi.shape[0] * EPS * np.max(np.abs(xi), axis=0)
     return bool(np.all(np.abs(xi.mean(axis=0)) <= rounding))
 
 
@@ -92,24 +87,20 @@ class Cosine(WithGrowth):
     xi: Array
     theta0: Array
     convex = False
+    mu = 0.0
     version: ClassVar[int] = 1
 
     def __init__(self, s: ArrayLike, xi: ArrayLike, theta0: ArrayLike | None = None) -> None:
-        scales, tilts = finite_array("s", s, ndim=1), finite_array("xi", xi, ndim=2)
+        tilts = finite_array("xi", xi, 2)
         n, dim = tilts.shape
-        shaped("s", scales, (n,), f"the rows of xi of shape {tilts.shape}")
+        scales = finite_array("s", s, 1, (n,), f"the rows of xi of shape {tilts.shape}")
         if scales.min() <= 0.0:
             raise ValueError(f"s must be > 0, got {scales.min()} at index {scales.argmin()}")
         if not centred(tilts):
             worst = np.abs(tilts.mean(axis=0)).max()
             raise ValueError(f"xi must have mean 0, got a mean of size {worst:g}")
         first = start(theta0, np.full(dim, np.pi), f"the columns of xi of shape {tilts.shape}")
-        self.__dict__.update(s=scales, xi=tilts, theta0=first)
-
-    @property
-    def n(self) -> int:
-        """Number of terms."""
-        return int(self.s.shape[0])
+        self.__dict__.update(s=scales, xi=tilts, theta0=first, n=n)
 
     @cached_property
     def _scale(self) -> float:
@@ -117,35 +108,25 @@ class Cosine(WithGrowth):
         return float(self.s.mean())
 
     def losses(self, theta: Array, i: Array) -> Array:
-        """Scaled bowl less tilt of term i; see :meth:`FiniteSum.losses`."""
         losses: Array = self.s[i] * bowl(theta) - inner(self.xi[i], theta)
         return losses
 
     def gradients(self, theta: Array, i: Array) -> Array:
-        """Gradient of term i; see :meth:`FiniteSum.gradients`."""
-        return self.s[i][..., None] * bowl_gradient(theta) - self.xi[i]
+        return self.s[i][..., None] * (theta + 2.0 * np.sin(theta)) - self.xi[i]
 
     def objective(self, theta: Array) -> Array:
-        """F at points (..., d); the tilts drop out."""
-        return self._scale * bowl(theta)
+        return self._scale * bowl(theta)  # the tilts drop out
 
     def full_gradient(self, theta: Array) -> Array:
-        """Gradient of F at points (..., d)."""
-        return self._scale * bowl_gradient(theta)
+        return self._scale * (theta + 2.0 * np.sin(theta))
 
     def gap(self, theta: Array) -> Array:
-        """F - F* is F itself, because F* = 0."""
-        return self.objective(theta)
+        return self.objective(theta)  # F* = 0
 
-    @property
+    @cached_property
     def L(self) -> float:
         """Exact: the Hessian of term i is diagonal, s_i (1 + 2 cos theta_j) in [-s_i, 3 s_i]."""
         return float(3.0 * self.s.max())
-
-    @property
-    def mu(self) -> float:
-        """0: F is not convex."""
-        return 0.0
 
     @cached_property
     def theta_star(self) -> Array:
@@ -159,10 +140,10 @@ class Cosine(WithGrowth):
         """Exact: each term is separable, with :func:`tilted_minimum` at xi_ij / s_i."""
         return frozen(self.s * tilted_minimum(self.xi / self.s[:, None]).sum(axis=-1))
 
-    def _second_moment(self) -> tuple[Array, Array, float]:
-        r"""(k, p, c0) of :func:`~heavystep.problems.base.smallest_delta`.
+    def second_moment(self) -> tuple[Array, Array, float]:
+        r"""(k, p, c0) of :meth:`weak_growth`.
 
-        With bars for means over i and :math:`\phi = \nabla F / \bar s` the gradient of the bowl,
+        With bars for means over i and :math:`\phi = \nabla F / \bar s`, the bowl's gradient,
 
         .. math:: E\|\nabla f\|^2 = \overline{s^2}\,\|\phi\|^2
                   - 2\,\overline{s\xi}^{\,\top}\phi + \overline{\|\xi\|^2},

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavystep.arrays import Array, inner
-from heavystep.problems.base import WithGrowth, finite_array, frozen, shaped, start
+from heavystep.problems.base import EPS, WithGrowth, finite_array, frozen, start
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -45,20 +45,15 @@ class LeastSquares(WithGrowth):
     version: ClassVar[int] = 1
 
     def __init__(self, A: ArrayLike, b: ArrayLike, theta0: ArrayLike | None = None) -> None:
-        rows, targets = finite_array("A", A, ndim=2), finite_array("b", b, ndim=1)
+        rows = finite_array("A", A, 2)
         n, dim = rows.shape
-        shaped("b", targets, (n,), f"the rows of A of shape {rows.shape}")
+        targets = finite_array("b", b, 1, (n,), f"the rows of A of shape {rows.shape}")
         first = start(theta0, np.zeros(dim), f"the columns of A of shape {rows.shape}")
-        self.__dict__.update(A=rows, b=targets, theta0=first)
+        self.__dict__.update(A=rows, b=targets, theta0=first, n=n)
         _, singular, _ = self._svd
-        rank = int(np.sum(singular > max(n, dim) * np.finfo(float).eps * singular[0]))
+        rank = int(np.sum(singular > max(n, dim) * EPS * singular[0]))
         if rank < dim:
             raise ValueError(f"A must have full column rank {dim}, got rank {rank}")
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.A.shape[0])
 
     @cached_property
     def _svd(self) -> tuple[Array, Array, Array]:
@@ -75,20 +70,16 @@ class LeastSquares(WithGrowth):
         return residuals
 
     def losses(self, theta: Array, i: Array) -> Array:
-        """Half the squared residual of row i; see :meth:`FiniteSum.losses`."""
         return 0.5 * self._residuals_at(theta, i) ** 2
 
     def gradients(self, theta: Array, i: Array) -> Array:
-        """Residual of row i times the row; see :meth:`FiniteSum.gradients`."""
         return self._residuals_at(theta, i)[..., None] * self.A[i]
 
     def objective(self, theta: Array) -> Array:
-        """F at points (..., d)."""
         residuals = theta @ self.A.T - self.b
         return inner(residuals, residuals) / (2 * self.n)
 
     def full_gradient(self, theta: Array) -> Array:
-        """Gradient of F at points (..., d)."""
         return (theta @ self.A.T - self.b) @ self.A / self.n
 
     def gap(self, theta: Array) -> Array:
@@ -133,7 +124,7 @@ class LeastSquares(WithGrowth):
         r = np.where(live, self.A @ self.theta_star - self.b, 0.0)
         scale = np.linalg.norm(np.abs(self.A) @ np.abs(self.theta_star))
         scale += np.linalg.norm(self.b[live])
-        rounding = 8 * self.dim * np.finfo(float).eps * scale
+        rounding = 8 * self.dim * EPS * scale
         return frozen(np.where(np.linalg.norm(r) <= rounding, 0.0, r))
 
     @cached_property
@@ -146,8 +137,8 @@ class LeastSquares(WithGrowth):
         """Exact: 0 for each row, which some theta fits, and b_i^2 / 2 where the row is zero."""
         return frozen(np.where(self._row_sqnorms > 0.0, 0.0, 0.5 * self.b**2))
 
-    def _second_moment(self) -> tuple[Array, Array, float]:
-        r"""(k, p, c0) of :func:`~heavystep.problems.base.smallest_delta`.
+    def second_moment(self) -> tuple[Array, Array, float]:
+        r"""(k, p, c0) of :meth:`weak_growth`.
 
         With :math:`u = \theta - \theta^\star`, :math:`D = diag(\|a_i\|^2)` and A = U S V,
 

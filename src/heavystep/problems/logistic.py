@@ -1,4 +1,4 @@
-"""Logistic regression, plain or with a squared penalty."""
+"""Logistic regression with exact constants, and on sparse rows for the linear kernels."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavystep.arrays import Array, inner
-from heavystep.problems.base import FiniteSum, finite_array, frozen, shaped, start
+from heavystep.problems.base import EPS, FiniteSum, finite_array, frozen, start
+from heavystep.sparse import SparseRows
 from heavystep.validation import NON_NEGATIVE, real
-
-EPS = float(np.finfo(float).eps)
 
 
 def softplus(x: Array) -> Array:
@@ -96,20 +95,12 @@ class LogisticRegression(FiniteSum):
     def __init__(
         self, A: ArrayLike, y: ArrayLike, l2: float = 0.0, theta0: ArrayLike | None = None
     ) -> None:
-        rows, labels = finite_array("A", A, ndim=2), finite_array("y", y, ndim=1)
-        shaped("y", labels, rows.shape[:1], f"the rows of A of shape {rows.shape}")
-        found = np.unique(labels)
-        if not np.isin(found, (-1.0, 1.0)).all():
-            shown = ", ".join(f"{value:g}" for value in found[:5])
-            raise ValueError(f"y must hold labels -1 and +1 only, found {shown}")
+        rows = finite_array("A", A, 2)
+        n, dim = rows.shape
+        labels = binary(y, n, f"the rows of A of shape {rows.shape}")
         real("l2", l2, NON_NEGATIVE)
-        first = start(theta0, np.zeros(rows.shape[1]), f"the columns of A of shape {rows.shape}")
-        self.__dict__.update(A=rows, y=labels, l2=float(l2), theta0=first)
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.A.shape[0])
+        first = start(theta0, np.zeros(dim), f"the columns of A of shape {rows.shape}")
+        self.__dict__.update(A=rows, y=labels, l2=float(l2), theta0=first, n=n)
 
     @cached_property
     def _row_sqnorms(self) -> Array:
@@ -119,24 +110,22 @@ class LogisticRegression(FiniteSum):
         margins: Array = self.y[i] * inner(self.A[i], theta)
         return margins
 
+    def _penalty(self, theta: Array) -> Array:
+        return 0.5 * self.l2 * inner(theta, theta)
+
     def losses(self, theta: Array, i: Array) -> Array:
-        """Loss of row i with the penalty; see :meth:`FiniteSum.losses`."""
         return softplus(-self._margins(theta, i)) + self._penalty(theta)
 
     def gradients(self, theta: Array, i: Array) -> Array:
-        """Gradient of term i; see :meth:`FiniteSum.gradients`."""
         weights = self.y[i] * sigmoid(-self._margins(theta, i))
         gradients: Array = self.l2 * theta - weights[..., None] * self.A[i]
         return gradients
 
     def objective(self, theta: Array) -> Array:
-        """F at points (..., d)."""
-        margins = self.y * (theta @ self.A.T)
-        mean: Array = np.mean(softplus(-margins), axis=-1)
+        mean: Array = np.mean(softplus(-self.y * (theta @ self.A.T)), axis=-1)
         return mean + self._penalty(theta)
 
     def full_gradient(self, theta: Array) -> Array:
-        """Gradient of F at points (..., d)."""
         weights = self.y * sigmoid(-self.y * (theta @ self.A.T))
         gradient: Array = self.l2 * theta - weights @ self.A / self.n
         return gradient
@@ -159,15 +148,12 @@ class LogisticRegression(FiniteSum):
         mean: Array = np.mean(distances, axis=-1)
         return mean + self._penalty(offset)
 
-    def _penalty(self, theta: Array) -> Array:
-        return 0.5 * self.l2 * inner(theta, theta)
-
     @cached_property
     def L(self) -> float:
         r"""Exact: the second derivative of the loss is at most 1/4, with equality at margin 0."""
         return float(self._row_sqnorms.max() / 4.0 + self.l2)
 
-    @property
+    @cached_property
     def mu(self) -> float:
         """Exact: the penalty. The losses are flat far from 0 and add nothing to it."""
         return self.l2
@@ -177,8 +163,7 @@ class LogisticRegression(FiniteSum):
         """Exact infimum of each term.
 
         Without penalty it is 0 where a_i is not 0 (and never attained), and log 2 where a_i is 0.
-        With penalty only the direction of a_i matters:
-        :func:`penalised_minimum`.
+        With penalty only the direction of a_i matters: :func:`penalised_minimum`.
         """
         if self.l2 == 0.0:
             return frozen(np.where(self._row_sqnorms > 0.0, 0.0, np.log(2.0)))
@@ -186,20 +171,15 @@ class LogisticRegression(FiniteSum):
 
     @cached_property
     def theta_star(self) -> Array:
-        """The unique minimiser, by :func:`fit_logistic`.
-
-        Raises:
-            ValueError: there is no minimiser, or more than one. Without penalty the data may be
-                separable, or A rank deficient.
-        """
+        """The unique minimiser, by :func:`fit_logistic`; ValueError if there is none."""
         return frozen(fit_logistic(self.y[:, None] * self.A, self.l2))
 
-    @property
+    @cached_property
     def rho(self) -> float:
         r"""Valid, not the smallest: 1 without penalty, L / mu with it; see :attr:`delta`."""
         return self.L / self.mu if self.l2 > 0.0 else 1.0
 
-    @property
+    @cached_property
     def delta(self) -> float:
         r"""Valid for :attr:`rho`, not the smallest.
 
@@ -215,6 +195,16 @@ class LogisticRegression(FiniteSum):
         the last step by strong convexity.
         """
         return 2.0 * self.L * self.sigma2 if self.l2 > 0.0 else float(self._row_sqnorms.mean())
+
+
+def binary(y: ArrayLike, n: int, why: str) -> Array:
+    """Labels, refused unless each is -1 or +1."""
+    labels = finite_array("y", y, 1, (n,), why)
+    found = np.unique(labels)
+    if not np.isin(found, (-1.0, 1.0)).all():
+        shown = ", ".join(f"{value:g}" for value in found[:5])
+        raise ValueError(f"y must hold labels -1 and +1 only, found {shown}")
+    return labels
 
 
 def fit_logistic(Z: Array, l2: float) -> Array:
@@ -308,3 +298,96 @@ def stationary(theta: Array, Z: Array, l2: float) -> bool:
     # The margins err by about eps |Z| |theta|, which moves the weights p by p q times that.
     summands = l2 * np.abs(theta) + (p + p * q * (size @ np.abs(theta))) @ size / n
     return bool(np.all(np.abs(gradient) <= 10 * (dim + np.sqrt(n)) * EPS * summands))
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class SparseLogistic:
+    r"""Weighted logistic regression on sparse rows: one term for each row.
+
+    .. math:: F(\theta) = \frac{\sum_i w_i \log(1 + e^{-m_i})}{\sum_i w_i}
+              + \frac12 \sum_j \lambda_j \theta_j^2, \qquad m_i = y_i a_i^\top\theta
+
+    with :math:`\lambda_j` = ``l2``. Term i has weight :math:`w_i` over the mean weight, so that F
+    is the mean of the terms.
+
+    Args:
+        rows: features a_i.
+        y: (n,) labels, -1 or +1.
+        l2: penalty, >= 0: one number, or (d,) one for each parameter.
+        weights: (n,) weights, >= 0 and not all 0; None: all are equal.
+
+    Raises:
+        ValueError: a label is neither -1 nor +1, a number is out of range, or lengths disagree.
+
+    >>> rows = SparseRows.from_dense([[1.0, 0.0], [0.0, 2.0]])
+    >>> problem = SparseLogistic(rows, [1, -1])
+    >>> problem.L, float(problem.objective(problem.theta0).round(6))
+    (1.0, 0.693147)
+    """
+
+    rows: SparseRows
+    y: Array
+    l2: Array
+    weights: Array
+    convex = True
+    version: ClassVar[int] = 1
+
+    def __init__(
+        self, rows: SparseRows, y: ArrayLike, l2: ArrayLike = 0.0, weights: ArrayLike | None = None
+    ) -> None:
+        n, why = rows.n, f"{rows.n} rows"
+        labels = binary(y, n, why)
+        penalties = finite_array("l2", np.broadcast_to(l2, (rows.dim,)), 1, empty=True)
+        if (penalties < 0.0).any():
+            raise ValueError(f"l2 must be >= 0, got {penalties.min()}")
+        weight = finite_array("weights", np.ones(n) if weights is None else weights, 1, (n,), why)
+        if weight.min() < 0.0 or weight.max() == 0.0:
+            got = f"got numbers from {weight.min()} to {weight.max()}"
+            raise ValueError(f"weights must be >= 0 and not all 0, {got}")
+        weight = weight if weights is None else frozen(weight / weight.mean())
+        self.__dict__.update(rows=rows, y=labels, l2=penalties, weights=weight)
+
+    @property
+    def n(self) -> int:
+        return self.rows.n
+
+    @property
+    def dim(self) -> int:
+        return self.rows.dim
+
+    @property
+    def theta0(self) -> Array:
+        """Where runs start: zeros, in the number format of the rows."""
+        return np.zeros(self.dim, dtype=self.rows.values.dtype)
+
+    @cached_property
+    def L(self) -> float:
+        """Largest smoothness constant of a term; see :class:`LogisticRegression`."""
+        return float((self.weights * self.rows.norms() ** 2).max() / 4.0) + self.largest_penalty
+
+    @property
+    def largest_penalty(self) -> float:
+        """The largest of ``l2``."""
+        return float(self.l2.max(initial=0.0))
+
+    @cached_property
+    def f_star(self) -> Array:
+        """(n,) lower bounds of log(1 + e^-m): 0, and log 2 for an empty row, whose margin is 0."""
+        return frozen(np.where(np.diff(self.rows.indptr) > 0, 0.0, np.log(2.0)))
+
+    def margins(self, theta: Array) -> Array:
+        """(n,) margins m_i at one point."""
+        margins: Array = self.y * self.rows.dot(theta)
+        return margins
+
+    def objective(self, theta: Array) -> Array:
+        mean = np.mean(self.weights * softplus(-self.margins(theta)))
+        value: Array = mean + 0.5 * (self.l2 @ theta**2)
+        return value
+
+    def full_gradient(self, theta: Array) -> Array:
+        shares = -self.y * self.weights * sigmoid(-self.margins(theta)) / self.n
+        entries = shares[self.rows.row_of_entries()] * self.rows.values
+        sums = np.bincount(self.rows.indices, entries, minlength=self.dim)
+        gradient: Array = sums + self.l2 * theta
+        return gradient

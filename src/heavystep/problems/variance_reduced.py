@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from heavystep.arrays import Array
 from heavystep.problems.base import FiniteSum
-from heavystep.problems.sparse_logistic import SparseLogistic
+from heavystep.problems.logistic import SparseLogistic
 from heavystep.validation import POSITIVE, Interval, real
 
 PUBLISHED = {"AdaSVRPS": "AdaSPS", "AdaSVRLS": "AdaSLS"}
@@ -70,16 +70,13 @@ class VarianceReduced:
     probability: float | None
     curvature: float
     version: ClassVar[int] = 1
-    """Raised when the same arguments would give other numbers; part of the key of stored runs."""
 
     def __init__(
         self, problem: Reducible, probability: float | None = None, curvature: float | None = None
     ) -> None:
         if not isinstance(problem, Reducible):
-            raise TypeError(
-                "problem must be a finite sum or sparse logistic regression, got "
-                f"{type(problem).__name__}"
-            )
+            wanted = "a finite sum or sparse logistic regression"
+            raise TypeError(f"problem must be {wanted}, got {type(problem).__name__}")
         if probability is not None:
             real("probability", probability, CHANCE, SYMBOLS)
             probability = float(probability)
@@ -89,22 +86,18 @@ class VarianceReduced:
 
     @property
     def n(self) -> int:
-        """Number of terms."""
         return self.problem.n
 
     @property
-    def convex(self) -> bool:
-        """Whether every term is convex."""
-        return self.problem.convex
-
-    @property
     def dim(self) -> int:
-        """Number of parameters."""
         return self.problem.dim
 
     @property
+    def convex(self) -> bool:
+        return self.problem.convex
+
+    @property
     def theta0(self) -> Array:
-        """(d,) where runs start."""
         return self.problem.theta0
 
     @property
@@ -118,14 +111,12 @@ class VarianceReduced:
         return self.problem.f_star
 
     def objective(self, theta: Array) -> Array:
-        """F of the problem itself."""
         return self.problem.objective(theta)
 
     def full_gradient(self, theta: Array) -> Array:
-        """Gradient of F of the problem itself."""
         return self.problem.full_gradient(theta)
 
 
 def original(problem: Reducible | VarianceReduced) -> Reducible:
-    """The problem itself, without the reduction."""
+    """The problem without the reduction."""
     return problem.problem if isinstance(problem, VarianceReduced) else problem

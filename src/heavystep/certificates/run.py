@@ -1,0 +1,190 @@
+"""A recorded run with its problem: what the checks read of it, and what makes a record unusable.
+
+Errors are what rounding may do. A computed loss or gradient is the exact one at another point, a
+few eps away, up to rounding of the result itself. Smoothness bounds its error: moving the point by
+e changes a loss by at most ||g|| e + L e^2 / 2 and a gradient by at most L e. Near a minimiser that
+is far more than eps times the loss.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from heavystep.arrays import Array, square
+from heavystep.problems import FiniteSum
+from heavystep.records import Record
+from heavystep.rules import kappa
+from heavystep.schedules import Schedules
+from heavystep.theory.lemmas import smallest_step
+
+ROUNDINGS = 64.0
+"""How many roundings a recorded number may carry, in units of eps of its size."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A record, with the problem and the schedules if they were given.
+
+    A method raises ValueError where the result that asks for its value does not apply. The message
+    is the rest of a sentence that begins with the name of the result.
+    """
+
+    record: Record
+    given: FiniteSum | None
+    """The problem, or None."""
+    L: float | None
+    note: str
+    """What the table says about ``L``."""
+    schedules: Schedules | None
+
+    @property
+    def problem(self) -> FiniteSum:
+        """The problem, which a check needs."""
+        if self.given is None:
+            raise ValueError("needs the problem and its constants")
+        return self.given
+
+    @property
+    def k(self) -> Array:
+        """0 .. K - 1."""
+        return np.arange(self.record.steps)
+
+    @property
+    def has_path(self) -> bool:
+        """Whether iterates and gradients are known, as the next three need."""
+        return self.record.iterates is not None and self.record.gradients is not None
+
+    @property
+    def iterates(self) -> Array:
+        """theta_0 .. theta_K."""
+        return cast(Array, self.record.iterates)
+
+    @property
+    def before(self) -> Array:
+        """theta_0 .. theta_{K-1}."""
+        return self.iterates[:, :-1]
+
+    @property
+    def gradients(self) -> Array:
+        """The sampled gradients."""
+        return cast(Array, self.record.gradients)
+
+    @property
+    def beta(self) -> float | None:
+        """The momentum, or None if it changes."""
+        beta = self.record.beta
+        return float(beta[0]) if (beta == beta[0]).all() else None
+
+    def every_batch_used(self) -> None:
+        """Refuse runs with refused batches, which stop the momentum for one step."""
+        if not self.record.accepted.all():
+            raise ValueError("is about runs in which every batch was used, some were refused")
+
+    def convex(self) -> None:
+        """Refuse a problem whose samples are not convex."""
+        if not self.problem.convex:
+            raise ValueError("is about convex samples, the problem's are not")
+
+    # Errors
+
+    @property
+    def unit(self) -> float:
+        """Relative error of a single number."""
+        return ROUNDINGS * self.record.eps
+
+    @cached_property
+    def point_error(self) -> Array:
+        """(R, K + 1) error of the points at which losses and gradients were taken; 0 if unknown."""
+        points = self.record.iterates
+        if points is None:
+            return np.zeros((self.record.runs, self.record.steps + 1))
+        # Where the optimum is not known, the start shows how large the problem's data are.
+        centre = points[:, :1] if self.given is None else self.given.theta_star
+        size: Array = np.linalg.norm(points, axis=-1) + np.linalg.norm(centre, axis=-1)
+        return self.unit * size
+
+    @cached_property
+    def loss_error(self) -> Array:
+        """(R, K) error of the recorded losses and of their infima."""
+        record, point = self.record, self.point_error[:, :-1]
+        low = np.where(np.isfinite(record.f_star), record.f_star, 0.0)
+        moved = np.sqrt(record.grad_sqnorm) * point + (self.L or 0.0) / 2 * point**2
+        error: Array = self.unit * (abs(record.loss) + abs(low)) + moved + ROUNDINGS * record.tiny
+        return error
+
+    # Numbers that several checks need
+
+    @cached_property
+    def kappas(self) -> Array:
+        """(K,) kappa of the scaling."""
+        return np.array([kappa(self.record.scaling, float(beta)) for beta in self.record.beta])
+
+    def least_steps(self, L: float) -> Array:
+        """(K,) gamma_min,k of Lemmas 2 and 5."""
+        record = self.record
+        constants: dict[str, Any] = {"c": record.c, "omega": record.omega, "kappa": self.kappas}
+        least: Array = smallest_step(record.rule, L=L, cap=record.gamma_max, **constants)
+        return least
+
+    def dist_sq(self) -> Array:
+        """(R, K + 1) squared distances to theta*."""
+        return square(self.iterates - self.problem.theta_star)
+
+    def grad_sq(self, points: Array) -> Array:
+        """(R, ...) squared norms of the full gradient."""
+        return square(self.problem.full_gradient(points))
+
+    def floor(self) -> float:
+        """The squared distance by which rounding alone may move a point."""
+        return float((self.point_error**2).max())
+
+
+def usable(run: Run) -> Run:
+    """The run, refused unless its numbers are finite, fit each other and are the problem's.
+
+    For a rule whose steps do not depend on lower bounds Lemma 1 holds with the exact infima,
+    whatever bounds it was given: the record then has the infima as ``f_star``.
+    """
+    record, problem = run.record, run.given
+    for name in ("gamma", "loss", "grad_sqnorm", "iterates", "gradients"):
+        values = getattr(record, name)
+        if values is not None:  # comparisons would overlook NaN
+            used = record.accepted if name != "iterates" else np.ones(values.shape[:2], dtype=bool)
+            finite = np.isfinite(values).reshape(*values.shape[:2], -1).all(axis=-1)
+            _refuse(used & ~finite, f"{name} is not finite", "nothing to certify")
+    points, samples, gradients = record.iterates, record.samples, record.gradients
+    if problem is not None:
+        if points is not None and points.shape[-1] != problem.dim:
+            found = f"the record has points of {points.shape[-1]} numbers"
+            raise ValueError(f"{found}, the problem has {problem.dim} parameters")
+        if samples is not None:
+            if not np.issubdtype(samples.dtype, np.integer):
+                raise TypeError(f"samples must be whole numbers, got {samples.dtype}")
+            outside = (samples < 0) | (samples >= problem.n)
+            _refuse(outside, "samples name no term", f"the problem has {problem.n} terms")
+            if not record.theory.uses_lower_bound:
+                run = replace(run, record=replace(record, f_star=problem.f_star[samples]))
+    if gradients is not None:
+        squares = square(gradients)
+        allowed = run.unit * squares + ROUNDINGS * record.tiny
+        wrong = record.accepted & (abs(record.grad_sqnorm - squares) > allowed)
+        _refuse(wrong, "grad_sqnorm is not that of the recorded gradient", "nothing to certify")
+    if problem is not None and points is not None and samples is not None:
+        before, other = points[:, :-1], "was it run on another problem?"
+        losses = problem.losses(before, samples)
+        wrong = record.accepted & (abs(record.loss - losses) > run.loss_error)
+        _refuse(wrong, "loss is not the problem's", other)
+        if gradients is not None:
+            off = gradients - problem.gradients(before, samples)
+            allowed = run.unit * np.sqrt(record.grad_sqnorm) + problem.L * run.point_error[:, :-1]
+            wrong = record.accepted & (np.linalg.norm(off, axis=-1) > allowed + record.tiny)
+            _refuse(wrong, "gradient is not the problem's", other)
+    return run
+
+
+def _refuse(where: Array, what: str, why: str) -> None:
+    if where.any():
+        row, k = (int(i[0]) for i in np.nonzero(where))
+        raise ValueError(f"{what} in run {row} at step {k}: {why}")
