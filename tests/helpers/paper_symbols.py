@@ -1,7 +1,7 @@
 """Simulations of the paper's two methods, set up in its symbols."""
 
-from heavystep.lab.simulation.configuration import configure
-from heavystep.lab.simulation.records import record_runs
+from heavystep.lab.simulation import configure
+from tests.helpers.numpy_driver import record_runs
 
 METHODS = {"polyak": "SHBPolyak", "armijo": "SHBArmijo"}
 OPTIONS = {

@@ -49,13 +49,9 @@ def test_made_up_images_can_be_told_apart():
 @pytest.mark.slow  # two processes
 def test_messages_of_two_ranks():
     found = {each.what: each for each in ranks.ranks_cost(2, ranks.QUICK)}
-    parameters = (64 * 256 + 256) + (256 * 256 + 256) + (256 * 10 + 10)
     assert found["SGD"].messages == 0.0
     assert found["SHBPolyak"].messages == 1.0  # loss and agreement in one
     assert found["SHBArmijo"].messages == 1.0 + found["SHBArmijo"].trials
-    for each in found.values():
-        assert each.gradient_bytes == 4 * parameters
-
     with pytest.raises(ValueError, match="ranks must be >= 1"):
         ranks.ranks_cost(0, ranks.QUICK)
 

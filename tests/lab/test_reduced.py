@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from heavystep.lab.simulation import run as running
-from heavystep.lab.simulation.compiling import kernel
 from heavystep.lab.simulation.configuration import configure
-from heavystep.lab.simulation.problems import index_stream, random_unit, second_key, stream_key
-from heavystep.lab.simulation.records import record_runs
 from heavystep.lab.simulation.run import OneRun, simulate
 from heavystep.methods import METHODS
 from heavystep.problems import (
@@ -24,6 +21,7 @@ from heavystep.problems import (
 from heavystep.problems.variance_reduced import PUBLISHED
 from heavystep.sparse import SparseRows
 from tests import reference_reduced as literal
+from tests.helpers.streams import index_stream, unit_stream
 
 N, STEPS, SEED = 12, 60, 4
 RNG = np.random.default_rng(21)
@@ -33,19 +31,6 @@ XI = RNG.normal(size=(N // 2, 4))
 Y, L2, WEIGHTS = np.sign(RNG.normal(size=N)), np.array([0.1, 0.0, 0.3, 0.2]), RNG.uniform(1, 3, N)
 NONE = np.empty((0, 2), dtype=np.int64)
 NUDGE = 1e-13 * np.array([1.0, -1.0, -1.0, 1.0])
-
-
-@kernel
-def _fill(key, first, out):
-    for position in range(len(out)):
-        out[position] = random_unit(second_key(key), first + position)
-
-
-def unit_stream(seed, count, first=0):
-    """Entries of a seed's second stream."""
-    out = np.empty(count)
-    _fill(stream_key(seed), first, out)
-    return out
 
 
 class FiniteSumTerms:
@@ -254,7 +239,6 @@ def test_other_rules_run(method):
     assert np.isfinite(found.metrics["gap_last"]).all()
 
 
-SAMPLES = np.zeros((1, 3), dtype=int)
 DENSE = LogisticRegression(A, Y)
 BAD = [
     (lambda: VarianceReduced(SQUARES, probability=0.0), ValueError, r"probability \(p\) must be in \(0, 1\], got 0"),
@@ -265,7 +249,6 @@ BAD = [
     (lambda: VarianceReduced(A), TypeError, "problem must be a finite sum or .*, got ndarray"),
     (lambda: VarianceReduced(VarianceReduced(SQUARES)), TypeError, "got VarianceReduced"),
     (lambda: simulate(VarianceReduced(DENSE), "SPS", seeds=1, iterations=1), TypeError, "no compiled kernels for LogisticRegression"),
-    (lambda: record_runs(VarianceReduced(SQUARES), configure("SPS"), SAMPLES), TypeError, "record_runs takes a finite sum; a VarianceReduced problem runs in lab.simulate"),
 ]  # fmt: skip
 
 

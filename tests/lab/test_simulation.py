@@ -12,8 +12,6 @@ import heavystep
 from heavystep.lab.simulation import run
 from heavystep.lab.simulation.configuration import configure
 from heavystep.lab.simulation.loop import THEORY_METRICS as METRICS
-from heavystep.lab.simulation.problems import index_stream
-from heavystep.lab.simulation.records import record_runs
 from heavystep.lab.simulation.run import OneRun, kernels_of, log_grid, simulate
 from heavystep.methods import METHODS as REGISTRY
 from heavystep.methods import method_of
@@ -21,7 +19,9 @@ from heavystep.problems import Cosine, LeastSquares, LogisticRegression, paper_c
 from heavystep.schedules import PowerLaw
 from heavystep.theory import nonconvex_step_limit
 from tests import reference
+from tests.helpers.numpy_driver import record_runs
 from tests.helpers.paper_symbols import METHODS, configured
+from tests.helpers.streams import index_stream
 
 METHODS_OF_ALL = tuple(REGISTRY)
 
@@ -248,12 +248,12 @@ BAD = [
 
 
 OPTIONS = [
-    ({"indices": np.zeros((1, 5, 1), dtype=int)}, r"indices must have shape \(1, 50, 1\), got \(1, 5, 1\)"),
-    ({"indices": np.full((1, 50, 1), 12)}, r"samples must be in 0 .. 11, got 12 .. 12"),
-    ({"indices": np.full((1, 50, 1), -3)}, r"samples must be in 0 .. 11, got -3 .. -3"),
-    ({"indices": np.zeros((1, 50, 1))}, r"samples must be whole numbers in 3 dimensions"),
-    ({"indices": np.zeros((1, 0, 1), dtype=int)}, r"samples must be whole numbers in 3 dimensions"),
-    ({"indices": np.zeros((1, 50, 3), dtype=int)}, r"indices must have shape \(1, 50, 1\)"),
+    ({"indices": np.zeros((1, 5, 1), dtype=int)}, r"whole numbers of shape \(1, 50, 1\), got int64 \(1, 5, 1\)"),
+    ({"indices": np.full((1, 50, 1), 12)}, r"indices must be in 0 .. 11, got 12 .. 12"),
+    ({"indices": np.full((1, 50, 1), -3)}, r"indices must be in 0 .. 11, got -3 .. -3"),
+    ({"indices": np.zeros((1, 50, 1))}, r"indices must be whole numbers"),
+    ({"indices": np.zeros((1, 0, 1), dtype=int)}, r"indices must be whole numbers"),
+    ({"indices": np.zeros((1, 50, 3), dtype=int)}, r"numbers of shape \(1, 50, 1\)"),
     ({"grid": np.array([50, 10])}, r"grid must increase within 1 .. 50"),
     ({"grid": np.array([10, 90])}, r"grid must increase within 1 .. 50"),
     ({"grid": np.array([0, 10])}, r"grid must increase within 1 .. 50"),

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 import heavystep
 from heavystep.cli.app import app
 from heavystep.lab.simulation.configuration import configure
-from heavystep.lab.simulation.records import record_runs
 from heavystep.lab.simulation.run import OneRun, simulate
 from heavystep.methods import METHODS, Method
 from heavystep.optim import CapturedStep, measure, update
@@ -24,6 +23,7 @@ from heavystep.problems import LeastSquares
 from heavystep.rules import POLYAK, Option, Rule, Search
 from heavystep.validation import POSITIVE
 from tests.helpers.launch import found_by
+from tests.helpers.numpy_driver import record_runs
 from tests.helpers.places import ROOT
 from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
 from tests.toys import literal, worker

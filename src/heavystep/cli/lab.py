@@ -237,10 +237,9 @@ def ranks(
     for number in count or [1, 2]:
         costs = ranks_cost(number, QUICK if quick else FULL)
         rows = [(c.what, f"{c.seconds * 1e3:.3f}", f"{c.seconds / costs[0].seconds:.3f}",
-                 f"{c.messages:.2f}", f"{c.bytes:.1f}", f"{c.gradient_messages:.2f}",
-                 f"{c.gradient_bytes:,.0f}", f"{c.trials:.2f}") for c in costs]  # fmt: skip
-        heading = ("optimizer", "ms a step", "ratio", "messages", "bytes", "of gradients", "bytes",
-                   "trials a step")  # fmt: skip
+                 f"{c.messages:.2f}", f"{c.bytes:.1f}", f"{c.trials:.2f}")
+                for c in costs]  # fmt: skip
+        heading = ("optimizer", "ms a step", "ratio", "messages", "bytes", "trials a step")
         show(table_of(f"{number} processes", heading, rows))
 
 

@@ -1,7 +1,6 @@
 """A results folder as one HTML page that needs no network, drawn by plotly."""
 
 import csv
-import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Iterator
@@ -17,7 +16,7 @@ from plotly.offline import get_plotlyjs
 from heavystep import __version__
 from heavystep.arrays import Array
 from heavystep.lab.files import write_atomically
-from heavystep.lab.store import ENDING, Columns, DamagedError, Store
+from heavystep.lab.store import ENDING, Columns, DamagedError, Store, key_of
 
 RUNS, CLAIMS, LINES = "runs", "claims.json", "runs.csv"
 COMMANDS = {f"figure{n}": f"reproduce figure{n}" for n in (1, 2, 3)} | {"compare": "compare"}
@@ -79,7 +78,7 @@ def read_part(folder: Path) -> Part:
     found, left = list[tuple[dict[str, Any], Columns]](), set(store.folder.glob(f"*{ENDING}"))
     for content in store.contents():
         text = json.dumps(content, sort_keys=True)
-        key = hashlib.sha256(text.encode()).hexdigest()[:24]
+        key = key_of(text)
         left.discard(store.path(key))
         try:
             if (columns := store.load(key, text)) is not None:

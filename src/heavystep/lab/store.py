@@ -103,6 +103,11 @@ class Store:
         ]
 
 
+def key_of(specification: str) -> str:
+    """The name under which a run with this specification is stored."""
+    return hashlib.sha256(specification.encode()).hexdigest()[:24]
+
+
 def _digest(columns: Columns) -> bytes:
     """The hash of all numbers, because the checksums of Parquet leave out headers of pages."""
     digest = hashlib.sha256()

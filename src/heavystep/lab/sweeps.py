@@ -7,7 +7,6 @@ for them, which alone writes files::
     results = complete([MyRun(lr, seed) for lr in (0.1, 1.0) for seed in range(3)], Store(folder))
 """
 
-import hashlib
 import json
 import logging
 import os
@@ -18,13 +17,14 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import joblib
 
 from heavystep import validation
 from heavystep.lab.files import hash_sources
-from heavystep.lab.store import Columns, DamagedError, Store
+from heavystep.lab.store import Columns, DamagedError, Store, key_of
 
 ENGINES = ("local", "ray", "dask")
 TRIES = 3
@@ -66,26 +66,21 @@ class Run(ABC):
 
     def key(self) -> str:
         """The name under which the result is stored."""
-        return hashlib.sha256(self.text().encode()).hexdigest()[:24]
+        return key_of(self.text())
 
 
 class Progress(Protocol):
-    """What a sweep reports; it may be called from any thread."""
+    """What a sweep reports, from any thread.
 
-    def start(self, runs: int, kept: int, work: float) -> None:
-        """There are ``runs`` runs; ``kept`` are complete, and the others take so much work."""
+    There are ``runs`` runs, of which ``kept`` are complete, and the others take so much ``work``;
+    the user should read a note; a run begins; some work was done; a run is complete and kept.
+    """
 
-    def note(self, text: str) -> None:
-        """The user should read this text."""
-
-    def begin(self, run: str) -> None:
-        """The run of this name begins."""
-
-    def advance(self, amount: float) -> None:
-        """This amount of work was done."""
-
-    def finish(self) -> None:
-        """A run is complete and kept."""
+    def start(self, runs: int, kept: int, work: float) -> None: ...
+    def note(self, text: str) -> None: ...
+    def begin(self, run: str) -> None: ...
+    def advance(self, amount: float) -> None: ...
+    def finish(self) -> None: ...
 
 
 class Logged(Progress):
@@ -94,23 +89,18 @@ class Logged(Progress):
     _log = logging.getLogger("heavystep")
 
     def start(self, runs: int, kept: int, work: float) -> None:
-        """Remember how many runs there are."""
         self._runs, self._done = runs, kept
 
     def note(self, text: str) -> None:
-        """Write a warning."""
         self._log.warning(text)
 
     def begin(self, run: str) -> None:
-        """Write nothing."""
         return
 
     def advance(self, amount: float) -> None:
-        """Write nothing: this comes too often for a log."""
-        return
+        return  # this comes too often for a log
 
     def finish(self) -> None:
-        """Write how many runs are complete."""
         self._done += 1
         self._log.info("%d of %d runs", self._done, self._runs)
 
@@ -125,16 +115,19 @@ class FailedRunsError(ValueError):
 
 
 class Engine(NamedTuple):
-    """Who does the runs."""
+    """Who does the runs.
+
+    Args:
+        name: ``"local"`` for this machine, ``"ray"`` or ``"dask"`` for a cluster.
+        jobs: how many runs at a time; None: one for each core.
+        address: that of a started cluster; None: one is started on this machine, for the sweep.
+        gpus: that each run needs; for Ray.
+    """
 
     name: str = "local"
-    """``"local"`` for this machine, ``"ray"`` or ``"dask"`` for a cluster."""
     jobs: int | None = None
-    """How many runs at a time; None: one for each core."""
     address: str | None = None
-    """That of a started cluster; None: one is started on this machine, for the sweep."""
     gpus: float = 0.0
-    """That each run needs; for Ray."""
 
     def check(self) -> None:
         """Refuse wrong values, and an engine that is not installed, before anything is done."""
@@ -143,20 +136,16 @@ class Engine(NamedTuple):
             validation.integer("jobs", self.jobs, 1)
         if self.name == "local" and self.address is not None:
             raise ValueError("address is that of a cluster: it needs the engine 'ray' or 'dask'")
-        if self.name == "ray":
-            import ray  # noqa: F401
-        elif self.name == "dask":
-            import distributed  # noqa: F401
+        if self.name != "local":
+            import_module({"ray": "ray", "dask": "distributed"}[self.name])
 
 
 class Outcome(NamedTuple):
-    """The result of a run, or why there is none."""
+    """The result of the run at a place of the given list, or the traceback of its failure."""
 
     place: int
-    """The position of the run in the list that was given."""
     columns: Columns | None = None
     failure: str = ""
-    """The traceback of a run that failed; empty for one that succeeded."""
 
 
 def complete(
@@ -204,11 +193,8 @@ def complete(
                 progress.finish()
     if failed:
         names = "; ".join(f"{missing[key].label} ({reason})" for key, reason in failed.items())
-        raise FailedRunsError(
-            f"{len(failed)} of {len(wanted)} runs failed, what is complete is kept: {names}",
-            failed,
-            results,
-        )
+        said = f"{len(failed)} of {len(wanted)} runs failed, what is complete is kept: {names}"
+        raise FailedRunsError(said, failed, results)
     return {key: results[key] for key in wanted}
 
 
@@ -289,19 +275,14 @@ def _done(place: int, run: Run, host: Any, stopped: threading.Event | None = Non
 @contextmanager
 def _pool(engine: Engine, runs: int, here: bool) -> Iterator[Callable[[Any], Any]]:
     """What does calls and gives their results as they are done."""
-    cores, options = engine.jobs or os.cpu_count() or 1, dict[str, Any]()
-    with ExitStack() as stack:
-        if engine.name == "ray":
-            name, count = "heavystep-ray", stack.enter_context(_ray(engine))
-        elif engine.name == "dask":
-            name, count = "dask", stack.enter_context(_dask(engine))
-        else:
-            name, count = "threading" if here else "loky", lambda: min(cores, runs)
-            options = {} if here else {"inner_max_num_threads": 1}
+    backends = {"ray": ("heavystep-ray", _ray), "dask": ("dask", _dask)}
+    name, connect = backends.get(engine.name, ("threading" if here else "loky", _here))
+    options: Any = {"inner_max_num_threads": 1} if name == "loky" else {}
+    with connect(engine) as count:
 
         def do(calls: Any) -> Any:
             # A cluster may have lost cores. One run a task: a result is written when it is there.
-            with joblib.parallel_config(name, n_jobs=count(), **options):
+            with joblib.parallel_config(name, n_jobs=min(count(), runs), **options):
                 return joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
 
         yield do
@@ -311,6 +292,12 @@ def _environment() -> dict[str, str]:
     """What workers of a cluster get; absolute paths, because they run in another folder."""
     ours = {name: os.path.abspath(os.environ[name]) for name in FOLDERS if os.environ.get(name)}
     return ours | dict.fromkeys(ONE_THREAD, "1")
+
+
+@contextmanager
+def _here(engine: Engine) -> Iterator[Callable[[], int]]:
+    """This machine; tells how many runs it can do at a time."""
+    yield lambda: engine.jobs or os.cpu_count() or 1
 
 
 @contextmanager
@@ -368,7 +355,7 @@ def _dask(engine: Engine) -> Iterator[Callable[[], int]]:
 
 @contextmanager
 def _reached(what: str, address: str, command: str) -> Iterator[None]:
-    """Say in one line that a cluster cannot be reached, and at once if nobody is at host:port."""
+    """Say in one line that a cluster cannot be reached, at once if nobody is at host:port."""
     host, _, port = address.rpartition("/")[2].rpartition(":")
     try:
         if host and port.isdigit():  # the libraries would try for minutes

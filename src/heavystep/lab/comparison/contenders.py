@@ -9,9 +9,8 @@ with six decades of one main constant.
 import ast
 import hashlib
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module, metadata
 from inspect import signature
@@ -29,55 +28,53 @@ from heavystep.methods import METHODS, Method, check_name
 from heavystep.methods.named import Options, read, written
 from heavystep.optimizers import create
 from heavystep.rules import REQUIRED
-from heavystep.validation import Interval
 
 COSINE = "+cosine"
-DECADES = 3
-"""How many there are on each side of the default."""
 WITHOUT_DEFAULT, WITHOUT_LARGEST_STEP = 0.1, 1000.0
 """Where a grid is centred if the default is no number: of a learning rate that must be given, and
 of a largest step that is none by default, whose grid then has six decades from 1 on."""
 
 
-class Contender(ABC):
-    """An optimizer that is tried with many values of its main constant."""
+@dataclass(frozen=True)
+class Contender:
+    """An optimizer that is tried with many values of its main constant.
+
+    Args:
+        name: with options and schedule.
+        main: the name of the main constant.
+        centre: the value in the middle of its grid.
+        default: the value with nothing set; None: it is no number.
+        wants_loss: whether ``step(loss=...)`` must be given the loss.
+        captured: whether a step can be recorded as CUDA graphs.
+        modes: whether the optimizer itself has ``train()`` and ``eval()``.
+    """
 
     name: str
     main: str
-    """The name of the main constant."""
-    cosine: bool
-    ours: bool
-    """Whether it is a method of the registry."""
-    wants_loss: bool
-    """Whether ``step(loss=...)`` must be given the loss."""
-    captured: bool
-    """Whether a step can be recorded as CUDA graphs."""
-    modes: bool
-    """Whether the optimizer itself has ``train()`` and ``eval()``."""
+    centre: float
     default: float | None
-    """Of the main constant; None: it is no number, and nothing is set."""
+    options: Options = ()
+    cosine: bool = False
+    wants_loss: bool = False
+    captured: bool = True
+    modes: bool = False
+    ours = False
 
-    @property
-    @abstractmethod
-    def centre(self) -> float:
-        """The value in the middle of the grid."""
-
-    @abstractmethod
     def allowed(self, value: float) -> bool:
         """Whether the main constant may have this value."""
+        return value > 0.0
 
-    @abstractmethod
-    def identity(self, value: float | None, steps: int) -> dict[str, Any]:
-        """What decides its steps, versions among them, for the key of a run.
+    def chosen(self, value: float | None) -> dict[str, Any]:
+        """The options that are set, with this value of the main constant; None: nothing is set."""
+        return dict(self.options) | ({} if value is None else {self.main: value})
 
-        Args:
-            value: of the main constant; None: nothing is set.
-            steps: how many a run has.
-        """
+    def identity(self, value: float | None) -> dict[str, Any]:
+        """What decides its steps, versions among them, for the key of a run."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def optimizer(self, work: Work, value: float | None, steps: int) -> Optimizer:
-        """The optimizer of a network; see :meth:`identity`."""
+    def optimizer(self, work: Work, value: float | None) -> Optimizer:
+        """The optimizer of a network."""
+        raise NotImplementedError
 
     def left_out(self) -> str:
         """One line that says why it cannot be tried here, or nothing."""
@@ -98,70 +95,35 @@ class Contender(ABC):
 
 @dataclass(frozen=True)
 class Ours(Contender):
-    """A method of the registry.
+    """A method of the registry."""
 
-    Raises:
-        TypeError: it has no such option.
-        ValueError: one is out of range.
-    """
+    method: Method = field(kw_only=True)
+    ours = True
 
-    method: Method
-    options: Options = ()
-    cosine: bool = False
-
-    ours, wants_loss, captured, modes = True, True, True, False
-
-    def __post_init__(self) -> None:
-        self.identity(None, steps=1)
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """Method, options and schedule."""
-        return f"{self.method.name}{written(self.options)}{COSINE if self.cosine else ''}"
-
-    @property
-    def main(self) -> str:  # type: ignore[override]
-        """The option that a user would tune."""
-        return self.method.main
-
-    @property
-    def _usual(self) -> Any:
-        """The default of the main constant, or what the options say of it."""
-        given = {option.name: option.default for option in self.method.options}
-        return (given | dict(self.options)).get(self.main)
-
-    @property
-    def default(self) -> float | None:  # type: ignore[override]
-        """See :class:`Contender`."""
-        usual = self._usual
-        if usual is REQUIRED:
-            return self.centre
+    @staticmethod
+    def of(method: Method, options: Options, *, cosine: bool) -> "Ours":
+        """The contender; it is refused here if it has no such option, or one is out of range."""
+        defaults = {option.name: option.default for option in method.options}
+        usual: Any = (defaults | dict(options)).get(method.main)
         number = isinstance(usual, float | int) and not isinstance(usual, bool)
-        return float(usual) if number and 0.0 < usual < inf else None
-
-    @property
-    def centre(self) -> float:
-        """See :class:`Contender`."""
-        if self._usual is REQUIRED or (self.main != "max_step" and self.default is None):
-            return WITHOUT_DEFAULT
-        return WITHOUT_LARGEST_STEP if self.default is None else self.default
+        default = float(usual) if number and 0.0 < usual < inf else None
+        name, centre = f"{method.name}{written(options)}{COSINE if cosine else ''}", default
+        if usual is REQUIRED:
+            centre = default = WITHOUT_DEFAULT
+            options = (*options, (method.main, default))
+        elif centre is None:
+            centre = WITHOUT_LARGEST_STEP if method.main == "max_step" else WITHOUT_DEFAULT
+        made = Ours(name, method.main, centre, default, options, cosine, True, method=method)
+        made.identity(None)
+        return made
 
     def allowed(self, value: float) -> bool:
-        """See :class:`Contender`."""
-        ranges = {option.name: option.allowed for option in self.method.options}
-        found = ranges.get(self.main)
-        return isinstance(found, Interval) and value in found
+        found = next((o.allowed for o in self.method.options if o.name == self.main), None)
+        return isinstance(found, validation.Interval) and value in found
 
-    def chosen(self, value: float | None, steps: int) -> dict[str, Any]:
-        """The options that are set; see :meth:`identity`."""
-        value = self.default if value is None and self._usual is REQUIRED else value
-        varied = {} if value is None else {self.main: value}
-        return {**dict(self.options), **varied}
-
-    def identity(self, value: float | None, steps: int) -> dict[str, Any]:
-        """See :class:`Contender`."""
+    def identity(self, value: float | None) -> dict[str, Any]:
         known = {option.name for option in self.method.options}
-        chosen = self.chosen(value, steps)
+        chosen = self.chosen(value)
         common = {name: chosen.pop(name) for name in sorted(chosen.keys() - known)}
         if common:  # options of the driver, which refuses what it does not know
             create(self.method.name, [torch.zeros(1, requires_grad=True)], **common | chosen)
@@ -169,9 +131,8 @@ class Ours(Contender):
         return {"name": self.method.name, "options": options, "cosine": self.cosine,
                 "version": formulas(self.method)}  # fmt: skip
 
-    def optimizer(self, work: Work, value: float | None, steps: int) -> Optimizer:
-        """See :class:`Contender`."""
-        options = self.chosen(value, steps)
+    def optimizer(self, work: Work, value: float | None) -> Optimizer:
+        options = self.chosen(value)
         if self.method.rule.searches:
             options["buffers"] = work.network.buffers
             if work.device.type == "cuda":  # there losses come from bfloat16 activations
@@ -179,7 +140,6 @@ class Ours(Contender):
         return create(self.method.name, work.parameters(), **options)
 
     def left_out(self) -> str:
-        """Methods that want the same batch twice are left out."""
         apart = getattr(self.method, "batches", "")
         return "successive steps must share batches, and here they do not" if apart else ""
 
@@ -213,27 +173,14 @@ class Other(Contender):
     """An optimizer of torch, or of another package.
 
     Args:
-        module: where it is.
-        attribute: its name there.
-        lr: its default, in the middle of the grid.
-        options: whatever is not as the package has it.
+        place: module and class.
         package: what is to be installed; empty: it is there.
         on_gpu: options without which a step cannot be recorded there.
     """
 
-    name: str
-    module: str
-    attribute: str
-    lr: float
-    options: Options = ()
-    package: str = ""
-    cosine: bool = False
-    wants_loss: bool = False
-    captured: bool = True
-    modes: bool = False
-    on_gpu: Options = ()
-
-    main, ours = "lr", False
+    place: tuple[str, str] = field(kw_only=True)
+    package: str = field(kw_only=True)
+    on_gpu: Options = field(kw_only=True)
 
     def with_options(self, given: Options, *, cosine: bool) -> "Other":
         """The same with these options, the learning rate perhaps among them, or with a schedule.
@@ -243,81 +190,68 @@ class Other(Contender):
             ValueError: one is out of range.
         """
         options = {**dict(self.options), **dict(given)}
-        lr = options.pop("lr", self.lr)
+        lr = options.pop("lr", self.centre)
         validation.real("lr", lr, validation.POSITIVE, {})
         name = f"{self.name}{written(given)}{COSINE if cosine else ''}"
-        made = replace(self, name=name, lr=lr, options=tuple(options.items()), cosine=cosine)
+        made = replace(self, name=name, centre=lr, default=lr, options=tuple(options.items()),
+                       cosine=cosine)  # fmt: skip
         if given and not made.left_out():
             known = list(signature(made._kind).parameters)[1:]
             for option, _ in given:
                 if option not in known:
                     raise TypeError(f"{name!r}: {option!r} is no option, only {', '.join(known)}")
             try:
-                made._kind([torch.zeros(1, requires_grad=True)], **made._chosen(None))
+                made._kind([torch.zeros(1, requires_grad=True)], **made.chosen(None))
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{name!r}: {error}") from None
         return made
 
     @property
     def _kind(self) -> Any:
-        return getattr(import_module(self.module), self.attribute)
+        return getattr(import_module(self.place[0]), self.place[1])
 
-    @property
-    def default(self) -> float:  # type: ignore[override]
-        """See :class:`Contender`."""
-        return self.lr
+    def chosen(self, value: float | None) -> dict[str, Any]:
+        return super().chosen(self.default if value is None else value)
 
-    @property
-    def centre(self) -> float:
-        """See :class:`Contender`."""
-        return self.lr
-
-    def allowed(self, value: float) -> bool:
-        """Any number."""
-        return value > 0.0
-
-    def _chosen(self, value: float | None) -> dict[str, Any]:
-        return {**dict(self.options), "lr": self.lr if value is None else value}
-
-    def identity(self, value: float | None, steps: int) -> dict[str, Any]:
-        """See :class:`Contender`."""
+    def identity(self, value: float | None) -> dict[str, Any]:
         version = metadata.version(self.package) if self.package and not self.left_out() else ""
-        return {"name": f"{self.module}.{self.attribute}", "options": self._chosen(value),
+        return {"name": ".".join(self.place), "options": self.chosen(value),
                 "cosine": self.cosine, "version": version}  # fmt: skip
 
-    def optimizer(self, work: Work, value: float | None, steps: int) -> Optimizer:
-        """See :class:`Contender`."""
-        options = self._chosen(value)
+    def optimizer(self, work: Work, value: float | None) -> Optimizer:
+        options = self.chosen(value)
         if work.device.type == "cuda":
             options |= dict(self.on_gpu)
         made: Optimizer = self._kind(work.parameters(), **options)
         return made
 
     def left_out(self) -> str:
-        """The package may be missing, or broken."""
         try:
-            import_module(self.module)
-        except ImportError:
+            import_module(self.place[0])
+        except ImportError:  # it is missing, or broken
             return f"it needs {self.package}: pip install {self.package}"
         return ""
 
 
 def _others() -> Iterable[Other]:
-    torchs, none = "torch.optim", (("weight_decay", 0.0),)
-    alone: dict[str, Any] = {"captured": False}
-    gpu = (("capturable", True),)
-    nadam = (("decoupled_weight_decay", True), *none)
+    def other(name: str, module: str, kind: str, lr: float, *options: Any, package: str = "",
+              on_gpu: Options = (), **flags: bool) -> Other:  # fmt: skip
+        flags = {"captured": not package, **flags}
+        return Other(name, "lr", lr, lr, options, **flags, place=(module, kind), package=package,
+                     on_gpu=on_gpu)  # fmt: skip
+
+    torchs, none, gpu = "torch.optim", ("weight_decay", 0.0), (("capturable", True),)
     # The other kernels of SGD read a scheduled learning rate on the host.
-    yield Other("SGD", torchs, "SGD", 1e-3, (("momentum", 0.9),), on_gpu=(("fused", True),))
-    yield Other("AdamW", torchs, "AdamW", 1e-3, none, on_gpu=gpu)
-    yield Other("NadamW", torchs, "NAdam", 2e-3, nadam, on_gpu=gpu)
-    yield Other("Adadelta", torchs, "Adadelta", 1.0, on_gpu=gpu)
-    momo, free = "momo-opt", "schedulefree"
-    yield Other("momo-opt", "momo", "Momo", 1.0, package=momo, wants_loss=True, **alone)
-    yield Other("momo-opt-Adam", "momo", "MomoAdam", 1e-2, package=momo, wants_loss=True, **alone)
-    yield Other("Prodigy", "prodigyopt", "Prodigy", 1.0, package="prodigyopt", **alone)
-    yield Other("ScheduleFree", free, "AdamWScheduleFree", 2.5e-3, package=free, modes=True,
-                **alone)  # fmt: skip
+    yield other("SGD", torchs, "SGD", 1e-3, ("momentum", 0.9), on_gpu=(("fused", True),))
+    yield other("AdamW", torchs, "AdamW", 1e-3, none, on_gpu=gpu)
+    decoupled = ("decoupled_weight_decay", True)
+    yield other("NadamW", torchs, "NAdam", 2e-3, decoupled, none, on_gpu=gpu)
+    yield other("Adadelta", torchs, "Adadelta", 1.0, on_gpu=gpu)
+    yield other("momo-opt", "momo", "Momo", 1.0, package="momo-opt", wants_loss=True)
+    yield other("momo-opt-Adam", "momo", "MomoAdam", 1e-2, package="momo-opt", wants_loss=True)
+    yield other("Prodigy", "prodigyopt", "Prodigy", 1.0, package="prodigyopt")
+    free = "schedulefree"
+    yield other("ScheduleFree", free, "AdamWScheduleFree", 2.5e-3, package=free, modes=True)
 
 
 OTHERS = {other.name: other for other in _others()}
@@ -342,7 +276,7 @@ def contender_of(name: str) -> Contender:
         ValueError: there is no such contender, or an option is out of range.
         TypeError: the method has no such option.
 
-    >>> contender_of("SHBArmijo:c=0.5+cosine").identity(2.0, steps=100)["options"]["max_step"]
+    >>> contender_of("SHBArmijo:c=0.5+cosine").identity(2.0)["options"]["max_step"]
     2.0
     """
     cosine = name.endswith(COSINE)
@@ -351,5 +285,5 @@ def contender_of(name: str) -> Contender:
         raise ValueError(f"{name!r}: the only ending is {COSINE!r}")
     check_name(head, beside=OTHERS)
     if head not in OTHERS:
-        return Ours(METHODS[head], options, cosine=cosine)
+        return Ours.of(METHODS[head], options, cosine=cosine)
     return OTHERS[head].with_options(options, cosine=cosine)

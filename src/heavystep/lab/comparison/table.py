@@ -5,7 +5,8 @@ import io
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -34,12 +35,8 @@ LEVEL = 2.0
 class RunTable:
     """The file of runs: a line each, written when the run is done, sorted at the end.
 
-    A line counts if its key is that of a run with the present task and method. A line that a kill
-    has cut off is no line.
-
-    Args:
-        path: the file; it need not exist.
-        runs: those that are wanted, whose lines can be found and written.
+    A line counts if its key is that of one of ``runs``, with the present task and method. A line
+    that a kill has cut off is no line.
     """
 
     path: Path
@@ -52,8 +49,7 @@ class RunTable:
 
     def load(self, key: str, specification: str) -> Columns | None:
         """The numbers of a run, if they are there."""
-        line = self.lines.get(key[:KEY])
-        if line is None:
+        if (line := self.lines.get(key[:KEY])) is None:
             return None
         return {name: np.array([float(line[name] or "nan")]) for name in NUMBERS}
 
@@ -62,10 +58,10 @@ class RunTable:
         run, text = self._runs[key], io.StringIO()
         constant = "" if run.contender == START else contender_of(run.contender).main
         value = "" if run.value is None else f"{run.value:.12g}"
-        numbers = {name: _short(float(columns[name][0])) for name in NUMBERS}
-        names = {"task": run.task, "method": run.contender, "constant": constant, "value": value}
-        ends = {"steps": str(run.steps), "key": key[:KEY]}
-        line = {**names, "seed": str(run.seed), **numbers, **ends}
+        numbers = [float(columns[name][0]) for name in NUMBERS]
+        shown = ["" if math.isnan(number) else f"{number:.9g}" for number in numbers]
+        line = dict(zip(COLUMNS, (run.task, run.contender, constant, value, str(run.seed), *shown,
+                                  str(run.steps), key[:KEY]), strict=True))  # fmt: skip
         self.lines[key[:KEY]] = line
         writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         if not self.path.exists():
@@ -114,21 +110,11 @@ def read_lines(path: Path) -> Iterator[dict[str, str]]:
         if tuple(reader.fieldnames or ()) != COLUMNS:
             raise ValueError(f"{path} is no table of runs: its columns are not {','.join(COLUMNS)}")
         for line in reader:
-            whole = all(isinstance(line[name], str) for name in COLUMNS)
-            if whole and len(line["key"]) == KEY and _numbers(line):
-                yield line
-
-
-def _numbers(line: Mapping[str, str]) -> bool:
-    try:
-        _ = [float(line[name] or "nan") for name in NUMBERS], int(line["seed"]), int(line["steps"])
-    except ValueError:
-        return False
-    return True
-
-
-def _short(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.9g}"
+            with suppress(TypeError, ValueError):  # of a line that is cut off
+                _ = [float(line[name] or "nan") for name in NUMBERS]
+                _ = int(line["seed"]), int(line["steps"])
+                if len(line["key"]) == KEY:
+                    yield line
 
 
 def csv_text(columns: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
@@ -145,9 +131,12 @@ class Entry:
     """A contender on a task: its runs by value of the main constant, a run a seed."""
 
     contender: Contender
-    default: float | None
-    """The value of the main constant with nothing set; None: none."""
     runs: dict[float | None, tuple[TaskRun, ...]]
+
+    @property
+    def default(self) -> float | None:
+        """The value of the main constant with nothing set; None: none."""
+        return self.contender.default
 
 
 @dataclass(frozen=True)
@@ -222,7 +211,7 @@ def plans(
                 left_out[name] = why
                 continue
             values = [contender.default, *contender.values(per_decade)]
-            entries[name] = Entry(contender, contender.default, {
+            entries[name] = Entry(contender, {
                 value: tuple(
                     TaskRun(task.name, name, value, seed, length, place, average)
                     for seed in range(count)
@@ -286,15 +275,13 @@ class Outcome:
         start: mean loss and metric before the first step.
         best: the least mean loss and the best mean metric of anybody with any constant.
         losses: means over seeds by contender and value.
-        metrics: the same.
     """
 
     plan: Plan
     start: tuple[float, float]
     best: tuple[float, float]
     losses: dict[str, dict[float | None, float]]
-    metrics: dict[str, dict[float | None, float]]
-    cells: tuple[Cell, ...]
+    cells: tuple[Cell, ...] = ()
 
     def regret(self, loss: float) -> float:
         """How far a loss is above the best, in percent of what the best has gained."""
@@ -308,11 +295,9 @@ class Outcome:
 
 
 def outcome_of(plan: Plan, results: Mapping[str, Columns]) -> Outcome:
-    """What the runs of a plan say.
+    """What the runs of a plan say; ``results`` are numbers by key.
 
-    Args:
-        plan: of a task.
-        results: numbers by key; contenders with a run that is missing are left out.
+    Contenders with a run that is missing are left out.
     """
     better = plan.task.metric.better
 
@@ -340,7 +325,7 @@ def outcome_of(plan: Plan, results: Mapping[str, Columns]) -> Outcome:
     most = max((value for each in metrics.values() for value in each.values()),
                key=lambda value: better * value)  # fmt: skip
     begun = (fmean(first["loss"]), fmean(first["metric"]))
-    outcome = Outcome(plan, begun, (least, most), losses, metrics, ())
+    outcome = Outcome(plan, begun, (least, most), losses)
     cells = []
     for name, entry in entries.items():
         loss, metric = losses[name], metrics[name]
@@ -357,7 +342,7 @@ def outcome_of(plan: Plan, results: Mapping[str, Columns]) -> Outcome:
             sum(not end <= s for each in ends for end, s in zip(each, first["loss"], strict=True)),
             fmean(numbers(unset, "seconds")),
         ))  # fmt: skip
-    return Outcome(plan, begun, (least, most), losses, metrics, tuple(cells))
+    return replace(outcome, cells=tuple(cells))
 
 
 def value_text(value: float | None) -> str:

@@ -52,22 +52,19 @@ class TaskRun(Run):
 
     @property
     def work(self) -> float:  # type: ignore[override]
-        """Steps."""
         return float(self.steps)
 
     @property
     def label(self) -> str:
-        """What progress and messages call it."""
         at = "" if self.value is None else f", {self.value:g}"
         return f"{self.task}, {self.contender}{at}, seed {self.seed}"
 
     def content(self) -> dict[str, Any]:
-        """The full specification."""
         contender = None if self.contender == START else contender_of(self.contender)
         return {
             "task": self.task,
             "versions": {"task": task_of(self.task).version, "loop": LOOP},
-            "method": contender.identity(self.value, self.steps) if contender else START,
+            "method": contender.identity(self.value) if contender else START,
             "seed": self.seed,
             "steps": self.steps,
             "device": self.device,
@@ -99,19 +96,18 @@ class TaskRun(Run):
 
 def simulated(run: TaskRun, build: Callable[[], FiniteSum]) -> dict[str, float]:
     """The numbers of a run on a problem of Section 5, by the compiled kernels."""
-    from heavystep.lab.simulation.configuration import configure
-    from heavystep.lab.simulation.run import simulate
+    from heavystep.lab.simulation import configure, simulate
 
     problem = build()
     if run.contender == START:
         return {"loss": float(problem.gap(problem.theta0))}
     contender = contender_of(run.contender)
     assert isinstance(contender, Ours)  # plans leave all others out
-    method = configure(contender.method.name, **contender.chosen(run.value, run.steps))
+    method = configure(contender.method.name, **contender.chosen(run.value))
+    end = np.array([run.steps])
     found = simulate(
-        problem, method, seeds=[run.seed], iterations=run.steps, grid=np.array([run.steps]),
-        may_stop=True,
-    )  # fmt: skip
+        problem, method, seeds=[run.seed], iterations=run.steps, grid=end, may_stop=True
+    )
     return {"loss": float(found.metrics["gap_last"][0, -1])}
 
 
@@ -130,7 +126,7 @@ class Training:
 
     def __init__(self, run: TaskRun, contender: Contender, work: Work) -> None:
         self._contender, self._work, self._steps = contender, work, run.steps
-        self.optimizer: Any = contender.optimizer(work, run.value, run.steps)
+        self.optimizer: Any = contender.optimizer(work, run.value)
         self._rates = [float(group["lr"]) for group in self.optimizer.param_groups]
         on_gpu = work.device.type == "cuda"
         if contender.cosine and on_gpu:  # so that a recorded step reads it anew
@@ -162,15 +158,6 @@ class Training:
             self.optimizer.step(**({"loss": loss} if self._contender.wants_loss else {}))
         self._report()
 
-    def _schedule(self, k: int) -> None:
-        """Set the learning rates for step ``k``."""
-        for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
-            now = rate * share(k, self._steps)
-            if isinstance(group["lr"], torch.Tensor):
-                group["lr"].fill_(now)
-            else:
-                group["lr"] = now
-
     def go(self, advance: Advance) -> bool:
         """Train to the end; False if parameters are no longer finite, and it stops there."""
         begin = time.perf_counter()
@@ -179,20 +166,21 @@ class Training:
         for k in range(self._steps):
             self._work.next()
             if self._contender.cosine:
-                self._schedule(k)
+                for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
+                    now = rate * share(k, self._steps)
+                    if isinstance(group["lr"], torch.Tensor):
+                        group["lr"].fill_(now)
+                    else:
+                        group["lr"] = now
             self._step()
             done = (k + 1) % LOOK_EVERY or LOOK_EVERY
             if done == LOOK_EVERY or k + 1 == self._steps:
                 advance(float(done))
-                if not self._finite():
+                finite = [torch.isfinite(param).all() for param in self._work.parameters()]
+                if not torch.stack(finite).all():  # they can never become so again
                     return False
         self.seconds = time.perf_counter() - begin
         return True
-
-    def _finite(self) -> bool:
-        """Whether all parameters are finite: others can never become so again."""
-        found = [torch.isfinite(param).all() for param in self._work.parameters()]
-        return bool(torch.stack(found).all())
 
     def measured(self) -> dict[str, float]:
         """At the point that the optimizer offers as its result, and at the averaged iterate."""

@@ -1,8 +1,8 @@
 """What a step costs with several processes, and how many messages it sends.
 
 Every method has a network of its own under DistributedDataParallel, and the methods take turns.
-Messages are counted in separate runs: those of the optimizer by wrapping
-``torch.distributed.all_reduce``, and those of the gradients by a communication hook.
+Messages of the optimizer are counted in separate runs, by wrapping
+``torch.distributed.all_reduce``; those of the gradients are DistributedDataParallel's own.
 """
 
 import json
@@ -46,35 +46,25 @@ FULL, QUICK = Size(64, 20, 12), Size(8, 4, 1)
 
 
 class RankCost(NamedTuple):
-    """What a step of one method costs on one rank.
-
-    Args:
-        messages: all-reduces that the optimizer asks for, with so many ``bytes``.
-        gradient_messages: buckets of gradients that DistributedDataParallel adds up.
-        trials: losses that the line search evaluates.
-    """
+    """What a step of one method costs on one rank: all-reduces with so many bytes, and trials."""
 
     what: str
     seconds: float
     messages: float
     bytes: float
-    gradient_messages: float
-    gradient_bytes: float
     trials: float
 
 
 class _Contestant:
     """A method with its network and this rank's batches."""
 
-    def __init__(self, make: Make, size: Size, device: torch.device, hook: Any = None) -> None:
+    def __init__(self, make: Make, size: Size, device: torch.device) -> None:
         torch.manual_seed(0)
         net = nn.Sequential(
             nn.Linear(FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(),
             nn.Linear(WIDTH, CLASSES),
         ).to(device)  # fmt: skip
         self._net = DistributedDataParallel(net)
-        if hook is not None:
-            self._net.register_comm_hook(None, hook)
         self._optimizer: Any = make(self._net)
         generator = torch.Generator().manual_seed(1 + distributed.get_rank())
         teacher = torch.randn(FEATURES, CLASSES, generator=torch.Generator().manual_seed(0))
@@ -141,33 +131,19 @@ def _rank(rank: int, ranks: int, size: Size, folder: str) -> None:
 
 def _counted(make: Make, size: Size, device: torch.device) -> list[float]:
     """Messages, bytes and trials of a step, in a run as long as the one that is timed."""
-    own, gradients, real = [0, 0], [0, 0], distributed.all_reduce
-
-    def note(tally: list[int], sent: Tensor) -> None:
-        tally[0] += 1
-        tally[1] += sent.numel() * sent.element_size()
+    contestant, tally, real = _Contestant(make, size, device), [0, 0], distributed.all_reduce
+    contestant.take(SETTLED)
+    before, steps = contestant.evaluations, size.turns * RUNS_A_TURN * size.steps
 
     def noted(tensor: Tensor, *arguments: Any, **options: Any) -> Any:
-        note(own, tensor)
+        tally[0] += 1
+        tally[1] += tensor.numel() * tensor.element_size()
         return real(tensor, *arguments, **options)
-
-    def hook(
-        _: object,
-        bucket: distributed.GradBucket,  # type: ignore[name-defined]
-    ) -> torch.futures.Future[Tensor]:
-        note(gradients, bucket.buffer())
-        mean = bucket.buffer().div_(distributed.get_world_size())
-        summed: torch.futures.Future[list[Tensor]] = real(mean, async_op=True).get_future()
-        return summed.then(lambda done: done.value()[0])
 
     distributed.all_reduce = noted
     try:
-        contestant = _Contestant(make, size, device, hook)
-        contestant.take(SETTLED)
-        begin = [*own, *gradients, contestant.evaluations - contestant.steps]
-        steps = size.turns * RUNS_A_TURN * size.steps
         contestant.take(steps)
-        end = [*own, *gradients, contestant.evaluations - contestant.steps]
-        return [(last - first) / steps for first, last in zip(begin, end, strict=True)]
     finally:
         distributed.all_reduce = real
+    trials = contestant.evaluations - before - steps
+    return [tally[0] / steps, tally[1] / steps, trials / steps]

@@ -22,14 +22,17 @@ stream of samples, what a metric means. Problems have versions of their own."""
 
 
 class Parameters(NamedTuple):
-    """What the method uses at each of some steps in a row, as float64 arrays."""
+    """What the method uses at each of some steps in a row.
+
+    Args:
+        constants: (steps, constants) the constants of the rule, in its order.
+        lr: (steps,) outer multiplier eta_k.
+        momentum: (steps,) momentum beta_k.
+    """
 
     constants: Array
-    """(steps, constants) the constants of the rule, in its order."""
     lr: Array
-    """(steps,) outer multiplier eta_k."""
     momentum: Array
-    """(steps,) momentum beta_k."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,17 @@ class Configuration:
     """A method of :mod:`heavystep.methods` with all its options; :func:`configure` makes one.
 
     It is hashable, and equal configurations give the same numbers.
+
+    Args:
+        options: names and values, complete and checked, in the order of signatures.
+        average: which average of the iterates is measured: ``"uniform"`` is the mean of theta_0 ..
+            theta_{k-1} (Theorem 2); ``"weighted"`` is that of theta_1 .. theta_k with the weights
+            eta_m gamma_min,m (Theorem 6).
     """
 
     method: str
-    """Its name in the registry."""
     options: tuple[tuple[str, Any], ...]
-    """Names and values, complete and checked, in the order of signatures."""
     average: str = "uniform"
-    """Which average of the iterates is measured: ``"uniform"`` is the mean of theta_0 ..
-    theta_{k-1} (Theorem 2); ``"weighted"`` is that of theta_1 .. theta_k with the weights
-    eta_m gamma_min,m (Theorem 6)."""
 
     def __getitem__(self, name: str) -> Any:
         """The value of one option: a number, a word, None, or a schedule."""
@@ -54,12 +58,10 @@ class Configuration:
 
     @property
     def row(self) -> Method:
-        """The row of the registry."""
         return method_of(self.method)
 
     @property
     def rule(self) -> Rule:
-        """The rule that chooses the steps."""
         return self.row.rule
 
     @property
@@ -108,10 +110,8 @@ class Configuration:
         has_most = "max_step" in self.rule.Constants._fields  # type: ignore[attr-defined]
         most = columns["max_step"] if has_most else np.nan
         if self.theory:
-            least = smallest_step(
-                self.theory, L=L, c=columns["c"], omega=columns.get("decrease_factor"),
-                kappa=columns["kappa"], cap=most,
-            )  # fmt: skip
+            c, omega, kappa = columns["c"], columns.get("decrease_factor"), columns["kappa"]
+            least = smallest_step(self.theory, L=L, c=c, omega=omega, kappa=kappa, cap=most)
         return np.full(count, least, np.float64), np.full(count, most, np.float64)
 
     def weights(self, L: float, first: int, count: int) -> Array:
@@ -139,12 +139,7 @@ def configure(method: str, *, average: str = "uniform", **options: Any) -> Confi
     Options have the names and ranges that the optimizer of the same name gives them. ``lr``,
     ``momentum`` and ``max_step`` may be a schedule of :mod:`heavystep.schedules`, which is checked
     at its first value. There is no ``lower_bound``: a simulated problem knows the infimum of each
-    of its losses. ``loss_eps=None`` is that of float64.
-
-    Args:
-        method: name of a method, see ``heavystep methods``.
-        average: ``"uniform"`` or ``"weighted"``; see :class:`Configuration`.
-        options: options of the method.
+    of its losses. ``loss_eps=None`` is that of float64. :class:`Configuration` has ``average``.
 
     Raises:
         TypeError: the method has no such option, needs one, or one cannot follow a schedule.

@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from heavystep.arrays import Array, square
-from heavystep.lab.simulation.compiling import Function, kernel, part, subroutine, total
+from heavystep.arrays import square
+from heavystep.lab.simulation.compiling import Function, part, subroutine, total
 from heavystep.problems import Cosine, LeastSquares, SparseLogistic, VarianceReduced
 
 # The random streams of a seed: the first gives the samples, the second decides whatever else is
@@ -51,24 +51,6 @@ def random_unit(key: Any, position: Any) -> Any:
 def random_index(key: Any, position: Any, n: Any) -> Any:
     """Entry ``position`` of a stream: uniform on 0 .. n - 1, with a bias below n / 2^53."""
     return int(random_unit(key, position) * n)
-
-
-@kernel
-def _fill(key: Any, first: Any, n: Any, out: Any) -> None:
-    for place in range(out.shape[0]):
-        out[place] = random_index(key, first + place, n)
-
-
-def index_stream(seed: int, n: int, count: int, first: int = 0) -> Array:
-    """Entries ``first`` .. ``first + count - 1`` of a seed's stream.
-
-    >>> index_stream(3, 512, 4).tolist() == index_stream(3, 512, 2).tolist() + index_stream(
-    ...     3, 512, 2, first=2).tolist()
-    True
-    """
-    out = np.empty(count, dtype=np.int64)
-    _fill(stream_key(seed), first, n, out)
-    return out
 
 
 class Kernels(NamedTuple):
@@ -546,7 +528,4 @@ def kernels_of(problem: Any) -> tuple[Kernels, Any]:
                 _LAID_OUT[problem] = kernels.data(problem)
             return kernels, _LAID_OUT[problem]
     names = ", ".join(kind.__name__ for kind in KNOWN)
-    raise TypeError(
-        f"there are no compiled kernels for {type(problem).__name__}, only for {names}; "
-        "heavystep.lab.simulation.record_runs takes any finite sum"
-    )
+    raise TypeError(f"there are no compiled kernels for {type(problem).__name__}, only for {names}")

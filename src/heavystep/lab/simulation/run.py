@@ -20,7 +20,6 @@ from heavystep.lab.simulation.loop import (
     advance,
 )
 from heavystep.lab.simulation.problems import kernels_of, stream_key
-from heavystep.lab.simulation.records import checked_samples
 from heavystep.problems import FiniteSum, SparseLogistic, VarianceReduced
 from heavystep.problems.variance_reduced import original
 from heavystep.records import Trajectories
@@ -72,9 +71,7 @@ class OneRun:
     def advance(self, count: int, indices: Array) -> int:
         """Take ``count`` steps and return how many succeeded.
 
-        Args:
-            count: how many.
-            indices: (count, batch) samples, or (0, batch) for those of the seed's stream.
+        ``indices`` are (count, batch) samples, or (0, batch) for those of the seed's stream.
         """
         configuration, first = self._configuration, self._steps
         rows, batches = configuration.rows(count), configuration.row.batches
@@ -141,9 +138,9 @@ def simulate(
     elif not isinstance(method, Configuration):
         raise TypeError(f"method must be the name of a method, such as 'SHBPolyak', got {method!r}")
     elif options:
+        names = ", ".join(options)
         raise TypeError(
-            f"options ({', '.join(options)}) go with the name of a method; a Configuration has its "
-            "own already"
+            f"options ({names}) go with the name of a method; a Configuration has its own"
         )
     validation.integer("iterations", iterations, least=1)
     validation.integer("batch_size", batch_size, least=1)
@@ -159,11 +156,14 @@ def simulate(
     if not whole or counts[0] < 1 or counts[-1] > iterations or (np.diff(counts) <= 0).any():
         raise ValueError(f"grid must increase within 1 .. {iterations}, got {grid!r}")
     counts = counts.astype(np.int64)
-    if indices is not None:
-        indices = checked_samples(problem, indices, ndim=3)
-        wanted = (len(seeds), iterations, batch_size)
-        if indices.shape != wanted:
-            raise ValueError(f"indices must have shape {wanted}, got {indices.shape}")
+    if indices is not None:  # which kernels do not check
+        indices, wanted = np.asarray(indices), (len(seeds), iterations, batch_size)
+        if indices.shape != wanted or not np.issubdtype(indices.dtype, np.integer):
+            got = f"{indices.dtype} {indices.shape}"
+            raise ValueError(f"indices must be whole numbers of shape {wanted}, got {got}")
+        if indices.min() < 0 or indices.max() >= problem.n:
+            got = f"{indices.min()} .. {indices.max()}"
+            raise ValueError(f"indices must be in 0 .. {problem.n - 1}, got {got}")
     check_compiler()
     stream = np.empty((0, batch_size), dtype=np.int64)
 
@@ -183,18 +183,14 @@ def simulate(
                 )
         return run.out
 
-    places, workers = range(len(seeds)), min(threads or os.cpu_count() or 1, len(seeds))
+    workers = min(threads or os.cpu_count() or 1, len(seeds))
     with ThreadPoolExecutor(workers) as pool:
-        stacked = np.stack(list((map if workers == 1 else pool.map)(go, places)))
+        stacked = np.stack(list((map if workers == 1 else pool.map)(go, range(len(seeds)))))
     columns = {name: stacked[:, :, column] for column, name in enumerate(metric_names(problem))}
     return Trajectories(counts, tuple(seeds), columns)
 
 
 def check_compiler() -> None:
-    """Refuse to go on if numba's compiler is switched off.
-
-    Raises:
-        ValueError: it is.
-    """
+    """Refuse to go on if numba's compiler is switched off."""
     if not COMPILES:
         raise ValueError("simulations are compiled by numba: unset NUMBA_DISABLE_JIT")

@@ -51,10 +51,9 @@ def _read(name: str, file: Path) -> SparseLogistic:
 
 
 PROBLEMS: dict[str, Callable[[Any], Problem]] = {
-    "least squares": cache(paper_least_squares),
-    "cosine": cache(paper_cosine),
+    "least squares": cache(paper_least_squares), "cosine": cache(paper_cosine),
     "libsvm": logistic_on,
-}
+}  # fmt: skip
 """The kinds of problem that a name and a setting describe."""
 
 
@@ -67,7 +66,6 @@ class ProblemSpec:
     given: Problem | None = None
 
     def build(self) -> Any:
-        """The problem itself."""
         return PROBLEMS[self.name](self.setting) if self.given is None else self.given
 
     def identity(self) -> dict[str, Any]:
@@ -79,9 +77,8 @@ class ProblemSpec:
         # part of the key.
         if self.given is not None or self.name == "libsvm":
             known["numbers"] = fingerprint(original(self.build()))
-        if isinstance(self.given, VarianceReduced):
-            reduction = {"probability": self.given.probability, "curvature": self.given.curvature}
-            known["reduction"] = reduction
+        if isinstance(given := self.given, VarianceReduced):
+            known["reduction"] = {"probability": given.probability, "curvature": given.curvature}
         return known
 
 
@@ -118,27 +115,28 @@ def fingerprint(problem: Any) -> str:
 
 @dataclass(frozen=True)
 class Simulated(Run):
-    """Simulated runs of a method on a problem: everything that decides their numbers."""
+    """Simulated runs of a method on a problem: everything that decides their numbers.
+
+    Args:
+        seeds: how many: 0, 1, 2, ...
+        every: steps between two records of the metrics, the last of which is at the end. None: a
+            logarithmic grid.
+    """
 
     threads: ClassVar[bool] = True
     problem: ProblemSpec
     method: Configuration
     seeds: int
-    """How many: 0, 1, 2, ..."""
     iterations: int
     batch_size: int = 1
     every: int | None = None
-    """Steps between two records of the metrics, the last of which is at the end. None: a
-    logarithmic grid."""
     label: str = field(default="", compare=False)
 
     @property
     def work(self) -> float:  # type: ignore[override]
-        """Steps of all seeds."""
         return self.seeds * self.iterations
 
     def size(self) -> str:
-        """Say how many runs there are, and how long they are."""
         return f"{self.seeds} runs of {self.iterations:,} steps"
 
     def grid(self) -> Array:
@@ -148,22 +146,21 @@ class Simulated(Run):
         return np.append(np.arange(self.every, self.iterations, self.every), self.iterations)
 
     def content(self) -> dict[str, Any]:
-        """The full specification, without the label."""
         method, problem = self.method, self.problem.build()
         versions = {"simulation": VERSION, "problem": original(problem).version}
         if isinstance(problem, VarianceReduced):
             versions["reduction"] = problem.version
+        sizes = {n: getattr(self, n) for n in ("seeds", "iterations", "batch_size", "every")}
+        options = dict(method.options)
+        known = {"name": method.method, "options": options, "average": method.average}
+        identity = self.problem.identity()
         return {
             "format": FORMAT,
-            "problem": self.problem.identity(),
-            "method": {"name": method.method, "options": dict(method.options),
-                       "average": method.average},
+            "problem": identity,
+            "method": known,
             "versions": versions,
-            "seeds": self.seeds,
-            "iterations": self.iterations,
-            "batch_size": self.batch_size,
-            "every": self.every,
-        }  # fmt: skip
+            **sizes,
+        }
 
     def compute(self, advance: Advance) -> Columns:
         """Run all seeds, one after another: a sweep has as many runs as there are cores."""
@@ -180,10 +177,9 @@ class Simulated(Run):
 
     def trajectories(self, columns: Columns) -> Trajectories:
         """The result with a row of each metric for each seed."""
-        shape = (self.seeds, -1)
-        names = metric_names(self.problem.build())
-        metrics = {name: columns[name].reshape(shape) for name in names}
-        return Trajectories(columns["k"].reshape(shape)[0], tuple(range(self.seeds)), metrics)
+        rows = {name: values.reshape(self.seeds, -1) for name, values in columns.items()}
+        metrics = {name: rows[name] for name in metric_names(self.problem.build())}
+        return Trajectories(rows["k"][0], tuple(range(self.seeds)), metrics)
 
 
 def sweep(

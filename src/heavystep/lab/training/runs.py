@@ -1,6 +1,5 @@
 """Training runs as data: what decides their numbers, where they are kept, and curves of them."""
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -11,7 +10,7 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.lab.files import write_atomically
-from heavystep.lab.store import ENDING, DamagedError, Store
+from heavystep.lab.store import ENDING, DamagedError, Store, key_of
 from heavystep.lab.training.trainer import EpochRow
 from heavystep.records import Trajectories
 
@@ -63,7 +62,7 @@ class TrainingSpec:
 
     def key(self) -> str:
         """The name under which the run is stored."""
-        return hashlib.sha256(self.text().encode()).hexdigest()[:24]
+        return key_of(self.text())
 
     def describe(self) -> str:
         """A short name for progress and messages."""
@@ -88,8 +87,7 @@ class TrainingRuns:
 
     def key(self) -> str:
         """The name under which the results are passed on."""
-        text = json.dumps([self.epochs, *(run.key() for run in self.each())])
-        return hashlib.sha256(text.encode()).hexdigest()[:24]
+        return key_of(json.dumps([self.epochs, *(run.key() for run in self.each())]))
 
     def size(self) -> str:
         """Say how many runs there are, and how long they are."""

@@ -173,6 +173,9 @@ def stream_of(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed + ORDER)
 
 
+Score = Callable[[Any, Examples], float]
+
+
 class Supervised(Work):
     """Epochs of shuffled examples; what is left of an epoch is dropped.
 
@@ -180,7 +183,7 @@ class Supervised(Work):
         network: what is trained.
         data: to learn from and to test on.
         criterion: the loss, of outputs and targets.
-        score: the metric, of the outputs on the test examples.
+        score: the metric, of the outputs on the test examples; None: the loss.
         batch_size: examples in a step.
         seed: of the order.
         device: where it is trained.
@@ -190,12 +193,13 @@ class Supervised(Work):
 
     def __init__(
         self, network: nn.Module, data: Split, criterion: Callable[[Any, Tensor], Tensor],
-        score: Callable[[Any, Examples], float], batch_size: int, seed: int, device: torch.device,
+        score: Score | None, batch_size: int, seed: int, device: torch.device,
         draws: int = 1, evaluated: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__(network, device)
         self.train, self.test = (part.to(device) for part in data)
-        self._criterion, self._score, self._draws = criterion, score, draws
+        self._criterion, self._draws = criterion, draws
+        self._score = score or (lambda out, test: float(criterion(out, test.targets)))
         self._batch_size, self._evaluated = batch_size, evaluated
         self._stream = stream_of(seed)
         self._order: Iterator[Tensor] = iter(())
@@ -232,6 +236,17 @@ class Supervised(Work):
             return ()
         parts = torch.split(self.train.inputs, self._batch_size)
         return [part for part in parts if len(part) == self._batch_size]
+
+
+def supervised(
+    network: Callable[[], nn.Module], data: Callable[[], Split],
+    criterion: Callable[[Any, Tensor], Tensor], score: Score | None = None, batch_size: int = 64,
+    **options: Any,
+) -> Build:  # fmt: skip
+    """What makes :class:`Supervised` work, from what makes the network and the data."""
+    return lambda seed, device: Supervised(
+        network(), data(), criterion, score, batch_size, seed, device, **options
+    )
 
 
 def accuracy(outputs: Tensor, examples: Examples) -> float:

@@ -1,7 +1,7 @@
 """Tasks on CIFAR-10: Figure 3's ResNet-18, and a small vision transformer."""
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
@@ -15,10 +15,10 @@ from heavystep.lab.comparison.tasks.contract import (
     Measured,
     Metric,
     Split,
-    Supervised,
     Task,
     Work,
     accuracy,
+    supervised,
 )
 from heavystep.lab.comparison.tasks.text import Block, Shape
 from heavystep.lab.training.images import DeviceImages, epoch_plan
@@ -105,33 +105,22 @@ class VisionTransformer(nn.Module):
 def some_images() -> Split:
     """The first images, as floating-point numbers of size 1."""
     parts = zip(images_of(DATA), (SEEN, UNSEEN), strict=True)
-    return Split(
-        *(
-            Examples((torch.tensor(part.images[:n]).float() / 255.0 - 0.47) / 0.25,
-                     torch.tensor(part.labels[:n]))
-            for part, n in parts
-        )
-    )  # fmt: skip
+    return Split(*(
+        Examples((torch.tensor(part.images[:n]).float() / 255.0 - 0.47) / 0.25,
+                 torch.tensor(part.labels[:n]))
+        for part, n in parts
+    ))  # fmt: skip
 
 
-def vision(seed: int, device: torch.device) -> Work:
-    """The vision transformer."""
-    return Supervised(
-        VisionTransformer(), some_images(), cross_entropy,
-        lambda logits, test: 100.0 - accuracy(logits, test),
-        VIT.batch_size, seed, device, evaluated=LOOKED_AT,
-    )  # fmt: skip
-
-
-def without_images() -> str:
-    """One line if the images are not here, or nothing."""
-    return data.missing_text([DATA])
-
-
+VISION = supervised(
+    VisionTransformer, some_images, cross_entropy,
+    lambda logits, test: 100.0 - accuracy(logits, test), VIT.batch_size, evaluated=LOOKED_AT,
+)  # fmt: skip
+without_images = partial(data.missing_text, [DATA])
 IMAGES = (
     Task("cifar10", "ResNet-18 on CIFAR-10, 30 epochs",
          Metric("test accuracy", HIGHER, "points", 0.5), EPOCHS * (TRAIN // BATCH), Residual,
          without_images, gpu=True, seeds=1),
     Task("vit", "vision transformer on 20,000 images", Metric("test error", LOWER, "points", 1.0),
-         600, vision, without_images, seeds=1),
+         600, VISION, without_images, seeds=1),
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """Tasks on numbers: digits, regression in several units, logistic regression, ratings."""
 
+from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from importlib.util import find_spec
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from heavystep.lab.comparison.tasks.contract import (
     Work,
     accuracy,
     stream_of,
+    supervised,
 )
 
 ACCURACY = Metric("test accuracy", HIGHER, "points", 0.5)
@@ -69,30 +70,24 @@ def digits() -> Split:
     return Split(*(Examples(pixels[part], classes[part]) for part in parts))
 
 
-def perceptron(seed: int, device: torch.device) -> Work:
-    """Two hidden layers that tell digits."""
-    network = nn.Sequential(
+def _perceptron() -> nn.Module:
+    return nn.Sequential(
         nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10)
     )
-    return Supervised(network, digits(), cross_entropy, accuracy, BATCH, seed, device)
 
 
-def convolutional(seed: int, device: torch.device) -> Work:
-    """Convolutions with BatchNorm, then dropout."""
-    network = nn.Sequential(
+def _convolutional() -> nn.Module:
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)),
         nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
         nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Dropout(0.3), nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 10),
     )  # fmt: skip
-    images = Split(*(Examples(part.inputs.view(-1, 1, 8, 8), part.targets) for part in digits()))
-    return Supervised(network, images, cross_entropy, accuracy, BATCH, seed, device)
 
 
-def frozen_body(seed: int, device: torch.device) -> Work:
-    """A random layer that stays as it is, and a trained one on its few features."""
+def _on_a_frozen_body() -> nn.Module:
     body = nn.Sequential(nn.Linear(64, 12), nn.ReLU()).requires_grad_(False)
-    network = nn.Sequential(body, nn.Linear(12, 10))
-    return Supervised(network, digits(), cross_entropy, accuracy, BATCH, seed, device)
+    return nn.Sequential(body, nn.Linear(12, 10))
 
 
 class Autoencoder(nn.Module):
@@ -116,16 +111,6 @@ def negative_elbo(outputs: tuple[Tensor, Tensor, Tensor], pixels: Tensor) -> Ten
     error = binary_cross_entropy_with_logits(logits, pixels, reduction="none").sum(dim=1)
     divergence = 0.5 * (mean**2 + log_variance.exp() - 1.0 - log_variance).sum(dim=1)
     return (error + divergence).mean()
-
-
-def autoencoder(seed: int, device: torch.device) -> Work:
-    """Digits that are learnt without their classes."""
-    split = Split(*(Examples(part.inputs, part.inputs) for part in digits()))
-    return Supervised(
-        Autoencoder(), split, negative_elbo,
-        lambda outputs, test: float(negative_elbo(outputs, test.targets)),
-        BATCH, seed, device, draws=8,
-    )  # fmt: skip
 
 
 class Denoiser(nn.Module):
@@ -159,9 +144,7 @@ class Diffusion(Supervised):
 
     def __init__(self, seed: int, device: torch.device) -> None:
         pixels = Split(*(Examples(2 * part.inputs - 1, part.targets) for part in digits()))
-        super().__init__(
-            Denoiser(), pixels, mse_loss, lambda outputs, test: 0.0, BATCH, seed, device
-        )
+        super().__init__(Denoiser(), pixels, mse_loss, None, BATCH, seed, device)
         self._noise = torch.Generator().manual_seed(seed + NOISE)
         draws = torch.Generator().manual_seed(EVALUATION_SEED)
         repeated = (self.train.inputs.repeat(2, 1), self.test.inputs.repeat(6, 1))
@@ -193,15 +176,6 @@ class Diffusion(Supervised):
     def evaluate(self) -> Measured:
         """The same on all digits, with noise that is the same each time."""
         return Measured(*(float(self._error(self.network, *each)) for each in self._fixed))
-
-
-class Units(NamedTuple):
-    """In what the regression is measured."""
-
-    targets: float = 1.0
-    inputs: float = 1.0
-    summed: bool = False
-    """Whether the loss of a batch is the sum over its examples."""
 
 
 def _examples(inputs: Array, targets: Array) -> Examples:
@@ -252,57 +226,20 @@ def _network(inputs: int, outputs: int = 1) -> nn.Module:
     )
 
 
-def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The mean over examples."""
-    return mse_loss(outputs.squeeze(1), targets)
-
-
-def summed_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The sum over examples."""
-    return mse_loss(outputs.squeeze(1), targets, reduction="sum")
-
-
-def error(outputs: Tensor, test: Examples) -> float:
-    """The mean squared error."""
-    return float(squared_error(outputs, test.targets))
+def squared_error(outputs: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
+    """The mean, or the sum, over examples."""
+    return mse_loss(outputs.squeeze(1), targets, reduction=reduction)
 
 
 def unexplained(outputs: Tensor, test: Examples) -> float:
     """1 - R2: the part of the variance that is not explained."""
-    return error(outputs, test) / float(test.targets.var())
+    return float(squared_error(outputs, test.targets)) / float(test.targets.var())
 
 
 def gaussian_nll(outputs: Tensor, targets: Tensor) -> Tensor:
     """Negative log-likelihood of a mean and a log-variance, up to a constant; may be negative."""
     mean, log_variance = outputs[:, 0], outputs[:, 1].clamp(-LOG_VARIANCE, LOG_VARIANCE)
     return 0.5 * (log_variance + (targets - mean) ** 2 * torch.exp(-log_variance)).mean()
-
-
-def noisy_regression(seed: int, device: torch.device) -> Work:
-    """Noise stays; what counts is the distance to the clean function."""
-    return Supervised(_network(COLUMNS), wavy(NOISY), squared_error, error, BATCH, seed, device)
-
-
-def in_units(units: Units, seed: int, device: torch.device) -> Work:
-    """The same problem in other units."""
-    split = Split(*(Examples(units.inputs * x, units.targets * y) for x, y in wavy(QUIET)))
-    criterion = summed_error if units.summed else squared_error
-    return Supervised(_network(COLUMNS), split, criterion, unexplained, BATCH, seed, device)
-
-
-def likelihood(seed: int, device: torch.device) -> Work:
-    """Mean and variance are learnt."""
-    return Supervised(
-        _network(COLUMNS, 2), uneven(), gaussian_nll,
-        lambda outputs, test: float(gaussian_nll(outputs, test.targets)), BATCH, seed, device,
-    )  # fmt: skip
-
-
-def raw_diabetes(seed: int, device: torch.device) -> Work:
-    """Nothing is scaled."""
-    split = diabetes()
-    network = _network(split.train.inputs.shape[1])
-    return Supervised(network, split, squared_error, unexplained, 32, seed, device)
 
 
 @cache
@@ -315,11 +252,6 @@ def bent() -> Split:
         y = np.tanh(x @ slopes[:, 0] * 0.5) + 0.5 * x[:, 0] * x[:, 1]
         parts.append(_examples(x, y))
     return Split(*parts)
-
-
-def toy(seed: int, device: torch.device) -> Work:
-    """A small problem, for runs that are over soon."""
-    return Supervised(_network(20), bent(), squared_error, error, BATCH, seed, device)
 
 
 @lru_cache(2)
@@ -405,50 +337,60 @@ class Towers(nn.Module):
         return logits
 
 
-def recommender(seed: int, device: torch.device) -> Work:
-    """Embeddings that learn single verdicts by heart if they are trained for long."""
-    return Supervised(
-        Towers(), ratings(), binary_cross_entropy_with_logits,
-        lambda logits, test: float(binary_cross_entropy_with_logits(logits, test.targets)),
-        128, seed, device,
-    )  # fmt: skip
+def _in_units(name: str, title: str, targets: float = 1.0, inputs: float = 1.0,
+              reduction: str = "mean") -> Task:  # fmt: skip
+    """The same regression with little noise, its numbers and its loss in some units."""
+
+    def data() -> Split:
+        return Split(*(Examples(inputs * x, targets * y) for x, y in wavy(QUIET)))
+
+    criterion = partial(squared_error, reduction=reduction)
+    build = supervised(partial(_network, COLUMNS), data, criterion, unexplained)
+    return Task(name, f"regression, {title}", UNEXPLAINED, 1500, build)
 
 
-def _in_units(name: str, title: str, units: Units) -> Task:
-    return Task(name, f"regression, {title}", UNEXPLAINED, 1500, partial(in_units, units))
+def _on_digits(name: str, title: str, network: Callable[[], nn.Module], steps: int) -> Task:
+    build = supervised(network, digits, cross_entropy, accuracy)
+    return Task(name, f"digits, {title}", ACCURACY, steps, build, without_sklearn)
 
 
 RIGHT = Metric("training accuracy", HIGHER, "points", 0.5)
+TOY = supervised(partial(_network, 20), bent, squared_error)
+AUTOENCODER = supervised(
+    Autoencoder, lambda: Split(*(Examples(part.inputs, part.inputs) for part in digits())),
+    negative_elbo, draws=8,
+)  # fmt: skip
 TABULAR = (
-    Task("mlp", "digits, perceptron 64-128-64-10", ACCURACY, 630, perceptron, without_sklearn),
-    Task("cnn", "digits, convolutions with BatchNorm and dropout", ACCURACY, 420, convolutional,
-         without_sklearn),
-    Task("frozen", "digits, head on a frozen random body", ACCURACY, 420, frozen_body,
-         without_sklearn),
+    _on_digits("mlp", "perceptron 64-128-64-10", _perceptron, 630),
+    _on_digits("cnn", "convolutions with BatchNorm and dropout", _convolutional, 420),
+    _on_digits("frozen", "head on a frozen random body", _on_a_frozen_body, 420),
     Task("vae", "digits, variational autoencoder", Metric("test -ELBO", LOWER, "nats", 0.05), 840,
-         autoencoder, without_sklearn),
+         AUTOENCODER, without_sklearn),
     Task("regression", "regression with noise", Metric("error to clean", LOWER, "%", 2.0), 1500,
-         noisy_regression),
+         supervised(partial(_network, COLUMNS), partial(wavy, NOISY), squared_error)),
     Task("nll", "regression, Gaussian likelihood", Metric("test NLL", LOWER, "nats", 0.05), 1500,
-         likelihood),
-    _in_units("units", "targets of size 1", Units()),
-    _in_units("targets-0.01", "targets x 0.01", Units(targets=0.01)),
-    _in_units("targets-100", "targets x 100", Units(targets=100.0)),
-    _in_units("inputs-100", "inputs x 100", Units(inputs=100.0)),
-    _in_units("summed", "loss summed over a batch", Units(summed=True)),
-    Task("diabetes", "raw diabetes", UNEXPLAINED, 1000, raw_diabetes, without_sklearn),
+         supervised(partial(_network, COLUMNS, 2), uneven, gaussian_nll)),
+    _in_units("units", "targets of size 1"),
+    _in_units("targets-0.01", "targets x 0.01", targets=0.01),
+    _in_units("targets-100", "targets x 100", targets=100.0),
+    _in_units("inputs-100", "inputs x 100", inputs=100.0),
+    _in_units("summed", "loss summed over a batch", reduction="sum"),
+    Task("diabetes", "raw diabetes", UNEXPLAINED, 1000,
+         supervised(partial(_network, 10), diabetes, squared_error, unexplained, 32),
+         without_sklearn),
     *(
         Task(name, f"logistic regression on {name}", RIGHT, 20_000, partial(Logistic, name),
              partial(data.missing_text, [name]), seeds=1)
         for name in LOGISTIC_SETS
     ),
     Task("recommender", "ratings, embeddings of users and items",
-         Metric("test log-loss", LOWER, "nats", 0.005), 1500, recommender),
+         Metric("test log-loss", LOWER, "nats", 0.005), 1500,
+         supervised(Towers, ratings, binary_cross_entropy_with_logits, batch_size=128)),
     Task("diffusion", "digits, prediction of noise", Metric("test error", LOWER, "%", 2.0), 1200,
          Diffusion, without_sklearn),
     *(Task(f"toy-{steps}", f"small regression, {steps} steps",
-           Metric("test error", LOWER, "%", 5.0), steps, toy)
+           Metric("test error", LOWER, "%", 5.0), steps, TOY)
       for steps in (30, 110)),
-    *(Task(f"digits-{steps}", f"digits, perceptron, {steps} steps", ACCURACY, steps, perceptron,
-           without_sklearn) for steps in (30, 110)),
+    *(_on_digits(f"digits-{steps}", f"perceptron, {steps} steps", _perceptron, steps)
+      for steps in (30, 110)),
 )  # fmt: skip

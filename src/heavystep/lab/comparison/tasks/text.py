@@ -18,6 +18,7 @@ from heavystep.lab import data
 from heavystep.lab.comparison.tasks.contract import (
     EVALUATION_SEED,
     LOWER,
+    Build,
     Measured,
     Metric,
     Task,
@@ -242,22 +243,14 @@ class LanguageModel(Work):
         return Measured(*found)
 
 
-def on_plays(shape: Shape, seed: int, device: torch.device) -> Work:
-    """A transformer that learns Shakespeare."""
-    texts = plays()
-    return LanguageModel(Transformer(texts.kinds, shape), texts, shape, seed, device)
+def _model(kind: Callable[..., nn.Module], shape: Shape, texts: Callable[[], Texts]) -> Build:
+    """What makes the work of a model that learns texts."""
 
+    def build(seed: int, device: torch.device) -> Work:
+        found = texts()
+        return LanguageModel(kind(found.kinds, shape), found, shape, seed, device)
 
-def on_programs(seed: int, device: torch.device) -> Work:
-    """A transformer that learns program text."""
-    texts = programs()
-    return LanguageModel(Transformer(texts.kinds, SMALL), texts, SMALL, seed, device)
-
-
-def recurrent(seed: int, device: torch.device) -> Work:
-    """An LSTM that learns Shakespeare."""
-    texts = plays()
-    return LanguageModel(Recurrent(texts.kinds, RECURRENT), texts, RECURRENT, seed, device)
+    return build
 
 
 @cache
@@ -265,8 +258,8 @@ def pretrained() -> nn.Module:
     """A small transformer that knows Shakespeare, the same in every process."""
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
-        texts = plays(ascii_alphabet=True)
-        work = LanguageModel(Transformer(texts.kinds, SMALL), texts, SMALL, 0, torch.device("cpu"))
+        texts = partial(plays, ascii_alphabet=True)
+        work = _model(Transformer, SMALL, texts)(0, torch.device("cpu"))
         optimizer = torch.optim.AdamW(work.parameters(), lr=3e-3, weight_decay=0.0)
         for _ in range(PRETRAINED):
             work.next()
@@ -285,22 +278,20 @@ def adapters(seed: int, device: torch.device) -> Work:
     return LanguageModel(network, programs(), SMALL, seed, device)
 
 
-def without_text() -> str:
-    """One line if the text is not here, or nothing."""
-    return data.missing_text([TEXT])
-
-
+without_text = partial(data.missing_text, [TEXT])
 VALIDATION = Metric("validation loss", LOWER, "nats", 0.05)
 FINE = Metric("validation loss", LOWER, "%", 1.0)
 PYTHON = f"1, Python {sys.version_info.major}.{sys.version_info.minor}"
 """Program text belongs to a version of Python, and so do runs on it."""
 TEXTUAL = (
-    Task("charlm", "character model, 4 layers of 128", VALIDATION, 1000, partial(on_plays, CHARLM),
-         without_text, seeds=1),
-    Task("gpt", "character GPT, 6 layers of 384", VALIDATION, 2500, partial(on_plays, GPT),
-         without_text, gpu=True, seeds=1),
-    Task("source", "GPT on program text, 2 layers of 64", FINE, 1000, on_programs, version=PYTHON),
-    Task("lstm", "LSTM of 96 on Shakespeare", FINE, 800, recurrent, without_text),
+    Task("charlm", "character model, 4 layers of 128", VALIDATION, 1000,
+         _model(Transformer, CHARLM, plays), without_text, seeds=1),
+    Task("gpt", "character GPT, 6 layers of 384", VALIDATION, 2500,
+         _model(Transformer, GPT, plays), without_text, gpu=True, seeds=1),
+    Task("source", "GPT on program text, 2 layers of 64", FINE, 1000,
+         _model(Transformer, SMALL, programs), version=PYTHON),
+    Task("lstm", "LSTM of 96 on Shakespeare", FINE, 800, _model(Recurrent, RECURRENT, plays),
+         without_text),
     Task("lora", "adapters of rank 4, from Shakespeare to program text", FINE, 500, adapters,
          without_text, version=PYTHON),
 )  # fmt: skip

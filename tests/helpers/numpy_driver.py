@@ -1,13 +1,9 @@
-"""Runs of a finite sum side by side, recorded in full: what certificates are made from."""
-
-from typing import Any
+"""Any method on any finite sum, runs side by side in numpy: a second driver of the rules."""
 
 import numpy as np
 
-from heavystep.arrays import Array, inner
-from heavystep.lab.simulation.configuration import Configuration
+from heavystep.arrays import inner
 from heavystep.momentum import divisor, second_moment
-from heavystep.problems import FiniteSum, VarianceReduced
 from heavystep.records import Record
 from heavystep.rules import (
     DIRECTION,
@@ -23,62 +19,15 @@ from heavystep.rules import (
 register(np.ndarray, Primitives(np.where, np.minimum, np.maximum, np.any))  # an entry for each run
 
 
-def checked_samples(problem: Any, samples: Any, ndim: int) -> Array:
-    """Indices of terms as an array. Kernels do not check them.
-
-    Raises:
-        ValueError: they are not whole numbers, have another shape, or are out of range.
-    """
-    array = np.asarray(samples)
-    if array.ndim != ndim or not array.size or not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(
-            f"samples must be whole numbers in {ndim} dimensions, got {array.dtype} {array.shape}"
-        )
-    if array.min() < 0 or array.max() >= problem.n:
-        got = f"got {array.min()} .. {array.max()}"
-        raise ValueError(f"samples must be in 0 .. {problem.n - 1}, {got}")
-    return array
-
-
-def draw_samples(problem: FiniteSum, *, runs: int, steps: int, seed: int = 0) -> Array:
-    """(runs, steps) indices, uniform and independent; one random stream a run.
-
-    >>> from heavystep.problems import paper_least_squares
-    >>> draw_samples(paper_least_squares(), runs=2, steps=3).shape
-    (2, 3)
-    """
+def draw_samples(problem, *, runs, steps, seed=0):
+    """(runs, steps) indices, uniform and independent; one random stream a run."""
     streams = (np.random.default_rng([seed, run]) for run in range(runs))
     return np.array([stream.integers(0, problem.n, size=steps) for stream in streams])
 
 
-def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) -> Record:
-    """Run a method on a finite sum, all runs at once, and keep every iterate.
-
-    The steps come from the rule of the method, with the exact infima of the terms as lower bounds,
-    and its momentum form takes them. Memory is runs x steps x dim numbers, twice.
-
-    Args:
-        problem: where it starts (``theta0``), losses and gradients.
-        configuration: from :func:`heavystep.lab.simulation.configure`.
-        samples: (R, K) which term is sampled in which run at which step.
-
-    Raises:
-        TypeError: the problem is variance-reduced: what a method sees is then no finite sum.
-        ValueError: samples are out of range, or a loss or gradient is not finite, or a search
-            finds no step.
-
-    >>> from heavystep.problems import LeastSquares
-    >>> from heavystep.lab.simulation import configure
-    >>> problem = LeastSquares([[1.0], [2.0]], [1.0, 2.0])
-    >>> method = configure("SHBPolyak", momentum=0.0, c=0.5, scaling="theory")
-    >>> record_runs(problem, method, [[0, 1]]).iterates.tolist()
-    [[[0.0], [0.5], [0.75]]]
-    """
-    if isinstance(problem, VarianceReduced):  # its losses change from step to step
-        raise TypeError(
-            "record_runs takes a finite sum; a VarianceReduced problem runs in lab.simulate"
-        )
-    samples = checked_samples(problem, samples, ndim=2)
+def record_runs(problem, configuration, samples):
+    """All runs at once, every iterate kept; ``samples`` (R, K): the term of each step."""
+    samples = np.asarray(samples)
     (runs, steps), row = samples.shape, configuration.row
     rule, form = row.rule, row.form
     table, etas, betas = configuration.parameters(0, steps)
@@ -88,7 +37,7 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
     theta = iterates[:, 0] = np.broadcast_to(problem.theta0, (runs, problem.dim))
     buffer, squares, square_weight = np.zeros_like(theta), np.zeros_like(theta), 0.0
     memory = rule.Memory(*(np.full(runs, first) for first in rule.memory.values()))
-    D: Any = 1.0
+    D = 1.0
     for k in range(steps):
         i, beta = samples[:, k], betas[k]
         loss[:, k] = f = problem.losses(theta, i)
@@ -116,7 +65,7 @@ def record_runs(problem: FiniteSum, configuration: Configuration, samples: Any) 
         seen = Seen(f, low, loss_eps=configuration.loss_eps, **products)
         constants = rule.Constants(*table[k])
 
-        def whole(search: Search) -> Search:
+        def whole(search):
             values = (0.0 if value is None else value for value in search)
             return Search(*(np.broadcast_to(value, runs) for value in values))
 
