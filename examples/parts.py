@@ -1,0 +1,140 @@
+"""What several examples share: a small GPT, texts that Python brings along, other optimizers.
+
+``pip install prodigyopt schedulefree``, or heavystep's extra ``test``.
+"""
+
+import inspect
+import string
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pydoc_data import topics
+from typing import Any, NamedTuple
+
+import prodigyopt  # type: ignore[import-untyped]
+import schedulefree  # type: ignore[import-untyped]
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention
+from torch.optim import AdamW, Optimizer
+
+from heavystep import HeavyStep
+
+CONTEXT, WIDTH = 64, 64
+LETTERS = string.printable
+Batch = tuple[Tensor, Tensor]
+
+
+def numbers(text: str) -> Tensor:
+    return torch.tensor([LETTERS.index(letter) for letter in text if letter in LETTERS])
+
+
+@cache
+def manual() -> Tensor:
+    """English: Python's manual, 460 thousand characters."""
+    return numbers("".join(topics.topics.values()))
+
+
+@cache
+def code() -> Tensor:
+    """Source code of Python's library, as long."""
+    modules = map(__import__, ("argparse", "doctest", "inspect", "tarfile", "typing"))
+    return numbers("".join(map(inspect.getsource, modules)))
+
+
+def excerpts(text: Tensor, count: int) -> Batch:
+    """Excerpts, and the character that comes after each of theirs."""
+    starts = torch.randint(len(text) - CONTEXT - 1, (count, 1))
+    rows = text[starts + torch.arange(CONTEXT + 1)]
+    return rows[:, :-1], rows[:, 1:]
+
+
+class Block(nn.Module):
+    """Causal attention and a network of two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attend, self.project = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.widen, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = self.attend(self.norm(x)).unflatten(-1, (3, 4, -1)).permute(2, 0, 3, 1, 4)
+        found = scaled_dot_product_attention(heads[0], heads[1], heads[2], is_causal=True)
+        x = x + self.project(found.transpose(1, 2).flatten(2))
+        return x + self.narrow(gelu(self.widen(self.second(x))))  # type: ignore[no-any-return]
+
+
+class GPT(nn.Module):
+    """Returns logits and, as the GPTs of nanoGPT and minGPT do, the loss."""
+
+    def __init__(self, letters: int = len(LETTERS), layers: int = 2) -> None:
+        super().__init__()
+        self.token, self.place = nn.Embedding(letters, WIDTH), nn.Embedding(CONTEXT, WIDTH)
+        self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, letters)
+        for each in self.modules():
+            if isinstance(each, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(each.weight, std=0.02)
+
+    def forward(self, text: Tensor, targets: Tensor) -> Batch:
+        x = self.token(text) + self.place.weight[: text.shape[1]]
+        logits = self.head(self.norm(self.blocks(x)))
+        return logits, cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
+
+
+@torch.no_grad()
+def validation(model: GPT, text: Tensor) -> float:
+    """The mean loss of excerpts that are the same at every call."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return float(model(*excerpts(text, 256))[1])
+
+
+class Rival(NamedTuple):
+    """An optimizer, and what its users set."""
+
+    make: Callable[..., Optimizer]
+    lr: float | None = None
+    """None: that of its package."""
+    schedule: bool = False
+    """A warm-up, and a cosine down to a tenth."""
+
+    def optimizer(self, params: Iterable[Any]) -> Any:
+        made = self.make(params, **({} if self.lr is None else {"lr": self.lr}))
+        if isinstance(made, schedulefree.AdamWScheduleFree):
+            made.train()
+        return made
+
+    def multiplier(self, k: int, steps: int) -> float:
+        if not self.schedule:
+            return 1.0
+        turn = torch.tensor(torch.pi * k / steps)
+        return min((k + 1) / (0.05 * steps), 0.55 + 0.45 * turn.cos().item())
+
+
+RIVALS = {
+    "AdamW, schedule": Rival(AdamW, 1e-3, schedule=True),
+    "AdamW": Rival(AdamW, 1e-3),
+    "Prodigy": Rival(prodigyopt.Prodigy),
+    "Schedule-Free": Rival(schedulefree.AdamWScheduleFree, 2.5e-3),
+    "HeavyStep": Rival(HeavyStep),
+}
+"""With the defaults of their packages; HeavyStep has nothing set."""
+
+
+@contextmanager
+def evaluating(optimizer: Any) -> Iterator[None]:
+    """Schedule-Free has other parameters for an evaluation."""
+    free = isinstance(optimizer, schedulefree.AdamWScheduleFree)
+    if free:
+        optimizer.eval()
+    yield
+    if free:
+        optimizer.train()
+
+
+def row(name: str, *found: Any) -> None:
+    """One row of a table in Markdown."""
+    cells = (f"{each:.3f}" if isinstance(each, float) else str(each) for each in found)
+    print(f"| {name} | {' | '.join(cells)} |", flush=True)
