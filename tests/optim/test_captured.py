@@ -244,8 +244,8 @@ def test_schedulers_work_as_ever(name):
 @pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
 def test_several_processes_are_refused(name, monkeypatch):
     run = Run(MAKERS[name], "cpu")
-    monkeypatch.setattr("heavystep.optim.measure.distributed.is_initialized", lambda: True)
-    monkeypatch.setattr("heavystep.optim.measure.distributed.get_world_size", lambda group: 2)
+    monkeypatch.setattr("heavystep.optim.ranks.distributed.is_initialized", lambda: True)
+    monkeypatch.setattr("heavystep.optim.ranks.distributed.get_world_size", lambda group: 2)
     with pytest.raises(ValueError, match=r"for one process, and there are several"):
         run.captured()()
 

@@ -11,9 +11,9 @@ from torch.optim import Optimizer, swa_utils
 from heavystep import validation
 from heavystep.momentum import POWER, weight_of_next
 from heavystep.optim.closure import put_back
-from heavystep.optim.measure import forget_gathered, local
+from heavystep.optim.measure import forget_gathered
 from heavystep.optim.optimizer import RuleOptimizer
-from heavystep.optim.options import state_dtype
+from heavystep.optim.options import local, state_dtype
 
 STATE = {"power", "count", "averages"}
 """What a state holds."""

@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from heavystep import validation
-from heavystep.optim.closure import Closure, RandomStreams, checked_loss, put_back
-from heavystep.optim.decide import Decision, begin_search, conclude_search, finish_search
-from heavystep.optim.measure import rates_are_in_range
+from heavystep.optim.closure import Closure, RandomStreams, put_back
+from heavystep.optim.decide import Decision, begin_search, finish_search
+from heavystep.optim.measure import checked_loss, rates_are_in_range
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.rules import Search
 
@@ -86,7 +86,9 @@ class Whole:
         self._train()
         optimizer = self._optimizer
         if self._train.graph is not None and isinstance(optimizer, RuleOptimizer):
-            optimizer._watch()  # what a replay, in which no Python runs, leaves to the host
+            # What a replay, in which no Python runs, leaves to the host.
+            rule, group = optimizer.method.rule, optimizer.param_groups[0]
+            optimizer._watched.see(optimizer._outcome, optimizer._measure.plain, rule, group)
         return self._loss
 
     def settle(self) -> None:
@@ -172,14 +174,13 @@ class Searched:
         optimizer, group = self._optimizer, self._optimizer.param_groups[0]
         rule, constants = optimizer.method.rule, optimizer._resolved["constants"]
         returned, *facts = self._facts.tolist()
-        seen = optimizer._seen_as(facts, self._names, None, None)
+        seen = optimizer._seen(facts, self._names, None, None)
         search = begin_search(rule, constants, group, seen, self._places)
         if search.momentum is not None:
             self._momentum.fill_(search.momentum)
-        search = finish_search(rule, constants, group, seen, search, tried)
         usable = rates_are_in_range(optimizer.param_groups, self._measure)
         known = rule, constants, group, seen, search, usable
-        return returned, conclude_search(*known, optimizer._watched.tell)
+        return returned, finish_search(*known, tried, optimizer._watched.tell)
 
     def _evaluated(self) -> None:
         put_back(self._before, self._buffers)
@@ -188,10 +189,7 @@ class Searched:
         optimizer = self._optimizer
         with torch.no_grad():
             optimizer._take_active()
-            products, value, _ = self._measure.batch(
-                optimizer.method.rule, optimizer._active, optimizer.param_groups,
-                optimizer._names, loss, None,
-            )  # fmt: skip
+            products, value, _ = optimizer._measured(loss, None)
             self._names = list(products)
             numbers = (loss, value, *products.values())
             self._facts = torch.stack([self._measure.scalar(number) for number in numbers])
@@ -317,7 +315,7 @@ class CapturedStep:
         if not isinstance(optimizer, RuleOptimizer):
             return False
         optimizer._measure.look_at(optimizer._all_params)
-        return optimizer._measure.count > 1
+        return optimizer._measure.ranks.count > 1
 
     def _take_on(self, device: torch.device) -> Any:
         recorded = self._recorded_with

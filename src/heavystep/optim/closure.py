@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from heavystep.optim.diagnostics import warn_caller
-from heavystep.optim.measure import forget_gathered, indices_by_dtype, local
+from heavystep.optim.measure import checked_loss, forget_gathered, indices_by_dtype
+from heavystep.optim.options import local
 
 Closure = Callable[[], Any]
 Buffers = Iterable[Tensor] | Callable[[], Iterable[Tensor]]
@@ -23,24 +24,6 @@ EARLIER_PARTS = (
     "call zero_grad() in it, or hand_over() every loss (in Lightning: callbacks=[HandOverLoss()] "
     "of heavystep.integrations.lightning)"
 )
-
-
-def checked_loss(loss: Any, source: str) -> Any:
-    """Refuse what cannot be a loss: ``source`` says where it came from."""
-    if isinstance(loss, Tensor):
-        if loss.is_complex():
-            raise TypeError(f"{source} must be a real number, got dtype {loss.dtype}")
-        if loss.numel() != 1:
-            raise ValueError(
-                f"{source} must be one number, got shape {tuple(loss.shape)}: "
-                "reduce it, for example with .mean()"
-            )
-        return loss
-    if isinstance(loss, (bool, str)) or not hasattr(loss, "__float__"):
-        forgot = loss is None and "closure" in source
-        hint = ": the closure must end with 'return loss'" if forgot else ""
-        raise TypeError(f"{source} must be a number or a 0-dim tensor, got {loss!r}{hint}")
-    return loss
 
 
 class HandedOver:

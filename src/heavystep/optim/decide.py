@@ -23,12 +23,6 @@ class Decision(NamedTuple):
     search: Search
 
 
-def bound_of(group: Group, given: Any) -> Any:
-    """The lower bound given for one step, or else the optimizer's; -inf if there is none."""
-    known = group.get("lower_bound") if given is None else given
-    return -inf if known is None else known
-
-
 def remembered(rule: Rule, group: Group) -> Any:
     """The memory of a rule as numbers on the host."""
     kept = [group[name] for name in rule.memory]
@@ -36,7 +30,7 @@ def remembered(rule: Rule, group: Group) -> Any:
 
 
 def decide_on_host(
-    rule: Rule, constants: Any, group: Group, seen: Seen, usable: Any, held: Callable[..., float]
+    rule: Rule, constants: Any, group: Group, seen: Seen, usable: Any, measure: Measure
 ) -> Decision:
     """The decision of a closed form on numbers, which take a tenth of the time of 0-dim tensors.
 
@@ -46,15 +40,15 @@ def decide_on_host(
         group: the first one, which holds its memory.
         seen: the batch.
         usable: whether all else is in range.
-        held: how the format of the parameters holds a number.
+        measure: which knows how the format of the parameters holds a number.
     """
     memory = remembered(rule, group)
     search = rule.start(constants, memory, seen)
-    step = held(search.step)
+    step = measure.held(search.step)
     accepted = bool(search.accepted and usable) and isfinite(step) and isfinite(seen.grad_sqnorm)
     if accepted and rule.memory:
         new = rule.remember(constants, memory, seen, search)
-        group.update(zip(rule.memory, map(held, new), strict=True))
+        group.update(zip(rule.memory, map(measure.held, new), strict=True))
     return Decision(step, accepted, accepted and bool(search.capped), seen, search)
 
 
@@ -109,46 +103,50 @@ def begin_search(
     rule: Rule, constants: Any, group: Group, seen: Seen, params: list[Tensor]
 ) -> Search:
     """A line search before its first trial."""
-    search = rule.start(constants, remembered(rule, group), seen)
+    memory = remembered(rule, group)
+    search = rule.start(constants, memory, seen)
     # A first trial beyond the format of the parameters would make them infinite.
     largest = min((torch.finfo(param.dtype).max for param in params), default=inf)
     search = search._replace(trial=min(search.trial, largest))
-    return rule.skip(constants, remembered(rule, group), seen, search)
+    return rule.skip(constants, memory, seen, search)
 
 
 def finish_search(
-    rule: Rule, constants: Any, group: Group, seen: Seen, search: Search,
-    loss_at: Callable[[float], float],
-) -> Search:  # fmt: skip
-    """The search after as many trials as it takes."""
+    rule: Rule, constants: Any, group: Group, seen: Seen, search: Search, usable: Any,
+    loss_at: Callable[[float], float], tell: Callable[[str], None],
+) -> Decision:  # fmt: skip
+    """The decision after as many trials as it takes; the rule remembers it unless it is refused.
+
+    Args:
+        rule: which searches.
+        constants: what its options come to.
+        group: the first one, which holds its memory.
+        seen: the batch.
+        search: before its first trial.
+        usable: whether all else is in range.
+        loss_at: evaluates the loss at a trial.
+        tell: warns, once in a run.
+    """
     memory, advance = remembered(rule, group), rule.advance
     assert advance is not None
     while search.active:
         search = advance(constants, memory, seen, search, loss_at(search.trial))
-    return search
-
-
-def conclude_search(
-    rule: Rule, constants: Any, group: Group, seen: Seen, search: Search, usable: Any,
-    tell: Callable[[str], None],
-) -> Decision:  # fmt: skip
-    """The decision of a search that is over; the rule remembers it unless the batch is refused.
-
-    ``tell`` warns, once in a run.
-    """
     found = search.accepted
     accepted = found and is_finite(search.step) and is_finite(seen.grad_sqnorm) and bool(usable)
     search = search._replace(accepted=accepted)
     if accepted:
-        new = rule.remember(constants, remembered(rule, group), seen, search)
+        new = rule.remember(constants, memory, seen, search)
         group.update(zip(rule.memory, new, strict=True))
     elif search.trials and not found:
-        bound = "give a lower_bound (0 for most losses), which skips trials that cannot succeed"
-        ways = [bound] if seen.lower_bound == -inf else []
-        ways += [] if group.get("max_step") is None else ["lower max_step"]
+        advice = ["raise max_trials"]
+        if group.get("max_step") is not None:
+            advice.insert(0, "lower max_step")
+        if seen.lower_bound == -inf:
+            bound = "give a lower_bound (0 for most losses), which skips trials that cannot succeed"
+            advice.insert(0, bound)
         # Without numbers, which info has.
         tell(
             "line search failed: no trial lost enough, and the batch was refused. If this goes "
-            f"on, {', '.join([*ways, 'raise max_trials'])}"
+            f"on, {', '.join(advice)}"
         )
     return Decision(search.step, accepted, accepted and search.capped, seen, search)

@@ -410,22 +410,20 @@ class Watch:
             self.tell(ADDED_UP)
         self.young = self._steps < YOUNG
 
-    def see(
-        self, loss: Any, bound: Any, norm: Any, step: Any, rule: Rule, group: dict[str, Any]
-    ) -> None:
+    def see(self, told: dict[str, Any], plain: Any, rule: Rule, group: dict[str, Any]) -> None:
         """Take in one step, and warn of what has come to light.
 
         Args:
-            loss: as in :class:`StepInfo`, and so are the next three.
-            bound: the lower bound.
-            norm: the squared norm of the gradient.
-            step: before ``lr``.
+            told: the fields of :class:`StepInfo`.
+            plain: ||g||^2 where ``grad_sqnorm`` is in the metric of a diagonal, or None.
             rule: that chose the step.
             group: its options.
         """
         self._steps += 1
         steps = self._steps
         if steps <= RECENT or steps * PACE % 1.0 < SHARE:
+            loss, bound = told["loss"], told["lower_bound"]
+            norm, step = told["grad_sqnorm"] if plain is None else plain, told["base_step"]
             on_device = isinstance(norm, Tensor)
             if on_device and not (
                 norm.is_cpu or (norm.is_cuda and not torch.cuda.is_current_stream_capturing())

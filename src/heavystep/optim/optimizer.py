@@ -4,6 +4,7 @@ A step reads from top to bottom: options, loss, measure, decide, update, diagnos
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import Any
 
 import torch
@@ -19,14 +20,11 @@ from heavystep.optim.closure import (
     ParameterCopies,
     TrialPoints,
     checked_buffers,
-    checked_loss,
     evaluate_with_gradients,
 )
 from heavystep.optim.decide import (
     Decision,
     begin_search,
-    bound_of,
-    conclude_search,
     decide_on_device,
     decide_on_host,
     device_memory,
@@ -36,6 +34,7 @@ from heavystep.optim.decide import (
 from heavystep.optim.diagnostics import NOTHING_TO_TRAIN, StepInfo, Watch
 from heavystep.optim.measure import (
     Measure,
+    checked_loss,
     coarsest_eps,
     rates_are_in_range,
     reads_for_free,
@@ -54,6 +53,7 @@ from heavystep.optim.options import (
     plain_numbers,
     with_lr_of_groups,
 )
+from heavystep.optim.ranks import Ranks
 from heavystep.optim.rounding import Rounded
 from heavystep.optim.update import Active
 from heavystep.rules import Search, Seen, where
@@ -88,7 +88,7 @@ class RuleOptimizer(Optimizer):
         defaults = {**self.method.complete(given), **common, **self.method.rule.memory, "step": 0.0}
         check_options(self.method, defaults)
         self._names = option_names(self.method)
-        self._measure = Measure(process_group)
+        self._measure = Measure(Ranks(process_group))
         self._handed_over = HandedOver()
         self._buffers: Callable[[], Iterable[Tensor]] = checked_buffers(buffers)
         self._begin()
@@ -131,21 +131,26 @@ class RuleOptimizer(Optimizer):
         try:
             if closure is None and loss is None and self._only_wants_state():
                 self._take_active()
-                if not self.method.rule.searches:
-                    self._device_memory()
+                if not self.method.rule.searches and not self._measure.near:
+                    device_memory(self.method.rule, self.param_groups[0], self._measure)
                 return None
             self._check_arguments(closure, loss, lower_bound)
             self._resolve()
             bound = None if lower_bound is None else checked_bound(lower_bound)
             if self.method.rule.searches:
-                bound = bound.item() if isinstance(bound, Tensor) else bound
-                return self._search(closure, None if bound is None else checked_bound(bound))
-            returned = self._loss_of(closure, loss)
+                return self._search(closure, bound)
+            if closure is not None:
+                loss, _ = self._call(closure)
+            elif self._handed_over._sum:
+                loss = self._handed_over.take()
+            elif loss is not None:
+                loss = checked_loss(loss, "loss")
+                loss = loss.detach() if isinstance(loss, Tensor) else loss
             self._take_active()
             if closure is None and self._watched.young:
                 self._see_gradient()
-            self._apply(self._decide(returned, bound))
-            return returned
+            self._apply(self._decide(loss, bound))
+            return loss
         finally:
             torch._C._set_grad_enabled(grads_wanted)
 
@@ -155,22 +160,24 @@ class RuleOptimizer(Optimizer):
         handed_over = bool(self._handed_over._sum)
         if lower_bound is not None and "lower_bound" not in rule.reads:
             raise TypeError(f"lower_bound means nothing to {name}, whose step does not use it")
-        if rule.searches and closure is None:
-            raise self._needs_closure()
-        if "loss" in rule.reads and closure is None and loss is None and not handed_over:
-            raise ValueError(
-                f"{name}.step() needs the loss: call step(loss=loss) after loss.backward(), or "
-                "step(closure), or where a framework calls step(), hand_over(loss) before (see "
-                "heavystep.integrations); heavystep.attach(model) where the model returns the loss"
-            )
-        if loss is not None and handed_over:
-            raise ValueError("step() takes loss= or what was handed over, not both")
-        if closure is not None and loss is not None:
+        if closure is None:
+            if rule.searches:
+                raise self._needs_closure()
+            if loss is None and not handed_over and "loss" in rule.reads:
+                raise ValueError(
+                    f"{name}.step() needs the loss: call step(loss=loss) after loss.backward(), or "
+                    "step(closure), or where a framework calls step(), hand_over(loss) before (see "
+                    "heavystep.integrations); heavystep.attach(model) where the model returns the "
+                    "loss"
+                )
+        elif loss is not None:
             raise ValueError("step() takes a closure or loss=, not both")
-        if closure is not None and not callable(closure):
+        elif not callable(closure):
             raise TypeError(
                 f"closure must be callable, got {closure!r}: pass the loss as step(loss=loss)"
             )
+        if loss is not None and handed_over:
+            raise ValueError("step() takes loss= or what was handed over, not both")
 
     def _needs_closure(self) -> TypeError:
         return TypeError(
@@ -186,7 +193,7 @@ class RuleOptimizer(Optimizer):
         if options == before:  # tensors are, at once, if they are the same ones
             return
         check_groups(self.method, self.param_groups)
-        self._measure.compare_anew()
+        self._measure.ranks.compare_anew()
         metric = self.param_groups[0].get("diagonal")
         if self.state and metric != self._resolved.get("metric", metric):
             raise ValueError(f"diagonal must stay what it was when training began, got {metric!r}")
@@ -199,83 +206,88 @@ class RuleOptimizer(Optimizer):
 
     def _take_active(self) -> None:
         """The parameters that have a gradient, with what is kept of them."""
-        active = self._active
-        if len(active) == len(self.param_groups) and all(each.refresh() for each in active):
-            return
-        groups = self.param_groups
-        self._measure.look_at(self._all_params)
-        self._measure.compare_anew()
-        known = self.state, groups, self._measure
-        self._active = [
-            (Rounded if group.get("stochastic_rounding") else Active)(self.method, group, *known)
-            for group in groups
-        ]
-        if not any(active.params for active in self._active):
-            self._watched.tell(NOTHING_TO_TRAIN)
+        measure, groups, state = self._measure, self.param_groups, self.state
+        lasts = len(self._active) == len(groups)
+        for active in self._active:
+            lasts = lasts and active.refresh(state)
+        if not lasts:
+            measure.look_at(self._all_params)
+            measure.ranks.compare_anew()
+            self._active = [
+                (Rounded if group.get("stochastic_rounding") else Active)(
+                    self.method, group, state, groups, measure
+                )
+                for group in groups
+            ]
+            if not any(active.params for active in self._active):
+                self._watched.tell(NOTHING_TO_TRAIN)
+        measure.near = reads_for_free(measure.device)
 
     def _see_gradient(self) -> None:
         grad = next((grad for active in self._active for grad in active.grads), None)
         if grad is not None and not torch.compiler.is_compiling():
             self._watched.see_gradient(grad)
 
+    def _measured(self, loss: Any, bound: Any) -> tuple[dict[str, Any], Any, Any]:
+        """Inner products, loss and lower bound of the batch, the same on all processes."""
+        rule, groups = self.method.rule, self.param_groups
+        return self._measure.batch(rule, self._active, groups, self._names, loss, bound)
+
     def _decide(self, loss: Any, bound: Any) -> Decision:
         """The decision of a closed form."""
         rule, group, measure = self.method.rule, self.param_groups[0], self._measure
-        products, value, bound = measure.batch(
-            rule, self._active, self.param_groups, self._names, loss, bound
-        )
+        products, value, bound = self._measured(loss, bound)
         bound = bound_of(group, bound)
-        usable = True
-        if self._resolved["tensors"]:
-            usable = rates_are_in_range(self.param_groups, measure)
+        usable = not self._resolved["tensors"] or rates_are_in_range(self.param_groups, measure)
         eps = coarsest_eps(self._places, loss, measure.device) if "loss_eps" in rule.reads else 0.0
-        constants = self._resolved["constants"]
-        if reads_for_free(measure.device):
-            numbers = {name: float(each) for name, each in products.items()}
-            known = 0.0 if value is None else value.item()
-            self._resolved["loss"] = None if value is None else known
-            seen = Seen(known, float(bound), loss_eps=eps, **numbers)
-            return decide_on_host(rule, constants, group, seen, usable, measure.held)
-        if isinstance(bound, Tensor):
-            bound = bound.to(measure.device, measure.dtype)
+        constants, known = self._resolved["constants"], 0.0
+        if measure.near:
+            if value is not None:
+                value = known = value.item()
+            products = dict(zip(products, map(float, products.values()), strict=True))
+            decide, bound = decide_on_host, float(bound)
+        else:
+            known = known if value is None else value
+            if isinstance(bound, Tensor):
+                bound = bound.to(measure.device, measure.dtype)
+            decide = decide_on_device
         self._resolved["loss"] = value
-        seen = Seen(0.0 if value is None else value, bound, loss_eps=eps, **products)
-        return decide_on_device(rule, constants, group, seen, usable, measure)
+        seen = Seen(known, bound, loss_eps=eps, **products)
+        return decide(rule, constants, group, seen, usable, measure)
 
     def _search(self, closure: Any, bound: Any) -> Any:
         """Evaluate the batch, then search along its gradient or another direction."""
         rule, group, measure = self.method.rule, self.param_groups[0], self._measure
+        if isinstance(bound, Tensor):
+            bound = checked_bound(bound.item())
         trials = TrialPoints(closure, self._all_params, self._buffers(), self._copies)
         returned, calls_backward = self._call(closure)
         trials.first_evaluation_done(calls_backward)
         self._take_active()
-        seen = self._seen_by_search(returned, bound)
-        constants = self._resolved["constants"]
-        search = begin_search(rule, constants, group, seen, self._places)
-        if search.active:
-            with trials.along(self._places, self._ways(search)):
-                search = finish_search(
-                    rule, constants, group, seen, search,
-                    lambda t: measure.objective(trials.loss_at(t), self._active).item(),
-                )  # fmt: skip
-        if not search.accepted:
-            trials.forget_batch()
+        products, value, bound = self._measured(returned, bound)
+        facts = torch.stack([measure.scalar(each) for each in (value, *products.values())])
+        seen = self._seen(facts.tolist(), list(products), returned, bound)
+        constants, places = self._resolved["constants"], self._places
+        search = begin_search(rule, constants, group, seen, places)
+
+        def loss_at(trial: float) -> float:
+            return measure.objective(trials.loss_at(trial), self._active).item()
+
         usable = rates_are_in_range(self.param_groups, measure)
-        tell = self._watched.tell
-        self._apply(conclude_search(rule, constants, group, seen, search, usable, tell))
+        facts_of_search = rule, constants, group, seen, search, usable, loss_at, self._watched.tell
+        if search.active:
+            ways = [way for active in self._active for way in active.ways(search.momentum)]
+            with trials.along(places, ways):
+                decision = finish_search(*facts_of_search)
+        else:
+            decision = finish_search(*facts_of_search)
+        if not decision.accepted:
+            trials.forget_batch()
+        self._apply(decision)
         return returned
 
-    def _seen_by_search(self, loss: Any, bound: Any) -> Seen:
-        """What a line search looks at, as numbers."""
-        rule, measure = self.method.rule, self._measure
-        products, value, bound = measure.batch(
-            rule, self._active, self.param_groups, self._names, loss, bound
-        )
-        facts = torch.stack([measure.scalar(each) for each in (value, *products.values())])
-        return self._seen_as(facts.tolist(), list(products), loss, bound)
-
-    def _seen_as(self, facts: list[float], names: list[str], loss: Any, bound: Any) -> Seen:
-        """What a line search looks at, from the loss and the inner products of these names."""
+    def _seen(self, facts: list[float], names: list[str], loss: Any, bound: Any) -> Seen:
+        """What a line search looks at: the loss and the inner products of these names."""
         group, (known, *numbers) = self.param_groups[0], facts
         self._resolved["loss"] = known
         eps = group.get("loss_eps")
@@ -284,10 +296,6 @@ class RuleOptimizer(Optimizer):
         eps *= growth_of_rounding(known, group["example_loss"])
         named = dict(zip(names, numbers, strict=True))
         return Seen(known, float(bound_of(group, bound)), loss_eps=eps, **named)
-
-    def _ways(self, search: Search) -> list[Tensor]:
-        """What trials go along."""
-        return [way for active in self._active for way in active.ways(search.momentum)]
 
     def _apply(self, decision: Decision) -> None:
         """Take the step that was decided, and report it.
@@ -301,37 +309,6 @@ class RuleOptimizer(Optimizer):
                 if active.params:
                     self._move(active, decision.step, decision.search, accepted, on_host)
         self._report(decision)
-
-    def _report(self, decision: Decision) -> None:
-        """Say what the step did."""
-        accepted, group = decision.accepted, self.param_groups[0]
-        told = where(accepted, decision.step, 0.0)
-        bound = decision.seen.lower_bound
-        outcome = self._outcome
-        rate = group["lr"]
-        if isinstance(rate, Tensor) and not isinstance(accepted, Tensor):
-            rate = rate.item()
-        outcome["step"] = taken = rate * told
-        if accepted is not False:  # a refused batch changes no state
-            group["step"] = where(accepted, taken, group.get("step", 0.0))
-        outcome["base_step"] = told
-        outcome["loss"] = self._resolved["loss"]
-        outcome["grad_sqnorm"] = decision.seen.grad_sqnorm
-        outcome["trials"] = decision.search.trials
-        outcome["accepted"], outcome["capped"] = accepted, decision.capped
-        known = isinstance(bound, Tensor) or bound != -float("inf")
-        outcome["lower_bound"] = bound if known else None
-        outcome["max_step"] = group.get("max_step")
-        if not isinstance(accepted, Tensor) or not torch.compiler.is_compiling():
-            self._watch()
-
-    def _watch(self) -> None:
-        """Look at the run, now and then."""
-        told, group, plain = self._outcome, self.param_groups[0], self._measure.plain
-        self._watched.see(
-            told["loss"], told["lower_bound"], told["grad_sqnorm"] if plain is None else plain,
-            told["base_step"], self.method.rule, group,
-        )  # fmt: skip
 
     def _move(
         self, active: Active, base: Any, search: Search, accepted: Any, on_host: bool
@@ -356,6 +333,26 @@ class RuleOptimizer(Optimizer):
             if decay:
                 shrink = self.method.form.shrink(rate * amount * decay)
         active.move(step, momentum, search.weight, shrink, accepted)
+
+    def _report(self, decision: Decision) -> None:
+        """Say what the step did."""
+        accepted, group, outcome = decision.accepted, self.param_groups[0], self._outcome
+        told = where(accepted, decision.step, 0.0)
+        bound, rate = decision.seen.lower_bound, group["lr"]
+        if isinstance(rate, Tensor) and not isinstance(accepted, Tensor):
+            rate = rate.item()
+        outcome["step"] = taken = rate * told
+        if accepted is not False:  # a refused batch changes no state
+            group["step"] = where(accepted, taken, group.get("step", 0.0))
+        outcome["base_step"] = told
+        outcome["loss"] = self._resolved["loss"]
+        outcome["grad_sqnorm"] = decision.seen.grad_sqnorm
+        outcome["trials"] = decision.search.trials
+        outcome["accepted"], outcome["capped"] = accepted, decision.capped
+        outcome["lower_bound"] = bound if isinstance(bound, Tensor) or bound != -inf else None
+        outcome["max_step"] = group.get("max_step")
+        if not isinstance(accepted, Tensor) or not torch.compiler.is_compiling():
+            self._watched.see(outcome, self._measure.plain, self.method.rule, group)
 
     def hand_over(self, loss: Any) -> None:
         """Hand a loss over for the next ``step()``, as ``backward()`` does with its gradient.
@@ -401,15 +398,6 @@ class RuleOptimizer(Optimizer):
             self.param_groups.pop()
             raise
 
-    def _loss_of(self, closure: Closure | None, loss: Any) -> Any:
-        """The loss of the batch, from the arguments of ``step``."""
-        if closure is not None:
-            return self._call(closure)[0]
-        if self._handed_over._sum:
-            return self._handed_over.take()
-        loss = None if loss is None else checked_loss(loss, "loss")
-        return loss.detach() if isinstance(loss, Tensor) else loss
-
     def _call(self, closure: Closure) -> tuple[Any, bool]:
         """The closure's loss, with its gradient in ``p.grad``; and whether it called backward."""
         rule = self.method.rule
@@ -426,10 +414,6 @@ class RuleOptimizer(Optimizer):
         # In this order: a compiler that looks at the state first compiles anew at each step.
         begun = bool(self._handed_over._sum or self.state)
         return not begun and all(float(group["lr"]) == 0.0 for group in self.param_groups)
-
-    def _device_memory(self) -> None:
-        if not reads_for_free(self._measure.device):
-            device_memory(self.method.rule, self.param_groups[0], self._measure)
 
     @property
     def _all_params(self) -> list[Tensor]:
@@ -464,7 +448,7 @@ class RuleOptimizer(Optimizer):
             self._handed_over = HandedOver()
         super().__setstate__(state)
         self._begin()
-        self._measure.compare_anew(loaded=True)
+        self._measure.ranks.compare_anew(loaded=True)
 
     def load_state_dict(self, state_dict: Group) -> None:
         """Load what :meth:`state_dict` returned; training then goes on as if uninterrupted.
@@ -474,6 +458,12 @@ class RuleOptimizer(Optimizer):
         """
         super().load_state_dict(state_dict)
         keep_wide(state_dict, self._all_params, self.state)
+
+
+def bound_of(group: Group, given: Any) -> Any:
+    """The lower bound given for one step, or else the optimizer's; -inf if there is none."""
+    known = group.get("lower_bound") if given is None else given
+    return -inf if known is None else known
 
 
 def _on_device(group: Group) -> bool:

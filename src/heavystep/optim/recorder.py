@@ -12,8 +12,8 @@ from torch.optim import Optimizer
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.momentum import HEAVY_BALL
-from heavystep.optim.decide import bound_of, growth_of_rounding
-from heavystep.optim.optimizer import RuleOptimizer
+from heavystep.optim.decide import growth_of_rounding
+from heavystep.optim.optimizer import RuleOptimizer, bound_of
 from heavystep.optim.options import Group
 from heavystep.records import Record, heavy_ball_defect
 

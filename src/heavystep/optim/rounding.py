@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from heavystep.momentum import SQUARES, divisor, second_moment
-from heavystep.optim.measure import Measure, shards
 from heavystep.optim.options import DRAWS, state_dtype
+from heavystep.optim.ranks import shards
 from heavystep.optim.update import Active
 
 
@@ -41,16 +41,17 @@ class Rounded(Active):
         whole = name == self._method.form.buffer or (name == SQUARES and self.metric == "element")
         return param.dtype if whole and _is_short(param) else state_dtype(param.dtype)
 
-    def metric_products(self, measure: Measure) -> tuple[Any, Any, Any]:
+    def metric_products(self) -> tuple[Any, Any, Any]:
         """Its part of ||g||^2, g' D^-1 g and ||D^-1 g||^2; nothing of a tensor is kept."""
         if self.metric == "tensor":
-            return super().metric_products(measure)
+            return super().metric_products()
+        measure = self._measure
         total = torch.zeros(3, dtype=measure.dtype, device=measure.device)
         for i, grad in enumerate(self.grads):
             slope, _, divisors = self._of_element(i)
             pull = slope / divisors
             parts = [(a * b).sum() for a, b in ((slope, slope), (slope, pull), (pull, pull))]
-            total += torch.stack(parts) / (measure.count / shards(grad))
+            total += torch.stack(parts) / (measure.ranks.count / shards(grad))
         plain, divided, twice = total.unbind()
         return plain, divided, twice
 

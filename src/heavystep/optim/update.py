@@ -8,6 +8,7 @@ blocks, so that what several kernels read stays in the cache.
 
 from collections.abc import Callable, MutableMapping
 from math import sqrt
+from operator import is_
 from typing import Any
 
 import torch
@@ -24,21 +25,16 @@ from heavystep.momentum import (
     divisor,
     second_moment,
 )
-from heavystep.optim.measure import (
-    Measure,
-    as_scalar,
-    local,
-    reads_for_free,
-    shards,
-    single,
-)
-from heavystep.optim.options import Group, has_shape_of, misshapen, state_dtype
+from heavystep.optim.measure import Measure, as_scalar, reads_for_free, single
+from heavystep.optim.options import Group, has_shape_of, local, misshapen, state_dtype
+from heavystep.optim.ranks import shards
 
 BLOCK = 1 << 17
 """Elements of a block: what the kernels of a step read of it, two megabytes, stays in the cache."""
-_LONG_AGO = torch.tensor(1e30)
+LONG_AGO = torch.tensor(1e30)
 """A number of steps after which the Adam kernel corrects no bias itself."""
 State = MutableMapping[Any, Any]
+NOTHING: dict[str, Any] = {}
 
 
 class Active:
@@ -59,54 +55,51 @@ class Active:
         self, method: Method, group: Group, state: State, groups: list[Group], measure: Measure
     ) -> None:
         self._method, self.group, self._state, self._measure = method, group, state, measure
+        self._form = method.form
         self.metric: str | None = group.get("diagonal", method.diagonal)
         self.params: list[Tensor] = []
         self.grads: list[Tensor] = []
-        self.slopes: list[Tensor] = []
-        """What this process holds of the gradients, in the memory layout of the parameters."""
-        self._all = list(group["params"])
-        self._idle: list[Tensor] = []
+        self._all, self._idle = list(group["params"]), []
         # What a rule remembers of products with the position fades, also where no gradient is.
         complete = "direction_position" in method.rule.reads
-        self._lasting = not torch.compiler.is_compiling()
+        lasting = not torch.compiler.is_compiling()
         for param in self._all:
             grad = param.grad
             if complete and grad is None and param in state:
-                grad, self._lasting = torch.zeros_like(param), False
+                grad, lasting = torch.zeros_like(param), False
             if grad is None or not param.requires_grad:
                 self._idle.append(param)
                 continue
             if grad.layout != torch.strided:  # momentum moves every row, as with torch's SGD
-                grad, self._lasting = grad.to_dense(), False
+                grad, lasting = grad.to_dense(), False
             if not has_shape_of(param, grad):
                 raise misshapen("gradient", grad, param, groups)
             self.params.append(param)
             self.grads.append(grad)
         self.places = [local(param) for param in self.params]
+        """What this process holds of the parameters."""
         if any(place is not param for place, param in zip(self.places, self.params, strict=True)):
-            self._lasting = False  # shards, which FSDP may exchange
+            lasting = False  # shards, which FSDP may exchange
+        self._kept_as = ""
         self.buffers: list[Tensor] = []
-        if method.keeps_buffer:
-            self.buffers = self._kept(method.form.buffer, torch.zeros_like, groups)
         self._squares: list[Tensor] = []
         self._weights: list[Tensor] = []
+        if method.keeps_buffer:
+            self._kept_as = self._form.buffer
+            self.buffers = self._kept(self._form.buffer, torch.zeros_like, groups)
         if self.metric:
-            alike = torch.zeros_like if self.metric == "element" else _zero
-            self._squares = self._kept(SQUARES, alike, groups)
+            self._kept_as = SQUARES
+            self._squares = self._kept(
+                SQUARES, torch.zeros_like if self.metric == "element" else _zero, groups
+            )
             self._weights = self._kept(SQUARE_WEIGHT, _zero, groups)
-            self._sizes = [max(param.numel(), 1) for param in self.params]
         self._numbers: list[float] = []
         """The weights, where the host computes them."""
-        if self._lasting:
-            self._shapes = [param.shape for param in self.params]
-            self._where = [param.data_ptr() for param in self.params]
-            self._strides = [param.stride() for param in self.params]
-            self._types = [param.dtype for param in self.params]
-            self._ids = [id(buffer) for buffer in self.buffers]
-            self._layouts = [torch.strided] * len(self.params)
+        self._lasting = self._signature(self.grads) if lasting else None
         self.on_host = bool(self.params) and reads_for_free(self.places[0].device)
         self.by_kernel = self._has_kernel()
-        self._chunks: list[Chunk] = []
+        self._aligned = False
+        self._blocks: list[Block] = []
         self._set_slopes()
 
     def _kept(self, name: str, make: Callable[..., Tensor], groups: list[Group]) -> list[Tensor]:
@@ -119,15 +112,72 @@ class Active:
                 kept = own[name] = make(param, dtype=dtype)
             elif kept.get_device() != param.get_device() or kept.dtype != dtype:
                 kept = own[name] = kept.to(param.device, dtype)  # the model was moved
-            here = local(kept)
             if make is torch.zeros_like and not has_shape_of(param, kept):
                 raise misshapen(name, kept, param, groups)
-            found.append(here)
+            found.append(local(kept))
         return found
 
     def _format(self, param: Tensor, name: str) -> torch.dtype:
         """The format of one kind of state."""
         return state_dtype(param.dtype)
+
+    def _signature(self, grads: list[Any]) -> list[Any]:
+        """What must stay for this to last: where parameters and state are, and what gradients."""
+        state, name = self._state, self._kept_as
+        return [
+            (p.data_ptr(), p.requires_grad, g.dtype, g.layout, g.shape, g.stride(),
+             id(state.get(p, NOTHING).get(name)))
+            for p, g in zip(self.params, grads, strict=True)
+        ]  # fmt: skip
+
+    def refresh(self, state: State) -> bool:
+        """Take the new gradients; False if this must be made anew."""
+        if self._lasting is None or state is not self._state:
+            return False
+        if len(self.group["params"]) != len(self._all):
+            return False
+        for param in self._idle:
+            if param.grad is not None and param.requires_grad:
+                return False
+        grads: list[Any] = [param.grad for param in self.params]
+        try:
+            if self._signature(grads) != self._lasting:
+                return False
+        except AttributeError:  # there is no gradient
+            return False
+        self.grads = grads
+        self._set_slopes()
+        return True
+
+    def _set_slopes(self) -> None:
+        """What this process holds of the gradients, in the memory layout of the parameters."""
+        decay = self.group["weight_decay"]
+        self.in_objective = bool(decay and self.params) and self.group["decay"] == "objective"
+        """Whether weight decay is part of loss and gradient."""
+        if self.in_objective:
+            self.grads = list(torch._foreach_add(self.grads, self.params, alpha=decay))
+        self.slopes = self.grads
+        if self._lasting is None:
+            self.slopes = [local(grad) for grad in self.grads]
+        if self.by_kernel and not self._aligned:
+            laid_out = list(map(_laid_out_as, self.slopes, self.places))
+            # What lasts has gradients of the same layout at each step.
+            self._aligned = self._lasting is not None and all(map(is_, laid_out, self.slopes))
+            self.slopes = laid_out
+        self._divisors: list[Any] = []
+        self._taken = False
+
+    def _has_kernel(self) -> bool:
+        first = self.places[0] if self.params else None
+        if first is None or (self._form is not HEAVY_BALL and self._form is not AVERAGED):
+            return False
+        if torch.compiler.is_compiling() or self._method.rule.steers:  # a compiler fuses itself
+            return False
+        if not first.is_cpu and not first.is_cuda:
+            return False
+        # On CUDA the kernel's factor is float32.
+        known = (torch.float32, torch.float64) if first.is_cpu else (torch.float32,)
+        return all(place.dtype in known and _is_dense(place) for place in self.places)
 
     def trained(self) -> list[int]:
         """Which parameters of the group have a gradient."""
@@ -143,70 +193,6 @@ class Active:
             for param, each in zip(self.params, tensors, strict=False)
             if shards(param) == 1
         ]
-
-    def refresh(self) -> bool:
-        """Take the new gradients; False if this must be made anew."""
-        if not self._lasting:
-            return False
-        params = self.params
-        grads: list[Any] = [param.grad for param in params]
-        if len(self.group["params"]) != len(self._all):
-            return False
-        for param in self._idle:
-            if param.grad is not None and param.requires_grad:
-                return False
-        state = self._state
-        if self.buffers:
-            name = self._method.form.buffer
-            if [id(state[param].get(name)) for param in params] != self._ids:
-                return False
-        if self._squares and state[params[0]].get(SQUARES) is not self._squares[0]:
-            return False
-        try:
-            if (
-                False in [param.requires_grad for param in params]
-                or [param.data_ptr() for param in params] != self._where
-                or [grad.layout for grad in grads] != self._layouts
-                or [grad.shape for grad in grads] != self._shapes
-                or [param.dtype for param in params] != self._types
-            ):
-                return False
-        except AttributeError:  # there is no gradient
-            return False
-        self.grads = grads
-        self._set_slopes()
-        return True
-
-    def _set_slopes(self) -> None:
-        decay = self.group["weight_decay"]
-        self.in_objective = bool(decay) and self.group["decay"] == "objective"
-        """Whether weight decay is part of loss and gradient."""
-        if self.in_objective and self.params:
-            self.grads = list(torch._foreach_add(self.grads, self.params, alpha=decay))
-        self.slopes = self.grads if self._lasting else [local(grad) for grad in self.grads]
-        if self.by_kernel:
-            strides = [slope.stride() for slope in self.slopes]
-            if not self._lasting or strides != self._strides:
-                pairs = zip(self.slopes, self.places, strict=True)
-                self.slopes = [_laid_out_as(slope, place) for slope, place in pairs]
-        self._divisors: list[Any] = []
-
-    @property
-    def metric_in_use(self) -> bool:
-        """Whether there is a gradient to be divided by the diagonal."""
-        return bool(self.metric and self.params)
-
-    def _has_kernel(self) -> bool:
-        form, first = self._method.form, self.places[0] if self.params else None
-        if first is None or (form is not HEAVY_BALL and form is not AVERAGED):
-            return False
-        if torch.compiler.is_compiling() or self._method.rule.steers:  # a compiler fuses itself
-            return False
-        if not first.is_cpu and not first.is_cuda:
-            return False
-        # On CUDA the kernel's factor is float32.
-        known = (torch.float32, torch.float64) if first.is_cpu else (torch.float32,)
-        return all(place.dtype in known and _is_dense(place) for place in self.places)
 
     # -- What is measured --------------------------------------------------------------------
 
@@ -227,13 +213,11 @@ class Active:
         past: list[Any] = self.buffers or [0.0] * len(self.params)
         momentum = self.group["momentum"] if steered is None else steered
         pairs = zip(past, self.slopes, strict=True)
-        return [self._method.form.direction(buffer, slope, momentum) for buffer, slope in pairs]
+        return [self._form.direction(buffer, slope, momentum) for buffer, slope in pairs]
 
     def ways(self, steered: Any = None) -> list[Tensor]:
         """What trials of a line search go along."""
-        if self._method.rule.along == "direction":
-            return self.directions(steered)
-        return self.slopes
+        return self.directions(steered) if self._method.rule.along == "direction" else self.slopes
 
     def divisors(self) -> list[Any]:
         """The diagonal D with this batch in it, of each parameter: a tensor or one number."""
@@ -241,10 +225,10 @@ class Active:
             return self._divisors
         if self.metric == "tensor":
             old, weights = torch.stack(self._squares), torch.stack(self._weights)
-            norms = torch._foreach_norm(self.slopes, 2, old.dtype)
-            self._lengths = torch.stack(norms).square()
-            means = self._over_shards(self._lengths) / old.new_tensor(self._sizes)
-            new, weights = second_moment(old, means), second_moment(weights, 1.0)
+            self._lengths = torch.stack(torch._foreach_norm(self.slopes, 2, old.dtype)).square()
+            sizes = old.new_tensor([max(param.numel(), 1) for param in self.params])
+            new = second_moment(old, self._over_shards(self._lengths) / sizes)
+            weights = second_moment(weights, 1.0)
             self._row = divisor(new, weights)
             self._news = [*new.unbind(), *weights.unbind()]
             self._divisors = self._row.tolist() if self.on_host else list(self._row.unbind())
@@ -262,47 +246,47 @@ class Active:
         """Squared norms of whole gradients, from those of the parts that this process holds."""
         if all(shards(grad) == 1 for grad in self.grads):
             return lengths
-        copies = [self._measure.count / shards(grad) for grad in self.grads]
-        return self._measure.summed(lengths / lengths.new_tensor(copies))
+        return self._measure.ranks.summed(lengths / lengths.new_tensor(self._copies()))
 
-    def metric_products(self, measure: Measure) -> tuple[Any, Any, Any]:
+    def _copies(self) -> list[float]:
+        """How many processes hold the same part of each tensor."""
+        return [self._measure.ranks.count / shards(param) for param in self.params]
+
+    def metric_products(self) -> tuple[Any, Any, Any]:
         """This process's part of ||g||^2, g' D^-1 g and ||D^-1 g||^2."""
         if self.by_kernel and self.on_host and self.metric == "element":
             return self._element_products()
-        divisors = self.divisors()
+        divisors, dtype = self.divisors(), self._measure.dtype
         if self.metric == "tensor":
-            plain = self._lengths.to(measure.dtype)
+            plain = self._lengths.to(dtype)
             divided, twice = plain / self._row, plain / self._row.square()
         else:
             slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
             pulls = [slope / each for slope, each in zip(slopes, divisors, strict=True)]
             lists: Any = slopes, torch._foreach_mul(slopes, pulls), pulls
             plain, divided, twice = (
-                torch.stack(torch._foreach_norm(each, order, measure.dtype))
+                torch.stack(torch._foreach_norm(each, order, dtype))
                 for each, order in zip(lists, (2, 1, 2), strict=True)
             )
             plain, twice = plain.square(), twice.square()
-        if measure.count > 1:
-            copies = plain.new_tensor([measure.count / shards(grad) for grad in self.grads])
+        if self._measure.ranks.count > 1:
+            copies = plain.new_tensor(self._copies())
             plain, divided, twice = plain / copies, divided / copies, twice / copies
         return plain.sum(), divided.sum(), twice.sum()
 
     def _element_products(self) -> tuple[float, float, float]:
         """The same on the host, block by block; nothing of a block is kept."""
         plain = divided = twice = 0.0
-        chunks = self.chunks()
-        longest = max(sum(grad.numel() for grad in chunk.grads) for chunk in chunks)
-        pulls, past = torch.zeros(2, longest, dtype=chunks[0].grads[0].dtype)
-        for chunk in chunks:
-            grad, squares = _together(chunk.grads), _together(chunk.squares)
-            if len(chunk.squares) == 1:  # not a copy yet
+        blocks = self.blocks()
+        for block in blocks:
+            grad, squares = _together(block.grads), _together(block.squares)
+            if len(block.squares) == 1:  # not a copy yet
                 squares = squares.clone()
-            size, copies = grad.numel(), chunk.copies
-            pull = pulls[:size].zero_().to(grad.dtype)
-            _adam([pull], [grad], [past[:size].to(grad.dtype)], [squares], -1.0, chunk.weight)
-            plain += torch.dot(grad, grad).item() / copies
-            divided += torch.dot(grad, pull).item() / copies
-            twice += torch.dot(pull, pull).item() / copies
+            pull, past = torch.zeros(2, block.size, dtype=grad.dtype)
+            _adam([pull], [grad], [past], [squares], -1.0, block.weight)
+            plain += torch.dot(grad, grad).item() / block.copies
+            divided += torch.dot(grad, pull).item() / block.copies
+            twice += torch.dot(pull, pull).item() / block.copies
         return plain, divided, twice
 
     # -- What is moved -----------------------------------------------------------------------
@@ -321,19 +305,20 @@ class Active:
             self._move_many(step, momentum, weight, shrink, accepted)
         else:
             self._move_each(step, momentum, weight, shrink, accepted)
-        if self.metric == "tensor" or (self.metric and not (self.by_kernel and self.on_host)):
+        if self.metric == "element" and self.by_kernel and self.on_host:
+            kind = float if self._weights[0].dtype == torch.float64 else single
+            known = {old: kind(second_moment(old, 1.0)) for old in set(self._numbers)}
+            self._numbers = [known[old] for old in self._numbers]
+            for place, number in zip(self._weights, self._numbers, strict=True):
+                place.fill_(number)
+            for block in self._blocks:
+                block.weight = self._numbers[block.first]
+        elif self.metric:
             kept = [*self._squares, *self._weights]
             if accepted is not True:
                 pairs = zip(self._news, kept, strict=True)
                 self._news = [torch.where(accepted, new, old) for new, old in pairs]
             torch._foreach_copy_(kept, self._news)
-        elif self.metric:
-            kind = double_or_single(self._weights)
-            self._numbers = [kind(second_moment(old, 1.0)) for old in self._numbers]
-            for place, number in zip(self._weights, self._numbers, strict=True):
-                place.fill_(number)
-            for chunk in self._chunks:
-                chunk.weight = self._numbers[chunk.first]
 
     def _move_each(self, step: Any, momentum: Any, weight: Any, shrink: Any, accepted: Any) -> None:
         """The definition of the update, one tensor after another."""
@@ -348,7 +333,7 @@ class Active:
 
     def _moved(self, i: int, step: Any, momentum: Any, weight: Any, shrink: Any) -> tuple[Any, Any]:
         """A parameter after the step, and its buffer, in the format of state."""
-        form, dtype = self._method.form, state_dtype(self.places[i].dtype)
+        form, dtype = self._form, state_dtype(self.places[i].dtype)
         theta = self.places[i].to(dtype)
         past = self.buffers[i].to(dtype) if self.buffers else 0.0
         if shrink is not None:
@@ -358,154 +343,144 @@ class Active:
         return theta + motion, new
 
     def _move_many(self, step: Any, momentum: Any, weight: Any, shrink: Any, accepted: Any) -> None:
-        form = self._method.form
-        kernel = _averaged if form is AVERAGED else _heavy_ball
-        if not self.on_host:
+        """The same by kernels."""
+        if self.on_host:
+            blocks = self.blocks()
+        else:
             pulls = self.slopes
             if self.metric:
                 pulls = list(torch._foreach_div(self.slopes, self.divisors()))
-            chunks = [Chunk(self.places, pulls, self.buffers)]
-        else:
-            chunks = self.chunks()
-        element = self.on_host and self.metric == "element"
-        searched = self._method.rule.searches
-        for chunk in chunks:
-            dtype = chunk.places[0].dtype
+            blocks = [Block(places=self.places, grads=pulls, buffers=self.buffers)]
+        move = _averaged if self._form is AVERAGED else _heavy_ball
+        fused = self._method.rule.searches
+        for block in blocks:
             if shrink is not None:
-                factor = _factor(shrink, accepted, dtype, chunk.places[0].device)
-                torch._foreach_mul_(chunk.places, factor)
-                if form.averages:
-                    torch._foreach_mul_(chunk.buffers, factor)
-            kernel(chunk, step, momentum, weight, accepted, element, searched)
+                factor = _factor(shrink, accepted, block.places[0])
+                torch._foreach_mul_(block.places, factor)
+                if self._form.averages:
+                    torch._foreach_mul_(block.buffers, factor)
+            move(block, step, momentum, weight, accepted, fused)
 
-    def chunks(self) -> list["Chunk"]:
-        """The tensors in blocks, on the host."""
-        if not self._chunks:
+    def blocks(self) -> list["Block"]:
+        """The tensors in blocks, on the host, with the gradients of this step."""
+        if not self._blocks:
             if self.metric == "element":
                 self._numbers = [weight.item() for weight in self._weights]
-            self._chunks = list(self._cut_in_chunks())
-        slopes = self.slopes
+            self._blocks = self._cut_in_blocks()
+        if self._taken:
+            return self._blocks
+        slopes, self._taken = self.slopes, True
         if self.metric == "tensor":
             # Divided by its own number of each tensor, they are pulls.
             numbers = [1.0 / float(each) for each in self.divisors()]
             slopes = list(torch._foreach_mul(slopes, numbers))
-        for chunk in self._chunks:
-            chunk.take(slopes)
-        return self._chunks
+        for block in self._blocks:
+            block.take(slopes)
+        return self._blocks
 
-    def _cut_in_chunks(self) -> Any:
-        count = self._measure.count
-        open_chunks: dict[Any, Chunk] = {}
+    def _cut_in_blocks(self) -> list["Block"]:
+        """Long tensors in blocks of their own; others that are alike together."""
+        found: list[Block] = []
+        filling: dict[Any, Block] = {}
+        kinds = [self.places, self.buffers, self._squares if self.metric == "element" else []]
+        copies = self._copies()
         for i, place in enumerate(self.places):
-            copies = count / shards(self.params[i])
             weight = self._numbers[i] if self._numbers else 0.0
-            buffer = self.buffers[i] if self.buffers else None
-            squares = self._squares[i] if self.metric == "element" else None
             if place.numel() > BLOCK:
-                wanted = [each for each in (place, buffer, squares) if each is not None]
-                cuts = [torch.split(_flat(each), BLOCK) for each in wanted]
-                for k in range(len(cuts[0])):
-                    chunk = Chunk([], [], [], weight=weight, copies=copies, first=i)
-                    own = iter(cut[k] for cut in cuts)
-                    chunk.add(i, k, next(own), None if buffer is None else next(own),
-                              None if squares is None else next(own))  # fmt: skip
-                    yield chunk
+                for k in range(-(-place.numel() // BLOCK)):
+                    block = Block(weight=weight, copies=copies[i], first=i)
+                    block.add(i, k, [[_part(each[i], k)] if each else [] for each in kinds])
+                    found.append(block)
                 continue
-            key = place.dtype, weight, copies
-            chunk = open_chunks.get(key) or Chunk([], [], [], weight=weight, copies=copies, first=i)
-            if chunk.size and chunk.size + place.numel() > BLOCK:
-                yield chunk
-                chunk = Chunk([], [], [], weight=weight, copies=copies, first=i)
-            open_chunks[key] = chunk
-            chunk.add(i, None, place, buffer, squares)
-        yield from open_chunks.values()
+            key = place.dtype, weight, copies[i]
+            if key in filling and filling[key].size + place.numel() > BLOCK:
+                found.append(filling[key])
+                filling[key] = Block(weight=weight, copies=copies[i], first=i)
+            block = filling.setdefault(key, Block(weight=weight, copies=copies[i], first=i))
+            block.add(i, None, [[each[i]] if each else [] for each in kinds])
+        return [*found, *filling.values()]
 
 
-class Chunk:
-    """Tensors that kernels work on together: of one format, and a block in size at most."""
+class Block:
+    """Tensors that kernels work on together: of one format, ``BLOCK`` elements at most."""
 
     def __init__(
-        self, places: list[Tensor], grads: list[Tensor], buffers: list[Tensor],
-        weight: float = 0.0, copies: float = 1.0, first: int = 0,
+        self, *, places: Any = (), grads: Any = (), buffers: Any = (), weight: float = 0.0,
+        copies: float = 1.0, first: int = 0,
     ) -> None:  # fmt: skip
-        self.places, self.grads, self.buffers = places, grads, buffers
+        self.places, self.grads, self.buffers = list(places), list(grads), list(buffers)
         self.squares: list[Tensor] = []
         self.weight, self.copies, self.first = weight, copies, first
         self.size = 0
-        self._from: list[tuple[int, int | None]] = []
+        self._from: list[int] = []
+        self._part: int | None = None
 
-    def add(
-        self, i: int, part: int | None, place: Tensor, buffer: Tensor | None, squares: Any
-    ) -> None:
-        """Take a tensor in, or a part of it."""
-        self._from.append((i, part))
-        self.places.append(place)
-        self.size += place.numel()
-        if buffer is not None:
-            self.buffers.append(buffer)
-        if squares is not None:
-            self.squares.append(squares)
+    def add(self, i: int, part: int | None, kinds: list[list[Tensor]]) -> None:
+        """Take in a tensor, or a part of it, with its buffer and squares."""
+        self._from.append(i)
+        self._part = part
+        for held, new in zip((self.places, self.buffers, self.squares), kinds, strict=True):
+            held += new
+        self.size += kinds[0][0].numel()
 
     def take(self, slopes: list[Tensor]) -> None:
         """Take the gradients of this step."""
-        i, part = self._from[0]
-        if part is None:
-            self.grads = [slopes[i] for i, _ in self._from]
+        if self._part is None:
+            self.grads = [slopes[i] for i in self._from]
         else:
-            self.grads = [_flat(slopes[i])[part * BLOCK : (part + 1) * BLOCK]]
+            self.grads = [_part(slopes[self._from[0]], self._part)]
 
 
 def _heavy_ball(
-    chunk: Chunk, step: Any, momentum: Any, weight: Any, accepted: Any, element: bool,
-    searched: bool,
-) -> None:  # fmt: skip
+    block: Block, step: Any, momentum: Any, weight: Any, accepted: Any, fused: bool
+) -> None:
     """Heavy ball: the kernels do nothing where ``refused`` is 1.
 
     A product with a mask would not do: it turns an infinite or NaN gradient into NaN.
     """
-    places, grads, buffers = chunk.places, chunk.grads, chunk.buffers
-    dtype, device, refused = places[0].dtype, places[0].device, _refused(accepted)
+    places, buffers, refused = block.places, block.buffers, _refused(accepted)
     if not buffers:
-        _pull(places, chunk, step, refused, element)
+        _pull(places, block, step, refused)
         return
-    if searched and isinstance(step, float) and step > 1e-8 and dtype == torch.float32 and momentum:
+    exact = isinstance(step, float) and step > 1e-8 and places[0].dtype == torch.float32
+    if fused and exact and momentum:
         # buffer <- momentum * buffer + (1 - dampening) * gradient, parameter += buffer. In double
         # precision 1 - (1 + step) is the step to more digits than float32 has.
-        _sgd(places, grads, buffers, -1.0, refused, momentum, 1.0 + float(step))
+        _sgd(places, block.grads, buffers, -1.0, refused, momentum, 1.0 + float(step))
         return
-    torch._foreach_mul_(buffers, _factor(momentum, accepted, dtype, device))
-    _pull(buffers, chunk, step, refused, element)
+    torch._foreach_mul_(buffers, _factor(momentum, accepted, places[0]))
+    _pull(buffers, block, step, refused)
     _sgd(places, buffers, [], -1.0, refused)
 
 
 def _averaged(
-    chunk: Chunk, step: Any, momentum: Any, weight: Any, accepted: Any, element: bool,
-    searched: bool,
-) -> None:  # fmt: skip
+    block: Block, step: Any, momentum: Any, weight: Any, accepted: Any, fused: bool
+) -> None:
     """Averaged heavy ball: from theta to x, from z to the next z, and back to theta."""
-    places, grads, leads = chunk.places, chunk.grads, chunk.buffers
-    dtype, device, refused = places[0].dtype, places[0].device, _refused(accepted)
-    rest = 1.0 - weight
-    if accepted is True and not element and dtype == torch.float32 and rest * step > 1e-8:
+    places, leads, rest = block.places, block.buffers, 1.0 - weight
+    exact = accepted is True and places[0].dtype == torch.float32
+    if exact and not block.squares and rest * step > 1e-8:
         # The lead that is kept is the rest of the one that theta follows. Dampening: see above.
-        _sgd(places, grads, leads, -momentum * weight / rest, None, rest, 1.0 + rest * step)
-        _sgd(places, grads, [], (1.0 - momentum) * step, None)
+        follow = -momentum * weight / rest
+        _sgd(places, block.grads, leads, follow, None, rest, 1.0 + rest * step)
+        _sgd(places, block.grads, [], (1.0 - momentum) * step, None)
         return
+    refused = _refused(accepted)
     _sgd(places, leads, [], 1.0 - momentum, refused)
-    _pull(leads, chunk, step, refused, element)
+    _pull(leads, block, step, refused)
     _sgd(places, leads, [], -(1.0 - momentum) - momentum * weight, refused)
-    torch._foreach_mul_(leads, _factor(rest, accepted, dtype, device))
+    torch._foreach_mul_(leads, _factor(rest, accepted, places[0]))
 
 
-def _pull(places: list[Tensor], chunk: Chunk, step: Any, refused: Any, element: bool) -> None:
-    """Take ``step`` times the gradients from tensors, divided by Adam's diagonal if ``element``."""
-    if not element:
-        _sgd(places, chunk.grads, [], step, refused)
+def _pull(places: list[Tensor], block: Block, step: Any, refused: Any) -> None:
+    """Take ``step`` times the gradients from tensors, divided by Adam's diagonal if it is there."""
+    if not block.squares:
+        _sgd(places, block.grads, [], step, refused)
         return
-    sizes = [grad.numel() for grad in chunk.grads]
+    sizes = [grad.numel() for grad in block.grads]
     past = torch.zeros(max(sizes), dtype=places[0].dtype)
     pasts = {size: past[:size] for size in set(sizes)}
-    _adam(places, chunk.grads, [pasts[n] for n in sizes], chunk.squares, step, chunk.weight)
+    _adam(places, block.grads, [pasts[n] for n in sizes], block.squares, step, block.weight)
 
 
 def _adam(
@@ -521,7 +496,7 @@ def _adam(
     """
     root = sqrt(second_moment(weight, 1.0))
     torch._fused_adam_(
-        places, grads, pasts, squares, [], [_LONG_AGO] * len(places), lr=step * root, beta1=0.0,
+        places, grads, pasts, squares, [], [LONG_AGO] * len(places), lr=step * root, beta1=0.0,
         beta2=BETA2, weight_decay=0.0, eps=EPS * root, amsgrad=False, maximize=False,
     )  # fmt: skip
 
@@ -536,12 +511,12 @@ def _sgd(
     )  # fmt: skip
 
 
-def _factor(value: Any, accepted: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _factor(value: Any, accepted: Any, like: Tensor) -> Tensor:
     """What tensors are multiplied by: a tensor, which is faster, and 1 where it is refused."""
     if accepted is True:
-        return torch.full((), value, dtype=dtype, device=device)
+        return torch.full((), value, dtype=like.dtype, device=like.device)
     # Times 1 leaves a tensor as it was, to the bit.
-    return torch.where(accepted, as_scalar(value, dtype, device), 1.0)
+    return torch.where(accepted, as_scalar(value, like.dtype, like.device), 1.0)
 
 
 def _refused(accepted: Any) -> Tensor | None:
@@ -550,11 +525,6 @@ def _refused(accepted: Any) -> Tensor | None:
 
 def _zero(param: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros((), dtype=dtype, device=param.device)
-
-
-def double_or_single(tensors: list[Tensor]) -> Callable[[float], float]:
-    """How the format of state holds a number."""
-    return float if tensors[0].dtype == torch.float64 else single
 
 
 def _is_dense(place: Tensor) -> bool:
@@ -573,6 +543,11 @@ def _laid_out_as(slope: Tensor, place: Tensor) -> Tensor:
 def _flat(tensor: Tensor) -> Tensor:
     """All elements in the order of memory."""
     return tensor.as_strided((tensor.numel(),), (1,))
+
+
+def _part(tensor: Tensor, k: int) -> Tensor:
+    """The k-th block of a long tensor."""
+    return _flat(tensor)[k * BLOCK : (k + 1) * BLOCK]
 
 
 def _together(tensors: list[Tensor]) -> Tensor:

@@ -1,0 +1,159 @@
+"""How processes that train one model together agree.
+
+Every process must take the same step. All numbers of a batch are summed over processes in one
+message, and with them travel two checks: that all processes have the same options, state and
+trained parameters, and that all of them gave a lower bound or none.
+"""
+
+import math
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+EXACT = 1 << 24
+"""Whole numbers below it are exact in float32, and so are their sums."""
+DIFFERENCES = {
+    "gradients": "gradients of other parameters",
+    "parameters": "other values in its parameters",
+    "state": "other values in its state",
+}
+"""What processes may not have of their own, besides options and the memory of the rule."""
+WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class Ranks:
+    """The processes that take the same steps.
+
+    Args:
+        group: of torch.distributed; None: all processes.
+
+    Raises:
+        TypeError: ``group`` is not a process group.
+        ValueError: this process does not belong to the group.
+    """
+
+    count = 1
+    """The number of processes."""
+
+    def __init__(self, group: Any = None) -> None:
+        if group is distributed.GroupMember.NON_GROUP_MEMBER:
+            raise ValueError("process_group: this process does not belong to it")
+        if group is not None and not isinstance(group, distributed.ProcessGroup):
+            raise TypeError(
+                f"process_group must be a group of torch.distributed, got {group!r}: make one with "
+                "new_group(), or take get_group() of a device mesh"
+            )
+        self._group = group
+        self._begun: dict[str, Any] | None = None
+        self._own: dict[str, Any] = {}
+        """What must be alike on all processes, as this one has it."""
+        self._digest: int | None = None
+        self._agreed = False
+
+    def __deepcopy__(self, memo: object) -> "Ranks":
+        return Ranks(self._group)
+
+    def __reduce__(self) -> tuple[type["Ranks"], tuple[()]]:
+        return Ranks, ()  # a process group cannot leave its process
+
+    def look(self) -> None:
+        """Count the processes."""
+        several = distributed.is_available() and distributed.is_initialized()
+        self.count = distributed.get_world_size(self._group) if several else 1
+
+    def summed(self, numbers: Tensor) -> Tensor:
+        """The sum over processes of each element; it is written to where they are."""
+        distributed.all_reduce(numbers, group=self._group)
+        return numbers
+
+    def compare_anew(self, loaded: bool = False) -> None:
+        """Have other options, trained parameters or, if one was loaded, a state compared too."""
+        self._digest = None
+        if loaded:
+            self._begun, self._agreed = None, False
+
+    def agree(
+        self,
+        parts: list[Tensor],
+        bound: Any,
+        scalar: Callable[[Any], Tensor],
+        options: Callable[[], dict[str, Any]],
+        begun: Callable[[], dict[str, Any]],
+        must_read: bool,
+    ) -> tuple[list[Tensor], Any]:
+        """Sums of these numbers, and the mean lower bound, after a check that ranks are alike.
+
+        Args:
+            parts: this process's part of each number.
+            bound: the lower bound given to this step, or None.
+            scalar: makes a number a tensor beside the others.
+            options: what must be alike whenever it changes.
+            begun: what must be alike at the first step, and after a state was loaded.
+            must_read: whether the step reads the device in any case.
+        """
+        if self._begun is None:  # on a GPU to read a memory is to wait
+            self._begun = begun()
+        if self._digest is None:
+            self._own = {**options(), **self._begun}
+            self._digest = zlib.crc32(repr(self._own).encode())
+        own = self._digest % (EXACT // self.count - 1) + 1
+        given = bound is not None
+        more = [scalar(number) for number in (own, float(given), bound if given else 0.0)]
+        *totals, digests, givens, bounds = self.summed(torch.stack([*parts, *more])).unbind()
+        # Reading waits for a GPU; it does so at the first step and after a state was loaded.
+        fake = distributed.get_backend(self._group) == "fake"  # which adds nothing up
+        due = digests.is_cpu or not self._agreed or must_read
+        if due and not fake and not torch.compiler.is_compiling():
+            self._compare(digests.item(), givens.item(), own)
+            self._agreed = True
+        return totals, bounds / self.count if given else None
+
+    def _compare(self, digests: float, givens: float, own: int) -> None:
+        if givens not in (0.0, self.count):
+            raise ValueError(
+                "lower_bound (f_star) must be given to step() on all processes that train "
+                f"together or on none, got it on {givens:g} of {self.count}"
+            )
+        if digests == self.count * own:
+            return
+        found: list[Any] = [None] * self.count
+        distributed.all_gather_object(found, self._own, group=self._group)
+        rank, other = next((i, each) for i, each in enumerate(found) if each != found[0])
+        name = next(name for name, value in found[0].items() if value != other.get(name))
+        differs = f"rank {rank} has {DIFFERENCES.get(name)} than rank 0"
+        if name not in DIFFERENCES:
+            values = _told(found[0][name]), _told(other.get(name, []))
+            differs = f"{name} is {values[0]} on rank 0 and {values[1]} on rank {rank}"
+        raise ValueError(
+            "processes that train together must have the same options, state and trained "
+            f"parameters, and {differs}"
+        )
+
+
+def plain(value: Any) -> Any:
+    """A value as processes compare it."""
+    return float(value) if isinstance(value, (int, float, Tensor)) else value
+
+
+def _told(values: list[Any]) -> str:
+    """The values of all groups; one value if they agree."""
+    return repr(values[0] if len(set(map(repr, values))) == 1 else values)
+
+
+def shards(tensor: Tensor) -> int:
+    """Into how many parts, held by different processes, a tensor is cut."""
+    placements: Any = getattr(tensor, "placements", None)
+    if placements is None:
+        return 1
+    mesh: Any = getattr(tensor, "device_mesh", None)
+    return math.prod(mesh.size(d) for d, where in enumerate(placements) if where.is_shard())
+
+
+def checksums(tensors: list[Tensor]) -> list[int]:
+    """The sum of the bits of each tensor, read as whole numbers: exact, in whatever order."""
+    vectors = (tensor.reshape(-1) for tensor in tensors)
+    sums = [vector.view(WORDS[vector.element_size()]).sum() for vector in vectors]
+    return torch.stack(sums).tolist() if sums else []
