@@ -20,7 +20,7 @@ from torch.optim import AdamW, Optimizer
 
 from heavystep import HeavyStep
 
-CONTEXT, WIDTH = 64, 64
+CONTEXT = 64
 LETTERS = string.printable
 Batch = tuple[Tensor, Tensor]
 
@@ -44,19 +44,19 @@ def code() -> Tensor:
 
 def excerpts(text: Tensor, count: int) -> Batch:
     """Excerpts, and the character that comes after each of theirs."""
-    starts = torch.randint(len(text) - CONTEXT - 1, (count, 1))
-    rows = text[starts + torch.arange(CONTEXT + 1)]
+    starts = torch.randint(len(text) - CONTEXT - 1, (count, 1)).to(text.device)
+    rows = text[starts + torch.arange(CONTEXT + 1, device=text.device)]
     return rows[:, :-1], rows[:, 1:]
 
 
 class Block(nn.Module):
     """Causal attention and a network of two layers."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.attend, self.project = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.widen, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.norm, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         heads = self.attend(self.norm(x)).unflatten(-1, (3, 4, -1)).permute(2, 0, 3, 1, 4)
@@ -68,11 +68,11 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Returns logits and, as the GPTs of nanoGPT and minGPT do, the loss."""
 
-    def __init__(self, letters: int = len(LETTERS), layers: int = 2) -> None:
+    def __init__(self, letters: int = len(LETTERS), layers: int = 2, width: int = 64) -> None:
         super().__init__()
-        self.token, self.place = nn.Embedding(letters, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-        self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
-        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, letters)
+        self.token, self.place = nn.Embedding(letters, width), nn.Embedding(CONTEXT, width)
+        self.blocks = nn.Sequential(*(Block(width) for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, letters)
         for each in self.modules():
             if isinstance(each, (nn.Linear, nn.Embedding)):
                 nn.init.normal_(each.weight, std=0.02)
@@ -80,7 +80,8 @@ class GPT(nn.Module):
     def forward(self, text: Tensor, targets: Tensor) -> Batch:
         x = self.token(text) + self.place.weight[: text.shape[1]]
         logits = self.head(self.norm(self.blocks(x)))
-        return logits, cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
+        wide = logits.flatten(0, 1).float()
+        return logits, cross_entropy(wide, targets.flatten(), ignore_index=-1)
 
 
 @torch.no_grad()

@@ -47,6 +47,10 @@ def takes_noise_away(losses):
     assert losses["HeavyStep"] < 0.45
 
 
+def comes_to_the_loss_of_float32(losses):
+    assert losses["stochastic rounding"] == pytest.approx(losses["float32"], rel=0.02)
+
+
 # name: what it must come to
 CHECKS = {
     "regression.py": averages_noise,
@@ -54,6 +58,7 @@ CHECKS = {
     "loops.py": every_loop_learns,
     "fine_tuning.py": adapters_and_weights_are_tuned,
     "diffusion.py": takes_noise_away,
+    "bfloat16.py": comes_to_the_loss_of_float32,
     "cifar_resnet.py": learns_the_colours,
     "lightning_digits.py": lambda loss: loss < 0.5 or pytest.fail(str(loss)),
 }
