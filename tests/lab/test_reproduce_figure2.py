@@ -1,13 +1,18 @@
 """``heavystep reproduce figure2`` and ``heavystep claims``."""
 
+import bz2
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from heavystep.cli.app import app
+from heavystep.lab.data import LIBSVM
 from heavystep.lab.figures import figure as figures
 from tests.helpers import tiny_libsvm
+from tests.helpers.data_sets import changed, file_of
 
 SMALL = ["--seeds", "2", "--iterations", "1000"]
 
@@ -60,6 +65,30 @@ def test_reproduce_writes_everything_and_claims_reads_it(three, tmp_path, monkey
     again = invoke("reproduce", "figure2", *SMALL, "--out", out)
     assert "36 of 36 runs are there already" in again.stderr
     assert {name: (out / name).read_bytes() for name in files(out)} == before
+
+
+@pytest.mark.slow
+def test_real_sim_in_its_own_shape(tmp_path, no_pictures):
+    """A made twin, packed as published: as many rows and columns, and fewer entries in a row."""
+    known, rng = LIBSVM["real-sim"], np.random.default_rng(0)
+    columns = np.sort(rng.integers(1, known.dim, (known.n, 3)))
+    labels = np.where(np.arange(known.n) < known.positives, "+1", "-1")
+    lines = (
+        f"{label} " + " ".join(f"{j}:0.5" for j in sorted({*row, known.dim * (i == 7) or row[0]}))
+        for i, (label, row) in enumerate(zip(labels, columns.tolist(), strict=True))
+    )
+    text, out = ("\n".join(lines) + "\n").encode(), tmp_path / "results"
+    with tiny_libsvm.folder(tmp_path, []) as libsvm:
+        (libsvm / "real-sim.bz2").write_bytes(bz2.compress(text, 1))
+        sizes = [*SMALL, "--max-step", "1"]
+        refused = invoke("reproduce", "figure2", *sizes, "--out", out)
+        assert refused.exit_code == 2  # its checksum is another one
+        assert "real-sim" in refused.stderr
+        with changed(**{"real-sim": replace(known, files=(file_of("libsvm/real-sim", text),))}):
+            made = invoke("reproduce", "figure2", *sizes, "--out", out)
+    assert made.exit_code in (0, 1), made.output
+    assert "real-sim" in (out / "figure2" / "table.csv").read_text()
+    assert len(list((out / "figure2" / "runs").glob("*.parquet"))) == 8
 
 
 def test_one_largest_step_shares_the_fixed_runs(three, tmp_path, no_pictures):

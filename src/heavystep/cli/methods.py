@@ -34,6 +34,8 @@ class Beside(NamedTuple):
     kind: type
     """The class whose arguments are shown."""
     note: str = ""
+    source: str = ""
+    """Where the formula is from."""
 
 
 def beside() -> dict[str, Beside]:
@@ -44,8 +46,8 @@ def beside() -> dict[str, Beside]:
     rows = {"Diminishing": Beside("SHB-PS_dec, SHB-ALS_dec", _summary(Diminishing), Diminishing)}
     for name, method in PUBLISHED.items():
         summary = f"{method} with variance-reduced losses, in simulation only."
-        note = f"{ELSEWHERE[name]}\n{_summary(VarianceReduced)}\n{REFERENCE} ({EVIDENCE})"
-        rows[name] = Beside(name, summary, VarianceReduced, note)
+        note = f"{ELSEWHERE[name]}\n{_summary(VarianceReduced)}\n{REFERENCE}"
+        rows[name] = Beside(name, summary, VarianceReduced, note, EVIDENCE)
     return rows
 
 
@@ -71,7 +73,8 @@ def methods(
         show(_listed(others), *AFTER_LIST)
     elif name in others:
         row = others[name]
-        show(*filter(None, (row.summary, row.note)), _arguments(row.kind))
+        first = f"{row.source.capitalize()}. {row.summary}" if row.source else row.summary
+        show(*filter(None, (first, row.note)), _arguments(row.kind))
     else:
         method = METHODS[name]
         show(
@@ -97,7 +100,7 @@ def _listed(others: dict[str, Beside]) -> Table:
         table.add_row(each.name, each.summary, needs, where, each.source)
     table.add_section()
     for other, row in others.items():
-        table.add_row(other, row.summary)
+        table.add_row(other, row.summary, "", "", row.source)
     return table
 
 
@@ -110,8 +113,9 @@ def _class(name: str) -> type:
 def _described(name: str, others: dict[str, Beside]) -> dict[str, Any]:
     """What there is to know of it, in plain types."""
     if name in others:
-        title, summary, kind, note = others[name]
+        title, summary, kind, note, source = others[name]
         about: dict[str, Any] = {"title": title, "summary": summary, "note": note}
+        about |= {"evidence": source} if source else {}
     else:
         method, kind = METHODS[name], _class(name)
         about = {field: getattr(method, field) for field in FIELDS}
