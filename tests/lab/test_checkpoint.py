@@ -21,15 +21,6 @@ def test_checkpoints_of_another_configuration_are_refused(tmp_path):
         training.load_checkpoint(path, OTHER)
 
 
-def test_checkpoints_of_another_version_are_refused(tmp_path, monkeypatch):
-    path = tmp_path / "run.pt"
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "CHECKPOINT", training.CHECKPOINT + 1)
-        training.save_checkpoint(path, RUN, {"a": 1})
-    with pytest.raises(ValueError, match="checkpoint of another version: remove it"):
-        training.load_checkpoint(path, RUN)
-
-
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "zeroed", "pickle"])
 def test_damaged_checkpoints_are_refused(damage, tmp_path):
     path = tmp_path / "run.pt"
@@ -46,17 +37,6 @@ def test_damaged_checkpoints_are_refused(damage, tmp_path):
         }[damage]
         path.write_bytes(changed)
     with pytest.raises(ValueError, match=r"is no whole checkpoint: remove it to begin again"):
-        training.load_checkpoint(path, RUN)
-
-
-def test_one_changed_bit_is_noticed(tmp_path):
-    path = tmp_path / "run.pt"
-    state = {"a": torch.arange(5000.0), "b": [1, 2.5, None], "c": torch.ones((), dtype=torch.int64)}
-    training.save_checkpoint(path, RUN, state)
-    content = path.read_bytes()
-    at = content.index(torch.tensor([1234.0, 1235.0]).numpy().tobytes())
-    path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
-    with pytest.raises(ValueError, match=r"is (damaged|no whole checkpoint): remove it"):
         training.load_checkpoint(path, RUN)
 
 

@@ -5,10 +5,7 @@ import copy
 import csv
 import math
 import re
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,12 +19,12 @@ from typer.testing import CliRunner
 from heavystep.cli import lab as command
 from heavystep.cli.app import app
 from heavystep.lab.comparison import contenders, tasks
-from heavystep.lab.comparison.contenders import OTHERS, USUAL, contender_of
-from heavystep.lab.comparison.page import compare, short
-from heavystep.lab.comparison.table import COLUMNS, KEY, RunTable, outcome_of, plans, rows_of
+from heavystep.lab.comparison.contenders import OTHERS, contender_of
+from heavystep.lab.comparison.page import compare
+from heavystep.lab.comparison.table import COLUMNS, RunTable, outcome_of, plans, rows_of
 from heavystep.lab.comparison.tasks import HIGHER, LOWER, TASKS, Metric, Task, task_of
 from heavystep.lab.comparison.tasks.contract import Examples, Split, Supervised
-from heavystep.lab.comparison.train import LOOK_EVERY, NUMBERS, START, TaskRun, share
+from heavystep.lab.comparison.train import LOOK_EVERY, NUMBERS, START, TaskRun
 from heavystep.lab.data import SETS
 from heavystep.methods import METHODS
 from heavystep.optimizers import create
@@ -148,13 +145,6 @@ def test_stored_runs_began_where_runs_begin_now(name):
         assert found == pytest.approx((float(line["loss"]), float(line["metric"])), rel=1e-4)
 
 
-def test_the_text_of_programs_has_no_module_twice():
-    texts = tasks.text.programs()
-    assert 2_000_000 < len(texts.train) < 6_000_000
-    assert 100_000 < len(texts.validation) < 1_000_000
-    assert int(max(texts.train.max(), texts.validation.max())) < texts.kinds
-
-
 def test_adapters_train_little_and_begin_as_the_network_was():
     at_hand("lora")
     work = TASKS["lora"].begun(0, CPU)
@@ -210,11 +200,6 @@ def test_names_are_checked_before_anything_runs(name, error, text):
         contender_of(name)
 
 
-def test_usual_contenders_are_there():
-    assert {"AdamW", "SGD+cosine", "NadamW+cosine", "ScheduleFree", "Prodigy"} <= set(USUAL)
-    assert not [why for name in USUAL if (why := contender_of(name).left_out())]
-
-
 def test_the_key_of_a_run_follows_formulas_and_not_explanations(monkeypatch, tmp_path):
     method = METHODS["SHBPolyak"]
     before = contenders.formulas.__wrapped__(method)
@@ -266,13 +251,6 @@ def test_a_run_is_the_literal_loop(name, tiny):
     assert (found["loss"], found["metric"]) == tuple(expected)
     assert found["seconds"] > 0.0
     assert math.isnan(found["average_loss"])
-
-
-def test_a_schedule_rises_and_falls():
-    shares = np.array([share(k, 200) for k in range(200)])
-    assert shares.argmax() == 9
-    assert (np.diff(shares[:10]) > 0).all()
-    assert (np.diff(shares[10:]) < 0).all()
 
 
 def test_a_run_that_diverges_stops_and_counts_as_nothing(tiny, monkeypatch):
@@ -454,12 +432,6 @@ def test_a_run_that_fails_takes_its_contender_out(tmp_path, tiny, monkeypatch):
     assert [row.method for row in found.rows] == [POLYAK]
 
 
-def test_numbers_are_short():
-    assert [short(x) for x in (0.0, 0.123, 9.99, 10.4, 123456.0)] == [
-        "0", "0.12", "10", "10", "123,456",
-    ]  # fmt: skip
-
-
 def test_the_command_fits_a_terminal(tmp_path, tiny):
     names = "AdamW,SGD:weight_decay=0.0005+cosine,SHBArmijo:scaling=practical"
     words = ["compare", "--quick", "--tasks", "tiny,normed,lost", "--methods", names, "--jobs", "1",
@@ -472,31 +444,3 @@ def test_the_command_fits_a_terminal(tmp_path, tiny):
     result = CliRunner().invoke(app, ["compare", "--tasks", "nowhere"])
     assert result.exit_code == 2
     assert "task must be one of" in result.output
-
-
-@pytest.mark.slow  # a dozen processes
-def test_killed_at_any_moment_it_goes_on(tmp_path):
-    words = [sys.executable, "-m", "heavystep", "compare", "--tasks", "toy-30,toy-110", "--methods",
-             f"AdamW,SGD,{POLYAK}", "--seeds", "2", "--jobs", "1", "--out"]  # fmt: skip
-    subprocess.run([*words, tmp_path / "whole"], check=True, capture_output=True)
-    rng, kills = np.random.default_rng(5), 0
-    for _ in range(12):
-        process = subprocess.Popen([*words, tmp_path / "killed"], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
-        time.sleep(rng.uniform(1.5, 7.0))
-        if process.poll() is not None:
-            break
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        kills += 1
-    subprocess.run([*words, tmp_path / "killed"], check=True, capture_output=True)
-    assert kills
-    for name in ("tasks.csv", "methods.csv", "overview.png", "curves.png"):
-        one, other = (tmp_path / out / "compare" / name for out in ("whole", "killed"))
-        assert one.read_bytes() == other.read_bytes(), name
-    tables = []
-    for out in ("whole", "killed"):
-        with (tmp_path / out / "compare" / "runs.csv").open(newline="") as lines:
-            tables.append([{**line, "seconds": ""} for line in csv.DictReader(lines)])
-    assert tables[0] == tables[1]
-    assert len(tables[0][0]["key"]) == KEY

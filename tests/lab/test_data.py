@@ -72,12 +72,6 @@ def test_what_is_no_libsvm_file_is_refused_in_one_line(content, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_labels_of_two_kinds():
-    assert data.binary_labels(np.array([2.0, 1.0, 2.0])).tolist() == [1.0, -1.0, 1.0]
-    with pytest.raises(ValueError, match="exactly two values, got 3: 0, 1, 2"):
-        data.binary_labels(np.arange(3.0))
-
-
 # The catalogue
 
 

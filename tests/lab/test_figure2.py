@@ -15,9 +15,9 @@ from heavystep.lab.figures.appendix_e import FAMILIES, FIXED
 from heavystep.lab.figures.figure2 import Row, area, figure2, methods, over_steps, table
 from heavystep.lab.figures.figure2 import claims as figure2_claims
 from heavystep.lab.figures.figure2 import pictures as figure2_pictures
-from heavystep.lab.plot import mean_and_half_width, styled
+from heavystep.lab.plot import styled
 from heavystep.lab.simulation.loop import TRAINING_METRICS
-from heavystep.lab.simulation.sweep import ProblemSpec, Simulated
+from heavystep.lab.simulation.sweep import ProblemSpec
 from heavystep.records import Trajectories
 from tests.helpers import tiny_libsvm
 from tests.helpers.data_sets import changed, file_of
@@ -85,11 +85,6 @@ def test_nan_and_zero_hold_nothing(value, eight):
     assert not any(claim.holds for claim in claims)
     json.dumps([claim.as_json() for claim in claims], allow_nan=False)
     assert all(math.isnan(row.ratio_to_best) for row in table(figure, results).rows)
-
-
-def test_nothing_is_claimed_of_a_companion(eight):
-    figure = figure2(max_step=10.0)
-    assert figure2_claims(figure, ideal(figure)) == []
 
 
 def test_the_figure_is_appendix_es(eight):
@@ -163,12 +158,6 @@ def test_the_largest_step_changes_the_adaptive_methods_only(eight):
         figure2(max_step=-1.0)
 
 
-def test_the_last_step_is_recorded():
-    run = Simulated(ProblemSpec("libsvm", "a9a"), None, 2, 1050, 128, 100)
-    assert run.grid().tolist() == [*range(100, 1001, 100), 1050]
-    assert replace(run, iterations=1000).grid().tolist() == list(range(100, 1001, 100))
-
-
 def test_keys_depend_on_grid_batch_and_data(eight, tmp_path):
     run = by_label(figure2(), "mushrooms")["SHB-PS"]
     others = [replace(run, batch_size=64), replace(run, every=50), replace(run, every=None)]
@@ -188,16 +177,6 @@ def test_keys_depend_on_grid_batch_and_data(eight, tmp_path):
 
 STUDENT_4 = 2.7764451051977987
 """97.5% quantile of Student's distribution with 4 degrees of freedom, from tables."""
-
-
-def test_interval_is_students():
-    values = np.random.default_rng(1).normal(size=(5, 7))
-    mean, half_width = mean_and_half_width(values)
-    for column, centre, half in zip(values.T, mean, half_width, strict=True):
-        plain = sum(column) / 5
-        assert centre == pytest.approx(plain, rel=1e-13)
-        variance = sum((x - plain) ** 2 for x in column) / 4
-        assert half == pytest.approx(STUDENT_4 * math.sqrt(variance / 5), rel=1e-12)
 
 
 def test_the_shares_of_steps_are_told(eight):
@@ -266,30 +245,6 @@ def test_the_picture_shows_means_and_intervals(eight):
         for k, low, high in zip(K, mean - half, mean + half, strict=True):
             at = corners[corners[:, 0] == k, 1]
             assert (at.min(), at.max()) == pytest.approx((low, high), rel=1e-12)
-
-
-def test_two_seeds_have_no_band_and_the_title_promises_none(eight):
-    figure = figure2()
-    two = {
-        key: replace(
-            result,
-            seeds=result.seeds[:2],
-            metrics={name: values[:2] for name, values in result.metrics.items()},
-        )
-        for key, result in ideal(figure).items()
-    }
-    canvas = figure2_pictures(figure, two)["figure2"]
-    assert "bands" not in canvas.get_suptitle()
-    assert not any(ax.collections for ax in canvas.axes)
-
-
-def test_a_band_ends_above_zero(eight):
-    figure = figure2()
-    wide = trajectory(np.ones(len(K)))
-    wide.metrics["loss"][:] = np.array([[1e-9], [1e-9], [1e-9], [1e-9], [1.0]])
-    ax = figure2_pictures(figure, dict.fromkeys(ideal(figure), wide))["figure2"].axes[0]
-    assert ax.collections[0].get_paths()[0].vertices[:, 1].min() > 0.0
-    assert ax.get_ylim()[0] > 1e-3  # around the mean, not down to the end of the band
 
 
 def test_the_second_picture_shows_steps_and_shares(eight):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from heavystep.lab.figures.appendix_e import FIXED, METHODS
-from heavystep.lab.figures.figure3 import QUICK, Row, figure3, final, methods, table
+from heavystep.lab.figures.figure3 import QUICK, Row, figure3, table
 from heavystep.lab.figures.figure3 import claims as figure3_claims
 from heavystep.lab.figures.figure3 import pictures as figure3_pictures
-from heavystep.lab.plot import mean_and_half_width, styled
+from heavystep.lab.plot import styled
 from heavystep.lab.store import DamagedError
-from heavystep.lab.training.runs import Scale, Stored, Stretch, curves, missing, parsed
+from heavystep.lab.training.runs import Scale, Stored, Stretch, curves, missing
 from heavystep.lab.training.trainer import EpochRow
 from tests.helpers.figure3_results import BOTH, BROKEN, SPEEDS, K, accuracy, drawn, fill, ideal
 from tests.helpers.histories import EPOCHS, TINY, rows, save, spec, store_of
@@ -119,27 +119,6 @@ def test_the_figure_is_appendix_es():
         figure3(data_sets=("x",))
 
 
-def test_methods_have_the_constants_of_appendix_e():
-    search = {"c": 0.1, "decrease_factor": 0.9, "growth": 2.0, "lower_bound": 0.0, "max_step": 1.0}
-    expected = {
-        "SHB-PS": ("SHBPolyak", {"c": 1.0, "growth": 4.0, "max_step": 1.0, "momentum": 0.9}),
-        "SPS": ("SPS", {"c": 0.1, "growth": 4.0, "max_step": 1.0}),
-        "SHB-ALS": ("SHBArmijo", {**search, "momentum": 0.9}),
-        "SLS": ("SLS", search),
-    }
-    for step in ("0.0001", "0.001", "0.01", "0.1"):
-        expected[f"SHB {step}"] = ("SHB", {"lr": float(step), "momentum": 0.9})
-    found = {name: (spec.optimizer, dict(spec.options)) for name, spec in methods().items()}
-    assert found == expected
-
-
-def test_a_run_is_known_by_its_text():
-    run = spec("cifar100", "SLS", 2)
-    assert parsed(json.loads(run.text())) == run
-    assert parsed({**json.loads(run.text()), "protocol": 2}) is None
-    assert parsed({}) is None
-
-
 def test_a_history_with_a_gap_is_damaged(tmp_path):
     save(tmp_path, spec(), [row for row in rows(5) if row.epoch != 3])
     with pytest.raises(DamagedError, match="does not have all epochs"):
@@ -178,20 +157,8 @@ def test_a_curve_has_the_seeds_that_reach_its_last_epoch(tmp_path):
     assert missing([alike], store_of(tmp_path)) == (2, 15 + 20)
 
 
-def test_one_seed_has_no_half_width():
-    mean, half_width = mean_and_half_width(np.array([[1.0, 2.0]]))
-    assert mean.tolist() == [1.0, 2.0]
-    assert np.isnan(half_width).all()
-
-
 STUDENT_2 = 0.95 * math.sqrt(2.0 / (4.0 * 0.975 * 0.025))
 """97.5% quantile of Student's distribution with 2 degrees of freedom, in closed form."""
-
-
-@pytest.mark.parametrize(("epochs", "last"), [(1, 1), (9, 1), (19, 1), (20, 2), (200, 20)])
-def test_final_numbers_are_those_of_the_last_tenth(epochs, last):
-    values = np.arange(2.0 * epochs).reshape(2, epochs) ** 2
-    np.testing.assert_allclose(final(values), values[:, epochs - last :].mean(axis=1))
 
 
 def test_the_table_is_plain_arithmetic(tmp_path):
@@ -242,22 +209,6 @@ def test_the_table_says_where_epochs_were_made(tmp_path):
     )
     assert "±" not in "".join(table(*drawn(tmp_path)).compact[1])
     assert len(results) == 1
-
-
-def test_the_picture_shows_means_and_intervals(made):
-    figure, results = drawn(made)
-    axes = figure3_pictures(figure, results)["figure3"].axes
-    for place, factor, scale in ((2, 1.0, "log"), (5, 100.0, "linear")):
-        ax, curves = axes[place], figure.panels[place].curves
-        assert ax.get_yscale() == scale
-        for curve, line, band in zip(curves, ax.get_lines(), ax.collections, strict=True):
-            values = factor * results[curve.run.key()].metrics[curve.metric]
-            half = STUDENT_2 * values.std(axis=0, ddof=1) / math.sqrt(3)
-            np.testing.assert_array_equal(line.get_xdata(), K)
-            np.testing.assert_allclose(line.get_ydata(), values.mean(axis=0))
-            corners = band.get_paths()[0].vertices
-            at = corners[corners[:, 0] == K[-1], 1]
-            assert at.max() == pytest.approx(values.mean(axis=0)[-1] + half[-1])
 
 
 @pytest.mark.parametrize(("seeds", "said"), [(1, "1 run"), (2, "2 runs")])

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from heavystep.lab.simulation import run as running
 from heavystep.lab.simulation.configuration import configure
 from heavystep.lab.simulation.run import OneRun, simulate
 from heavystep.methods import METHODS
@@ -139,11 +138,6 @@ def test_iterates_are_those_of_the_literal_loop(name, rule, chance, batch_size):
     assert np.linalg.norm(points[-1] - points[0]) > 0.5  # it has gone somewhere
 
 
-def test_the_default_curvature_is_a_tenth_of_the_smoothness():
-    assert VarianceReduced(SQUARES).curvature == pytest.approx(0.1 * SQUARES.L)
-    assert VarianceReduced(SQUARES, curvature=2).L == SQUARES.L + 2.0
-
-
 @pytest.mark.slow  # a kernel each
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_metrics_are_those_of_the_problem_itself(name):
@@ -174,22 +168,6 @@ def test_no_step_is_shorter_than_the_smoothness_of_the_surrogates_allows(name):
         found = simulate(reduced, method, seeds=3, iterations=300, **options)
         assert (found.metrics["lowest"] >= 1.0 - 1e-9).all()
         assert (found.metrics["lowest"][:, -1] < 10.0).all()
-
-
-@pytest.mark.slow  # compiles kernels
-def test_streams_threads_chunks_and_neighbours_change_nothing(monkeypatch):
-    reduced, options = VarianceReduced(TILTED), {"iterations": 500, "batch_size": 2}
-    base = simulate(reduced, "AdaSPS", seeds=[3, 4, 5], threads=1, **options)
-    threads = simulate(reduced, "AdaSPS", seeds=[3, 4, 5], threads=3, **options)
-    alone = simulate(reduced, "AdaSPS", seeds=[4], **options)
-    drawn = np.stack([index_stream(s, N, 1000).reshape(500, 2) for s in (3, 4, 5)])
-    given = simulate(reduced, "AdaSPS", seeds=[3, 4, 5], indices=drawn, **options)
-    monkeypatch.setattr(running, "CHUNK", 37)
-    chunks = simulate(reduced, "AdaSPS", seeds=[3, 4, 5], **options)
-    for name, values in base.metrics.items():
-        for other in (threads, given, chunks):
-            np.testing.assert_array_equal(values, other.metrics[name])
-        np.testing.assert_array_equal(values[1], alone.metrics[name][0])
 
 
 def test_the_second_stream_is_uniform_and_apart_from_the_first():
@@ -230,13 +208,6 @@ def test_line_searches_are_not_stopped_by_the_rounding_of_losses(curvature, long
     reduced = VarianceReduced(problem, curvature=curvature * problem.L)
     found = simulate(reduced, "SLS", max_step=longest, seeds=3, iterations=60_000)
     assert (found.metrics["gap_last"][:, -1] < 1e-12).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["IAM", "MoMoAdam"])
-def test_other_rules_run(method):
-    found = simulate(VarianceReduced(SQUARES), method, seeds=2, iterations=20, lr=0.1)
-    assert np.isfinite(found.metrics["gap_last"]).all()
 
 
 DENSE = LogisticRegression(A, Y)

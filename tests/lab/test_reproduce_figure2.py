@@ -105,16 +105,6 @@ def test_one_largest_step_shares_the_fixed_runs(three, tmp_path, no_pictures):
     assert "figure2/table_max_step_2.5.csv" in files(out)
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf"])
-def test_a_largest_step_out_of_range_is_one_line(value, three, tmp_path):
-    out = tmp_path / "results"
-    result = invoke("reproduce", "figure2", *SMALL, "--out", out, "--max-step", value)
-    assert result.exit_code == 2
-    assert "max_step (gamma_max) must be > 0 and finite" in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert not out.exists()
-
-
 def test_without_data_nothing_is_written(tmp_path):
     out = tmp_path / "results"
     with tiny_libsvm.folder(tmp_path / "data", []) as folder:
@@ -134,15 +124,6 @@ def test_a_damaged_data_file_is_named_before_anything_is_written(three, tmp_path
     assert str(three / "svmguide1") in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert not out.exists()
-
-
-def test_claims_need_the_runs_on_all_data_that_are_here(three, tmp_path, no_pictures):
-    out = tmp_path / "results"
-    assert invoke("reproduce", "figure2", *SMALL, "--out", out).exit_code in (0, 1)
-    with tiny_libsvm.folder(tmp_path / "data", ["w8a"]):
-        result = invoke("claims", "--out", out)
-    assert result.exit_code == 2
-    assert "only 24 of 32" in result.stderr
 
 
 def test_claims_without_the_data_say_why_not(three, tmp_path, no_pictures):

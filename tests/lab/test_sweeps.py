@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ import pytest
 from heavystep.lab.files import (
     PREFIX,
     claim_folder,
-    expanded,
     remove_leftovers,
     write_atomically,
 )
@@ -287,8 +285,3 @@ def test_what_killed_processes_left_is_swept_up_and_nothing_else(tmp_path):
     os.utime(elsewhere, (0, 0))
     claim_folder(tmp_path)
     assert not elsewhere.exists()
-
-
-def test_a_home_directory_that_does_not_exist_is_told():
-    with pytest.raises(OSError, match="there is no such home directory; name a folder"):
-        expanded(Path("~no-such-user-here/results"))

@@ -12,7 +12,6 @@ from torch.nn.functional import cross_entropy
 from heavystep import StepInfo
 from heavystep.lab.cost import usual_step
 from heavystep.lab.cost.training import made_up_images
-from heavystep.lab.figures.appendix_e import ADAPTIVE
 from heavystep.lab.training import trainer as training_loop
 from heavystep.lab.training.images import PADDING, DeviceImages, colours, epoch_plan
 from heavystep.lab.training.networks import NETWORKS, Block
@@ -24,7 +23,6 @@ from tests.helpers.image_training import (
     BATCH,
     CPU,
     METHODS,
-    RUN,
     STEPS,
     SUMMANDS,
     TEST,
@@ -91,19 +89,6 @@ def test_is_the_literal_loop(name):
         net.state_dict().values(), run.network.state_dict().values(), strict=True
     ):
         torch.testing.assert_close(one, other, rtol=apart, atol=apart)
-
-
-@pytest.mark.parametrize("name", ["SHB-ALS", "SLS"])
-def test_the_searches_above_search(name):
-    run = trainer(name)
-    assert max(run.epoch().trials for _ in range(3)) > 1.0
-    assert run.network.norm.num_batches_tracked == 3 * STEPS  # trials are not batches
-
-
-@every_method
-def test_resets_know_how_many_steps_an_epoch_has(name):
-    options = trainer(name).optimizer.param_groups[0]
-    assert options.get("steps_per_epoch") == (STEPS if name in ADAPTIVE else None)
 
 
 @every_method
@@ -225,22 +210,6 @@ def test_replayed_graphs_are_the_plain_loop_on_a_gpu(name):
         assert rows[0].refused == rows[1].refused == 0, epoch
 
 
-@pytest.mark.gpu
-@on_gpu
-@pytest.mark.parametrize("name", ["SHB-PS", "SHB-ALS"])
-def test_resume_on_a_gpu(name, tmp_path):
-    """The next epoch within 2%: kernels add in an order of their own."""
-    train = made_up_images(640)
-    make = lambda: trainer(name, "cuda", network=lambda: NETWORKS["small"](10), train=train)  # noqa: E731
-    run = make()
-    run.epoch()
-    save_checkpoint(tmp_path / "run.pt", RUN, run.state_dict())
-    other = make()
-    other.load_state_dict(load_checkpoint(tmp_path / "run.pt", RUN))
-    assert numbers(other.history[0]) == numbers(run.history[0])
-    assert other.epoch().loss == pytest.approx(run.epoch().loss, rel=0.02)
-
-
 @pytest.mark.parametrize("name", ["SHB-PS", "SHB-ALS"])
 def test_a_compiled_network_trains_and_the_network_itself_is_evaluated(name, monkeypatch):
     used = []
@@ -260,20 +229,6 @@ def test_a_compiled_network_trains_and_the_network_itself_is_evaluated(name, mon
     assert len(used) - 1 >= 2 * STEPS
     assert all(used[1:])
     assert list(other.network.state_dict()) == list(plain.network.state_dict())
-
-
-@pytest.mark.gpu
-@on_gpu
-@pytest.mark.filterwarnings("ignore")  # of the compiler
-@pytest.mark.parametrize("name", ["SHB-PS", "SHB-ALS"])
-def test_compiling_changes_roundings_only(name):
-    make = lambda compiled: trainer(  # noqa: E731
-        name, "cuda", network=lambda: NETWORKS["small"](10), compiled=compiled
-    )
-    rows = [run.epoch() for run in map(make, (False, True))]
-    assert rows[1].loss == pytest.approx(rows[0].loss, rel=0.01)
-    assert rows[1].step == pytest.approx(rows[0].step, rel=0.05)
-    assert rows[1].test_loss == pytest.approx(rows[0].test_loss, rel=0.05)
 
 
 def test_plans_are_permutations_with_every_crop_and_flip():
@@ -305,20 +260,6 @@ def test_batches_are_crops_of_the_right_images(device):
         assert images.targets.tolist() == TRAIN.labels[part[0]].tolist()
 
 
-def test_all_test_images_count():
-    images = DeviceImages(TEST.images, TEST.labels, colours(TEST.images), 10, CPU)
-    parts = list(images.in_order())
-    assert [len(targets) for _, targets in parts] == [10, 10, 6]
-    assert torch.cat([targets for _, targets in parts]).tolist() == TEST.labels.tolist()
-
-
-def test_colours_are_those_of_the_pixels():
-    found = colours(TRAIN.images)
-    pixels = TRAIN.images.transpose(1, 0, 2, 3).reshape(3, -1).astype(float)
-    np.testing.assert_allclose(found.mean, pixels.mean(axis=1), rtol=1e-12)
-    np.testing.assert_allclose(found.deviation, pixels.std(axis=1), rtol=1e-12)
-
-
 def outcome(loss, accepted, device):
     """Of a step, as the optimizers report it from the device or from the host."""
     step, number = (0.5 if accepted else 0.0), torch.tensor if device else lambda value: value
@@ -340,34 +281,6 @@ def test_meter_tells_refused_from_bad(device):
     for _ in range(3):
         meter.add(outcome(2.0, False, device))  # a search that fails has a finite loss
     assert meter.longest_streak() == 2
-
-
-def test_meter_adds_up_what_was_taken():
-    run = trainer("SHB-ALS")
-    run.begin_epoch()
-    infos = []
-    for _ in range(STEPS):
-        run.take_step()
-        infos.append(run.optimizer.info)
-    means = run.meter.means()
-    assert means.loss == pytest.approx(np.mean([info.loss for info in infos]))
-    assert means.step == pytest.approx(np.mean([info.step for info in infos]))
-    assert means.trials == np.mean([info.trials for info in infos])
-    run.meter.clear()
-    assert np.isnan(run.meter.means().loss)
-
-
-def test_meters_state_goes_along():
-    meter, other = Meter(CPU), Meter(CPU)
-    steps = [outcome(1.0, True, True), *2 * [outcome(float("nan"), False, True)]]
-    for step in steps:
-        meter.add(step)
-    other.load_state_dict(meter.state_dict())
-    for each in (meter, other):
-        each.add(steps[-1])
-        each.add(steps[0])
-    assert meter.means() == other.means()
-    assert meter.longest_streak() == other.longest_streak() == 3
 
 
 def test_resnet18_is_the_usual_one_for_small_images():
@@ -399,9 +312,3 @@ def test_a_block_is_its_formula(inputs, stride):
     same = inputs == 6 and stride == 1
     outer = layer(block.second, inner) + (x if same else layer(block.shortcut, x, stride))
     torch.testing.assert_close(block(x), outer.clamp(min=0.0), rtol=1e-12, atol=1e-12)
-
-
-def test_weights_begin_as_he_et_al_do():
-    net = NETWORKS["resnet18"](10)
-    weight = net.stages[2].first[0].weight  # 64 to 128 colours
-    assert weight.std().item() == pytest.approx((2.0 / (128 * 9)) ** 0.5, rel=0.02)

@@ -140,23 +140,6 @@ def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
     assert store.load(run).epochs == 6
 
 
-def test_a_forced_run_that_has_no_epoch_yet_replaces_nothing(tmp_path):
-    store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
-    trained(store, [curve(epochs=2)])
-    before = store.load(run), store.checkpoint(run).read_bytes()
-    done, _ = trained(store, [curve(epochs=2)], replace(ON_CPU, force=True, minutes=0.0))
-    assert not done
-    assert (store.load(run), store.checkpoint(run).read_bytes()) == before
-
-
-def test_a_complete_run_is_kept_however_short(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 1e9)
-    store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
-    trained(store, [curve(epochs=2)])
-    assert store.load(run).epochs == 2
-    assert store.checkpoint(run).exists()
-
-
 def test_the_seed_decides_network_and_order(images):
     runs = curve(seeds=2).each()
     trainers = [trainer_of(run, torch.device("cpu")) for run in (*runs, runs[0])]
@@ -222,33 +205,12 @@ def test_a_signal_leaves_a_checkpoint_and_the_run_goes_on(name, number, tmp_path
     assert numbers(store.load(run).history) == numbers(other.load(run).history)
 
 
-def test_epochs_that_a_kill_kept_from_being_written(tmp_path):
-    store, run = TrainingStore(tmp_path / "runs"), curve().each()[0]
-    trained(store, [curve()])
-    expected = store.load(run)
-    store.path(run).unlink()
-    _, told = trained(store, [curve()])
-    assert not told.rows
-    assert store.load(run) == expected
-
-
 def test_the_time_runs_out_and_the_next_call_goes_on(tmp_path):
     store = TrainingStore(tmp_path / "runs")
     done, _ = trained(store, [curve()], replace(ON_CPU, minutes=1e-6))
     assert not done
     assert store.checkpoint(curve().each()[0]).exists()
     assert trained(store, [curve()])[0]
-
-
-def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
-    store = TrainingStore(tmp_path / "runs")
-    trained(store, [curve(epochs=2)])
-    one, other = curve().each()[0], curve("SPS").each()[0]
-    os.replace(store.checkpoint(one), store.checkpoint(other))
-    said = r"method is .*'SHBPolyak'.* there, .*'SPS'.* here"
-    with pytest.raises(ValueError, match=said):
-        trained(store, [curve("SPS")])
-    assert store.load(one).epochs == 2
 
 
 def test_a_checkpoint_of_another_precision_is_refused(tmp_path, monkeypatch):

@@ -19,13 +19,12 @@ from heavystep.lab.files import write_atomically
 from heavystep.lab.store import ENDING, Columns, DamagedError, Store, key_of
 
 RUNS, CLAIMS, LINES = "runs", "claims.json", "runs.csv"
+NAMES = ("id", "of", "holds", "text", "measured")  # of a claim
 COMMANDS = {f"figure{n}": f"reproduce figure{n}" for n in (1, 2, 3)} | {"compare": "compare"}
-POINTS = 400
-"""Of a curve; what is between two of them no screen could show."""
+POINTS = 400  # of a curve; what is between two of them no screen could show
 AT_FIRST, LARGEST_TABLE = 12, 200
 """Curves of a panel that are shown before a click in the legend, and rows of a table."""
-FIRST = ("loss", "gap_average", "gap_last", "best")
-"""The metric that is shown at first, if there is one of these."""
+FIRST = ("loss", "gap_average", "gap_last", "best")  # the metric that is shown at first
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:1150px;margin:2em auto;padding:0 1em}
 table{border-collapse:collapse;margin:1em 0;display:block;overflow-x:auto;font-size:13px}
 td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:right}
@@ -65,8 +64,7 @@ def write_report(folder: Path, page: Path) -> None:
         raise ValueError(f"there is no folder {folder}: name one that another command wrote")
     inner = [folder, *sorted(path for path in folder.rglob("*") if path.is_dir())]
     parts = [read_part(path) for path in inner if path.name != RUNS]
-    parts = [each for each in parts if each.curves or each.claims or each.tables or each.notes]
-    if not parts:
+    if not (parts := [p for p in parts if p.curves or p.claims or p.tables or p.notes]):
         raise ValueError(f"{folder} holds no runs, claims or tables of heavystep")
     text = "".join(_page(folder, parts))
     write_atomically(page, lambda part: part.write_text(text, encoding="utf-8"))
@@ -78,10 +76,9 @@ def read_part(folder: Path) -> Part:
     found, left = list[tuple[dict[str, Any], Columns]](), set(store.folder.glob(f"*{ENDING}"))
     for content in store.contents():
         text = json.dumps(content, sort_keys=True)
-        key = key_of(text)
-        left.discard(store.path(key))
+        left.discard(store.path(key_of(text)))
         try:
-            if (columns := store.load(key, text)) is not None:
+            if (columns := store.load(key_of(text), text)) is not None:
                 found.append((content, columns))
         except DamagedError as damage:
             part.notes.append(f"{damage}; it is left out")
@@ -90,10 +87,7 @@ def read_part(folder: Path) -> Part:
     if (folder / CLAIMS).is_file():
         try:
             for claim in json.loads((folder / CLAIMS).read_text()):
-                names = ("id", "text", "holds", "measured")
-                part.claims.append(
-                    {name: claim[name] for name in names} | {"of": claim.get("of", "")}
-                )
+                part.claims.append({name: claim[name] for name in NAMES})
         except (OSError, KeyError, TypeError, ValueError):
             part.notes.append(f"{CLAIMS} is not a list of claims; it is left out")
     for path in sorted(folder.glob("*.csv")):
@@ -110,34 +104,32 @@ def read_part(folder: Path) -> Part:
 
 def _curves(found: list[tuple[dict[str, Any], Columns]]) -> Iterator[Curve]:
     """The runs of a folder; those that differ in their seeds alone are one curve."""
-    groups: dict[str, list[tuple[dict[str, Any], Columns]]] = {}
+    runs, groups = dict[str, dict[str, Any]](), dict[str, list[Columns]]()
     for content, columns in found:
         run = dict(content.get("run", content))
         run.pop("seed", None)
-        groups.setdefault(json.dumps(run, sort_keys=True), []).append((run, columns))
-    named = [(runs[0][0], [columns for _, columns in runs]) for runs in groups.values()]
-    labels = _labels([run for run, _ in named])
-    for (run, several), label in zip(named, labels, strict=True):
+        runs[key := json.dumps(run, sort_keys=True)] = run
+        groups.setdefault(key, []).append(columns)
+    for (key, run), label in zip(runs.items(), _labels([*runs.values()]), strict=True):
+        several = groups[key]
         epochs = "epoch" in several[0]
         axis = "epoch" if epochs else "k"
         longest = max(several, key=lambda columns: len(columns[axis]))
         seeds = 1 if epochs else len(np.unique(longest["seed"]))
         k = longest[axis].reshape(seeds, -1)[0].astype(float)
-        metrics = {
-            name: np.full((len(several) * seeds, len(k)), np.nan)
-            for name in longest if name not in ("seed", axis)
-        }  # fmt: skip
-        for name, rows in metrics.items():
-            for place, columns in enumerate(several):
-                part = columns[name].reshape(seeds, -1)
-                rows[place * seeds : (place + 1) * seeds, : part.shape[1]] = part
+        metrics = {}
+        for name in (each for each in longest if each not in ("seed", axis)):
+            parts = [columns[name].reshape(seeds, -1) for columns in several]
+            ends = [((0, 0), (0, len(k) - part.shape[1])) for part in parts]
+            rows = [np.pad(part.astype(float), end, constant_values=np.nan)
+                    for part, end in zip(parts, ends, strict=True)]  # fmt: skip
+            metrics[name] = np.concatenate(rows)
         yield Curve(_problem(run), label, k, metrics, "epoch" if epochs else "step")
 
 
 def _problem(run: dict[str, Any]) -> str:
     """What a panel is called."""
-    problem = run.get("problem")
-    if isinstance(problem, dict):
+    if isinstance(problem := run.get("problem"), dict):
         return ", ".join(str(problem[name]) for name in ("name", "setting") if name in problem)
     return str(run.get("data_set") or run.get("task") or "runs")
 
@@ -146,13 +138,12 @@ def _labels(runs: list[dict[str, Any]]) -> list[str]:
     """The name of each method, with those options in which runs of one problem differ."""
     methods = [dict(run.get("method") or {}) for run in runs]
     options = [{**dict(m.get("options", {})), "average": m.get("average")} for m in methods]
+    places = [(_problem(run), m.get("name", "run")) for run, m in zip(runs, methods, strict=True)]
     labels = []
-    for run, method, own in zip(runs, methods, options, strict=True):
-        name = method.get("name", "run")
-        rivals = [other for each, other, chosen in zip(runs, options, methods, strict=True)
-                  if chosen.get("name") == name and _problem(each) == _problem(run)]  # fmt: skip
+    for place, own in zip(places, options, strict=True):
+        rivals = [each for other, each in zip(places, options, strict=True) if other == place]
         differing = [key for key in own if len({str(each.get(key)) for each in rivals}) > 1]
-        labels.append(", ".join([str(name), *(f"{key} {_short(own[key])}" for key in differing)]))
+        labels.append(", ".join([place[1], *(f"{key} {_short(own[key])}" for key in differing)]))
     return labels
 
 
@@ -164,8 +155,8 @@ def _short(value: Any) -> str:
 
 def _constants(rows: list[list[str]]) -> Iterator[Curve]:
     """The runs of a comparison: final numbers against the main constant, a curve a contender."""
-    lines = [dict(zip(rows[0], row, strict=False)) for row in rows[1:] if len(row) == len(rows[0])]
-    lines = [line for line in lines if line["value"]]
+    whole = [row for row in rows[1:] if len(row) == len(rows[0])]
+    lines = [line for row in whole if (line := dict(zip(rows[0], row, strict=True)))["value"]]
     for task, method in sorted({(line["task"], line["method"]) for line in lines}):
         own = [line for line in lines if (line["task"], line["method"]) == (task, method)]
         k, seeds = sorted({float(line["value"]) for line in own}), {line["seed"] for line in own}
@@ -181,14 +172,13 @@ def _constants(rows: list[list[str]]) -> Iterator[Curve]:
 
 def _page(folder: Path, parts: list[Part]) -> Iterator[str]:
     title = escape(folder.resolve().name)
-    yield f"<!doctype html><html lang=en><head><meta charset=utf-8><title>{title} - heavystep"
-    yield f"</title><style>{STYLE}</style><script>{get_plotlyjs()}</script></head><body>"
-    yield f"<h1>{title}</h1>"
+    yield f"<!doctype html><html lang=en><meta charset=utf-8><title>{title} - heavystep</title>"
+    yield f"<style>{STYLE}</style><script>{get_plotlyjs()}</script><h1>{title}</h1>"
     for part in parts:
         yield f"<h2>{escape(part.folder.resolve().name)}</h2>"
         if words := COMMANDS.get(part.folder.name):
-            command = f"heavystep {words} --out {shlex.quote(str(part.folder.parent))}"
-            yield f"<p>The command that goes on here: <code>{escape(command)}</code></p>"
+            command = escape(f"heavystep {words} --out {shlex.quote(str(part.folder.parent))}")
+            yield f"<p>The command that goes on here: <code>{command}</code></p>"
         yield from (f"<p class=note>{escape(note)}</p>" for note in part.notes)
         if part.claims:
             yield _claims(part.claims)
@@ -196,17 +186,17 @@ def _page(folder: Path, parts: list[Part]) -> Iterator[str]:
             yield _panel(problem, [curve for curve in part.curves if curve.problem == problem])
         for name, (heading, *rows) in part.tables.items():
             yield f"<h3>{escape(name)}</h3>{_table(heading, rows)}"
-    yield f"<p>Made with heavystep {__version__}.</p></body></html>"
+    yield f"<p>Made with heavystep {__version__}.</p></html>"
 
 
 def _claims(claims: list[dict[str, Any]]) -> str:
-    rows, held = [], sum(claim["holds"] is True for claim in claims)
-    for claim in claims:
-        numbers = ", ".join(f"{name}: {_short(each)}" for name, each in claim["measured"].items())
-        holds = "yes" if claim["holds"] is True else "NO"
-        rows.append([claim["id"], claim["of"], holds, claim["text"], numbers])
-    table = _table(["claim", "of", "holds", "text", "measured"], rows)
-    return f"<p>{held} of {len(claims)} claims hold.</p>{table}"
+    held = sum(claim["holds"] is True for claim in claims)
+    rows = [
+        [claim["id"], claim["of"], "yes" if claim["holds"] is True else "NO", claim["text"],
+         ", ".join(f"{name}: {_short(each)}" for name, each in claim["measured"].items())]
+        for claim in claims
+    ]  # fmt: skip
+    return f"<p>{held} of {len(claims)} claims hold.</p>{_table(['claim', *NAMES[1:]], rows)}"
 
 
 def _table(heading: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
@@ -221,33 +211,26 @@ def _panel(problem: str, curves: list[Curve]) -> str:
     """One graph: a line a method, which is the median of its seeds; menus for metric and axes."""
     names = list(dict.fromkeys(name for curve in curves for name in curve.metrics))
     metric = next((name for name in FIRST if name in names), names[0])
-    figure = go.Figure()
-
+    figure, constants = go.Figure(), curves[0].unit == "constant"
     for place, curve in enumerate(curves):
         x, y = _median(curve, metric)
-        shown: Any = True if place < AT_FIRST else "legendonly"
-        mode = "lines+markers" if curve.unit == "constant" else "lines"
-        figure.add_scatter(x=x, y=y, name=curve.label, mode=mode, visible=shown)
+        look: Any = {"mode": "lines+markers" if constants else "lines",
+                     "visible": True if place < AT_FIRST else "legendonly"}  # fmt: skip
+        figure.add_scatter(x=x, y=y, name=curve.label, **look)
     buttons = [
-        {
-            "label": name,
-            "method": "update",
-            "args": [
-                {"y": [_median(curve, name)[1] for curve in curves]},
-                {"yaxis.title.text": name},
-            ],
-        }
+        {"label": name, "method": "update", "args": [
+            {"y": [_median(curve, name)[1] for curve in curves]}, {"yaxis.title.text": name}]}
         for name in dict.fromkeys([metric, *names])
-    ]
+    ]  # fmt: skip
     axes = [
         {"label": f"{axis} {kind}", "method": "relayout", "args": [{f"{axis}axis.type": kind}]}
         for kind in ("log", "linear") for axis in "yx"
     ]  # fmt: skip
-    log_x = "log" if curves[0].unit == "constant" else "linear"
     seeds = max(len(next(iter(curve.metrics.values()))) for curve in curves)
     figure.update_layout(
         title=f"{escape(problem)}: median of {seeds} seeds", height=460, template="plotly_white",
-        xaxis={"title": curves[0].unit, "type": log_x}, yaxis={"title": metric, "type": "log"},
+        xaxis={"title": curves[0].unit, "type": "log" if constants else "linear"},
+        yaxis={"title": metric, "type": "log"},
         updatemenus=[{"buttons": buttons, "x": 0.0, "y": 1.17, "xanchor": "left"},
                      {"buttons": axes, "x": 0.3, "y": 1.17, "xanchor": "left"}],
     )  # fmt: skip

@@ -71,13 +71,15 @@ class TrainingSpec:
 
 @dataclass(frozen=True)
 class TrainingRuns:
-    """The runs of one curve: a method on a data set from several seeds, to the same epoch."""
+    """The runs of one curve: a method on a data set from several seeds, to the same epoch.
+
+    ``seeds`` says how many there are, from 0, or which.
+    """
 
     data_set: str
     method: MethodSpec
     scale: Scale
     seeds: int | tuple[int, ...]
-    """How many, from 0; or which."""
     epochs: int
 
     def each(self) -> tuple[TrainingSpec, ...]:
@@ -106,8 +108,7 @@ def counted(number: int, thing: str) -> str:
 def parsed(content: dict[str, Any]) -> TrainingSpec | None:
     """The run whose specification this is; None if it is none, or one of another protocol."""
     try:
-        run = content["run"]
-        method = run["method"]
+        run, method = content["run"], content["run"]["method"]
         options = tuple((str(name), value) for name, value in method["options"])
         known = MethodSpec(method["name"], method["optimizer"], options)
         spec = TrainingSpec(run["data_set"], known, Scale(**run["scale"]), run["seed"])
@@ -118,7 +119,7 @@ def parsed(content: dict[str, Any]) -> TrainingSpec | None:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Epochs that were made in one go on one machine."""
+    """Epochs that were made in one go on one machine; ``seconds`` has what comes before them."""
 
     first: int
     last: int
@@ -126,7 +127,6 @@ class Stretch:
     precision: str
     versions: str
     seconds: float
-    """The wall time, including what comes before the first of the epochs."""
     compiled: bool = False
     """Whether the network was compiled, which changes its numbers by rounding."""
 
@@ -139,7 +139,6 @@ class Stored(NamedTuple):
 
     @property
     def epochs(self) -> int:
-        """The number of epochs."""
         return len(self.history)
 
 
@@ -161,10 +160,12 @@ class TrainingStore:
         """Write the files of a run."""
         made = json.dumps([asdict(stretch) for stretch in stored.stretches])
         write_atomically(self.path(run).with_suffix(".json"), lambda part: part.write_text(made))
-        columns = dict(zip(EpochRow._fields, map(np.array, zip(*stored.history, strict=True)),
-                           strict=True))  # fmt: skip
-        whole = ("epoch", "refused")
-        columns = {n: v.astype(np.int64 if n in whole else np.float64) for n, v in columns.items()}
+        columns = {
+            name: np.array(values, np.int64 if name in ("epoch", "refused") else np.float64)
+            for name, values in zip(
+                EpochRow._fields, zip(*stored.history, strict=True), strict=True
+            )
+        }
         Store(self.folder).save(run.key(), run.text(), columns)
 
     def load(self, run: TrainingSpec) -> Stored | None:
@@ -220,30 +221,25 @@ def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note = str
 
     ``note`` is told which files are damaged and left out, and which runs end early.
     """
-    found = {key: _curve(wanted, store, note) for key, wanted in runs.items()}
-    return {key: curve for key, curve in found.items() if curve is not None}
-
-
-def _curve(wanted: TrainingRuns, store: TrainingStore, note: Note) -> TrainedCurve | None:
-    parts, unfinished, epochs = dict[int, Stored](), {}, wanted.epochs
-    for run in wanted.each():
-        stored = store.whole(run, note)
-        if stored is not None and stored.epochs >= epochs:
-            parts[run.seed] = stored
-        elif stored is not None and stored.epochs:
-            note(f"{run.describe()} has {stored.epochs} of {epochs} epochs and does not count")
-            metrics = _metrics([stored], epochs)
-            unfinished[run.seed] = {name: values[0] for name, values in metrics.items()}
-    if not parts:
-        return None
-    made = (stretch for part in parts.values() for stretch in part.stretches)
-    return TrainedCurve(
-        np.arange(1, epochs + 1),
-        tuple(parts),
-        _metrics(parts.values(), epochs),
-        stretches=tuple(stretch for stretch in made if stretch.first <= epochs),
-        unfinished=unfinished,
-    )
+    found = {}
+    for key, wanted in runs.items():
+        parts, unfinished, epochs = dict[int, Stored](), {}, wanted.epochs
+        for run in wanted.each():
+            stored = store.whole(run, note)
+            if stored is not None and stored.epochs >= epochs:
+                parts[run.seed] = stored
+            elif stored is not None and stored.epochs:
+                note(f"{run.describe()} has {stored.epochs} of {epochs} epochs and does not count")
+                metrics = _metrics([stored], epochs)
+                unfinished[run.seed] = {name: values[0] for name, values in metrics.items()}
+        if parts:
+            k, metrics = np.arange(1, epochs + 1), _metrics(parts.values(), epochs)
+            made = [each for part in parts.values() for each in part.stretches]
+            used = tuple(each for each in made if each.first <= epochs)
+            found[key] = TrainedCurve(
+                k, tuple(parts), metrics, stretches=used, unfinished=unfinished
+            )
+    return found
 
 
 def _metrics(parts: Iterable[Stored], epochs: int) -> dict[str, Array]:

@@ -30,24 +30,27 @@ NOW, LONGEST = 0, 1
 
 
 class EpochRow(NamedTuple):
-    """What is recorded of one epoch. Means are over the steps that were not refused."""
+    """What is recorded of one epoch. Means are over the steps that were not refused.
+
+    Args:
+        loss: the mean cross-entropy of the minibatches, each before the step taken on it.
+        test_accuracy: a share, at the end of the epoch.
+        capped: the share of steps at the largest that the cap and the smooth reset allowed.
+        trials: how many losses the line search evaluates in a step.
+        refused: how many steps were not taken: loss or gradient was not finite, or the search
+            failed.
+        seconds: the wall time of the epoch, evaluation included.
+    """
 
     epoch: int
-    """Its number; the first epoch is 1."""
     loss: float
-    """The mean cross-entropy of the minibatches, each before the step that was taken on it."""
     test_loss: float
     test_accuracy: float
-    """The share of test images that are classified correctly at the end of the epoch."""
     step: float
     capped: float
-    """The share of steps at the largest that the cap and the smooth reset allowed."""
     trials: float
-    """How many losses the line search evaluates in a step."""
     refused: int
-    """How many steps were not taken: loss or gradient was not finite, or the search failed."""
     seconds: float
-    """The wall time of the epoch, evaluation included."""
 
 
 class Means(NamedTuple):
@@ -106,11 +109,9 @@ class Meter:
         self._sums.zero_()
 
     def state_dict(self) -> dict[str, Any]:
-        """The sums and the streak, for a checkpoint."""
         return {"sums": self._sums.cpu(), "streak": self._streak.cpu()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` returned."""
         self._sums.copy_(state["sums"])
         self._streak.copy_(state["streak"])
 
@@ -252,10 +253,8 @@ class Trainer:
                 )
         means, (test_loss, accuracy) = self.meter.means(), self.evaluate()
         seconds = self._seconds + time.perf_counter() - begin
-        row = EpochRow(
-            epoch, means.loss, test_loss, accuracy, means.step, means.capped, means.trials,
-            means.refused, seconds,
-        )  # fmt: skip
+        loss, *others = means
+        row = EpochRow(epoch, loss, test_loss, accuracy, *others, seconds)  # type: ignore[arg-type]
         self.history.append(row)
         self._done, self._seconds = 0, 0.0
         self.meter.clear()
