@@ -14,7 +14,6 @@ from heavystep.methods import METHODS
 from heavystep.optimizers import optimizer_class
 from heavystep.problems import paper_least_squares
 from heavystep.theory.registry import OWN, RESULTS
-from tests.helpers.pages import PAGES, name
 from tests.helpers.places import ROOT
 from tests.helpers.theory_cases import LAWS
 
@@ -71,17 +70,6 @@ def test_the_rule_of_the_architecture_page_works():
 def test_every_promise_has_its_test(place):
     file, _, name = place.partition("::")
     assert re.search(rf"^def {name}\(", (ROOT / file).read_text(), flags=re.MULTILINE)
-
-
-GONE = re.compile(
-    r"SHBAdam|[Ss]teady|outlook|\breach=|\"auto\"|heavystep\.(simulate|sweep)\b|"
-    r"bench (sensitivity|linear)|SHBLogisticRegression|notation\.md|choosing\.md"
-)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_no_page_names_what_is_gone(page):
-    assert not GONE.search(page.read_text())
 
 
 def test_every_file_that_a_page_names_is_there():

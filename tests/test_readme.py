@@ -30,10 +30,6 @@ def test_both_sides_of_the_change_train(sign):
     assert namespace["loss"].item() < 0.9 * namespace["first"]
 
 
-def test_it_is_a_front_page():
-    assert len(TEXT.splitlines()) <= 80
-
-
 def test_its_commands_are_targets():
     makefile = (ROOT / "Makefile").read_text()
     (block,) = blocks(PAGE, "sh")

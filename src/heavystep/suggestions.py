@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+from torch.utils._pytree import tree_map
 
 from heavystep.methods import method_of
 from heavystep.optim.closure import RandomStreams
@@ -48,8 +49,6 @@ DEEPEST, LONGEST = 4, 64
 CONTAINERS = (list, dict, set, deque)
 GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 NO_PARTS = (type, ModuleType, FunctionType, MethodType, Tensor, nn.Module, str, bytes, np.ndarray)
-GLOBAL_NUMPY: Any = np.random.mtrand._rand
-"""The stream of ``np.random.rand`` and its like."""
 
 
 class Tail(NamedTuple):
@@ -368,15 +367,11 @@ def cycled(loader: Iterable[Any], steps: int) -> Iterator[Any]:
 
 def moved(batch: Any, device: torch.device) -> Any:
     """A copy of a batch on a device, so that nobody changes what the loader holds."""
-    if isinstance(batch, Tensor):
-        return batch.detach().to(device, copy=True)
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(moved(each, device) for each in batch))
-    if isinstance(batch, (list, tuple)):
-        return type(batch)(moved(each, device) for each in batch)
-    if isinstance(batch, dict):
-        return {name: moved(each, device) for name, each in batch.items()}
-    return batch
+
+    def copied(part: Any) -> Any:
+        return part.detach().to(device, copy=True) if isinstance(part, Tensor) else part
+
+    return tree_map(copied, batch)
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -409,12 +404,11 @@ def keep(model: nn.Module, others: tuple[Any, ...], device: torch.device) -> Cal
     tables = [held for each in modules for held in (each._parameters, each._buffers)]
     tensors = {id(t): t for held in tables for t in held.values() if t is not None}
     found = [(t, t.detach().clone(), t.grad, t.requires_grad) for t in tensors.values()]
-    plain = [part for other in others for part in _parts(other)]
-    generators = [part for part in plain if isinstance(part, GENERATORS)]
-    restorers = [_attributes(part) for part in (*modules, *plain)]
-    restorers += [_generator(each) for each in (*generators, GLOBAL_NUMPY)]
-    streams, python = RandomStreams(device), random.getstate()
-    drawn = streams.state()
+    parts = [part for other in others for part in _parts(other)]
+    restorers = [_attributes(part) for part in (*modules, *parts)]
+    restorers += [_generator(part) for part in parts if isinstance(part, GENERATORS)]
+    streams, drawn = RandomStreams(device), (random.getstate(), np.random.get_state())  # noqa: NPY002
+    restorers.append(partial(streams.restore, streams.state()))
 
     def restore() -> None:
         for put_back in restorers:
@@ -424,8 +418,8 @@ def keep(model: nn.Module, others: tuple[Any, ...], device: torch.device) -> Cal
                 tensor.copy_(value)
                 tensor.requires_grad_(wants)
                 tensor.grad = grad
-        streams.restore(drawn)
-        random.setstate(python)
+        random.setstate(drawn[0])
+        np.random.set_state(drawn[1])  # noqa: NPY002
 
     return restore
 
@@ -433,8 +427,7 @@ def keep(model: nn.Module, others: tuple[Any, ...], device: torch.device) -> Cal
 def _attributes(owner: Any) -> Callable[[], None]:
     """Puts back the attributes of an object, and what its own lists and dicts hold."""
     bound = dict(getattr(owner, "__dict__", {}))
-    own: list[Any] = [each for each in bound.values() if isinstance(each, CONTAINERS)]
-    held = [(each, copy.copy(each)) for each in own]
+    held = [(each, copy.copy(each)) for each in bound.values() if isinstance(each, CONTAINERS)]
 
     def restore() -> None:
         if bound:
@@ -444,7 +437,7 @@ def _attributes(owner: Any) -> Callable[[], None]:
         for container, content in held:
             container.clear()
             adds = isinstance(container, (list, deque))
-            (container.extend if adds else container.update)(content)
+            (container.extend if adds else container.update)(content)  # type: ignore[union-attr]
 
     return restore
 

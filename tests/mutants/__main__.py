@@ -17,8 +17,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.helpers.places import ROOT
-from tests.mutants.everyone import EVERYONE
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, everyone
 
 TIMEOUT = 600
 # They read the source of the project, in which every mutant would be noticed.
@@ -60,7 +59,7 @@ def tried(mutant: Mutant) -> str | None:
 def main() -> None:
     """Try every mutant and print who noticed."""
     console, missed = Console(soft_wrap=True), 0
-    chosen = [m for m in EVERYONE if all(word in f"{m.name} {m.file}" for word in sys.argv[1:])]
+    chosen = [m for m in everyone() if all(word in f"{m.name} {m.file}" for word in sys.argv[1:])]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for mutant, noticed in zip(chosen, pool.map(tried, chosen), strict=True):
             missed += noticed is None

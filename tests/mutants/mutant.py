@@ -1,7 +1,10 @@
-"""One change of the source that some test must notice."""
+"""One change of the source that some test must notice, and the list of all of them."""
 
+import importlib
+import pkgutil
 from typing import NamedTuple
 
+from tests import mutants
 from tests.helpers.places import ROOT
 
 
@@ -30,3 +33,10 @@ class Mutant(NamedTuple):
     def tests(self):
         """The files or folders of the tests that are run."""
         return [ROOT / "tests" / where for where in self.where]
+
+
+def everyone():
+    """The mutants of all tables in this folder."""
+    names = [each.name for each in pkgutil.iter_modules(mutants.__path__)]
+    modules = [importlib.import_module(f"tests.mutants.{n}") for n in names if n != "__main__"]
+    return [each for module in modules for each in getattr(module, "MUTANTS", [])]

@@ -2,7 +2,9 @@
 
 The table, its flags, its schedulers and its list of errors come with torch
 (``torch.testing._internal.common_optimizers``); the tests themselves do not. Those here have the
-names of torch's and ask what the names say. What does not apply is listed below, with the reason.
+names of torch's and ask what the names say. Not taken over: tests of flags that ours have not (foreach,
+fused, capturable, maximize, differentiable), of complex parameters and of several devices, which are
+refused, and of GPUs.
 """
 
 import copy
@@ -21,30 +23,6 @@ from tests.helpers.training import decayed_by, equal_states
 # of training that run after this one set them.
 with mock.patch.object(torch.backends, "disable_global_flags"):
     tables = pytest.importorskip("torch.testing._internal.common_optimizers")
-
-NO_FLAG = "a flag that ours has not: "
-FOREACH = "foreach; tests/optim compares kernels with loops"
-DO_NOT_APPLY = {
-    "test_can_load_older_state_dict": "about flags of torch that came later",
-    "test_capturable": NO_FLAG + "capturable; CapturedStep does that, tests/optim/test_captured.py",
-    "test_complex": "complex parameters are refused, tests/optim/test_parameters.py",
-    "test_complex_2d": "complex parameters are refused",
-    "test_cpu_load_state_dict": "needs a GPU; tests/optim/test_parameters.py moves models",
-    "test_differentiable": NO_FLAG + "differentiable",
-    "test_defaults_changed_to_foreach": NO_FLAG + FOREACH,
-    "test_foreach_matches_forloop": NO_FLAG + FOREACH,
-    "test_set_default_dtype_works_with_foreach": NO_FLAG + FOREACH,
-    "test_foreach_large_tensor": "needs a GPU with 30 GB",
-    "test_fused": NO_FLAG + "fused; the fused kernel is used where it computes the same",
-    "test_grad_scaling_autocast_fused_optimizers": NO_FLAG + "fused; tests/optim/test_amp.py",
-    "test_load_nontensor_step": "there is no step count in the state of a parameter",
-    "test_maximize": NO_FLAG + "maximize: the rules are about minimising, with a lower bound",
-    "test_mixed_device_dtype": "several devices are refused: one step size is chosen for all",
-    "test_peak_memory_foreach": "needs a GPU",
-    "test_rosenbrock_sparse": "of optimizers without a loss; tests/optim/test_parameters.py",
-    "test_state_dict_with_cuda_params": "needs a GPU",
-}
-"""What does not apply of torch's tests, or families of them, and why."""
 
 
 def info_of(case):
@@ -326,8 +304,3 @@ def test_grads_are_never_inplaced_into(row, place):
         assert param.grad is grad
         assert torch.equal(grad, value)
         assert grad._version == version
-
-
-def test_the_rows_are_all_methods():
-    assert len(INFOS) == len(ROWS)
-    assert not {name for name in globals() if name.startswith("test_")} & set(DO_NOT_APPLY)

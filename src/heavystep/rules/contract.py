@@ -19,7 +19,6 @@ read what is declared here.
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from heavystep import validation
@@ -35,12 +34,10 @@ class Whole(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """One number that a rule remembers."""
+    """One number that a rule remembers: its first value, and the range of values in a state."""
 
     first: float
-    """Its value before the first step."""
     allowed: validation.Interval = validation.FINITE
-    """What it may be; a state with another value is refused."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +74,19 @@ class Option:
 
 
 class Seen(NamedTuple):
-    """What a rule may look at. A driver computes the fields that the rule says it ``reads``."""
+    """What a rule may look at; a driver computes the fields that the rule says it ``reads``.
+
+    Without momentum d_k is the gradient. b_k is the buffer of the momentum form:
+    theta_k - theta_{k-1} under heavy ball, z_k - x_k under averaged heavy ball. A method with a
+    diagonal D_k divides by it as often as :data:`PRODUCTS` says.
+    """
 
     loss: Any = 0.0
     """f(theta_k; x_k); 0 if the rule does not read it and none was given."""
     lower_bound: Any = 0.0
     """A lower bound of the sampled loss; -inf if none is known."""
     grad_sqnorm: Any = 0.0
-    """||g_k||^2, the squared norm of the sampled gradient; g_k' D_k^-1 g_k with a diagonal."""
+    """||g_k||^2, the squared norm of the sampled gradient."""
     loss_eps: Any = 0.0
     """Relative rounding error of the loss, for the tolerance of line searches."""
     pull_sqnorm: Any = 0.0
@@ -92,12 +94,11 @@ class Seen(NamedTuple):
     position_sqnorm: Any = 0.0
     """||theta_k||^2."""
     direction_sqnorm: Any = 0.0
-    """||d_k||^2, for the direction d_k of the momentum form; d_k' D_k^-1 d_k with a diagonal."""
+    """||d_k||^2."""
     slope: Any = 0.0
-    """<g_k, d_k>; g_k' D_k^-1 d_k with a diagonal."""
+    """<g_k, d_k>."""
     drift: Any = 0.0
-    """<g_k, b_k> for the buffer b_k of the momentum form: theta_k - theta_{k-1} under heavy ball,
-    z_k - x_k under averaged heavy ball."""
+    """<g_k, b_k>."""
     grad_position: Any = 0.0
     """<g_k, theta_k>."""
     direction_position: Any = 0.0
@@ -106,20 +107,20 @@ class Seen(NamedTuple):
     """||b_k||^2."""
 
 
+GRADIENT, DIRECTION = "gradient", "direction"
 PRODUCTS = {
-    "grad_sqnorm": ("gradient", "gradient", 1),
-    "pull_sqnorm": ("gradient", "gradient", 2),
+    "grad_sqnorm": (GRADIENT, GRADIENT, 1),
+    "pull_sqnorm": (GRADIENT, GRADIENT, 2),
     "position_sqnorm": ("position", "position", 0),
-    "direction_sqnorm": ("direction", "direction", 1),
-    "slope": ("gradient", "direction", 1),
-    "drift": ("gradient", "buffer", 0),
-    "grad_position": ("gradient", "position", 0),
-    "direction_position": ("direction", "position", 0),
+    "direction_sqnorm": (DIRECTION, DIRECTION, 1),
+    "slope": (GRADIENT, DIRECTION, 1),
+    "drift": (GRADIENT, "buffer", 0),
+    "grad_position": (GRADIENT, "position", 0),
+    "direction_position": (DIRECTION, "position", 0),
     "buffer_sqnorm": ("buffer", "buffer", 0),
 }
 """The fields of :class:`Seen` that are inner products <x, D^-power y>: the two vectors, and how
 often they are divided by the diagonal D of a method that has one."""
-GRADIENT, DIRECTION = "gradient", "direction"
 
 
 class Search(NamedTuple):
@@ -147,14 +148,6 @@ class Search(NamedTuple):
     """What decoupled ``weight_decay`` is multiplied by, before ``lr``; None: the step."""
 
 
-def _remember_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
-    return ()
-
-
-def _skip_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
-    return search
-
-
 def constants(*names: str, **made: Callable[[Mapping[str, Any]], Any]) -> Callable[..., Any]:
     """A ``resolve`` that takes some options as they are, and makes further numbers of them.
 
@@ -168,6 +161,14 @@ def constants(*names: str, **made: Callable[[Mapping[str, Any]], Any]) -> Callab
         return {**taken, **{name: make(options) for name, make in made.items()}}
 
     return resolve
+
+
+def _remember_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
+    return ()
+
+
+def _skip_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
+    return search
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +195,8 @@ class Rule:
     """From options, the momentum among them, to the constants of the formulas; a ValueError refuses
     options that do not go together. Options may be arrays over steps."""
     memory: Mapping[str, Any] = field(default_factory=dict)
-    """What is carried from step to step: a :class:`Slot` or the first value by name."""
+    """What is carried from step to step: the first value by name. It is declared as a
+    :class:`Slot` where a state with a value out of range is to be refused."""
     remember: Callable[[Any, Any, Seen, Search], tuple[Any, ...]] = _remember_nothing
     """The memory after an accepted step, in the order of ``memory``."""
     advance: Callable[[Any, Any, Seen, Search, Any], Search] | None = None
@@ -204,62 +206,44 @@ class Rule:
     along: str = GRADIENT
     """What trials go along: ``"gradient"``, or ``"direction"`` for that of the momentum form."""
 
+    # What follows from the declaration.
+    slots: ClassVar[Mapping[str, Slot]]
+    Constants: ClassVar[Callable[..., Any]]
+    Memory: ClassVar[Callable[..., Any]]
+    searches: ClassVar[bool]
+    """Whether it evaluates the loss at trial points, and so needs a closure."""
+    steers: ClassVar[bool]
+    """Whether it sets the momentum of each step itself."""
+    averages: ClassVar[bool]
+    """Whether it says how a momentum form averages."""
+
     def __post_init__(self) -> None:
         slots = {n: v if isinstance(v, Slot) else Slot(v) for n, v in self.memory.items()}
         first = {name: slot.first for name, slot in slots.items()}
-        self.__dict__.update(slots=slots, memory=first)  # of a frozen class
+        usual = {"momentum": 0.9, **{option.name: option.default for option in self.options}}
+        made = self.resolve(usual)
+        kinds = {"Constants": namedtuple("Constants", tuple(made)),
+                 "Memory": namedtuple("Memory", tuple(slots))}  # fmt: skip
+        searches = self.advance is not None
+        # The class is frozen, and so are these.
+        self.__dict__.update(slots=slots, memory=first, searches=searches, **kinds)
         taken = {option.name for option in self.options} | {"lr", "momentum", "params"}
-        directed = {name for name in self.reads if DIRECTION in PRODUCTS.get(name, ())}
-        forgetful = self.remember is _remember_nothing
-        faults: dict[str, set[str]] = {
-            "memory and option of one name": taken & set(slots),
-            "reads what no driver gives": set(self.reads) - set(Seen._fields),
-            "memory without remember": set(slots) if forgetful else set(),
-            "trials along": {self.along} - {GRADIENT, DIRECTION},
-        }
-        if not any(faults.values()) and self.steers:
-            faults["sets the direction that it reads"] = directed
-        for fault, which in faults.items():
-            if which:
-                raise ValueError(f"rule {self.name!r}: {fault}: {', '.join(sorted(which))}")
-
-    slots: ClassVar[Mapping[str, Slot]]
-    """The memory by name, with ranges; an instance has its own."""
-
-    @cached_property
-    def Constants(self) -> Callable[..., Any]:  # noqa: N802
-        """The type of ``constants``, a named tuple."""
-        return namedtuple("Constants", tuple(self.resolve(self._usual)))
-
-    @cached_property
-    def Memory(self) -> Callable[..., Any]:  # noqa: N802
-        """The type of ``memory``, a named tuple."""
-        return namedtuple("Memory", tuple(self.slots))
-
-    @property
-    def searches(self) -> bool:
-        """Whether it evaluates the loss at trial points, and so needs a closure."""
-        return self.advance is not None
-
-    @cached_property
-    def steers(self) -> bool:
-        """Whether it sets the momentum of each step itself."""
-        return self._first_step.momentum is not None
-
-    @cached_property
-    def averages(self) -> bool:
-        """Whether it says how a momentum form averages."""
-        return self._first_step.weight is not None
-
-    @cached_property
-    def _usual(self) -> dict[str, Any]:
-        return {"momentum": 0.9, **{option.name: option.default for option in self.options}}
-
-    @cached_property
-    def _first_step(self) -> Search:
-        """What it says of momentum and averages, which is the same at every step."""
+        forgets = self.remember is _remember_nothing
+        self._refuse("memory and option of one name", taken & set(slots))
+        self._refuse("reads what no driver gives", set(self.reads) - set(Seen._fields))
+        self._refuse("memory without remember", set(slots) if forgets else set())
+        self._refuse("trials along", {self.along} - {GRADIENT, DIRECTION})
+        # Momentum and weight are set in all steps or in none: one step shows it.
         seen = Seen(1.0, 0.0, 1.0, *(1.0,) * (len(Seen._fields) - 3))
-        return self.start(self.constants_of(self._usual), self.Memory(**self.memory), seen)
+        step = self.start(self.Constants(**made), self.Memory(**first), seen)
+        steers, averages = step.momentum is not None, step.weight is not None
+        self.__dict__.update(steers=steers, averages=averages)
+        directed = {name for name in self.reads if DIRECTION in PRODUCTS.get(name, ())}
+        self._refuse("sets the direction that it reads", directed if steers else set())
+
+    def _refuse(self, fault: str, which: set[str]) -> None:
+        if which:
+            raise ValueError(f"rule {self.name!r}: {fault}: {', '.join(sorted(which))}")
 
     def constants_of(self, options: Mapping[str, Any]) -> Any:
         """The constants for these options, as the formulas take them."""
