@@ -12,35 +12,22 @@ gc.disable()
 settings.register_profile("heavystep", deadline=None)
 settings.load_profile("heavystep")
 
-
-COMPILING = (
-    "bench/test_linear", "bench/test_simulation", "compare/", "conformance/test_linear",
-    "conformance/test_outside", "conformance/test_r", "conformance/test_simulation", "linear/",
-    "paper/figure1/", "paper/figure2/", "simulation/", "sweeps/", "test_docs", "theory/test_theory_runs",
-    "toys/",
-)  # fmt: skip
-"""Where most of the time goes into kernels, many of them the same."""
+FIGURE_1 = ("tests/lab/test_figure1.py", "tests/lab/test_reproduce.py", "tests/lab/test_sweeps.py")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """A file at a time, but all that compile in one process: two would compile the same kernels.
-
-    Slow tests have many more kernels, enough for every process.
-    """
+    """A file at a time, and in one process all that looks at the small Figure 1, which is made once."""
     from xdist.scheduler import LoadFileScheduling  # where pytest-xdist is not, nobody asks
 
-    class OneCompiles(LoadFileScheduling):
+    class Together(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            compiles = nodeid.startswith(tuple(f"tests/{place}" for place in COMPILING))
-            return "kernels" if compiles else super()._split_scope(nodeid)
+            return "figure 1" if nodeid.startswith(FIGURE_1) else super()._split_scope(nodeid)
 
-    both = config.getvalue("dist") == "loadfile" and config.getvalue("markexpr") == "not slow"
-    return OneCompiles(config, log) if both else None
+    return Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish():
-    """Whoever looks at all objects, as an optimizer that looks for modules, sees those of tests."""
     gc.freeze()
     gc.enable()
 

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-from itertools import pairwise
 
 import pytest
 from typer.testing import CliRunner
@@ -10,7 +9,7 @@ from typer.testing import CliRunner
 import heavystep
 from heavystep import optimizers
 from heavystep.cli.app import app
-from heavystep.cli.methods import LIST, beside
+from heavystep.cli.methods import beside
 from heavystep.methods import METHODS
 from heavystep.problems.variance_reduced import PUBLISHED
 
@@ -38,30 +37,6 @@ def test_every_optimizer_is_listed():
     assert max(map(len, lines)) <= 100
 
 
-def listed(text):
-    """The cells of the list, by the name in their row, each in one line."""
-    head, _, *lines = (line for line in text.splitlines() if line[:1] == " " and line.strip())
-    places = [head.index(title) for title in LIST]
-    rows = []
-    for line in lines:
-        cells = [line[slice(*ends)].strip() for ends in pairwise((*places, None))]
-        rows += [[]] if cells[0] else []
-        rows[-1].append(cells)
-    joined = ([" ".join(filter(None, cell)) for cell in zip(*row, strict=True)] for row in rows)
-    return {name: others for name, *others in joined}
-
-
-def test_the_list_says_what_a_method_needs_and_what_is_known_of_it():
-    rows = listed(CliRunner().invoke(app, ["methods"]).stdout)
-    assert list(rows) == list(KINDS)
-    for name, method in METHODS.items():
-        summary, needs, guarantee, evidence = rows[name]
-        assert (summary, evidence) == (method.summary, method.source)
-        assert guarantee == (method.guarantee.split(":")[0] if method.guarantee else "none")
-        assert method.needs.startswith(needs.split(", ")[0])
-    assert rows["MBCG"][1] == "closure, batches that overlap"
-
-
 def test_everything_for_a_program():
     shown = CliRunner().invoke(app, ["methods", "--json"])
     assert shown.exit_code == 0
@@ -78,10 +53,11 @@ def test_everything_for_a_program():
     assert one == [found["MBCG"]]
     assert one[0]["differs"] == METHODS["MBCG"].differs
     assert one[0]["momentum_form"] == "torch buffer"
+    assert one[0]["needs"] == "closure, batches that overlap (PersistentBatches, overlap=True)"
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_arguments_with_their_defaults(name):
+def test_what_is_said_of_a_method_and_its_arguments(name):
     shown = CliRunner().invoke(app, ["methods", name])
     assert shown.exit_code == 0, shown.output
     rows = [line for line in shown.stdout.splitlines() if line.startswith("│")]
@@ -89,6 +65,10 @@ def test_arguments_with_their_defaults(name):
     for argument, parameter in inspect.signature(KINDS[name]).parameters.items():
         required = parameter.default is inspect.Parameter.empty
         assert first[argument] == ("" if required else repr(parameter.default))
+    told = " ".join(shown.stdout.split())
+    for row in {METHODS.get(name)} - {None}:
+        said = (row.title, row.form.name, row.needs, row.evidence, row.guarantee, row.differs)
+        assert all(text in told for text in (*said, row.reference))
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -99,14 +79,6 @@ def test_what_runs_in_simulation_only_says_how(name):
     assert call in shown.stdout
     assert "Jiang and Stich (2023)" in shown.stdout
     assert shown.stdout.startswith("Not verified.")
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_what_is_said_of_a_method(name):
-    told = " ".join(CliRunner().invoke(app, ["methods", name]).stdout.split())
-    row = METHODS[name]
-    assert all(text in told for text in (row.title, row.form.name, row.needs, row.evidence))
-    assert all(text in told for text in (row.guarantee, row.differs, row.reference))
 
 
 NEAREST = {

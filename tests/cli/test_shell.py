@@ -110,19 +110,6 @@ def test_no_summary_is_cut():
             assert first_paragraph(command.help) in " ".join(shown.split()), name
 
 
-def test_summaries_and_options_are_sentences():
-    for words, found in commands():
-        if words[:1] == ("theory",) and len(words) > 1:  # formulas of the paper
-            continue
-        texts = [first_paragraph(found.help)]
-        texts += [
-            one.help for one in found.params if one.name not in ("help", "install_completion")
-        ]
-        for text in texts:
-            assert text[0].isupper() or text.startswith("cpu or cuda"), (words, text)
-            assert text.partition(" [default")[0][-1] in ".?", (words, text)
-
-
 def completed(words, incomplete=""):
     line = " ".join(["heavystep", *words, incomplete])
     shown = heavystep(

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from heavystep.methods import FAMILY, METHODS
-from heavystep.optim import CapturedStep
 from heavystep.optimizers import optimizer_class
 from heavystep.problems import Cosine
 from tests import reference_family as literal
@@ -172,51 +171,6 @@ def test_a_vanished_gradient_takes_no_step_and_is_no_nan(name, above):
     assert theta.abs().max() < 100.0
 
 
-@every_case
-def test_a_loss_below_its_bound_takes_no_step_uphill(name):
-    """A search that reads the bound takes none at all."""
-    theta = parameter()
-    opt = made(name, [theta])
-    reads_bound = "lower_bound" in opt.method.rule.reads
-    opt.step(lambda: loss_at(theta) - 100.0, **({"lower_bound": 0.0} if reads_bound else {}))
-    assert opt.info.accepted
-    assert float(opt.info.step) >= 0.0
-    if name in SEARCHES:
-        assert (float(opt.info.step) > 0.0) != reads_bound
-        assert loss_at(theta) <= loss_at(parameter())
-
-
-@every_case
-def test_resume_is_exact_and_a_bad_batch_changes_nothing(name):
-    def steps(opt, theta, count):
-        for k in range(count):
-            opt.step(lambda k=k: loss_at(theta, 1.0 + 0.1 * (k % 3)) + 0.5)
-        return theta.detach().clone()
-
-    theta = parameter()
-    opt = made(name, [theta], lr=0.3)
-    middle, memory = steps(opt, theta, 6), copy.deepcopy(opt.state_dict())
-    for bad in (math.nan, math.inf, -math.inf):
-
-        def only_the_loss_is_bad(bad=bad):
-            theta.grad = torch.ones_like(theta)
-            return torch.tensor(bad)
-
-        for closure in (only_the_loss_is_bad, lambda bad=bad: loss_at(theta) * bad):
-            if name not in SEARCHES and closure is only_the_loss_is_bad:
-                opt.step(loss=closure())
-            else:
-                opt.step(closure)
-            assert not opt.info.accepted
-            assert torch.equal(theta, middle)
-            assert str(opt.state_dict()) == str(memory)
-    end = steps(opt, theta, 6)
-    again = middle.clone().requires_grad_(True)
-    other = made(name, [again], lr=0.3)
-    other.load_state_dict(memory)
-    assert torch.equal(steps(other, again, 6), end)
-
-
 @every_search
 def test_a_search_that_fails_refuses_the_batch(name):
     """Trial losses that are not finite are failures, and after the last one nothing changes."""
@@ -235,21 +189,6 @@ def test_a_search_that_fails_refuses_the_batch(name):
     assert opt.state_dict()["param_groups"] == memory["param_groups"]
     for buffer in (tensor for own in opt.state.values() for tensor in own.values()):
         assert not buffer.any()  # made to be looked at, and still as at the start
-
-
-@every_search
-def test_captured(name):
-    results = []
-    for captured in (False, True):
-        theta, scale = parameter(), torch.tensor(1.0, dtype=torch.float64)
-        opt = made(name, [theta], lr=0.3)
-        closure = lambda theta=theta, scale=scale: loss_at(theta, scale) + 0.5  # noqa: E731
-        step = CapturedStep(opt, closure) if captured else lambda o=opt, c=closure: o.step(c)
-        for k in range(12):
-            scale.fill_(1.0 + 0.3 * (k % 4))
-            step()
-        results.append(theta.detach())
-    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
 
 
 ANEW = {"c": 0.3, "decrease_factor": 0.8, "max_step": 2.0, "steps_per_epoch": None}
