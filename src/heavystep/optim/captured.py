@@ -10,11 +10,10 @@ is different:
 """
 
 import gc
-import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,8 +21,7 @@ from torch.optim import Optimizer
 
 from heavystep import validation
 from heavystep.optim.closure import Closure, RandomStreams, put_back
-from heavystep.optim.decide import Decision, begin_search, finish_search
-from heavystep.optim.measure import checked_loss, rates_are_in_range
+from heavystep.optim.measure import checked_loss
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.rules import Search
 
@@ -50,25 +48,6 @@ class Part:
             self.graph.replay()
 
 
-class Step(Protocol):
-    """A training step in parts."""
-
-    parts: tuple[Part, ...]
-
-    def take(self) -> Any:
-        """Take it, and return the loss before it."""
-
-    def settle(self) -> None:
-        """Make what must not be made while recording, because each replay would make it again."""
-
-
-def step_of(optimizer: Optimizer, closure: Closure, prepare: Action, report: Action) -> Step:
-    """The training step that a :class:`CapturedStep` takes with an optimizer."""
-    if isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches:
-        return Searched(optimizer, closure, prepare, report)
-    return Whole(optimizer, closure, prepare, report)
-
-
 class Whole:
     """A step that reads nothing on the host."""
 
@@ -86,21 +65,14 @@ class Whole:
         self._train()
         optimizer = self._optimizer
         if self._train.graph is not None and isinstance(optimizer, RuleOptimizer):
-            # What a replay, in which no Python runs, leaves to the host.
-            rule, group = optimizer.method.rule, optimizer.param_groups[0]
-            optimizer._watched.see(optimizer._outcome, optimizer._measure.plain, rule, group)
+            optimizer._watch()  # what a replay, in which no Python runs, leaves to the host
         return self._loss
-
-    def settle(self) -> None:
-        """Nothing is left to make: a step has been taken, if only to be refused on the device."""
 
     def _once(self) -> None:
         self._prepare()
         loss = _evaluated(self._optimizer, self._closure)
-        if isinstance(self._optimizer, RuleOptimizer):
-            self._optimizer.step(loss=loss)
-        else:
-            self._optimizer.step()
+        told = {"loss": loss} if isinstance(self._optimizer, RuleOptimizer) else {}
+        self._optimizer.step(**told)
         self._loss = loss
         self._report()
 
@@ -111,10 +83,9 @@ class Searched:
     def __init__(
         self, optimizer: RuleOptimizer, closure: Closure, prepare: Action, report: Action
     ) -> None:
-        self._optimizer, self._closure = optimizer, closure
-        self._report = report
-        optimizer._measure.look_at(optimizer._all_params)
+        self._optimizer, self._closure, self._report = optimizer, closure, report
         self._measure = measure = optimizer._measure
+        measure.look_at(optimizer._all_params)
         self._trial, self._step, self._momentum = (measure.scalar(0.0) for _ in range(3))
         self._buffers = list(optimizer._buffers())
         self._before = [buffer.detach().clone() for buffer in self._buffers]
@@ -128,12 +99,11 @@ class Searched:
         if prepare is not nothing:  # of which there is no graph
             self.parts = (self._prepare, *self.parts)
         self._origin: list[Tensor] = []
-        self._places: list[Tensor] = []
         self._names: list[str] = []
         self._facts: Any = None
         """The loss as the closure returned it, the objective and the inner products."""
         self._trial_loss: Any = None
-        self._decided: Search | None = None
+        self._decided = Search(0.0, False, False)
 
     def take(self) -> float:
         """Take the step, whatever number of trials it needs."""
@@ -144,8 +114,19 @@ class Searched:
         before = self._streams.state()
         self._evaluate()
         after = self._streams.state()
+        returned, *facts = self._facts.tolist()
+
+        def loss_at(trial: float) -> float:
+            self._trial.fill_(trial)
+            self._streams.restore(before)
+            self._try()
+            return float(self._trial_loss)
+
         try:
-            returned, decision = self._searched(before)
+            search = optimizer._begin_search(facts, self._names, None, None)
+            if search.momentum is not None:
+                self._momentum.fill_(search.momentum)
+            decision = optimizer._finish_search(search, loss_at)
         except BaseException:
             self._return_to(self._before)
             raise
@@ -159,28 +140,7 @@ class Searched:
             self._return_to(self._before)
         optimizer._report(decision)
         self._report()
-        return returned
-
-    def settle(self) -> None:
-        """All state is there: an evaluation made it."""
-
-    def _searched(self, streams: list[Tensor]) -> tuple[float, Decision]:
-        def tried(trial: float) -> float:
-            self._trial.fill_(trial)
-            self._streams.restore(streams)
-            self._try()
-            return float(self._trial_loss)
-
-        optimizer, group = self._optimizer, self._optimizer.param_groups[0]
-        rule, constants = optimizer.method.rule, optimizer._resolved["constants"]
-        returned, *facts = self._facts.tolist()
-        seen = optimizer._seen(facts, self._names, None, None)
-        search = begin_search(rule, constants, group, seen, self._places)
-        if search.momentum is not None:
-            self._momentum.fill_(search.momentum)
-        usable = rates_are_in_range(optimizer.param_groups, self._measure)
-        known = rule, constants, group, seen, search, usable
-        return returned, finish_search(*known, tried, optimizer._watched.tell)
+        return float(returned)
 
     def _evaluated(self) -> None:
         put_back(self._before, self._buffers)
@@ -193,26 +153,24 @@ class Searched:
             self._names = list(products)
             numbers = (loss, value, *products.values())
             self._facts = torch.stack([self._measure.scalar(number) for number in numbers])
-            self._places = optimizer._places
-            self._origin = optimizer._copies.of(self._places)
+            self._origin = optimizer._copies.of(optimizer._places)
 
     @torch.no_grad()
     def _tried(self) -> None:
-        put_back(self._places, self._origin)
-        steers = self._optimizer.method.rule.steers
-        active = self._optimizer._active
-        ways = [w for each in active for w in each.ways(self._momentum if steers else None)]
-        torch._foreach_sub_(self._places, [way * self._trial.to(way.dtype) for way in ways])
+        optimizer = self._optimizer
+        put_back(optimizer._places, self._origin)
+        ways = optimizer._ways(self._momentum if optimizer.method.rule.steers else None)
+        moves = [way * self._trial.to(way.dtype) for way in ways]
+        torch._foreach_sub_(optimizer._places, moves)
         put_back(self._buffers, self._before)
         torch.clear_autocast_cache()  # an outer autocast keeps casts at another point
         loss = checked_loss(self._closure(), "the closure's return value")
-        self._trial_loss = self._measure.objective_share(loss, active)
+        self._trial_loss = self._measure.objective_share(loss, optimizer._active)
 
     @torch.no_grad()
     def _updated(self) -> None:
         self._return_to(self._after)
         search = self._decided
-        assert search is not None
         if search.momentum is not None:
             search = search._replace(momentum=self._momentum)
         for active in self._optimizer._active:
@@ -221,7 +179,7 @@ class Searched:
 
     @torch.no_grad()
     def _return_to(self, buffers: list[Tensor]) -> None:
-        put_back(self._places, self._origin)
+        put_back(self._optimizer._places, self._origin)
         put_back(self._buffers, buffers)
 
 
@@ -284,11 +242,13 @@ class CapturedStep:
         warmup: int = 3,
     ) -> None:
         validation.integer("warmup", warmup, least=1)
-        self._optimizer = optimizer
-        self._step = step_of(optimizer, closure, prepare, report)
-        self._warmup = warmup
+        kind: Any = Whole
+        if isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches:
+            kind = Searched
+        self._optimizer, self._warmup = optimizer, warmup
+        self._step: Whole | Searched = kind(optimizer, closure, prepare, report)
         self._calls = 0
-        self._recorded_with: _Constants | None = None
+        self._recorded_with: list[Any] | None = None
         optimizer.register_load_state_dict_post_hook(lambda _: self.forget())
 
     def __call__(self) -> Any:
@@ -298,44 +258,6 @@ class CapturedStep:
             The loss before the step, detached: a tensor that the next call overwrites, or a number
             if the optimizer is a line search.
         """
-        self._refuse_hooks()
-        if self._several():
-            raise ValueError(
-                "a CapturedStep is for one process, and there are several: call the optimizer's "
-                "step, or give it a process_group of this process alone"
-            )
-        device = _device(self._optimizer)
-        if device.type != "cuda":
-            return self._step.take()
-        with torch.cuda.device(device):
-            return self._take_on(device)
-
-    def _several(self) -> bool:
-        optimizer = self._optimizer
-        if not isinstance(optimizer, RuleOptimizer):
-            return False
-        optimizer._measure.look_at(optimizer._all_params)
-        return optimizer._measure.ranks.count > 1
-
-    def _take_on(self, device: torch.device) -> Any:
-        recorded = self._recorded_with
-        if recorded is not None and not recorded.equals(_Constants(self._optimizer)):
-            self.forget()
-        if self._calls < self._warmup:
-            self._calls += 1
-            return self._warm_up(device)
-        if self._recorded_with is None:
-            self._record()
-            self._recorded_with = _Constants(self._optimizer)
-        return self._step.take()
-
-    def forget(self) -> None:
-        """Drop what was recorded: the next calls warm up and record anew."""
-        for part in self._step.parts:
-            part.graph = None
-        self._recorded_with, self._calls = None, 0
-
-    def _refuse_hooks(self) -> None:
         optimizer = self._optimizer
         if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
             raise ValueError(
@@ -343,6 +265,32 @@ class CapturedStep:
                 "say): remove them, or call the optimizer yourself; an Average(optimizer, "
                 "automatic=False) has none and is updated by report=average.update"
             )
+        if isinstance(optimizer, RuleOptimizer):
+            optimizer._measure.ranks.look()
+            if optimizer._measure.ranks.count > 1:
+                raise ValueError(
+                    "a CapturedStep is for one process, and there are several: call the "
+                    "optimizer's step, or give it a process_group of this process alone"
+                )
+        device = optimizer.param_groups[0]["params"][0].device
+        if device.type != "cuda":
+            return self._step.take()
+        with torch.cuda.device(device):
+            if self._recorded_with and not _alike(self._recorded_with, _seen_by_graphs(optimizer)):
+                self.forget()
+            if self._calls < self._warmup:
+                self._calls += 1
+                return self._warm_up(device)
+            if self._recorded_with is None:
+                self._record()
+                self._recorded_with = _seen_by_graphs(optimizer)
+            return self._step.take()
+
+    def forget(self) -> None:
+        """Drop what was recorded: the next calls warm up and record anew."""
+        for part in self._step.parts:
+            part.graph = None
+        self._recorded_with, self._calls = None, 0
 
     def _warm_up(self, device: torch.device) -> Any:
         """A step as it is, on a stream of its own as recording asks for."""
@@ -354,7 +302,6 @@ class CapturedStep:
         return loss
 
     def _record(self) -> None:
-        self._step.settle()
         # One pool: what a part leaves for the next stays alive, all else is shared.
         pool = torch.cuda.graph_pool_handle()
         for part in self._step.parts:
@@ -368,9 +315,8 @@ class CapturedStep:
 def _nothing_collected() -> Iterator[None]:
     """Within the block Python looks for no garbage: there may be graphs of another step among it.
 
-    A step and its optimizer refer to each other, so that only the collector finds them, at any
-    allocation. CUDA does not allow a graph to be destroyed while another one is recorded, and then
-    neither is usable.
+    CUDA does not allow a graph to be destroyed while another one is recorded, and then neither is
+    usable.
     """
     before = gc.isenabled()
     gc.disable()
@@ -387,33 +333,28 @@ def _side_stream(device: torch.device) -> Any:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-def _device(optimizer: Optimizer) -> torch.device:
-    device: torch.device = optimizer.param_groups[0]["params"][0].device
-    return device
-
-
-class _Constants:
+def _seen_by_graphs(optimizer: Optimizer) -> list[Any]:
     """What a recorded step cannot see changing: numbers, and where tensors are.
 
     A tensor on the GPU is read anew at each step and has to stay in place. One on the CPU is a
     number to a graph.
     """
+    seen: list[Any] = [optimizer.param_groups[0]["params"][0].data_ptr()]
+    # What a rule on the host remembers changes at every step and is in no graph.
+    memory = optimizer.method.rule.memory if isinstance(optimizer, RuleOptimizer) else {}
+    for group in optimizer.param_groups:
+        for name, value in group.items():
+            if isinstance(value, Tensor) and value.is_cuda:
+                seen += [] if name == "step" else [value]
+            elif name not in {"params", "step", *memory}:
+                seen.append(value.item() if isinstance(value, Tensor) else value)
+    return seen
 
-    def __init__(self, optimizer: Optimizer) -> None:
-        self._numbers: list[Any] = [optimizer.param_groups[0]["params"][0].data_ptr()]
-        self._tensors: list[Tensor] = []
-        # What a rule on the host remembers changes at every step and is in no graph.
-        memory = optimizer.method.rule.memory if isinstance(optimizer, RuleOptimizer) else {}
-        passing = {"params", "step", *memory}
-        for group in optimizer.param_groups:
-            for name, value in group.items():
-                if isinstance(value, Tensor) and value.is_cuda and name != "step":
-                    self._tensors.append(value)
-                elif name not in passing:
-                    self._numbers.append(value.item() if isinstance(value, Tensor) else value)
 
-    def equals(self, other: "_Constants") -> bool:
-        """Whether what was recorded with one is right with the other."""
-        same = len(self._tensors) == len(other._tensors)
-        same = same and all(map(operator.is_, self._tensors, other._tensors))
-        return same and self._numbers == other._numbers
+def _alike(one: list[Any], other: list[Any]) -> bool:
+    """Whether what was recorded with one is right with the other."""
+    pairs = list(zip(one, other, strict=False))
+    same = all(
+        a is b if isinstance(a, Tensor) or isinstance(b, Tensor) else a == b for a, b in pairs
+    )
+    return same and len(one) == len(other)

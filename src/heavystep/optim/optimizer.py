@@ -4,6 +4,7 @@ A step reads from top to bottom: options, loss, measure, decide, update, diagnos
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from math import inf
 from typing import Any
 
@@ -257,7 +258,7 @@ class RuleOptimizer(Optimizer):
 
     def _search(self, closure: Any, bound: Any) -> Any:
         """Evaluate the batch, then search along its gradient or another direction."""
-        rule, group, measure = self.method.rule, self.param_groups[0], self._measure
+        measure = self._measure
         if isinstance(bound, Tensor):
             bound = checked_bound(bound.item())
         trials = TrialPoints(closure, self._all_params, self._buffers(), self._copies)
@@ -266,36 +267,44 @@ class RuleOptimizer(Optimizer):
         self._take_active()
         products, value, bound = self._measured(returned, bound)
         facts = torch.stack([measure.scalar(each) for each in (value, *products.values())])
-        seen = self._seen(facts.tolist(), list(products), returned, bound)
-        constants, places = self._resolved["constants"], self._places
-        search = begin_search(rule, constants, group, seen, places)
+        search = self._begin_search(facts.tolist(), list(products), returned, bound)
 
         def loss_at(trial: float) -> float:
             return measure.objective(trials.loss_at(trial), self._active).item()
 
-        usable = rates_are_in_range(self.param_groups, measure)
-        facts_of_search = rule, constants, group, seen, search, usable, loss_at, self._watched.tell
-        if search.active:
-            ways = [way for active in self._active for way in active.ways(search.momentum)]
-            with trials.along(places, ways):
-                decision = finish_search(*facts_of_search)
-        else:
-            decision = finish_search(*facts_of_search)
+        moves = trials.along(self._places, self._ways(search.momentum)) if search.active else None
+        with moves or nullcontext():
+            decision = self._finish_search(search, loss_at)
         if not decision.accepted:
             trials.forget_batch()
         self._apply(decision)
         return returned
 
-    def _seen(self, facts: list[float], names: list[str], loss: Any, bound: Any) -> Seen:
-        """What a line search looks at: the loss and the inner products of these names."""
-        group, (known, *numbers) = self.param_groups[0], facts
-        self._resolved["loss"] = known
+    def _begin_search(self, facts: list[float], names: list[str], loss: Any, bound: Any) -> Search:
+        """A line search before its first trial, from the loss and the products of these names."""
+        rule, group = self.method.rule, self.param_groups[0]
+        self._resolved["loss"] = known = facts[0]
         eps = group.get("loss_eps")
         if eps is None:
             eps = coarsest_eps(self._places, loss, self._measure.device)
         eps *= growth_of_rounding(known, group["example_loss"])
-        named = dict(zip(names, numbers, strict=True))
-        return Seen(known, float(bound_of(group, bound)), loss_eps=eps, **named)
+        products = dict(zip(names, facts[1:], strict=True))
+        seen = Seen(known, float(bound_of(group, bound)), loss_eps=eps, **products)
+        self._resolved["seen"] = seen
+        return begin_search(rule, self._resolved["constants"], group, seen, self._places)
+
+    def _finish_search(self, search: Search, loss_at: Callable[[float], float]) -> Decision:
+        """The decision after as many trials as it takes."""
+        seen, constants = self._resolved["seen"], self._resolved["constants"]
+        usable = rates_are_in_range(self.param_groups, self._measure)
+        return finish_search(
+            self.method.rule, constants, self.param_groups[0], seen, search, usable, loss_at,
+            self._watched.tell,
+        )  # fmt: skip
+
+    def _ways(self, momentum: Any) -> list[Tensor]:
+        """What trials go along."""
+        return [way for active in self._active for way in active.ways(momentum)]
 
     def _apply(self, decision: Decision) -> None:
         """Take the step that was decided, and report it.
@@ -352,7 +361,12 @@ class RuleOptimizer(Optimizer):
         outcome["lower_bound"] = bound if isinstance(bound, Tensor) or bound != -inf else None
         outcome["max_step"] = group.get("max_step")
         if not isinstance(accepted, Tensor) or not torch.compiler.is_compiling():
-            self._watched.see(outcome, self._measure.plain, self.method.rule, group)
+            self._watch()
+
+    def _watch(self) -> None:
+        """Look at the run, now and then."""
+        rule, group = self.method.rule, self.param_groups[0]
+        self._watched.see(self._outcome, self._measure.plain, rule, group)
 
     def hand_over(self, loss: Any) -> None:
         """Hand a loss over for the next ``step()``, as ``backward()`` does with its gradient.
