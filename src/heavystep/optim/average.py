@@ -71,9 +71,9 @@ class Average:
         self._optimizer, self._power = optimizer, float(power)
         self._averages: dict[Tensor, Tensor] = {}
         self._to_come: set[Tensor] = set()
-        """Those of which no iterate has been seen: what is kept of them means nothing yet."""
-        self._lent: KeptBuffers | None = None
-        """What is to be put back, while the model has the averages."""
+        """Parameters of which no iterate has been seen: their averages mean nothing yet."""
+        self._lent: dict[Any, tuple[Tensor, Tensor]] | None = None
+        """Buffers to be put back, by module and name, while the model has the averages."""
         self._moves = True
         self._make()
         first = next(iter(self._params()), torch.zeros(()))
@@ -88,6 +88,16 @@ class Average:
             self._optimizer.register_step_pre_hook(before),
             self._optimizer.register_step_post_hook(after),
         ]
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        # By a step of length 0 torch.distributed.checkpoint asks what state there is.
+        rates = [group.get("lr", 1.0) for group in optimizer.param_groups]
+        on_device = any(isinstance(lr, Tensor) and lr.device.type != "cpu" for lr in rates)
+        self._moves = bool(optimizer.state) or on_device or any(map(float, rates))
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._moves:
+            self._update()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._lent is not None:
@@ -124,12 +134,25 @@ class Average:
     def _update(self) -> None:
         if self._lent is not None:
             raise ValueError("update() within in_place(): the parameters are the average itself")
-        accepted = self._accepted()
+        info = self._optimizer.info if isinstance(self._optimizer, RuleOptimizer) else None
+        accepted = True if info is None else info.accepted  # a tensor where the device decided
         if accepted is False:
             return
         self._make()
-        self._begin()
-        for params, averages in self._alike():
+        begin = [param for param in self._params() if param in self._to_come]
+        if begin and begin[0].is_cuda and torch.cuda.is_current_stream_capturing():
+            raise ValueError("update() must be called once before it is part of a CUDA graph")
+        for param in begin:  # averages begin where the parameters are
+            local(self._averages[param]).copy_(local(param))
+        self._to_come.difference_update(begin)
+        alike: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
+        for param in self._params():
+            if param in self._averages:
+                place, average = local(param.detach()), local(self._averages[param])
+                both = alike.setdefault((average.device, place.dtype, average.dtype), ([], []))
+                both[0].append(place)
+                both[1].append(average)
+        for params, averages in alike.values():
             device, dtype = averages[0].device, averages[0].real.dtype
             share = weight_of_next(self._count.to(device, dtype), self._power)
             if accepted is not True:
@@ -157,13 +180,15 @@ class Average:
         places = [local(param.detach()) for param in params]
         own = [place.clone() for place in places]
         refusing = self._optimizer.register_step_pre_hook(_refuse)
-        self._lent = KeptBuffers()
+        self._lent = {}
         try:
             _fill(params, places, [local(average) for _, average in pairs])
             yield
         finally:
             _fill(params, places, own)
-            self._lent.put_back()
+            with torch.no_grad():
+                for (module, name), (buffer, value) in self._lent.items():
+                    module._buffers[name] = buffer.copy_(value)
             self._lent = None
             refusing.remove()
 
@@ -184,9 +209,21 @@ class Average:
                 "update_bn() belongs into the block of in_place(): at its end the model gets the "
                 "statistics of training back"
             )
-        self._lent.keep(model)
-        with _same_modes(model):
+        modules = list(model.modules())
+        for module in modules:
+            for name, buffer in module._buffers.items():
+                if buffer is not None and (module, name) not in self._lent:
+                    self._lent[module, name] = buffer, buffer.detach().clone()
+        modes = [(module, module.training) for module in modules]
+        norms = [m for m in modules if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        momenta = [(norm, norm.momentum) for norm in norms]
+        try:
             swa_utils.update_bn(loader, model, device)
+        finally:
+            for module, training in modes:
+                module.training = training
+            for norm, momentum in momenta:
+                norm.momentum = momentum
 
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on; averages by the place of the parameter in the optimizer."""
@@ -196,7 +233,12 @@ class Average:
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned; averaging then goes on as if uninterrupted."""
+        """Load what :meth:`state_dict` returned; averaging then goes on as if uninterrupted.
+
+        Raises:
+            TypeError: a value is of another kind.
+            ValueError: it lacks something, or a value is out of range; nothing is changed.
+        """
         if self._lent is not None:
             raise ValueError("load_state_dict() within in_place(): the model has the old average")
         params = list(self._params())
@@ -218,21 +260,6 @@ class Average:
         for group in self._optimizer.param_groups:
             yield from group["params"]
 
-    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        # By a step of length 0 torch.distributed.checkpoint asks what state there is.
-        self._moves = bool(optimizer.state) or any(
-            not _is_zero(group.get("lr", 1.0)) for group in optimizer.param_groups
-        )
-
-    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._moves:
-            self._update()
-
-    def _accepted(self) -> Any:
-        """Whether the last batch was; a tensor where only the device knows."""
-        info = self._optimizer.info if isinstance(self._optimizer, RuleOptimizer) else None
-        return True if info is None else info.accepted
-
     def _make(self) -> None:
         """Room for the average of every parameter that is to be trained; a model may have moved."""
         for param in self._params():
@@ -243,37 +270,11 @@ class Average:
             elif average is not None and average.device != param.device:
                 self._averages[param] = average.to(param.device)
 
-    def _begin(self) -> None:
-        """Averages begin where the parameters are."""
-        begin = [param for param in self._params() if param in self._to_come]
-        if begin and begin[0].is_cuda and torch.cuda.is_current_stream_capturing():
-            raise ValueError("update() must be called once before it is part of a CUDA graph")
-        for param in begin:
-            local(self._averages[param]).copy_(local(param))
-        self._to_come.difference_update(begin)
-
-    def _alike(self) -> Iterable[tuple[list[Tensor], list[Tensor]]]:
-        """What this process holds of parameters and averages, of one device and format each."""
-        alike: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
-        for param in self._params():
-            if param in self._averages:
-                place, average = local(param.detach()), local(self._averages[param])
-                both = alike.setdefault((average.device, place.dtype, average.dtype), ([], []))
-                both[0].append(place)
-                both[1].append(average)
-        return alike.values()
-
 
 def _refuse(optimizer: Any, args: Any, kwargs: Any) -> None:
     raise ValueError(
         "step() within in_place(): the model has the average there; train outside of the block"
     )
-
-
-def _is_zero(lr: Any) -> bool:
-    """Whether the host knows a learning rate to be 0."""
-    elsewhere = isinstance(lr, Tensor) and lr.device.type != "cpu"
-    return not elsewhere and float(lr) == 0.0
 
 
 def _room_for(param: Tensor) -> Tensor:
@@ -288,55 +289,8 @@ def _fill(params: list[Tensor], places: list[Tensor], values: list[Tensor]) -> N
     torch.clear_autocast_cache()
 
 
-class KeptBuffers:
-    """The buffers of models as they were, to be put back."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[nn.Module, str], tuple[Tensor, Tensor]] = {}
-
-    def keep(self, model: nn.Module) -> None:
-        """Remember all buffers of a model, unless they are remembered already."""
-        for module in model.modules():
-            for name, buffer in module._buffers.items():
-                if buffer is not None and (module, name) not in self._kept:
-                    self._kept[module, name] = buffer, buffer.detach().clone()
-
-    def put_back(self) -> None:
-        """Give the buffers their values, in the memory that they had, and forget them."""
-        with torch.no_grad():
-            for (module, name), (buffer, value) in self._kept.items():
-                buffer.copy_(value)
-                module._buffers[name] = buffer
-        self._kept.clear()
-
-
-@contextmanager
-def _same_modes(model: nn.Module) -> Iterator[None]:
-    """Give modules back their modes, and BatchNorm its momentum, even after an exception."""
-    modes = [(module, module.training) for module in model.modules()]
-    momenta = [
-        (m, m.momentum) for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)
-    ]
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-        for norm, momentum in momenta:
-            norm.momentum = momentum
-
-
 def check_state(state: Any, params: list[Tensor]) -> None:
-    """Refuse what is no state of an average of these parameters.
-
-    Args:
-        state: what was given.
-        params: all parameters of the optimizer.
-
-    Raises:
-        TypeError: a value is of another kind.
-        ValueError: it lacks something, or a value is out of range.
-    """
+    """Refuse what is no state of an average of these parameters."""
     if not isinstance(state, Mapping) or not state.keys() >= STATE:
         got = sorted(map(str, state)) if isinstance(state, Mapping) else state
         wanted = ", ".join(sorted(STATE))
@@ -349,20 +303,16 @@ def check_state(state: Any, params: list[Tensor]) -> None:
         raise TypeError(f"averages must be tensors by places of parameters, got {averages!r}")
     for place, value in averages.items():
         validation.integer("the place of an average", place, least=0)
-        _check_fits(place, value, params)
-
-
-def _check_fits(place: int, value: Any, params: list[Tensor]) -> None:
-    if place >= len(params):
-        raise ValueError(
-            f"there must be a parameter for each average, got average {place} of {len(params)} "
-            "parameters"
-        )
-    param = params[place]
-    if not isinstance(value, Tensor) or value.is_complex() != param.is_complex():
-        raise TypeError(f"average {place} must be a tensor as its parameter is, got {value!r}")
-    if local(value).shape != local(param).shape:
-        raise ValueError(
-            f"average {place} must have the shape of its parameter, {tuple(local(param).shape)}, "
-            f"got {tuple(local(value).shape)}"
-        )
+        if place >= len(params):
+            raise ValueError(
+                f"there must be a parameter for each average, got average {place} of "
+                f"{len(params)} parameters"
+            )
+        param = params[place]
+        if not isinstance(value, Tensor) or value.is_complex() != param.is_complex():
+            raise TypeError(f"average {place} must be a tensor as its parameter is, got {value!r}")
+        if local(value).shape != local(param).shape:
+            raise ValueError(
+                f"average {place} must have the shape of its parameter, "
+                f"{tuple(local(param).shape)}, got {tuple(local(value).shape)}"
+            )
