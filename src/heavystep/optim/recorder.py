@@ -69,15 +69,16 @@ class Recorder:
     def __init__(self, optimizer: Optimizer, *, iterates: bool = False) -> None:
         validation.choice("iterates", iterates, (False, True))
         self._rule = _rule_of(optimizer, iterates)
-        _check_groups(optimizer.param_groups, iterates)
-        self._path = RecordedPath() if iterates else None
+        self._wants_iterates = iterates
+        self._iterates: list[Tensor] = []
+        self._gradients: list[Tensor] = []
+        self._theta = torch.empty(0)
+        """theta_k, before a step that may yet raise."""
         self._rows: list[Group] = []
         self._blocks: list[Group] = []
-        self._steps = 0
         self._constants: Group = {}
         self._smooth_reset = False
-        self._eps = 0.0
-        self._tiny = 0.0
+        self._eps = self._tiny = 0.0
         self._loss_formats: set[torch.dtype] = set()
         self._flaw: str | None = None
         """Why this is no record of one run: for ``record``, since training itself goes on."""
@@ -107,14 +108,18 @@ class Recorder:
         """
         if self._flaw is not None:
             raise ValueError(self._flaw)
-        if not self._steps:
+        if not self._rows and not self._blocks:
             raise ValueError("nothing recorded: call the optimizer's step() first")
         blocks = [*self._blocks, _packed(self._rows)]
         per_step = {name: _numbers(blocks, name) for name in _PER_STEP}
         per_run = {name: _numbers(blocks, name) for name in _PER_RUN}
         per_run["accepted"] = per_run["accepted"] != 0.0
-        if self._path is not None:
-            per_run |= self._path.arrays(per_step["beta"], per_run["gamma"], per_run["accepted"])
+        if self._wants_iterates:
+            per_run["iterates"] = torch.stack(self._iterates).numpy()
+            per_run["gradients"] = torch.stack(self._gradients).numpy()
+        found = {name: values[None] for name, values in per_run.items()}
+        if self._wants_iterates:
+            self._check_path(found, per_step["beta"])
         return Record(
             rule=self._rule,
             scaling=self._constants.get("scaling", "plain"),
@@ -124,14 +129,28 @@ class Recorder:
             eps=self._eps,
             tiny=self._tiny,
             **per_step,
-            **{name: values[None] for name, values in per_run.items()},
+            **found,
         )
+
+    def _check_path(self, found: dict[str, Array], beta: Array) -> None:
+        """Refuse iterates that are not heavy-ball steps from those before them."""
+        iterates, gradients = found["iterates"], found["gradients"]
+        error, size = heavy_ball_defect(
+            iterates, found["gamma"], gradients, beta, found["accepted"]
+        )
+        wrong = abs(error) > ROUNDINGS * self._limits.eps * (size + self._limits.tiny)
+        if wrong.any():
+            raise ValueError(
+                f"step {np.nonzero(wrong)[1][0]} is no heavy-ball step from the iterates before "
+                "it: attach before the first step, load no other state, keep all gradients and "
+                "no weight decay"
+            )
 
     def _before(self, optimizer: Any, args: Any, kwargs: Group) -> tuple[Any, Group]:
         self._loss_formats.clear()
         self._note_format(kwargs.get("loss"))
-        if self._path is not None:
-            self._path.theta = flat(optimizer._all_params)
+        if self._wants_iterates:
+            self._theta = flat(optimizer._all_params)
         # The format of a closure's loss shows nowhere else.
         if len(args) > 1 and callable(args[1]):
             args = (args[0], partial(self._watched, args[1]), *args[2:])
@@ -149,68 +168,83 @@ class Recorder:
             self._loss_formats.add(loss.dtype)
 
     def _after(self, optimizer: Any, args: Any, kwargs: Group) -> None:
-        options, info = optimizer.param_groups[0], optimizer.info
+        groups, info = optimizer.param_groups, optimizer.info
+        options, step = groups[0], len(self._rows) + _BLOCK * len(self._blocks)
         if getattr(info.step, "is_cuda", False) and torch.cuda.is_current_stream_capturing():
             self._flaw = self._flaw or "a CUDA graph was captured: its replays cannot be recorded"
             return
+        bound = bound_of(options, kwargs.get("lower_bound"))
+        if isinstance(bound, Tensor) and isinstance(info.loss, Tensor):
+            bound = bound.to(info.loss.dtype)
+        largest = options.get("max_step", np.nan)  # NaN for a rule that knows of none
         row = {
             "gamma": info.step,
             "loss": info.loss,
             "grad_sqnorm": info.grad_sqnorm,
-            "f_star": _bound_used(options, kwargs.get("lower_bound"), info.loss),
+            "f_star": bound,
             "accepted": info.accepted,
             "beta": options["momentum"],
-            "gamma_max": _largest(options),
+            "gamma_max": np.inf if largest is None else largest,
             "eta": options["lr"],
         }
-        row = {name: _kept(value) for name, value in row.items()}
-        eps, tiny = _coarsest(optimizer, self._loss_formats)
-        self._eps, self._tiny = max(self._eps, eps), max(self._tiny, tiny)
+        # Cloned, because a bound, an lr on the device or a static loss may change in place.
+        self._rows.append(
+            {n: v.detach().clone() if isinstance(v, Tensor) else float(v) for n, v in row.items()}
+        )
+        self._note_rounding(optimizer)
         self._smooth_reset |= options.get("steps_per_epoch") is not None
-        flaw = self._flaw_of(optimizer.param_groups)
-        if self._path is not None:
-            flaw = self._path.append(optimizer) or flaw
+        constants = {name: options[name] for name in _CONSTANTS if name in options}
+        self._constants = self._constants or constants
+        flaw = None if _share_lr(groups) else _LR_DIFFERS
+        for name, first in reversed(self._constants.items()):
+            if options[name] != first:
+                label = validation.label(name)
+                flaw = f"{label} changed during the run, from {first!r} to {options[name]!r}"
+        if self._wants_iterates:
+            if self._iterates and not torch.equal(self._theta, self._iterates[-1]):
+                flaw = "something else than step() had changed the parameters"
+            self._iterates += [] if self._iterates else [self._theta]
+            self._iterates.append(flat(optimizer._all_params))
+            self._gradients.append(_gradient_seen(optimizer, self._theta))
         if flaw is not None and self._flaw is None:
-            self._flaw = f"step {self._steps} cannot be recorded: {flaw}"
-        self._rows.append(row)
-        self._steps += 1
+            self._flaw = f"step {step} cannot be recorded: {flaw}"
         if len(self._rows) == _BLOCK:
             self._blocks.append(_packed(self._rows))
             self._rows = []
 
-    def _flaw_of(self, groups: list[Group]) -> str | None:
-        options = {name: groups[0][name] for name in _CONSTANTS if name in groups[0]}
-        self._constants = self._constants or options
-        for name, first in self._constants.items():
-            if options[name] != first:
-                label = validation.label(name)
-                return f"{label} changed during the run, from {first!r} to {options[name]!r}"
-        return None if _share_lr(groups) else _LR_DIFFERS
+    def _note_rounding(self, optimizer: RuleOptimizer) -> None:
+        """Take in the machine epsilon and smallest normal number of all formats of the step."""
+        params, group = optimizer._all_params, optimizer.param_groups[0]
+        formats = {param.dtype for param in params}
+        self._limits = max(map(torch.finfo, formats), key=lambda limits: limits.eps)
+        formats |= self._loss_formats
+        kind = params[0].device.type
+        if torch.is_autocast_enabled(kind):
+            formats.add(torch.get_autocast_dtype(kind))
+        given = group.get("loss_eps") or 0.0
+        if example_loss := group.get("example_loss", 0.0):  # of a search, whose loss is on the host
+            given *= growth_of_rounding(float(optimizer._outcome["loss"]), example_loss)
+        limits = [torch.finfo(dtype) for dtype in formats]
+        self._eps = max(self._eps, given, *(one.eps for one in limits))
+        self._tiny = max(self._tiny, *(one.tiny for one in limits))
 
 
 def _rule_of(optimizer: Any, iterates: bool) -> str:
-    """The name under which the theory knows the rule, or the method's if no theorem covers it."""
+    """The name under which the theory knows the rule, or the method's if no theorem covers it.
+
+    Refuses what can be seen beforehand to make the record of no use.
+    """
     if not isinstance(optimizer, RuleOptimizer) or "loss" not in optimizer.method.rule.reads:
         raise TypeError(
             "Recorder needs an optimizer that chooses its step (SHBPolyak, SHBArmijo, SPS, SLS or "
             f"another), got {type(optimizer).__name__}"
         )
-    method = optimizer.method
-    if iterates and method.form is not HEAVY_BALL:
-        raise ValueError(
-            f"iterates=True is for heavy ball, and {method.name} has the momentum form "
-            f"{method.form.name!r}"
-        )
-    if iterates and method.diagonal is not None:
-        raise ValueError(
-            f"iterates=True is for heavy ball, and {method.name} divides it by the diagonal "
-            f"{method.diagonal!r}"
-        )
-    return method.known_as
-
-
-def _check_groups(groups: list[Group], iterates: bool) -> None:
-    """Refuse what can be seen beforehand to make the record of no use."""
+    method, groups = optimizer.method, optimizer.param_groups
+    unlike = f"has the momentum form {method.form.name!r}"
+    if method.form is HEAVY_BALL:
+        unlike = f"divides it by the diagonal {method.diagonal!r}" if method.diagonal else ""
+    if iterates and unlike:
+        raise ValueError(f"iterates=True is for heavy ball, and {method.name} {unlike}")
     if not _share_lr(groups):
         raise ValueError(f"{_LR_DIFFERS}, got {', '.join(repr(g['lr']) for g in groups)}")
     decays = [g["weight_decay"] for g in groups if g["weight_decay"] and g["decay"] == "decoupled"]
@@ -219,43 +253,13 @@ def _check_groups(groups: list[Group], iterates: bool) -> None:
             f"iterates=True needs weight_decay 0 or decay='objective', got {decays[0]}: with "
             "decoupled decay the iterates do not follow the heavy-ball recursion"
         )
+    return method.known_as
 
 
 def _share_lr(groups: list[Group]) -> bool:
     # Tensors are alike if they are one: to compare values would wait for the device.
     lrs = (group["lr"] for group in groups)
     return len({id(lr) if isinstance(lr, Tensor) else lr for lr in lrs}) == 1
-
-
-def _largest(options: Group) -> Any:
-    """gamma_max; infinity if there is none, NaN for a rule that knows of none."""
-    largest = options.get("max_step", np.nan)
-    return np.inf if largest is None else largest
-
-
-def _bound_used(group: Group, given: Any, loss: Any) -> Any:
-    bound = bound_of(group, given)
-    on_device = isinstance(bound, Tensor) and isinstance(loss, Tensor)
-    return bound.to(loss.dtype) if on_device else bound
-
-
-def _kept(value: Any) -> Any:
-    # Cloned, because a bound, an lr on the device or a static loss may change in place.
-    return value.detach().clone() if isinstance(value, Tensor) else float(value)
-
-
-def _coarsest(optimizer: RuleOptimizer, loss_formats: set[torch.dtype]) -> tuple[float, float]:
-    """Machine epsilon and smallest normal number of all formats that the step passed through."""
-    formats = {param.dtype for param in optimizer._all_params} | loss_formats
-    kind = optimizer._all_params[0].device.type
-    if torch.is_autocast_enabled(kind):
-        formats.add(torch.get_autocast_dtype(kind))
-    group = optimizer.param_groups[0]
-    given = group.get("loss_eps") or 0.0
-    if example_loss := group.get("example_loss", 0.0):  # of a search, whose loss is on the host
-        given *= growth_of_rounding(float(optimizer._outcome["loss"]), example_loss)
-    limits = [torch.finfo(dtype) for dtype in formats]
-    return max(given, *(one.eps for one in limits)), max(one.tiny for one in limits)
 
 
 def _packed(rows: list[Group]) -> Group:
@@ -271,42 +275,6 @@ def _packed(rows: list[Group]) -> Group:
 def _numbers(blocks: list[Group], name: str) -> Array:
     columns = (c.tolist() if isinstance(c, Tensor) else c for c in (b[name] for b in blocks))
     return np.array([float(value) for column in columns for value in column])
-
-
-class RecordedPath:
-    """Iterates and sampled gradients, flat, float64, on the CPU; checks that they fit."""
-
-    def __init__(self) -> None:
-        self.theta = torch.empty(0)
-        """theta_k, before a step that may yet raise."""
-        self._iterates: list[Tensor] = []
-        self._gradients: list[Tensor] = []
-        self._limits = torch.finfo(torch.float64)
-
-    def append(self, optimizer: RuleOptimizer) -> str | None:
-        """Record the step from ``theta`` just taken; what is wrong with it, if anything."""
-        params, theta = optimizer._all_params, self.theta
-        new, gradient = flat(params), _gradient_seen(optimizer, theta)
-        moved = bool(self._iterates) and not torch.equal(theta, self._iterates[-1])
-        self._limits = max((torch.finfo(p.dtype) for p in params), key=lambda limits: limits.eps)
-        self._iterates += [new] if self._iterates else [theta, new]
-        self._gradients.append(gradient)
-        return "something else than step() had changed the parameters" if moved else None
-
-    def arrays(self, beta: Array, gamma: Array, accepted: Array) -> dict[str, Array]:
-        """What was recorded, if each step is a heavy-ball step from those before it."""
-        iterates, gradients = (torch.stack(v).numpy() for v in (self._iterates, self._gradients))
-        error, size = heavy_ball_defect(
-            iterates[None], gamma[None], gradients[None], beta, accepted[None]
-        )
-        wrong = abs(error) > ROUNDINGS * self._limits.eps * (size + self._limits.tiny)
-        if wrong.any():
-            raise ValueError(
-                f"step {np.nonzero(wrong)[1][0]} is no heavy-ball step from the iterates before "
-                "it: attach before the first step, load no other state, keep all gradients and "
-                "no weight decay"
-            )
-        return {"iterates": iterates, "gradients": gradients}
 
 
 def flat(tensors: list[Tensor]) -> Tensor:
