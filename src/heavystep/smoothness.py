@@ -12,7 +12,6 @@ from heavystep import validation
 from heavystep.optim.closure import (
     Buffers,
     Closure,
-    HandedOver,
     Replay,
     checked_buffers,
     evaluate_with_gradients,
@@ -164,7 +163,7 @@ class _Neighbourhood:
         self._replay.rewind()
         # A cast cached by an outer autocast is one of other parameter values.
         torch.clear_autocast_cache()
-        evaluate_with_gradients(self._closure, self._params, HandedOver())
+        evaluate_with_gradients(self._closure, self._params, [])
         if all(param.grad is None for param in self._params):
             raise ValueError(
                 "the closure gave no gradient: it must return a loss that depends on params, or "

@@ -37,6 +37,7 @@ MUTANTS = [
     Mutant("a line search made by Trainer", "integrations/transformers.py",
            "if found is not None and found.method.rule.searches:", "if False:", HUGGING_FACE),
     *(Mutant("a handed-over loss that is too large", "optim/optimizer.py",
-             "add(self._measure.scalar(value)", "add(1.5 * self._measure.scalar(value)", where)
+             "value, handed_over = self._measure.scalar(value)",
+             "value, handed_over = 1.5 * self._measure.scalar(value)", where)
       for where in (LIGHTNING, ACCELERATE, HUGGING_FACE, GRAD_SCALER)),
 ]  # fmt: skip

@@ -45,7 +45,7 @@ def forget_stale(optimizer: RuleOptimizer) -> None:
     """Drop losses of a step that was never taken, and whose gradients the model has dropped."""
     params = [param for group in optimizer.param_groups for param in group["params"]]
     if all(param.grad is None and not hasattr(param, "to_local") for param in params):
-        optimizer._handed_over.drop()
+        optimizer._handed_over.clear()
 
 
 def numbers(optimizer: Any, prefix: str = "heavystep/") -> dict[str, float]:

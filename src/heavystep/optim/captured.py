@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from heavystep import validation
-from heavystep.optim.closure import Closure, RandomStreams, put_back
+from heavystep.optim.closure import Closure, RandomStreams, copy_to, put_back
 from heavystep.optim.measure import checked_loss
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.rules import Search
@@ -71,7 +71,7 @@ class Whole:
     def _once(self) -> None:
         self._prepare()
         loss = _evaluated(self._optimizer, self._closure)
-        told = {"loss": loss} if isinstance(self._optimizer, RuleOptimizer) else {}
+        told: Any = {"loss": loss} if isinstance(self._optimizer, RuleOptimizer) else {}
         self._optimizer.step(**told)
         self._loss = loss
         self._report()
@@ -153,7 +153,7 @@ class Searched:
             self._names = list(products)
             numbers = (loss, value, *products.values())
             self._facts = torch.stack([self._measure.scalar(number) for number in numbers])
-            self._origin = optimizer._copies.of(optimizer._places)
+            self._origin = copy_to(optimizer._copies, optimizer._places)
 
     @torch.no_grad()
     def _tried(self) -> None:

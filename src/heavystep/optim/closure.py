@@ -6,8 +6,10 @@ batch twice. Where there is no closure, losses are handed over before the step.
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,44 +26,6 @@ EARLIER_PARTS = (
     "call zero_grad() in it, or hand_over() every loss (in Lightning: callbacks=[HandOverLoss()] "
     "of heavystep.integrations.lightning)"
 )
-
-
-class HandedOver:
-    """The sum of the losses whose gradients add up in ``p.grad``.
-
-    Like them it is dropped by ``zero_grad()`` and is no part of a checkpoint.
-    """
-
-    def __init__(self) -> None:
-        # In a list, because a compiled step cannot set an attribute, and because wrappers of an
-        # optimizer may hold the same object.
-        self._sum: list[Tensor] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._sum)
-
-    @property
-    def sum(self) -> Tensor | None:
-        """The sum so far, another tensor after each addition; None if there is nothing."""
-        return self._sum[0] if self._sum else None
-
-    def add(self, loss: Tensor, params: Iterable[Tensor]) -> None:
-        """Add a 0-dim tensor, which may be changed in place afterwards."""
-        # Of a DTensor FSDP keeps the gradient to itself until micro-batches are complete.
-        if self._sum and all(p.grad is None and not hasattr(p, "to_local") for p in params):
-            raise ValueError(
-                "a loss was handed over before, and its gradients are gone: hand over what "
-                "backward() is called on, once, and zero gradients with the optimizer's zero_grad()"
-            )
-        self._sum[:] = [self._sum[0] + loss] if self._sum else [loss.clone()]
-
-    def take(self) -> Tensor:
-        """The sum, which is then gone."""
-        return self._sum.pop()
-
-    def drop(self) -> None:
-        """Forget the losses: their gradients are gone."""
-        self._sum.clear()
 
 
 class GradientWatch:
@@ -84,14 +48,9 @@ class GradientWatch:
         self.added = False
         """Whether gradients were added to those that were there, as far as one can tell."""
         self._handle: Any = None
-        self._witness = next(
-            (
-                i
-                for i, p in enumerate(params)
-                if p.grad is not None and p.requires_grad and p.is_leaf
-            ),
-            None,
-        )
+        there = (i for i, p in enumerate(params) if p.grad is not None)
+        asked = (i for i in there if params[i].requires_grad and params[i].is_leaf)
+        self._witness = next(asked, None)
         self.leftover: Tensor | None = None
         """The sum of the absolute values of a gradient that was there; None unless ``weigh``."""
         if weigh and self._witness is not None:
@@ -131,13 +90,9 @@ class GradientWatch:
 
 
 def evaluate_with_gradients(
-    closure: Closure,
-    params: Sequence[Tensor],
-    handed_over: HandedOver,
-    searches: bool = False,
-    wanted: bool = True,
-    tell: Callable[[str], None] = warn_caller,
-) -> tuple[Any, bool]:
+    closure: Closure, params: Sequence[Tensor], handed_over: list[Tensor],
+    searches: bool = False, wanted: bool = True, tell: Callable[[str], None] = warn_caller,
+) -> tuple[Any, bool]:  # fmt: skip
     """Call ``closure`` and see to it that ``p.grad`` belongs to the loss.
 
     If the closure calls ``backward()``, losses that were handed over in it or before, for the
@@ -147,7 +102,7 @@ def evaluate_with_gradients(
     Args:
         closure: of the user.
         params: all parameters.
-        handed_over: losses handed over before, which are used up.
+        handed_over: the sum of losses handed over before, which is used up; or nothing.
         searches: whether gradients that were there before are refused, and not only told of.
         wanted: whether the loss is; one that is not need not be returned.
         tell: what warns.
@@ -157,44 +112,40 @@ def evaluate_with_gradients(
     """
     # An autocast around the training loop keeps casts of the parameters before the last step.
     torch.clear_autocast_cache()
-    before = handed_over.sum
+    before = handed_over[:]
     with torch.enable_grad(), GradientWatch(params, searches) as watch:
         returned = closure()
         fired = watch.fired()
         leaves_backward = isinstance(returned, Tensor) and returned.requires_grad and not fired
         if handed_over and not leaves_backward:
-            if fired and handed_over.sum is before:
+            if fired and before and handed_over[0] is before[0]:
                 raise ValueError(
                     "a loss was handed over before, but not the one of which the closure took the "
                     "gradient: call zero_grad() of the optimizer in it, or hand_over(loss)"
                 )
-            return handed_over.take(), fired
+            return handed_over.pop(), fired
         if returned is None and not wanted:
             return None, fired
         loss = checked_loss(returned, "the closure's return value")
         if leaves_backward:
-            handed_over.drop()
+            handed_over.clear()
             for param in params:
                 param.grad = None
-            _backward(loss)
+            try:
+                loss.backward()
+            except RuntimeError as error:
+                if "backward through the graph a second time" not in str(error):
+                    raise
+                raise RuntimeError(
+                    "the closure returned a loss of which backward() was called before: call "
+                    "step(loss=loss) after loss.backward(), or let the closure compute the loss"
+                ) from None
     if wanted and watch.added and not leaves_backward:
         if watch.leftover is None:
             tell(EARLIER_PARTS)
         elif watch.leftover.item() != 0.0:
             raise ValueError(EARLIER_PARTS)
     return loss.detach() if isinstance(loss, Tensor) else loss, fired
-
-
-def _backward(loss: Any) -> None:
-    try:
-        loss.backward()
-    except RuntimeError as error:
-        if "backward through the graph a second time" not in str(error):
-            raise
-        raise RuntimeError(
-            "the closure returned a loss of which backward() was called before: call "
-            "step(loss=loss) after loss.backward(), or let the closure compute the loss"
-        ) from None
 
 
 class RandomStreams:
@@ -218,13 +169,6 @@ class RandomStreams:
             torch.get_device_module(device.type).set_rng_state(other, device)
 
 
-class Snapshot(NamedTuple):
-    """States of random streams, and buffer values."""
-
-    streams: list[Tensor]
-    buffers: list[Tensor]
-
-
 class Replay:
     """Random streams and ``buffers`` before the first evaluation and after it.
 
@@ -237,6 +181,9 @@ class Replay:
         self._buffers = list(buffers)
         self._streams = RandomStreams(device)
         self._before = self._after = self._snapshot()
+
+    def _snapshot(self) -> tuple[list[Tensor], list[Tensor]]:
+        return self._streams.state(), [buffer.detach().clone() for buffer in self._buffers]
 
     def first_done(self) -> None:
         """Remember the state that one forward and backward leave."""
@@ -252,15 +199,12 @@ class Replay:
 
     def forget_buffers(self) -> None:
         """Buffers back to before the first evaluation; random streams stay."""
-        put_back(self._buffers, self._before.buffers)
+        put_back(self._buffers, self._before[1])
 
-    def _snapshot(self) -> Snapshot:
-        copies = [buffer.detach().clone() for buffer in self._buffers]
-        return Snapshot(self._streams.state(), copies)
-
-    def _restore(self, snapshot: Snapshot) -> None:
-        self._streams.restore(snapshot.streams)
-        put_back(self._buffers, snapshot.buffers)
+    def _restore(self, snapshot: tuple[list[Tensor], list[Tensor]]) -> None:
+        streams, buffers = snapshot
+        self._streams.restore(streams)
+        put_back(self._buffers, buffers)
 
 
 def put_back(tensors: list[Tensor], values: list[Tensor]) -> None:
@@ -270,23 +214,16 @@ def put_back(tensors: list[Tensor], values: list[Tensor]) -> None:
         torch._foreach_copy_([tensors[i] for i in indices], [values[i] for i in indices])
 
 
-class ParameterCopies:
-    """Memory for one copy of each parameter, kept from step to step."""
+def copy_to(kept: list[Tensor], tensors: list[Tensor]) -> list[Tensor]:
+    """Copies of tensors, in memory that is kept from step to step."""
 
-    def __init__(self) -> None:
-        self._copies: list[Tensor] = []
+    def places(some: list[Tensor]) -> list[Any]:
+        return [(each.device, each.dtype, each.shape, each.stride()) for each in some]
 
-    def of(self, params: list[Tensor]) -> list[Tensor]:
-        """Copies of the parameters as they are now."""
-        fitting = len(self._copies) == len(params) and all(
-            (copy.device, copy.dtype, copy.shape, copy.stride())
-            == (param.device, param.dtype, param.shape, param.stride())
-            for copy, param in zip(self._copies, params, strict=True)
-        )
-        if not fitting:
-            self._copies = [torch.empty_like(param) for param in params]
-        put_back(self._copies, params)
-        return self._copies
+    if places(kept) != places(tensors):
+        kept[:] = map(torch.empty_like, tensors)
+    put_back(kept, tensors)
+    return kept
 
 
 class TrialPoints:
@@ -298,47 +235,34 @@ class TrialPoints:
     """
 
     def __init__(
-        self,
-        closure: Closure,
-        owned: list[Tensor],
-        buffers: Iterable[Tensor],
-        copies: ParameterCopies,
+        self, closure: Closure, owned: list[Tensor], buffers: Iterable[Tensor], kept: list[Tensor]
     ) -> None:
-        self._closure, self._owned, self._copies = closure, owned, copies
-        self._replay = Replay(owned[0].device if owned else torch.device("cpu"), buffers)
-        self._calls_backward = self._moved = False
-        self._params: list[Tensor] = []
-        self._ways: list[Tensor] = []
-        self._origin: list[Tensor] = []
-        self._gradients: list[Tensor | None] = []
+        self._closure, self._owned, self._kept = closure, owned, kept
+        self.replay = Replay(owned[0].device if owned else torch.device("cpu"), buffers)
+        self._calls_backward = False
 
     def first_evaluation_done(self, calls_backward: bool) -> None:
         """Remember what one forward and backward leave, and how the closure works."""
         self._calls_backward = calls_backward
-        self._replay.first_done()
+        self.replay.first_done()
 
-    def along(self, params: list[Tensor], ways: list[Tensor]) -> "TrialPoints":
+    @contextmanager
+    def along(self, params: list[Tensor], ways: list[Tensor]) -> Iterator[None]:
         """Let the parameters move along these ways in the block that follows."""
-        self._params, self._ways = params, ways
-        self._origin = self._copies.of(params)
-        self._gradients = [param.grad for param in self._owned]
-        return self
-
-    def __enter__(self) -> None:
+        self._params, self._ways, self._moved = params, ways, False
+        self._origin = copy_to(self._kept, params)
+        gradients = [param.grad for param in self._owned]
         # A closure that calls backward() must not add to the gradient at theta_k.
         for param in self._owned:
             param.grad = None
-
-    def __exit__(self, *exception: object) -> None:
-        if self._moved:
-            torch._foreach_copy_(self._params, self._origin)
-        for param, grad in zip(self._owned, self._gradients, strict=True):
-            param.grad = grad
-        self._replay.finish()
-
-    def forget_batch(self) -> None:
-        """Put the buffers back to before the batch: it was refused."""
-        self._replay.forget_buffers()
+        try:
+            yield
+        finally:
+            if self._moved:
+                torch._foreach_copy_(params, self._origin)
+            for param, grad in zip(self._owned, gradients, strict=True):
+                param.grad = grad
+            self.replay.finish()
 
     def loss_at(self, trial: float) -> Any:
         """The closure's loss at theta_k - trial * d, at which the parameters stay."""
@@ -346,7 +270,7 @@ class TrialPoints:
             torch._foreach_copy_(self._params, self._origin)
         self._moved = True
         torch._foreach_add_(self._params, self._ways, alpha=-trial)
-        self._replay.rewind()
+        self.replay.rewind()
         # A cast cached by an outer autocast is one of other parameter values.
         torch.clear_autocast_cache()
         try:
@@ -354,16 +278,6 @@ class TrialPoints:
                 return checked_loss(self._closure(), "the closure's return value")
         finally:
             forget_gathered(self._owned)
-
-
-class _Listed:
-    """Buffers given as a list, behind the same call as ``model.buffers``."""
-
-    def __init__(self, buffers: Iterable[Tensor]) -> None:
-        self.buffers = list(buffers)
-
-    def __call__(self) -> Iterable[Tensor]:
-        return self.buffers
 
 
 def checked_buffers(buffers: Buffers | None) -> Callable[[], Iterable[Tensor]]:
@@ -375,8 +289,8 @@ def checked_buffers(buffers: Buffers | None) -> Callable[[], Iterable[Tensor]]:
             f"buffers must be an iterable of tensors or a function that returns one, got "
             f"{type(buffers).__name__}: pass model.buffers()"
         )
-    listed = _Listed(buffers or ())
-    for buffer in listed():
+    listed = list(buffers or ())
+    for buffer in listed:
         if not isinstance(buffer, Tensor):
             raise TypeError(f"buffers must hold tensors, got {buffer!r}: pass model.buffers()")
-    return listed
+    return partial(list, listed)  # behind the same call as model.buffers

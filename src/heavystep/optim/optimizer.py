@@ -17,8 +17,6 @@ from heavystep.methods import Method
 from heavystep.optim.closure import (
     Buffers,
     Closure,
-    HandedOver,
-    ParameterCopies,
     TrialPoints,
     checked_buffers,
     evaluate_with_gradients,
@@ -90,7 +88,10 @@ class RuleOptimizer(Optimizer):
         check_options(self.method, defaults)
         self._names = option_names(self.method)
         self._measure = Measure(Ranks(process_group))
-        self._handed_over = HandedOver()
+        # In a list, because a compiled step cannot set an attribute, and because wrappers of an
+        # optimizer may hold the same object.
+        self._handed_over: list[Tensor] = []
+        """The sum of the losses whose gradients add up in ``p.grad``, if any was handed over."""
         self._buffers: Callable[[], Iterable[Tensor]] = checked_buffers(buffers)
         self._begin()
         # In a dict, because a compiled step cannot set an attribute of its optimizer.
@@ -99,7 +100,7 @@ class RuleOptimizer(Optimizer):
 
     def _begin(self) -> None:
         """Nothing is known yet of the run that follows."""
-        self._copies = ParameterCopies()
+        self._copies: list[Tensor] = []
         self._watched = Watch()
         self._resolved: dict[str, Any] = {"options": []}
         self._active: list[Active] = []
@@ -142,8 +143,8 @@ class RuleOptimizer(Optimizer):
                 return self._search(closure, bound)
             if closure is not None:
                 loss, _ = self._call(closure)
-            elif self._handed_over._sum:
-                loss = self._handed_over.take()
+            elif self._handed_over:
+                loss = self._handed_over.pop()
             elif loss is not None:
                 loss = checked_loss(loss, "loss")
                 loss = loss.detach() if isinstance(loss, Tensor) else loss
@@ -158,7 +159,7 @@ class RuleOptimizer(Optimizer):
     def _check_arguments(self, closure: Any, loss: Any, lower_bound: Any) -> None:
         """Refuse a call of ``step`` from which the rule does not learn, once, what it reads."""
         rule, name = self.method.rule, type(self).__name__
-        handed_over = bool(self._handed_over._sum)
+        handed_over = bool(self._handed_over)
         if lower_bound is not None and "lower_bound" not in rule.reads:
             raise TypeError(f"lower_bound means nothing to {name}, whose step does not use it")
         if closure is None:
@@ -276,7 +277,7 @@ class RuleOptimizer(Optimizer):
         with moves or nullcontext():
             decision = self._finish_search(search, loss_at)
         if not decision.accepted:
-            trials.forget_batch()
+            trials.replay.forget_buffers()
         self._apply(decision)
         return returned
 
@@ -384,7 +385,16 @@ class RuleOptimizer(Optimizer):
             raise self._needs_closure()
         value = whole(checked_loss(loss, "the loss that is handed over"))
         self._measure.look_at(self._all_params)
-        self._handed_over.add(self._measure.scalar(value), self._all_params)
+        value, handed_over = self._measure.scalar(value), self._handed_over
+        # Of a DTensor FSDP keeps the gradient to itself until micro-batches are complete.
+        params = self._all_params
+        if handed_over and all(p.grad is None and not hasattr(p, "to_local") for p in params):
+            raise ValueError(
+                "a loss was handed over before, and its gradients are gone: hand over what "
+                "backward() is called on, once, and zero gradients with the optimizer's zero_grad()"
+            )
+        # Another tensor each time, of which a closure sees that one was handed over.
+        handed_over[:] = [handed_over[0] + value] if handed_over else [value.clone()]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Zero the gradients and drop the losses that were handed over with them.
@@ -392,7 +402,7 @@ class RuleOptimizer(Optimizer):
         Args:
             set_to_none: whether gradients become None instead of 0.
         """
-        self._handed_over.drop()
+        self._handed_over.clear()
         self._watched.zeroed = True
         super().zero_grad(set_to_none)
 
@@ -426,7 +436,7 @@ class RuleOptimizer(Optimizer):
         torch.distributed.checkpoint does so, without a loss, to find out what state there is.
         """
         # In this order: a compiler that looks at the state first compiles anew at each step.
-        begun = bool(self._handed_over._sum or self.state)
+        begun = bool(self._handed_over or self.state)
         return not begun and all(float(group["lr"]) == 0.0 for group in self.param_groups)
 
     @property
@@ -459,7 +469,7 @@ class RuleOptimizer(Optimizer):
         # Here a load has changed nothing yet, and its hooks have been called.
         complete_loaded(self.method, state["state"], state["param_groups"])
         if "_measure" in state:  # a copy, not a load
-            self._handed_over = HandedOver()
+            self._handed_over = []
         super().__setstate__(state)
         self._begin()
         self._measure.ranks.compare_anew(loaded=True)
