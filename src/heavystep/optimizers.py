@@ -1,14 +1,82 @@
 """The optimizers that users write, with signatures; every other method by its name."""
 
+import inspect
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from torch.optim.optimizer import ParamsT
 
+from heavystep.documentation import args_section
 from heavystep.methods import METHODS, Method, method_of
 from heavystep.optim.closure import Buffers
 from heavystep.optim.optimizer import RuleOptimizer
-from heavystep.optim.options import documented, refuse_unknown, signature_of
+from heavystep.optim.options import (
+    DECAY,
+    EXAMPLE_LOSS,
+    STOCHASTIC_ROUNDING,
+    WEIGHT_DECAY,
+    common_options,
+)
+
+T = TypeVar("T", bound=type)
+TEXTS = {
+    "params": "parameters to optimize, or dicts that define parameter groups.",
+    "buffers": "buffers that a forward pass changes in place, such as BatchNorm statistics: pass "
+    "``model.buffers()``, or ``model.buffers`` if the model changes device or format later. They "
+    "change once a step, however many trials are made, and not at all if the batch is refused.",
+    "process_group": "the processes that train one model together: their losses are averaged and "
+    "all take the same step. None: all of torch.distributed, if it is initialised.",
+    **{
+        option.name: option.text
+        for option in (WEIGHT_DECAY, DECAY, STOCHASTIC_ROUNDING, EXAMPLE_LOSS)
+    },
+}
+"""What the driver adds to the options of a method."""
+OTHER_NAMES = {
+    "betas": "momentum",
+    "beta": "momentum",
+    "learning_rate": "lr",
+    "max_lr": "max_step",
+    "f_star": "lower_bound",
+}
+"""What other optimizers, and the paper, call these options."""
+
+
+def refusing_unknown(method: Method, made: Callable[..., None]) -> Callable[..., None]:
+    """An ``__init__`` that refuses unknown arguments before Python does, in our own words."""
+    names = [n for n in inspect.signature(made).parameters if n not in ("self", "params")]
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        for name in [name for name in kwargs if name not in ("params", *names)]:
+            if name in method.fixed:
+                hint = f"it is always {method.fixed[name]!r} there"
+            elif OTHER_NAMES.get(name) in names:
+                hint = f"here it is called {OTHER_NAMES[name]}"
+            else:
+                hint = f"it has {', '.join(names)}"
+            raise TypeError(f"{method.name} has no option {name!r}: {hint}")
+        made(self, *args, **kwargs)
+
+    __init__.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
+    return __init__
+
+
+def documented(cls: T) -> T:
+    """Put the formulas and the ``Args`` section of its method into a class docstring.
+
+    The formulas come after the first paragraph. Unknown arguments are refused in our words.
+    """
+    method: Method = cls.method  # type: ignore[attr-defined]
+    summary, _, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")
+    texts = TEXTS | {option.name: option.text for option in method.options}
+    arguments = args_section(inspect.signature(cls).parameters, texts)
+    formulas = "\n\n".join(f".. math:: {formula}" for formula in method.formulas)
+    reference = f"Reference: {method.reference}."
+    parts = [summary, formulas, method.explained, rest, reference, arguments]
+    cls.__doc__ = "\n\n".join(filter(None, parts)) + "\n"
+    cls.__init__ = refusing_unknown(method, cls.__init__)  # type: ignore[misc]
+    return cls
 
 
 def given(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -285,6 +353,25 @@ def searches(optimizer: object) -> bool:
     return isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches
 
 
+def signature_of(method: Method) -> inspect.Signature:
+    """The arguments of a method's optimizer: lr and momentum by position, all else by name."""
+    kinds = inspect.Parameter
+
+    def parameter(name: str, default: Any, kind: Any = kinds.KEYWORD_ONLY) -> inspect.Parameter:
+        return kinds(name, kind, default=kinds.empty if default is ... else default)
+
+    first = [kinds("params", kinds.POSITIONAL_OR_KEYWORD)]
+    by_place = [option for option in method.options if option.name in ("lr", "momentum")]
+    first += [parameter(o.name, o.default, kinds.POSITIONAL_OR_KEYWORD) for o in by_place]
+    options = [option for option in method.options if option not in by_place]
+    last = ["buffers"] if method.rule.searches else []
+    return inspect.Signature(
+        first
+        + [parameter(o.name, o.default) for o in (*options, *common_options(method))]
+        + [parameter(name, None) for name in (*last, "process_group")]
+    )
+
+
 @cache
 def _class_of(method: Method) -> type[RuleOptimizer]:
     written = WRITTEN.get(method.name)
@@ -292,7 +379,6 @@ def _class_of(method: Method) -> type[RuleOptimizer]:
         return written
 
     def __init__(self: Any, params: ParamsT, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        refuse_unknown(method, kwargs, [n for n in signature.parameters if n != "params"])
         bound = signature.bind(params, *args, **kwargs).arguments
         del bound["params"]
         apart = {name: bound.pop(name, None) for name in ("process_group", "buffers")}

@@ -218,7 +218,7 @@ MUTANTS = [
            'self.group["momentum"] if steered is None else steered', 'self.group["momentum"]',
            SEARCHES),
     Mutant("any state may be loaded", "optim/optimizer.py",
-           "complete_loaded(", "(lambda *seen: None)(", ("optim/test_foreign_states.py",)),
+           "check_loaded(self", "(lambda *seen: None)(self", ("optim/test_foreign_states.py",)),
     Mutant("options that are resolved once", "optim/optimizer.py",
            "        if options == before:", "        if before:", ("optim/test_arguments.py",)),
     Mutant("a metric that changes in the run", "optim/optimizer.py",

@@ -42,11 +42,11 @@ from heavystep.optim.measure import (
 from heavystep.optim.options import (
     Group,
     check_groups,
+    check_loaded,
     check_options,
     check_params,
     checked_bound,
     common_options,
-    complete_loaded,
     keep_wide,
     option_names,
     plain_numbers,
@@ -413,7 +413,7 @@ class RuleOptimizer(Optimizer):
         super().add_param_group(param_group)
         added = self.param_groups[-1]
         try:
-            check_options(self.method, {**added, "lr": 1.0} if _on_device(added) else added)
+            check_options(self.method, added)
             first = self._all_params[0] if self._all_params else None
             device = None if first is None else first.device
             check_params(type(self).__name__, added["params"], device)
@@ -467,7 +467,7 @@ class RuleOptimizer(Optimizer):
 
     def __setstate__(self, state: Group) -> None:
         # Here a load has changed nothing yet, and its hooks have been called.
-        complete_loaded(self.method, state["state"], state["param_groups"])
+        check_loaded(self.method, state["state"], state["param_groups"])
         if "_measure" in state:  # a copy, not a load
             self._handed_over = []
         super().__setstate__(state)
@@ -488,7 +488,3 @@ def bound_of(group: Group, given: Any) -> Any:
     """The lower bound given for one step, or else the optimizer's; -inf if there is none."""
     known = group.get("lower_bound") if given is None else given
     return -inf if known is None else known
-
-
-def _on_device(group: Group) -> bool:
-    return isinstance(group["lr"], Tensor)

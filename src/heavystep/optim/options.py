@@ -1,21 +1,18 @@
 """Options of parameter groups: checked when they change, refused when a state does not fit."""
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from heavystep import __version__, validation
-from heavystep.documentation import args_section
 from heavystep.methods import METHODS, Method
 from heavystep.momentum import SQUARE_WEIGHT, SQUARES
 from heavystep.rules import Option
 
 Group = dict[str, Any]
-T = TypeVar("T", bound=type)
 WEIGHT_DECAY = Option(
     "weight_decay", 0.0, validation.NON_NEGATIVE, "decay lambda, >= 0. May differ by group."
 )
@@ -49,27 +46,6 @@ AT_LEAST_0 = {SQUARES, SQUARE_WEIGHT}
 """State of a parameter that is never negative."""
 MAY_DIFFER = {"lr", "weight_decay"}
 """Options that parameter groups need not share."""
-TEXTS = {
-    "params": "parameters to optimize, or dicts that define parameter groups.",
-    "buffers": "buffers that a forward pass changes in place, such as BatchNorm statistics: pass "
-    "``model.buffers()``, or ``model.buffers`` if the model changes device or format later. They "
-    "change once a step, however many trials are made, and not at all if the batch is refused.",
-    "process_group": "the processes that train one model together: their losses are averaged and "
-    "all take the same step. None: all of torch.distributed, if it is initialised.",
-    **{
-        option.name: option.text
-        for option in (WEIGHT_DECAY, DECAY, STOCHASTIC_ROUNDING, EXAMPLE_LOSS)
-    },
-}
-"""What the driver adds to the options of a method."""
-OTHER_NAMES = {
-    "betas": "momentum",
-    "beta": "momentum",
-    "learning_rate": "lr",
-    "max_lr": "max_step",
-    "f_star": "lower_bound",
-}
-"""What other optimizers, and the paper, call these options."""
 SHOWN = 6
 """How many names a message has."""
 
@@ -86,7 +62,9 @@ def option_names(method: Method) -> list[str]:
 
 
 def check_options(method: Method, options: Mapping[str, Any]) -> None:
-    """Refuse options out of range."""
+    """Refuse options out of range; a learning rate in a tensor must not be read at every step."""
+    if isinstance(options["lr"], Tensor):
+        options = {**options, "lr": 1.0}
     method.check(options)
     for option in common_options(method):
         option.check(options[option.name])
@@ -96,8 +74,7 @@ def check_groups(method: Method, groups: list[Group]) -> None:
     """Refuse options out of range, whatever a scheduler did to them, and groups that disagree."""
     first = groups[0]
     for group in groups:
-        # A learning rate on the device must not be read at every step.
-        check_options(method, {**group, "lr": 1.0} if isinstance(group["lr"], Tensor) else group)
+        check_options(method, group)
         for name in option_names(method):
             if name != "lr" and isinstance(group[name], Tensor):
                 raise TypeError(
@@ -131,22 +108,21 @@ def check_params(owner: str, params: list[Tensor], device: Any) -> None:
 
 def plain_numbers(options: Mapping[str, Any]) -> Group:
     """Options as Python's numbers, which a checkpoint can hold safely; ``lr`` may be a tensor."""
-    return {name: v if name == "params" else _plain(name, v) for name, v in options.items()}
-
-
-def _plain(name: str, value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Tensor) and value.numel() != 1 and name == "lr":
-        raise ValueError(
-            f"{validation.label(name)} must be one number, got shape {tuple(value.shape)}: Tensor "
-            "lr must be 1-element"
-        )
-    if isinstance(value, Tensor) and value.numel() == 1:
-        # A view: whoever changes the tensor in place changes the learning rate.
-        rate = value.reshape(()) if value.ndim else value
-        return rate if name == "lr" else value.item()
-    return value
+    plain = dict(options)
+    for name, value in options.items():
+        if isinstance(value, np.generic):
+            plain[name] = value.item()
+        elif isinstance(value, Tensor) and name == "lr":
+            if value.numel() != 1:
+                raise ValueError(
+                    f"{validation.label(name)} must be one number, got shape "
+                    f"{tuple(value.shape)}: Tensor lr must be 1-element"
+                )
+            # A view: whoever changes the tensor in place changes the learning rate.
+            plain[name] = value.reshape(()) if value.ndim else value
+        elif isinstance(value, Tensor) and name != "params" and value.numel() == 1:
+            plain[name] = value.item()
+    return plain
 
 
 def with_lr_of_groups(params: Any, options: Group) -> tuple[Any, Group]:
@@ -169,7 +145,7 @@ def with_lr_of_groups(params: Any, options: Group) -> tuple[Any, Group]:
     return groups, {**options, **plain_numbers({"lr": own[0]})}
 
 
-def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group]) -> None:
+def check_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group]) -> None:
     """Refuse what is no state of this method; a refused one has changed nothing.
 
     Torch takes any state with as many parameters. Another optimizer's would set options of the
@@ -179,10 +155,11 @@ def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group
         ValueError: it lacks something, has something of another optimizer, or a value is out of
             range.
     """
-    needed = {*option_names(method), *method.rule.memory}
-    others = {
-        name for m in METHODS.values() for name in (*option_names(m), *m.rule.memory)
-    } - needed
+    names, memory = option_names(method), method.rule.memory
+    needed = {*names, *memory}
+    others = {n for m in METHODS.values() for n in (*option_names(m), *m.rule.memory)} - needed
+    allowed = {name: slot.allowed for name, slot in method.rule.slots.items()}
+    allowed |= dict.fromkeys(("step", DRAWS), validation.NON_NEGATIVE)
     for group in groups:
         missing, strange = sorted(needed - set(group)), sorted(others & set(group))
         # Groups may have names of schedulers and users, too.
@@ -190,25 +167,26 @@ def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group
             lacks = f"its groups lack {_listed(missing)}" if missing else ""
             has = f"its groups have {_listed(strange)}" if strange else ""
             raise _foreign(method, " and ".join(filter(None, (lacks, has))))
-        on_device = isinstance(group["lr"], Tensor)
-        for name in option_names(method):
+        for name in names:
             if name != "lr" and isinstance(group[name], Tensor):
                 raise _foreign(method, f"{name} must be a plain number, and is a tensor")
         try:
-            check_options(method, {**group, "lr": 1.0} if on_device else group)
+            check_options(method, group)
         except (TypeError, ValueError) as error:
             raise _foreign(method, str(error)) from None
-        for name in ("lr", "step", DRAWS, *method.rule.memory):
-            _check_number(method, name, group.get(name, 0.0))
-        slots = {name: slot.allowed for name, slot in method.rule.slots.items()}
-        counts = dict.fromkeys(("step", DRAWS), validation.NON_NEGATIVE)
-        for name, allowed in {**slots, **counts}.items():
-            value = float(group.get(name, 0.0))
-            if value not in allowed:
-                text = f"{name} must be {allowed}, got {value!r}"
+        for name in ("lr", *allowed):
+            value = group.get(name, 0.0)
+            if isinstance(value, bool) or not isinstance(value, (int, float, Tensor)):
+                raise _foreign(method, f"{name} must be a number, got {value!r}")
+            if isinstance(value, Tensor) and value.numel() != 1:
+                raise _foreign(method, f"{name} must be one number, got {tuple(value.shape)}")
+            if name in allowed and float(value) not in allowed[name]:
+                text = f"{name} must be {allowed[name]}, got {float(value)!r}"
                 raise _foreign(method, f"what the rule remembers is out of range: {text}")
     known = {method.form.buffer, *((SQUARES, SQUARE_WEIGHT) if any(method.diagonals) else ())}
-    for kept in state.values():
+    metric = groups[0].get("diagonal", method.diagonal)
+    shaped = {method.form.buffer, *((SQUARES,) if metric == "element" else ())}
+    for param, kept in state.items():
         if strangers := sorted(map(str, set(kept) - known)):
             raise _foreign(method, f"a parameter has {_listed(strangers)}")
         for name, value in kept.items():
@@ -220,20 +198,8 @@ def complete_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group
             usable = here.isfinite() & (here >= 0.0 if name in AT_LEAST_0 else True)
             if not value.is_meta and not usable.all():
                 raise _foreign(method, f"{name} of a parameter has numbers out of range")
-    metric = groups[0].get("diagonal", method.diagonal)
-    shaped = [method.form.buffer, *((SQUARES,) if metric == "element" else ())]
-    for param, kept in state.items():
-        for name in shaped if isinstance(param, Tensor) else ():
-            value = kept.get(name)
-            if value is not None and not has_shape_of(param, value):
+            if name in shaped and isinstance(param, Tensor) and not has_shape_of(param, value):
                 raise misshapen(name, value, param, groups)
-
-
-def _check_number(method: Method, name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, Tensor)):
-        raise _foreign(method, f"{name} must be a number, got {value!r}")
-    if isinstance(value, Tensor) and value.numel() != 1:
-        raise _foreign(method, f"{name} must be one number, got {tuple(value.shape)}")
 
 
 def _listed(names: list[str]) -> str:
@@ -288,73 +254,6 @@ def checked_bound(given: Any) -> Any:
         return given.detach().reshape(())
     validation.real("lower_bound", given, validation.FINITE)
     return given
-
-
-def refusing_unknown(method: Method, made: Callable[..., None]) -> Callable[..., None]:
-    """An ``__init__`` that refuses unknown arguments before Python does, in our own words."""
-    known = [n for n in inspect.signature(made).parameters if n not in ("self", "params")]
-
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        refuse_unknown(method, kwargs, known)
-        made(self, *args, **kwargs)
-
-    __init__.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
-    return __init__
-
-
-def refuse_unknown(method: Method, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse names of arguments that an optimizer does not have.
-
-    Raises:
-        TypeError: there is one that it does not have.
-    """
-    names = list(known)
-    for name in given:
-        if name in names or name == "params":
-            continue
-        if name in method.fixed:
-            hint = f"it is always {method.fixed[name]!r} there"
-        elif OTHER_NAMES.get(name) in names:
-            hint = f"here it is called {OTHER_NAMES[name]}"
-        else:
-            hint = f"it has {', '.join(names)}"
-        raise TypeError(f"{method.name} has no option {name!r}: {hint}")
-
-
-def documented(cls: T) -> T:
-    """Put the formulas and the ``Args`` section of its method into a class docstring.
-
-    The formulas come after the first paragraph. Unknown arguments are refused in our words.
-    """
-    method: Method = cls.method  # type: ignore[attr-defined]
-    summary, _, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")
-    texts = TEXTS | {option.name: option.text for option in method.options}
-    arguments = args_section(inspect.signature(cls).parameters, texts)
-    formulas = "\n\n".join(f".. math:: {formula}" for formula in method.formulas)
-    reference = f"Reference: {method.reference}."
-    parts = [summary, formulas, method.explained, rest, reference, arguments]
-    cls.__doc__ = "\n\n".join(filter(None, parts)) + "\n"
-    cls.__init__ = refusing_unknown(method, cls.__init__)  # type: ignore[misc]
-    return cls
-
-
-def signature_of(method: Method) -> inspect.Signature:
-    """The arguments of a method's optimizer: lr and momentum by position, all else by name."""
-    kinds = inspect.Parameter
-
-    def parameter(name: str, default: Any, kind: Any = kinds.KEYWORD_ONLY) -> inspect.Parameter:
-        return kinds(name, kind, default=kinds.empty if default is ... else default)
-
-    first = [kinds("params", kinds.POSITIONAL_OR_KEYWORD)]
-    by_place = [option for option in method.options if option.name in ("lr", "momentum")]
-    first += [parameter(o.name, o.default, kinds.POSITIONAL_OR_KEYWORD) for o in by_place]
-    options = [option for option in method.options if option not in by_place]
-    last = ["buffers"] if method.rule.searches else []
-    return inspect.Signature(
-        first
-        + [parameter(o.name, o.default) for o in (*options, *common_options(method))]
-        + [parameter(name, None) for name in (*last, "process_group")]
-    )
 
 
 def state_dtype(dtype: torch.dtype) -> torch.dtype:
