@@ -114,7 +114,7 @@ class Searched:
         before = self._streams.state()
         self._evaluate()
         after = self._streams.state()
-        returned, *facts = self._facts.tolist()
+        returned, known, *numbers = self._facts.tolist()
 
         def loss_at(trial: float) -> float:
             self._trial.fill_(trial)
@@ -123,10 +123,11 @@ class Searched:
             return float(self._trial_loss)
 
         try:
-            search = optimizer._begin_search(facts, self._names, None, None)
+            seen = optimizer._seen(known, None, dict(zip(self._names, numbers, strict=True)), None)
+            search = optimizer._first_trial(seen)
             if search.momentum is not None:
                 self._momentum.fill_(search.momentum)
-            decision = optimizer._finish_search(search, loss_at)
+            decision = optimizer._decide_by_trials(seen, search, loss_at)
         except BaseException:
             self._return_to(self._before)
             raise

@@ -29,19 +29,13 @@ def remembered(rule: Rule, group: Group) -> Any:
     return rule.Memory(*[value.item() if isinstance(value, Tensor) else value for value in kept])
 
 
-def decide_on_host(
+def decide(
     rule: Rule, constants: Any, group: Group, seen: Seen, usable: Any, measure: Measure
 ) -> Decision:
-    """The decision of a closed form on numbers, which take a tenth of the time of 0-dim tensors.
-
-    Args:
-        rule: which needs no trials.
-        constants: what its options come to.
-        group: the first one, which holds its memory.
-        seen: the batch.
-        usable: whether all else is in range.
-        measure: which knows how the format of the parameters holds a number.
-    """
+    """The decision of a closed form; ``usable`` says whether all else is in range."""
+    if not measure.near:
+        return _decide_on_device(rule, constants, group, seen, usable, measure)
+    # Numbers take a tenth of the time of 0-dim tensors.
     memory = remembered(rule, group)
     search = rule.start(constants, memory, seen)
     step = measure.held(search.step)
@@ -52,7 +46,7 @@ def decide_on_host(
     return Decision(step, accepted, accepted and bool(search.capped), seen, search)
 
 
-def decide_on_device(
+def _decide_on_device(
     rule: Rule, constants: Any, group: Group, seen: Seen, usable: Any, measure: Measure
 ) -> Decision:
     """The same on 0-dim tensors: nothing waits for the device, and a graph can be recorded."""
@@ -99,7 +93,7 @@ def growth_of_rounding(loss: float, example_loss: float) -> float:
     return sqrt(example_loss / size) if 0.0 < size < example_loss else 1.0
 
 
-def begin_search(
+def first_trial(
     rule: Rule, constants: Any, group: Group, seen: Seen, params: list[Tensor]
 ) -> Search:
     """A line search before its first trial."""
@@ -111,22 +105,11 @@ def begin_search(
     return rule.skip(constants, memory, seen, search)
 
 
-def finish_search(
+def decide_by_trials(
     rule: Rule, constants: Any, group: Group, seen: Seen, search: Search, usable: Any,
     loss_at: Callable[[float], float], tell: Callable[[str], None],
 ) -> Decision:  # fmt: skip
-    """The decision after as many trials as it takes; the rule remembers it unless it is refused.
-
-    Args:
-        rule: which searches.
-        constants: what its options come to.
-        group: the first one, which holds its memory.
-        seen: the batch.
-        search: before its first trial.
-        usable: whether all else is in range.
-        loss_at: evaluates the loss at a trial.
-        tell: warns, once in a run.
-    """
+    """The decision of a line search, after as many trials as it takes; ``tell`` warns."""
     memory, advance = remembered(rule, group), rule.advance
     assert advance is not None
     while search.active:
@@ -138,12 +121,14 @@ def finish_search(
         new = rule.remember(constants, memory, seen, search)
         group.update(zip(rule.memory, new, strict=True))
     elif search.trials and not found:
-        advice = ["raise max_trials"]
-        if group.get("max_step") is not None:
-            advice.insert(0, "lower max_step")
-        if seen.lower_bound == -inf:
-            bound = "give a lower_bound (0 for most losses), which skips trials that cannot succeed"
-            advice.insert(0, bound)
+        advice = [
+            "give a lower_bound (0 for most losses), which skips trials that cannot succeed",
+            "lower max_step",
+            "raise max_trials",
+        ]
+        advice = advice[0 if seen.lower_bound == -inf else 1 :]
+        if group.get("max_step") is None:
+            advice.remove("lower max_step")
         # Without numbers, which info has.
         tell(
             "line search failed: no trial lost enough, and the batch was refused. If this goes "

@@ -236,13 +236,8 @@ class Measure:
     ) -> tuple[dict[str, Any], Any, Any]:  # fmt: skip
         """Inner products, loss and lower bound of a batch, the same on all processes.
 
-        Args:
-            rule: which reads them.
-            groups: parameters with a gradient.
-            options: all parameter groups.
-            names: of the options, which all processes must share.
-            loss: of the batch; None if none was given.
-            bound: the lower bound given for this step, or None.
+        ``groups`` are the parameters with a gradient, ``options`` all parameter groups, and
+        ``names`` those that all processes must share.
         """
         found = self.products(rule, groups)
         value = None if loss is None else self.objective_share(loss, groups)

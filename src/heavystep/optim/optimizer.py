@@ -23,11 +23,10 @@ from heavystep.optim.closure import (
 )
 from heavystep.optim.decide import (
     Decision,
-    begin_search,
-    decide_on_device,
-    decide_on_host,
+    decide,
+    decide_by_trials,
     device_memory,
-    finish_search,
+    first_trial,
     growth_of_rounding,
 )
 from heavystep.optim.diagnostics import NOTHING_TO_TRAIN, StepInfo, Watch
@@ -235,27 +234,31 @@ class RuleOptimizer(Optimizer):
         rule, groups = self.method.rule, self.param_groups
         return self._measure.batch(rule, self._active, groups, self._names, loss, bound)
 
+    def _seen(self, known: Any, bound: Any, products: Mapping[str, Any], loss: Any) -> Seen:
+        """What the rule sees: the objective, its lower bound and the products."""
+        group = self.param_groups[0]
+        eps: Any = 0.0
+        if "loss_eps" in self.method.rule.reads:
+            eps = group.get("loss_eps")
+            if eps is None:
+                eps = coarsest_eps(self._places, loss, self._measure.device)
+            eps *= growth_of_rounding(known, group.get("example_loss", 0.0))
+        return Seen(known, bound_of(group, bound), loss_eps=eps, **products)
+
     def _decide(self, loss: Any, bound: Any) -> Decision:
         """The decision of a closed form."""
         rule, group, measure = self.method.rule, self.param_groups[0], self._measure
         products, value, bound = self._measured(loss, bound)
-        bound = bound_of(group, bound)
-        usable = not self._resolved["tensors"] or rates_are_in_range(self.param_groups, measure)
-        eps = coarsest_eps(self._places, loss, measure.device) if "loss_eps" in rule.reads else 0.0
-        constants, known = self._resolved["constants"], 0.0
         if measure.near:
-            if value is not None:
-                value = known = value.item()
+            value = None if value is None else value.item()
+            bound = None if bound is None else float(bound)
             products = dict(zip(products, map(float, products.values()), strict=True))
-            decide, bound = decide_on_host, float(bound)
-        else:
-            known = known if value is None else value
-            if isinstance(bound, Tensor):
-                bound = bound.to(measure.device, measure.dtype)
-            decide = decide_on_device
+        elif isinstance(bound, Tensor):
+            bound = bound.to(measure.device, measure.dtype)
         self._resolved["loss"] = value
-        seen = Seen(known, bound, loss_eps=eps, **products)
-        return decide(rule, constants, group, seen, usable, measure)
+        seen = self._seen(0.0 if value is None else value, bound, products, loss)
+        usable = not self._resolved["tensors"] or rates_are_in_range(self.param_groups, measure)
+        return decide(rule, self._resolved["constants"], group, seen, usable, measure)
 
     def _search(self, closure: Any, bound: Any) -> Any:
         """Evaluate the batch, then search along its gradient or another direction."""
@@ -268,40 +271,34 @@ class RuleOptimizer(Optimizer):
         self._take_active()
         products, value, bound = self._measured(returned, bound)
         facts = torch.stack([measure.scalar(each) for each in (value, *products.values())])
-        search = self._begin_search(facts.tolist(), list(products), returned, bound)
+        known, *numbers = facts.tolist()
+        bound = None if bound is None else float(bound)
+        seen = self._seen(known, bound, dict(zip(products, numbers, strict=True)), returned)
+        search = self._first_trial(seen)
 
         def loss_at(trial: float) -> float:
             return measure.objective(trials.loss_at(trial), self._active).item()
 
         moves = trials.along(self._places, self._ways(search.momentum)) if search.active else None
         with moves or nullcontext():
-            decision = self._finish_search(search, loss_at)
+            decision = self._decide_by_trials(seen, search, loss_at)
         if not decision.accepted:
             trials.replay.forget_buffers()
         self._apply(decision)
         return returned
 
-    def _begin_search(self, facts: list[float], names: list[str], loss: Any, bound: Any) -> Search:
-        """A line search before its first trial, from the loss and the products of these names."""
-        rule, group = self.method.rule, self.param_groups[0]
-        self._resolved["loss"] = known = facts[0]
-        eps = group.get("loss_eps")
-        if eps is None:
-            eps = coarsest_eps(self._places, loss, self._measure.device)
-        eps *= growth_of_rounding(known, group["example_loss"])
-        products = dict(zip(names, facts[1:], strict=True))
-        seen = Seen(known, float(bound_of(group, bound)), loss_eps=eps, **products)
-        self._resolved["seen"] = seen
-        return begin_search(rule, self._resolved["constants"], group, seen, self._places)
+    def _first_trial(self, seen: Seen) -> Search:
+        self._resolved["loss"] = seen.loss
+        rule, group, constants = self.method.rule, self.param_groups[0], self._resolved["constants"]
+        return first_trial(rule, constants, group, seen, self._places)
 
-    def _finish_search(self, search: Search, loss_at: Callable[[float], float]) -> Decision:
-        """The decision after as many trials as it takes."""
-        seen, constants = self._resolved["seen"], self._resolved["constants"]
+    def _decide_by_trials(
+        self, seen: Seen, search: Search, loss_at: Callable[[float], float]
+    ) -> Decision:
+        rule, group, constants = self.method.rule, self.param_groups[0], self._resolved["constants"]
         usable = rates_are_in_range(self.param_groups, self._measure)
-        return finish_search(
-            self.method.rule, constants, self.param_groups[0], seen, search, usable, loss_at,
-            self._watched.tell,
-        )  # fmt: skip
+        known = rule, constants, group, seen, search, usable
+        return decide_by_trials(*known, loss_at, self._watched.tell)
 
     def _ways(self, momentum: Any) -> list[Tensor]:
         """What trials go along."""

@@ -86,13 +86,8 @@ class Ranks:
     ) -> tuple[list[Tensor], Any]:
         """Sums of these numbers, and the mean lower bound, after a check that ranks are alike.
 
-        Args:
-            parts: this process's part of each number.
-            bound: the lower bound given to this step, or None.
-            scalar: makes a number a tensor beside the others.
-            options: what must be alike whenever it changes.
-            begun: what must be alike at the first step, and after a state was loaded.
-            must_read: whether the step reads the device in any case.
+        ``options`` gives what must be alike whenever it changes, ``begun`` what must be at the
+        first step and after a state was loaded. ``must_read``: the step reads the device anyway.
         """
         if self._begun is None:  # on a GPU to read a memory is to wait
             self._begun = begun()

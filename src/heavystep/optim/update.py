@@ -42,13 +42,6 @@ class Active:
 
     It lasts from step to step, until :meth:`refresh` says that something else has a gradient, or
     lies elsewhere, than when it was made.
-
-    Args:
-        method: whose state is made where it is missing.
-        group: of the optimizer.
-        state: of all parameters.
-        groups: all groups, for messages.
-        measure: which knows the processes.
     """
 
     def __init__(
