@@ -97,95 +97,67 @@ def estimate_smoothness(
     validation.real("radius", radius, validation.POSITIVE)
     validation.integer("seed", seed, least=0)
     moving = _checked_params(params)
+    replay = Replay(moving[0].device, checked_buffers(buffers)())
+    origin = [param.detach().clone() for param in moving]
+    found = [param.grad for param in moving]
+    distance = radius * max(1.0, _norm(origin))
     generator = torch.Generator().manual_seed(seed)
-    quotients = []
-    with _Neighbourhood(closure, moving, buffers, radius) as near:
-        direction: list[Tensor] = []
-        for _ in range(iterations):
-            # Also after a difference of zero, which has no direction.
-            direction = direction or _random_direction(moving, generator)
-            quotient, direction = near.difference_along(direction)
-            quotients.append(quotient)
+    quotients: list[float] = []
+    direction: list[Tensor] = []
+    with torch.no_grad():
+        try:
+            gradient = _gradient(closure, moving, replay)
+            for _ in range(iterations):
+                # Also after a difference of zero, which has no direction.
+                direction = direction or _random_direction(moving, generator)
+                torch._foreach_copy_(moving, origin)
+                torch._foreach_add_(moving, direction, alpha=distance / _norm(direction))
+                # The move that was made, after rounding, and not the one that was meant.
+                length = _norm(torch._foreach_sub(moving, origin))
+                if length == 0.0:
+                    nothing = f"changes no parameter in {moving[0].dtype}"
+                    raise ValueError(f"a move by {distance:g} {nothing}: raise radius")
+                difference = torch._foreach_sub(_gradient(closure, moving, replay), gradient)
+                norm = _norm(difference)
+                quotients.append(norm / length)
+                direction = list(difference) if norm else []
+        finally:
+            torch._foreach_copy_(moving, origin)
+            for param, grad in zip(moving, found, strict=True):
+                param.grad = grad
+            replay.rewind()
+            torch.clear_autocast_cache()
     method = (
         f"largest of {iterations} gradient-difference quotients met by a power iteration at "
-        f"distance {near.distance:.3g} from theta; a local lower bound of this batch's L, up to "
+        f"distance {distance:.3g} from theta; a local lower bound of this batch's L, up to "
         "rounding"
     )
     return SmoothnessEstimate(max(quotients), tuple(quotients), method)
 
 
-class _Neighbourhood:
-    """Gradients around theta; at the end of the ``with`` block all is as if nothing had run."""
-
-    def __init__(
-        self, closure: Closure, params: list[Tensor], buffers: Buffers, radius: float
-    ) -> None:
-        self._closure = closure
-        self._params = params
-        self._replay = Replay(params[0].device, checked_buffers(buffers)())
-        self._origin = [param.detach().clone() for param in params]
-        self._found = [param.grad for param in params]
-        self._gradient: list[Tensor] = []
-        self.distance = radius * max(1.0, _norm(self._origin))
-
-    def __enter__(self) -> "_Neighbourhood":
-        try:
-            self._gradient = self._evaluate()
-        except BaseException:
-            self._put_back()
-            raise
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._put_back()
-
-    @torch.no_grad()
-    def difference_along(self, direction: list[Tensor]) -> tuple[float, list[Tensor]]:
-        """The quotient along a direction, and the gradient difference unless it is zero."""
-        torch._foreach_copy_(self._params, self._origin)
-        torch._foreach_add_(self._params, direction, alpha=self.distance / _norm(direction))
-        # The move that was made, after rounding, and not the one that was meant.
-        length = _norm(torch._foreach_sub(self._params, self._origin))
-        if length == 0.0:
-            raise ValueError(
-                f"a move by {self.distance:g} changes no parameter in {self._params[0].dtype}: "
-                "raise radius"
-            )
-        difference = torch._foreach_sub(self._evaluate(), self._gradient)
-        norm = _norm(difference)
-        return norm / length, list(difference) if norm else []
-
-    def _evaluate(self) -> list[Tensor]:
-        """The gradient at the present parameters, in memory of its own."""
-        # Fresh gradients: those found must not be added to.
-        for param in self._params:
-            param.grad = None
-        self._replay.rewind()
-        # A cast cached by an outer autocast is one of other parameter values.
-        torch.clear_autocast_cache()
-        evaluate_with_gradients(self._closure, self._params, [])
-        if all(param.grad is None for param in self._params):
-            raise ValueError(
-                "the closure gave no gradient: it must return a loss that depends on params, or "
-                "call backward() itself"
-            )
-        gradient = [
-            torch.zeros_like(param)
-            if param.grad is None
-            else param.grad.detach().to_dense().to(param.dtype, copy=True)
-            for param in self._params
-        ]
-        if not math.isfinite(_norm(gradient)):
-            raise ValueError("the gradient is not finite, and neither would be an estimate of L")
-        return gradient
-
-    @torch.no_grad()
-    def _put_back(self) -> None:
-        torch._foreach_copy_(self._params, self._origin)
-        for param, grad in zip(self._params, self._found, strict=True):
-            param.grad = grad
-        self._replay.rewind()
-        torch.clear_autocast_cache()
+def _gradient(closure: Closure, params: list[Tensor], replay: Replay) -> list[Tensor]:
+    """The gradient at the present parameters, in memory of its own."""
+    # Fresh gradients: those found must not be added to.
+    for param in params:
+        param.grad = None
+    replay.rewind()
+    # A cast cached by an outer autocast is one of other parameter values.
+    torch.clear_autocast_cache()
+    evaluate_with_gradients(closure, params, [])
+    if all(param.grad is None for param in params):
+        raise ValueError(
+            "the closure gave no gradient: it must return a loss that depends on params, or "
+            "call backward() itself"
+        )
+    gradient = [
+        torch.zeros_like(param)
+        if param.grad is None
+        else param.grad.detach().to_dense().to(param.dtype, copy=True)
+        for param in params
+    ]
+    if not math.isfinite(_norm(gradient)):
+        raise ValueError("the gradient is not finite, and neither would be an estimate of L")
+    return gradient
 
 
 def _norm(tensors: Iterable[Tensor]) -> float:

@@ -121,6 +121,13 @@ FALSIFIED = {
     "a NaN": lambda: touched(honest(), "loss", AT, lambda f: np.nan),
     "samples of another seed": lambda: replace(honest(), samples=SAMPLES[::-1]),
     "samples that do not exist": lambda: replace(honest(), samples=SAMPLES + PROBLEM.n),
+    "samples that are no whole numbers": lambda: replace(honest(), samples=SAMPLES + 0.0),
+    "points of another dimension": lambda: replace(
+        honest(), iterates=honest().iterates[..., :3], gradients=None
+    ),
+    "gradients that are too small": lambda: replace(
+        honest(), gradients=0.95 * honest().gradients, grad_sqnorm=0.95**2 * honest().grad_sqnorm
+    ),
     "the worst row only": lambda: drawn(np.arange(PROBLEM.n) == WORST),
     "the first half of the rows": lambda: drawn(np.arange(PROBLEM.n) < PROBLEM.n // 2),
     "the longest tenth of the rows": lambda: drawn(np.quantile(LENGTHS, 0.9) < LENGTHS),

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-THEORY = ("theory", "certificates", "problems")
+THEORY = ("theory", "certificates", "test_problems.py")
 
 MUTANTS = [
     Mutant("the mean without its standard error", "certificates/theorems.py",

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-BOUNDS = ("lower_bounds",)
+BOUNDS = ("test_lower_bounds.py",)
 
 MUTANTS = [
     Mutant("the weights of a target as if they summed to 1", "lower_bounds.py",

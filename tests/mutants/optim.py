@@ -11,7 +11,7 @@ RANKS = ("distributed",)
 WATCHING = ("optim/test_watching.py",)
 AVERAGED = ("conformance/test_heavystep.py",)
 AVERAGING = tuple(f"optim/test_average{part}.py" for part in ("", "_in_place", "_state"))
-THEORY = ("theory", "certificates", "problems")
+THEORY = ("theory", "certificates", "test_problems.py")
 
 MUTANTS = [
     Mutant("memory that overwrites itself", "optim/decide.py",

@@ -2,9 +2,9 @@
 
 from tests.mutants.mutant import Mutant
 
-KERNELS = ("lab/test_simulation.py", "test_problem_versions.py")
-REDUCED = ("lab/test_reduced.py", "test_problem_versions.py")
-THEORY = ("theory", "certificates", "problems")
+KERNELS = ("lab/test_simulation.py", "test_problems.py")
+REDUCED = ("lab/test_reduced.py", "test_problems.py")
+THEORY = ("theory", "certificates", "test_problems.py")
 
 MUTANTS = [
     Mutant("smoothness of the cosine", "problems/cosine.py", "3.0 * ", "2.0 * ", THEORY),

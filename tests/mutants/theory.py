@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-THEORY = ("theory", "certificates", "problems")
+THEORY = ("theory", "certificates", "test_problems.py")
 
 MUTANTS = [
     Mutant("Armijo's smallest step without its 2", "theory/rules.py",

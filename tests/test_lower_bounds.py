@@ -1,0 +1,356 @@
+"""Bounds of losses: the least value of torch's own loss, never above one, and what makes the step."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+
+from heavystep import SHBPolyak, lower_bounds
+from tests.helpers.training import make_batches, make_net
+from tests.optim.test_no_sync import NoHostRead
+
+CLASSES, FLOAT64 = 5, torch.float64
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def draw_labels(seed, shape=(7,), ignored=False):
+    labels = torch.randint(CLASSES, shape, generator=seeded(seed))
+    if ignored:
+        labels.view(-1)[::4] = -100
+    return labels
+
+
+def normal(seed, *shape):
+    return torch.randn(shape, generator=seeded(seed), dtype=FLOAT64)
+
+
+def soft(seed, shape):
+    return torch.softmax(2 * normal(seed, *shape), dim=1 if len(shape) > 1 else 0)
+
+
+class Case(NamedTuple):
+    """For a seed of its targets: a loss of logits, and the bound of it."""
+
+    shape: tuple[int, ...]
+    make: Callable[[int], tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]]
+
+
+def weights(seed, weighted):
+    if not weighted:
+        return {}
+    return {"weight": torch.rand(CLASSES, generator=seeded(seed + 100), dtype=FLOAT64) * 3}
+
+
+def labels(shape=(7,), ignored=False, weighted=False, probabilities=False, **options):
+    """Hard labels or probabilities, with whatever cross_entropy takes."""
+
+    def make(seed):
+        target = soft(seed, shape) if probabilities else draw_labels(seed, shape, ignored)
+        given = {**options, **weights(seed, weighted)}
+        bound = lower_bounds.cross_entropy(target, classes=CLASSES, **given)
+        return lambda logits: functional.cross_entropy(logits, target, **given), bound
+
+    return Case(shape if probabilities else (shape[0], CLASSES, *shape[1:]), make)
+
+
+def mixed(ignored=False, weighted=False, lam=0.3, **options):
+    """Two labels a position, some of them alike."""
+
+    def make(seed):
+        one, other = draw_labels(seed, ignored=ignored), draw_labels(seed + 1, ignored=ignored)
+        other[:2] = draw_labels(seed)[:2]
+        given = {**options, **weights(seed, weighted)}
+
+        def loss(logits):
+            first, second = (functional.cross_entropy(logits, y, **given) for y in (one, other))
+            return lam * first + (1 - lam) * second
+
+        return loss, lower_bounds.mixup(one, other, lam, classes=CLASSES, **given)
+
+    return Case((7, CLASSES), make)
+
+
+def distilled(T, scaled, reduction="mean"):
+    """A teacher's logits; the student's are divided by the same temperature."""
+
+    def make(seed):
+        teacher, factor = 3 * normal(seed, 6, CLASSES), T**2 if scaled else 1
+        q = torch.softmax(teacher / T, dim=1)
+        bound = lower_bounds.distillation(teacher, T, scaled=scaled, reduction=reduction)
+        return lambda z: factor * functional.cross_entropy(z / T, q, reduction=reduction), bound
+
+    return Case((6, CLASSES), make)
+
+
+def gaussian(eps, full, reduction="mean"):
+    """Mean and variance are predicted; the variance as a square, to which torch's floor is added."""
+    options = {"full": full, "reduction": reduction}
+    least = lower_bounds.gaussian_nll(eps, **options, elements={"sum": 6}.get(reduction))
+    nll = nn.GaussianNLLLoss(eps=eps, **options)
+
+    def make(seed):
+        y = normal(seed, 6) + 2
+        return lambda z: nll(z[0], y, eps + z[1] ** 2), torch.tensor(least, dtype=FLOAT64)
+
+    return Case((2, 6), make)
+
+
+def noisy(reduction="mean", factor=1.0):
+    """Targets clean + s and clean - s at each input: noise of variance s^2 that no input tells."""
+    options = {"reduction": reduction, "elements": {"sum": 8}.get(reduction)}
+    least = torch.tensor(lower_bounds.squared_error(0.09, factor=factor, **options), dtype=FLOAT64)
+
+    def make(seed):
+        clean = normal(seed, 4) + 1
+        y = torch.cat([clean + 0.3, clean - 0.3])
+        return lambda z: factor * functional.mse_loss(z.repeat(2), y, reduction=reduction), least
+
+    return Case((4,), make)
+
+
+def summed():
+    """Of smoothed labels and a teacher, for one student; the teacher agrees with the labels."""
+
+    def make(seed):
+        hot = functional.one_hot(draw_labels(seed, (6,)), CLASSES).to(FLOAT64)
+        teacher = torch.log(0.8 * hot + 0.2 / CLASSES)
+        smooth, bound = labels((6,), label_smoothing=0.2).make(seed)
+        bounds = [bound, lower_bounds.distillation(teacher)]
+        return (
+            lambda z: 0.7 * smooth(z) + 2.0 * functional.cross_entropy(z, teacher.exp()),
+            lower_bounds.weighted_sum(bounds, [0.7, 2.0]),
+        )
+
+    return Case((6, CLASSES), make)
+
+
+CASES = {
+    "labels": labels(),
+    "smoothed": labels(label_smoothing=0.1),
+    "smoothed to nothing": labels(label_smoothing=1.0),
+    "smoothed, summed": labels(label_smoothing=0.1, reduction="sum"),
+    "smoothed, ignored": labels(ignored=True, label_smoothing=0.2),
+    "smoothed, ignored, summed": labels(ignored=True, label_smoothing=0.2, reduction="sum"),
+    "weighted": labels(weighted=True),
+    "weighted, smoothed": labels(weighted=True, label_smoothing=0.3),
+    "weighted, smoothed, ignored": labels(ignored=True, weighted=True, label_smoothing=0.3),
+    "weighted, smoothed, summed": labels(weighted=True, label_smoothing=0.3, reduction="sum"),
+    "pictures": labels((3, 2, 2), ignored=True, weighted=True, label_smoothing=0.3),
+    "soft": labels((6, CLASSES), probabilities=True),
+    "soft, one position": labels((CLASSES,), probabilities=True, label_smoothing=0.1),
+    "soft, smoothed": labels((6, CLASSES), probabilities=True, label_smoothing=0.1),
+    "soft, weighted": labels((6, CLASSES), probabilities=True, weighted=True, label_smoothing=0.1),
+    "soft, weighted, summed": labels(
+        (6, CLASSES), probabilities=True, weighted=True, reduction="sum"
+    ),
+    "soft pictures": labels(
+        (2, CLASSES, 2, 2), probabilities=True, weighted=True, label_smoothing=0.1
+    ),
+    "mixed": mixed(),
+    "mixed, summed": mixed(reduction="sum"),
+    "mixed, smoothed": mixed(label_smoothing=0.1),
+    "mixed, ignored": mixed(ignored=True, label_smoothing=0.1),
+    "mixed, weighted": mixed(ignored=True, weighted=True, label_smoothing=0.1),
+    "mixed, weighted, summed": mixed(weighted=True, label_smoothing=0.1, reduction="sum"),
+    "distilled": distilled(3.0, scaled=True),
+    "distilled, not scaled": distilled(3.0, scaled=False),
+    "distilled, summed": distilled(0.5, scaled=True, reduction="sum"),
+    "gaussian": gaussian(1e-3, full=False),
+    "gaussian, full": gaussian(0.25, full=True),
+    "gaussian, summed": gaussian(0.25, full=True, reduction="sum"),
+    "noisy": noisy(),
+    "noisy, summed": noisy(reduction="sum"),
+    "noisy, half": noisy(factor=0.5),
+    "summed": summed(),
+}
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+@every_case
+def test_is_the_least_value(case):
+    """A search over all predictions finds nothing less."""
+    for seed in (0, 1):
+        loss, bound = case.make(seed)
+        logits = torch.ones(case.shape, dtype=FLOAT64, requires_grad=True)
+        opt = torch.optim.LBFGS(
+            [logits], max_iter=300, tolerance_grad=1e-9, tolerance_change=1e-13,
+            line_search_fn="strong_wolfe",
+        )  # fmt: skip
+
+        def closure():
+            opt.zero_grad()
+            value = loss(logits)
+            value.backward()
+            return value
+
+        opt.step(closure)
+        assert (bound.dtype, bound.ndim) == (FLOAT64, 0)
+        torch.testing.assert_close(bound, loss(logits.detach()), rtol=1e-6, atol=1e-6)
+
+
+@every_case
+@given(seed=st.integers(0, 10**6), spread=st.sampled_from([0.0, 0.1, 1.0, 10.0, 100.0]))
+def test_no_loss_is_below(case, seed, spread):
+    (loss, bound), logits = case.make(seed), normal(seed + 7, *case.shape)
+    value = loss(spread * logits)
+    assert bound <= value + 1e-12 * (1 + value.abs())
+
+
+@given(
+    eps=st.floats(0.0, 1.0), classes=st.integers(1, 1000), label=st.integers(0, 999),
+    seed=st.integers(0, 99),
+)  # fmt: skip
+def test_number_for_smoothed_labels(eps, classes, label, seed):
+    """The same for all labels and every batch, and the entropy of one target."""
+    number = lower_bounds.label_smoothing(eps, classes)
+    target = torch.full((classes,), eps / classes, dtype=FLOAT64)
+    target[label % classes] += 1.0 - eps
+    entropy = torch.distributions.Categorical(target, validate_args=False).entropy().item()
+    assert number == pytest.approx(entropy, rel=1e-9, abs=1e-12)
+    labels = torch.randint(classes, (9,), generator=seeded(seed))
+    bound = lower_bounds.cross_entropy(labels, classes=classes, label_smoothing=eps)
+    assert bound.item() == pytest.approx(number, rel=1e-9, abs=1e-12)
+
+
+@given(lam=st.floats(0.0, 1.0))
+def test_mixed_labels_by_hand(lam):
+    labels, others = torch.tensor([0, 1, 2, 3]), torch.tensor([0, 2, 1, 3])
+    pair = torch.tensor([lam, 1.0 - lam], dtype=FLOAT64)
+    expected = torch.special.entr(pair).sum() / 2  # two of four positions differ
+    for given_lam in (lam, torch.tensor(lam, dtype=FLOAT64), torch.tensor([lam], dtype=FLOAT64)):
+        torch.testing.assert_close(lower_bounds.mixup(labels, others, given_lam), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_targets_in_a_short_format(dtype):
+    """They are summed in a long one: the bound is that of the rounded targets."""
+    target = soft(0, (4000, CLASSES)).to(dtype)
+    for bound_of in (lower_bounds.cross_entropy, lower_bounds.distillation):
+        bound = bound_of(target)
+        assert bound.dtype == FLOAT64
+        torch.testing.assert_close(bound, bound_of(target.to(FLOAT64)), rtol=1e-6, atol=0)
+
+
+def test_tensors_in_place_of_numbers():
+    floor, count = torch.tensor(0.25, dtype=FLOAT64), torch.tensor(8)
+    bound = lower_bounds.gaussian_nll(floor, full=True, reduction="sum", elements=count)
+    assert bound.item() == lower_bounds.gaussian_nll(0.25, full=True, reduction="sum", elements=8)
+    bound = lower_bounds.squared_error(floor, reduction="sum", elements=count)
+    assert bound.item() == 2.0
+    bound = lower_bounds.weighted_sum([torch.tensor([3.0]), 1.0], [2.0, torch.tensor(4.0)])
+    assert (bound.item(), bound.shape) == (10.0, ())
+    assert lower_bounds.weighted_sum([0.25, 0.5]) == 0.75
+
+
+LABELS = torch.tensor([0, 2, 1, 2])
+SOFT = torch.full((4, 3), 1 / 3)
+OF_A_BATCH = {
+    "labels": lambda: lower_bounds.cross_entropy(LABELS, classes=3, label_smoothing=0.1),
+    "weighted": lambda: lower_bounds.cross_entropy(
+        LABELS, weight=torch.ones(3), label_smoothing=0.1, ignore_index=1
+    ),
+    "soft": lambda: lower_bounds.cross_entropy(SOFT, label_smoothing=0.1),
+    "mixed": lambda: lower_bounds.mixup(
+        LABELS, LABELS.flip(0), torch.rand(()), weight=torch.ones(3)
+    ),
+    "distilled": lambda: lower_bounds.distillation(SOFT, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_BATCH)
+def test_nothing_is_read_on_the_host(name, monkeypatch):
+    monkeypatch.setattr(lower_bounds, "readable", lambda tensor: False)  # as on another device
+    with NoHostRead():
+        bound = OF_A_BATCH[name]()
+    assert not bound.requires_grad
+
+
+def test_lists_are_as_good_as_tensors():
+    weight, others = [1.0, 2.0, 0.5], [2, 2, 1, 0]
+    for of_lists, of_tensors in (
+        (lower_bounds.cross_entropy(SOFT.tolist()), lower_bounds.cross_entropy(SOFT)),
+        (
+            lower_bounds.mixup(LABELS.tolist(), others, 0.3, weight=weight),
+            lower_bounds.mixup(LABELS, torch.tensor(others), 0.3, weight=torch.tensor(weight)),
+        ),
+        (lower_bounds.distillation(SOFT.tolist(), 2.0), lower_bounds.distillation(SOFT, 2.0)),
+    ):
+        assert torch.equal(of_lists, of_tensors)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("weight", [None, torch.tensor([0.5, 2.0, 1.0])], ids=["", "weighted"])
+def test_where_no_target_counts_the_bound_is_0(reduction, weight):
+    """The mean of such a loss is NaN, and the batch is refused; its bound does no harm."""
+    ignored = torch.full((3,), -100)
+    options = {"weight": weight, "reduction": reduction, "label_smoothing": 0.1, "classes": 3}
+    assert lower_bounds.cross_entropy(ignored, **options) == 0.0
+    assert lower_bounds.mixup(ignored, ignored, 0.3, **options) == 0.0
+
+
+def test_bounds_do_not_ask_for_gradients():
+    target = SOFT.clone().requires_grad_()
+    one = target[0, 0]
+    for bound in (
+        lower_bounds.cross_entropy(target), lower_bounds.distillation(target),
+        lower_bounds.weighted_sum([target.sum()], [one]), lower_bounds.gaussian_nll(one),
+        lower_bounds.squared_error(one), lower_bounds.mixup(LABELS, LABELS.flip(0), one),
+    ):  # fmt: skip
+        assert not bound.requires_grad
+
+
+def test_the_step_is_that_of_the_gap():
+    """Polyak's ratio for the mixed labels of a batch, from the loss less its least value."""
+    net, (x, y) = make_net(dtype=torch.float64), make_batches(1, dtype=torch.float64)[0]
+    others, lam = y.flip(0), 0.3
+    loss = lam * functional.cross_entropy(net(x), y)
+    loss = loss + (1 - lam) * functional.cross_entropy(net(x), others)
+    opt = SHBPolyak(net.parameters(), c=1.0, max_step=1e6, scaling="plain")
+    loss.backward()
+    sqnorm = sum(p.grad.square().sum() for p in net.parameters())
+    opt.step(loss=loss, lower_bound=lower_bounds.mixup(y, others, lam))
+    entropy = torch.special.entr(torch.tensor([lam, 1 - lam], dtype=torch.float64)).sum()
+    gap = loss.detach() - entropy * (y != others).double().mean()
+    torch.testing.assert_close(torch.as_tensor(opt.info.step).double(), gap / sqnorm)
+
+
+REFUSED = [
+    (lower_bounds.label_smoothing, (1.5, 10), {}, r"label_smoothing must be in \[0, 1\], got 1.5"),
+    (lower_bounds.label_smoothing, (0.1, 0), {}, "classes must be >= 1, got 0"),
+    (lower_bounds.cross_entropy, (LABELS,), {"label_smoothing": 0.1}, "classes must be given"),
+    (lower_bounds.cross_entropy, (SOFT,), {"reduction": "none"}, "reduction must be one of 'mean'"),
+    (lower_bounds.mixup, (LABELS, LABELS, 1.5), {}, r"lam must be in \[0, 1\], got 1.5"),
+    (lower_bounds.mixup, (LABELS, LABELS, torch.rand(4)), {}, "lam must be one number, got 4"),
+    (lower_bounds.mixup, (LABELS, LABELS[:2], 0.5), {}, r"the shape of labels, \(4,\), got \(2,\)"),
+    (lower_bounds.mixup, (LABELS.float(), LABELS.float(), 0.5), {}, "labels must be class indices"),
+    (lower_bounds.mixup, (LABELS, LABELS - 1, 0.5), {}, "others must be >= 0, got -1"),
+    (lower_bounds.cross_entropy, (LABELS,), {"weight": [1.0, 2.0]}, "target must be .* < 2, got 2"),
+    (lower_bounds.cross_entropy, (LABELS,), {"classes": 2}, "target must be >= 0 and < 2, got 2"),
+    (lower_bounds.cross_entropy, ("cats",), {}, "target must be a tensor, got 'cats'"),
+    (lower_bounds.distillation, (None,), {}, "teacher_logits must be a tensor, got None"),
+    (lower_bounds.distillation, (SOFT, 0.0), {}, "temperature must be > 0 and finite, got 0.0"),
+    (lower_bounds.gaussian_nll, (0.0,), {}, "variance_floor must be > 0 and finite, got 0.0"),
+    (lower_bounds.gaussian_nll, (), {"reduction": "sum"}, "elements must be given"),
+    (lower_bounds.gaussian_nll, (), {"elements": 3}, "elements is for reduction='sum'"),
+    (lower_bounds.squared_error, (-1.0,), {}, "noise_variance must be >= 0 and finite, got -1.0"),
+    (lower_bounds.weighted_sum, ([0.0], [-0.5]), {}, r"weights\[0\] must be >= 0 and finite, got -0.5"),
+    (lower_bounds.weighted_sum, ([0.0], [torch.tensor(-0.5)]), {}, r"weights\[0\] must be >= 0"),
+    (lower_bounds.weighted_sum, ([1.0, None],), {}, r"bounds\[1\] must be a real number"),
+    (lower_bounds.weighted_sum, ([torch.ones(2)],), {}, r"bounds\[0\] must have one element, got 2"),
+    (lower_bounds.weighted_sum, ([1.0], [1.0, 2.0]), {}, "one weight a bound, got 2 for 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "arguments", "options", "message"), REFUSED)
+def test_refused_in_one_line(function, arguments, options, message):
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        function(*arguments, **options)
+    assert "\n" not in str(caught.value)

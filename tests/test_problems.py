@@ -1,0 +1,507 @@
+"""Finite sums: values and gradients, constants, minima, the problems of Section 5, refused input."""
+
+import inspect
+import pickle
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from heavystep import problems
+from heavystep.problems import (
+    Cosine,
+    LeastSquares,
+    LogisticRegression,
+    paper_cosine,
+    paper_least_squares,
+)
+from heavystep.problems.cosine import tilted_minimum
+from heavystep.problems.logistic import stationary
+from heavystep.sparse import SparseRows
+from tests.helpers.finite_sums import (
+    CASES,
+    LEAST_SQUARES,
+    cosine,
+    every_gradient,
+    features,
+    logistic,
+    numerical_hessian,
+    points,
+)
+
+
+@pytest.fixture(params=CASES.values(), ids=list(CASES))
+def case(request):
+    return request.param
+
+
+@pytest.fixture
+def problem(case):
+    return case.make()
+
+
+def test_gradients_are_derivatives(problem):
+    h = 1e-4
+    for i, theta in enumerate(points(problem, 5)):
+        along = [
+            8 * (problem.losses(theta + h * e, i) - problem.losses(theta - h * e, i))
+            - problem.losses(theta + 2 * h * e, i) + problem.losses(theta - 2 * h * e, i)
+            for e in np.eye(problem.dim)
+        ]  # fmt: skip
+        scale = 1.0 + np.abs(problem.losses(theta, i))
+        np.testing.assert_allclose(
+            problem.gradients(theta, i), np.array(along) / (12 * h), rtol=1e-8, atol=1e-10 * scale
+        )
+
+
+def test_sum_is_the_mean_of_its_terms(problem):
+    i = np.arange(problem.n)
+    for theta in points(problem, 4, scale=2.0):
+        assert problem.objective(theta) == pytest.approx(problem.losses(theta, i).mean(), rel=1e-12)
+        np.testing.assert_allclose(
+            problem.full_gradient(theta), every_gradient(problem, theta).mean(axis=0), atol=1e-11
+        )
+
+
+@pytest.mark.parametrize("method", ["objective", "full_gradient", "gap", "losses", "gradients"])
+def test_batched_points_and_indices(problem, method):
+    theta, call = points(problem, 6).reshape(2, 3, -1), getattr(problem, method)
+    i = np.array([[0, 3, 7], [problem.n - 1, 5, 0]])
+    given = (theta, i) if method in ("losses", "gradients") else (theta,)
+    apart = [[call(*(each[a, b] for each in given)) for b in range(3)] for a in range(2)]
+    np.testing.assert_allclose(call(*given), apart, rtol=1e-12, atol=1e-14)
+
+
+def test_gap(problem):
+    theta = points(problem, 20)
+    plain = problem.objective(theta) - problem.F_star
+    np.testing.assert_allclose(problem.gap(theta), plain, rtol=1e-9, atol=1e-13)
+    # Close to the minimiser a difference of two losses would be rounding only.
+    direction = np.random.default_rng(4).standard_normal(problem.dim)
+    hessian = numerical_hessian(problem.full_gradient, problem.theta_star)
+    near = problem.gap(problem.theta_star + 1e-7 * direction)
+    assert near == pytest.approx(0.5e-14 * direction @ hessian @ direction, rel=1e-6, abs=0)
+    assert problem.gap(problem.theta_star) == 0.0
+
+
+def test_logistic_far_out_neither_overflows_nor_vanishes():
+    problem = LogisticRegression([[1.0], [-1.0]], [1, 1])
+    theta = np.array([[700.0], [1e6], [-1e6]])
+    i = np.array([0, 0, 0])
+    np.testing.assert_allclose(problem.losses(theta, i), [np.exp(-700.0), 0.0, 1e6])
+    np.testing.assert_allclose(problem.gradients(theta, i)[:, 0], [-np.exp(-700.0), 0.0, -1.0])
+    np.testing.assert_allclose(problem.gap(theta), [350.0, 5e5, 5e5], rtol=1e-2)
+
+
+def test_no_pair_of_points_exceeds_l(problem):
+    rng = np.random.default_rng(5)
+    for scale in (1e-3, 1.0, 30.0):
+        for theta in points(problem, 10, scale):
+            other = theta + scale * rng.standard_normal(problem.dim)
+            change = every_gradient(problem, theta) - every_gradient(problem, other)
+            lipschitz = np.linalg.norm(change, axis=1) / np.linalg.norm(theta - other)
+            assert lipschitz.max() <= problem.L * (1 + 1e-10)
+
+
+def test_l_is_attained(problem):
+    # The curvature of every term is largest at 0 (least squares: anywhere).
+    largest = max(
+        np.linalg.norm(
+            numerical_hessian(lambda x: problem.gradients(x, i), np.zeros(problem.dim)), 2
+        )
+        for i in range(problem.n)
+    )
+    assert largest == pytest.approx(problem.L, rel=1e-8)
+
+
+def test_mu_of_logistic():
+    problem = logistic(0.05)
+    far = numerical_hessian(problem.full_gradient, np.array([400.0, -300.0, 1100.0, 700.0]))
+    assert np.linalg.eigvalsh(far)[0] == pytest.approx(problem.mu, rel=1e-6)
+    for theta in points(problem, 20, scale=3.0):
+        hessian = numerical_hessian(problem.full_gradient, theta)
+        assert np.linalg.eigvalsh(hessian)[0] >= problem.mu * (1 - 1e-8)
+    assert logistic(0.0).mu == 0.0
+
+
+def test_convexity(problem):
+    lowest = min(
+        np.linalg.eigvalsh(numerical_hessian(problem.full_gradient, theta))[0]
+        for theta in np.linspace(0.0, np.pi, 5)[:, None] * np.ones(problem.dim)
+    )
+    assert problem.convex == (lowest > -1e-8)
+    assert problem.mu <= max(lowest, 0.0) * (1 + 1e-8)
+
+
+def second_moment(problem, theta):
+    return np.mean(np.sum(every_gradient(problem, theta) ** 2, axis=1))
+
+
+def excess(problem, theta, rho):
+    """E||grad f||^2 - rho ||grad F||^2, whose supremum is delta."""
+    return second_moment(problem, theta) - rho * np.sum(problem.full_gradient(theta) ** 2)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-2, 1.0, 10.0, 1e3])
+def test_weak_growth(problem, scale):
+    for theta in points(problem, 300, scale):
+        for x in (theta, theta - 0.2):
+            left = second_moment(problem, x)
+            assert excess(problem, x, problem.rho) <= problem.delta + 1e-12 * left
+
+
+@pytest.mark.parametrize("name", LEAST_SQUARES)
+def test_growth_of_least_squares_is_reached(name):
+    """The smallest rho far out, and for three others the smallest delta at its maximiser."""
+    problem, fitted = CASES[name].make(), CASES[name].interpolates
+    a, lengths = problem.A, np.sum(problem.A**2, axis=1)
+    h, q = a.T @ a / problem.n, (a.T * lengths) @ a / problem.n
+    values, vectors = np.linalg.eig(np.linalg.solve(h @ h, q))
+    rho_0, steepest = values.real.max(), vectors[:, values.real.argmax()].real
+    far = problem.theta_star + 1e9 * steepest
+    ratio = second_moment(problem, far) / np.sum(problem.full_gradient(far) ** 2)
+    assert ratio == pytest.approx(rho_0, rel=1e-7)
+    assert problem.rho == pytest.approx(rho_0 * (1.0 if fitted else 2.0), rel=1e-10)
+    assert (problem.delta == 0.0) == fitted
+    with pytest.raises(ValueError, match=r"rho must be >=? rho_0 = .* got "):
+        problem.weak_growth(0.999 * rho_0)
+    w = a.T @ (lengths * problem.residuals) / problem.n
+    for factor in (1.01, 2.0, 50.0):
+        rho, delta = problem.weak_growth(factor * rho_0)
+        maximiser = problem.theta_star + np.linalg.solve(rho * h @ h - q, w)
+        assert excess(problem, maximiser, rho) == pytest.approx(delta, rel=1e-9, abs=1e-20)
+
+
+def test_growth_of_cosine_is_an_equality():
+    problem = cosine(pulled=False)
+    for theta in points(problem, 100, scale=5.0):
+        left = second_moment(problem, theta)
+        assert excess(problem, theta, problem.rho) == pytest.approx(problem.delta, abs=1e-12 * left)
+    assert problem.rho == pytest.approx(np.mean(problem.s**2) / np.mean(problem.s) ** 2, rel=1e-14)
+    assert problem.weak_growth(7.0) == (7.0, problem.delta)
+    with pytest.raises(ValueError, match="rho must be >= rho_0"):
+        problem.weak_growth(0.999 * problem.rho)
+
+
+@pytest.mark.parametrize("factor", [1.01, 2.0, 50.0])
+def test_delta_of_pulled_cosine_is_reached(factor):
+    problem = cosine(pulled=True)
+    rho_0 = problem.rho / 2.0
+    rho, delta = problem.weak_growth(factor * rho_0)
+    pull = np.mean(problem.s[:, None] * problem.xi, axis=0)
+    phi = -pull / (rho * np.mean(problem.s) ** 2 - np.mean(problem.s**2))
+    low, high = phi - 2.0, phi + 2.0
+    for _ in range(100):  # t + 2 sin t = phi, by bisection
+        middle = 0.5 * (low + high)
+        right = middle + 2.0 * np.sin(middle) > phi
+        low, high = np.where(right, low, middle), np.where(right, middle, high)
+    assert excess(problem, low, rho) == pytest.approx(delta, rel=1e-9)
+    with pytest.raises(ValueError, match="rho must be > rho_0"):
+        problem.weak_growth(rho_0)
+
+
+EPS = np.finfo(float).eps
+
+
+def test_no_point_is_below_the_infimum(problem):
+    i = np.arange(problem.n)
+    for scale in (0.1, 3.0, 40.0):
+        for theta in points(problem, 50, scale):
+            assert np.all(problem.losses(theta, i) - problem.f_star >= -1e-11)
+
+
+@pytest.mark.parametrize("name", LEAST_SQUARES)
+def test_infima_of_least_squares_terms(name):
+    problem = CASES[name].make()
+    lengths = np.maximum(np.sum(problem.A**2, axis=1, keepdims=True), EPS)
+    fits = problem.A * problem.b[:, None] / lengths
+    attained = problem.losses(fits, np.arange(problem.n))
+    np.testing.assert_allclose(attained, problem.f_star, rtol=1e-14, atol=1e-28)
+
+
+TILTS = [0.0, 0.1, 2.4, 2.5, 3.0, np.pi, 3.2, 6.0, 2 * np.pi, 9.4, 3 * np.pi, 20.0]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("z", TILTS)
+def test_tilted_minimum_against_a_grid(z, sign):
+    def tilted(t):
+        return t**2 / 2 + 4 * np.sin(t / 2) ** 2 - sign * z * t
+
+    coarse = np.linspace(-z - 3.0, z + 3.0, 200_001)
+    best = coarse[tilted(coarse).argmin()]
+    width = coarse[1] - coarse[0]
+    lowest = tilted(best + np.linspace(-width, width, 20_001)).min()
+    exact = float(tilted_minimum(np.array(sign * z)))
+    assert exact == pytest.approx(lowest, abs=1e-12)
+    assert exact <= lowest + 4 * EPS * (1.0 + z**2)
+
+
+def test_minima_of_cosine_terms():
+    assert np.all(paper_cosine("strong_growth").f_star == 0.0)
+    problem = Cosine(s=[0.5, 2.0], xi=[[1.2, -10.0], [-1.2, 10.0]])
+    expected = [
+        0.5 * (tilted_minimum(np.array(2.4)) + tilted_minimum(np.array(20.0))),
+        2.0 * (tilted_minimum(np.array(0.6)) + tilted_minimum(np.array(5.0))),
+    ]
+    np.testing.assert_allclose(problem.f_star, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("l2", [1e-12, 1e-3, 0.7, 1e4])
+def test_minima_of_penalised_logistic_terms(l2):
+    a = np.array([[0.0, 0.0], [3.0, -4.0], [1e-3, 0.0], [200.0, 1.0]])
+    problem = LogisticRegression(a, [1, -1, 1, -1], l2=l2)
+    lengths = np.linalg.norm(a, axis=1)
+    assert problem.f_star[0] == pytest.approx(np.log(2.0), rel=1e-15)
+    for i in range(1, len(a)):
+        unit = problem.y[i] * a[i] / lengths[i]
+        reach = 1.1 * lengths[i] / l2  # where the penalty alone would hold the gradient
+        grid = np.minimum(reach, 60.0 / lengths[i]) * np.linspace(0.0, 1.0, 4001)
+        for _ in range(4):
+            values = problem.losses(grid[:, None] * unit, np.full(grid.shape, i))
+            best, width = grid[values.argmin()], grid[1] - grid[0]
+            grid = np.maximum(best + width * np.linspace(-1.0, 1.0, 4001), 0.0)
+        assert problem.f_star[i] == pytest.approx(values.min(), rel=1e-12, abs=0)
+        assert problem.f_star[i] <= values.min() * (1 + 100 * EPS)
+
+
+def test_minimiser_is_stationary(problem):
+    terms = every_gradient(problem, problem.theta_star)
+    size = np.abs(terms).mean(axis=0) + problem.L * np.abs(problem.theta_star)
+    assert np.all(np.abs(terms.mean(axis=0)) <= 40 * EPS * size)
+    away = problem.objective(points(problem, 200, scale=0.3))
+    assert np.all(away > problem.F_star)
+    assert np.all(problem.gap(points(problem, 200, scale=0.3)) > 0.0)
+
+
+def test_sigma2(problem, case):
+    i = np.arange(problem.n)
+    spread = np.mean(problem.losses(problem.theta_star, i) - problem.f_star)
+    assert problem.sigma2 == pytest.approx(spread, rel=1e-12, abs=1e-25)
+    assert (problem.sigma2 == 0.0) == case.interpolates
+
+
+@pytest.mark.parametrize(
+    ("n", "dim", "decades"), [(5, 1, 0), (20, 20, 3), (3, 3, 8), (200, 10, 8), (3000, 30, 4)]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_interpolation_is_told_from_noise(n, dim, decades, seed):
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal((n, dim)) * np.logspace(0, -decades, dim)
+    a = a @ np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+    b = a @ rng.standard_normal(dim)
+    assert LeastSquares(a, b).sigma2 == 0.0
+    if n > dim:
+        noise = 1e-9 * np.linalg.norm(b) / np.sqrt(n)
+        assert LeastSquares(a, b + noise * rng.standard_normal(n)).sigma2 > 0.0
+
+
+QUASI = np.array([[1.0, 0.0], [-1.0, 0.0], [0.5, 1.0], [-0.5, 2.0]])
+NO_MINIMISER = {
+    "separable": (features(3), np.sign(features(3) @ [1.0, 2.0, -1.0, 0.5]), "no minimiser: .*separable"),
+    "separable but for a zero row": ([[1.0], [2.0], [0.0]], [1, 1, -1], "no minimiser: .*separable"),
+    "weakly separable": (QUASI, [1, 1, 1, 1], "no minimiser to working precision: .*margins of"),
+    "a repeated column": (features(3)[:, [0, 1, 0]], np.tile([1, -1], 20), "no unique minimiser: .*rank 2 < d = 3"),
+    "fewer rows than columns": ([[1.0, 2.0]], [1], "no unique minimiser: .*rank 1 < d = 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_MINIMISER)
+def test_no_minimiser(name):
+    a, y, message = NO_MINIMISER[name]
+    problem = LogisticRegression(a, y)
+    sqnorms = np.sum(np.square(a), axis=1)
+    assert pytest.approx(sqnorms.max() / 4, rel=1e-15) == problem.L
+    assert (problem.rho, problem.delta) == (1.0, pytest.approx(sqnorms.mean(), rel=1e-15))
+    for _ in range(2):
+        with pytest.raises(ValueError, match=message):
+            _ = problem.theta_star
+    penalised = LogisticRegression(a, y, l2=1e-6)
+    residue = np.linalg.norm(penalised.full_gradient(penalised.theta_star))
+    assert residue <= 1e-14 * (1.0 + np.linalg.norm(penalised.theta_star))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_minimiser_exists_exactly_where_no_direction_separates(seed):
+    linprog = pytest.importorskip("scipy.optimize").linprog
+    rng = np.random.default_rng(seed)
+    refused = []
+    for _ in range(10):
+        z = rng.integers(-2, 3, (rng.integers(3, 9), 2)).astype(float)
+        z = np.concatenate([z, [[1.0, 1.0], [1.0, -1.0]]])  # full rank
+        n, dim = z.shape
+        # Some theta has all margins >= 0 and, scaled, their sum >= 1.
+        bounds = np.append(np.zeros(n), -1.0)
+        found = linprog(np.zeros(dim), np.vstack([-z, -z.sum(axis=0)]), bounds, bounds=(None, None))
+        try:
+            _ = LogisticRegression(z, np.ones(n)).theta_star
+            refused.append(False)
+        except ValueError:
+            refused.append(True)
+        assert refused[-1] == (found.status == 0), z
+
+
+def test_badly_scaled_columns_are_fitted():
+    problem = logistic(0.0)
+    scale = np.array([1e-8, 1.0, 1e8, 1e3])
+    scaled = LogisticRegression(problem.A * scale, problem.y)
+    np.testing.assert_allclose(scaled.theta_star * scale, problem.theta_star, rtol=1e-12)
+
+
+def test_fit_where_full_newton_steps_diverge():
+    z = np.array([[-0.5, -0.2], [-0.4, 40.5], [63.9, -0.3], [1.2, 2.6]])
+    problem = LogisticRegression(np.repeat(z, [3, 17, 1, 4], axis=0), np.ones(25))
+    np.testing.assert_allclose(problem.theta_star, [0.07642668, 1.26002279], rtol=1e-6)
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.05])
+def test_a_point_beside_the_minimiser_is_not_stationary(l2):
+    problem = logistic(l2)
+    rows = problem.y[:, None] * problem.A
+    assert stationary(problem.theta_star, rows, l2)
+    for shift in 1e-11 * np.eye(problem.dim):
+        assert not stationary(problem.theta_star + shift, rows, l2)
+
+
+def test_paper_least_squares():
+    noisy, fitted = paper_least_squares(noise=0.3, seed=3), paper_least_squares(seed=3)
+    rng = np.random.default_rng(3)
+    rng.standard_normal((512, 20))
+    drawn = rng.standard_normal(20)
+    for problem in (noisy, fitted):
+        assert problem.A.shape == (512, 20)
+        np.testing.assert_allclose(problem.theta_star, drawn, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(problem.theta0, np.zeros(20))
+    np.testing.assert_array_equal(noisy.A, fitted.A)
+    epsilon = (noisy.b - fitted.b) / 0.3
+    assert epsilon @ epsilon == pytest.approx(512.0, rel=1e-12)
+    np.testing.assert_allclose(noisy.A.T @ epsilon, 0.0, atol=1e-11)
+    assert noisy.sigma2 == pytest.approx(0.045, rel=1e-12)
+    assert fitted.sigma2 == 0.0
+    assert not np.array_equal(fitted.A, paper_least_squares(seed=4).A)
+
+
+def test_paper_cosine():
+    strong, noisy = paper_cosine("strong_growth"), paper_cosine("noise", seed=3)
+    assert (strong.rho, strong.delta, strong.L, strong.sigma2) == (1.25, 0.0, 4.5, 0.0)
+    assert (noisy.rho, noisy.L) == (1.0, 3.0)
+    assert noisy.delta == pytest.approx(1.8, rel=1e-14)
+    assert [np.sum(strong.s == value) for value in (0.5, 1.5)] == [256, 256]
+    assert set(np.unique(noisy.xi)) == {-0.3, 0.3}
+    np.testing.assert_array_equal(noisy.xi[:256], -noisy.xi[256:])
+    assert len(np.unique(noisy.xi[:256], axis=0)) > 250
+    for problem in (strong, noisy):
+        np.testing.assert_array_equal(problem.theta0, np.full(20, np.pi))
+        assert problem.gap(problem.theta0) == pytest.approx(20 * (np.pi**2 / 2 + 4), rel=1e-14)
+    np.testing.assert_allclose(noisy.f_star, noisy.f_star[0], rtol=1e-14)
+    assert not np.array_equal(noisy.xi, paper_cosine("noise", seed=4).xi)
+
+
+A, B, Y = [[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]], [1.0, 2.0, 3.0], [1, -1, 1]
+S, XI = [1.0, 2.0], [[0.1, 0.2], [-0.1, -0.2]]
+BAD = [
+    (lambda: LeastSquares(np.ones((3, 2)), B), ValueError, "A must have full column rank 2, got rank 1"),
+    (lambda: LeastSquares([[1.0, 2.0]], [1.0]), ValueError, "A must have full column rank 2, got rank 1"),
+    (lambda: LeastSquares(np.zeros((3, 2)), B), ValueError, "rank 2, got rank 0"),
+    (lambda: LeastSquares([[1.0, np.nan]], [1.0]), ValueError, r"A must be finite, got nan at index \(0, 1\)"),
+    (lambda: LeastSquares(A, [1.0, np.inf, 3.0]), ValueError, r"b must be finite, got inf at index \(1,\)"),
+    (lambda: LeastSquares(A, [1.0]), ValueError, r"b must have shape \(3,\) to match the rows of A"),
+    (lambda: LeastSquares([1.0], [1.0]), ValueError, r"A must have 2 dimension\(s\), got shape \(1,\)"),
+    (lambda: LeastSquares(np.ones((0, 2)), []), ValueError, "A must not be empty"),
+    (lambda: LeastSquares(A, B, theta0=[1.0]), ValueError, r"theta0 must have shape \(2,\) to match"),
+    (lambda: LeastSquares(A, B, theta0=[1.0, np.nan]), ValueError, "theta0 must be finite"),
+    (lambda: LeastSquares("text", B), TypeError, "A must be a dense array of real numbers, got 'text'"),
+    (lambda: LeastSquares(A, [1.0, 2.0, 3.0j]), TypeError, "b must be a dense array of real numbers"),
+    (lambda: LeastSquares(A, B).weak_growth(0.5), ValueError, r"rho must be > rho_0 = .*, got 0.5"),
+    (lambda: LeastSquares(A, B).weak_growth(np.nan), ValueError, "rho must be > 0 and finite, got nan"),
+    (lambda: Cosine([1.0, 0.0], XI), ValueError, "s must be > 0, got 0.0 at index 1"),
+    (lambda: Cosine([1.0], XI), ValueError, r"s must have shape \(2,\) to match the rows of xi"),
+    (lambda: Cosine(S, [[0.1], [-0.1001]]), ValueError, "xi must have mean 0, got a mean of size 5e-05"),
+    (lambda: Cosine(S, [[0.1], [np.inf]]), ValueError, "xi must be finite"),
+    (lambda: Cosine(S, XI, theta0=[[0.0, 0.0]]), ValueError, "theta0 must have 1 dimension"),
+    (lambda: LogisticRegression(A, [0, 1, 1]), ValueError, r"labels -1 and \+1 only, found 0, 1"),
+    (lambda: LogisticRegression(A, [1, 2, 3]), ValueError, r"labels -1 and \+1 only, found 1, 2, 3"),
+    (lambda: LogisticRegression(A, Y, l2=-1.0), ValueError, "l2 must be >= 0 and finite, got -1.0"),
+    (lambda: LogisticRegression(A, Y, l2="1"), TypeError, "l2 must be a real number"),
+    (lambda: LogisticRegression(A, [1, -1]), ValueError, r"y must have shape \(3,\) to match the rows of A"),
+    (lambda: paper_cosine("weak"), ValueError, "setting must be one of 'strong_growth', 'noise', got 'weak'"),
+    (lambda: paper_least_squares(noise=-0.3), ValueError, r"noise \(nu\) must be >= 0 and finite, got -0.3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD, ids=[row[2] for row in BAD])
+def test_bad_input(call, error, message):
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_problem_keeps_its_own_data():
+    a = np.array(A)
+    problem = LeastSquares(a, B)
+    before = problem.theta_star.copy()
+    a[0] = 100.0
+    assert problem.A[0, 0] == 1.0
+    for array in (problem.A, problem.b, problem.theta0, problem.theta_star, problem.f_star):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+    with pytest.raises(FrozenInstanceError):
+        problem.b = a
+    assert problem.theta_star is problem.theta_star
+    np.testing.assert_array_equal(problem.theta_star, before)
+
+
+def test_problems_travel_between_processes(problem):
+    copy = pickle.loads(pickle.dumps(problem))
+    theta = points(problem, 3)
+    np.testing.assert_array_equal(copy.objective(theta), problem.objective(theta))
+    assert (copy.L, copy.rho, copy.sigma2) == (problem.L, problem.rho, problem.sigma2)
+
+
+ROWS = [[1.0, 0.0, -2.0], [0.5, 3.0, 1.0], [0.0, -1.0, 0.25], [2.0, 1.0, 1.0]]
+SIGNS = [1.0, -1.0, -1.0, 1.0]
+PROBLEMS = {
+    "least squares": lambda: problems.LeastSquares(ROWS, [1.0, 2.0, -3.0, 0.5]),
+    "cosine": lambda: problems.Cosine([0.5, 1.5], [[0.3, -0.2], [-0.3, 0.2]]),
+    "logistic": lambda: problems.LogisticRegression(ROWS, SIGNS, l2=0.1),
+    "sparse logistic": lambda: problems.SparseLogistic(SparseRows.from_dense(ROWS), SIGNS, l2=0.1),
+    "variance reduced": lambda: problems.VarianceReduced(
+        problems.LeastSquares(ROWS, [1.0, 2.0, -3.0, 0.5])
+    ),
+    "paper, least squares": lambda: problems.paper_least_squares(noise=0.3),
+    "paper, cosine": lambda: problems.paper_cosine("noise"),
+}
+# Version, L, F and the norm of its gradient at 0.3 in every coordinate, the sum of f*.
+PINNED = {
+    "least squares": (1, 10.25, 1.287890625, 1.3093871195739823, 0.0),
+    "cosine": (1, 4.5, 0.26865404349757593, 1.260121437143461, -0.05786112610769264),
+    "logistic": (1, 2.6625, 0.8347770713050343, 0.6792390815516051, 0.6538827200038323),
+    "sparse logistic": (1, 2.6625, 0.8347770713050343, 0.6792390815516051, 0.0),
+    "variance reduced": (1, 11.275, 1.287890625, 1.3093871195739823, 0.0),
+    "paper, least squares": (1, 41.87142067306081, 18.945200739921454, 6.432460823068342, 0.0),
+    "paper, cosine": (1, 3.0, 2.6865404349757585, 3.9848538697780387, -153.6854949675812),
+}
+
+
+def numbers(problem):
+    theta = np.full(problem.dim, 0.3)
+    slope = np.linalg.norm(problem.full_gradient(theta))
+    return problem.L, float(problem.objective(theta)), float(slope), float(problem.f_star.sum())
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_numbers_are_those_of_the_version(name):
+    problem = PROBLEMS[name]()
+    version, *pinned = PINNED[name]
+    assert problem.version == version, "pin the numbers of the new version"
+    # Sums of hundreds of terms, in an order that depends on the machine.
+    assert numbers(problem) == pytest.approx(pinned, rel=1e-11), "raise the version"
+
+
+def test_every_problem_has_a_version_of_its_own():
+    classes = [
+        c for c in vars(problems).values() if inspect.isclass(c) and c is not problems.FiniteSum
+    ]
+    assert {type(make()) for make in PROBLEMS.values()} == set(classes)
+    for cls in classes:
+        assert isinstance(vars(cls)["version"], int)
