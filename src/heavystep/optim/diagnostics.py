@@ -108,7 +108,8 @@ LEAST = 20
 """Rows before anything is said."""
 MOST, NEARLY_ALL = 0.5, 0.9
 EXPLODED = 30.0
-"""How far above its first values a loss is that exploded, in units of them."""
+"""How far above its first values a loss is that exploded, in units of them; 1 where lr is above
+1, which is a reason."""
 BEGINNING = 300
 """Steps in which an explosion is looked for."""
 SETTLED = 200
@@ -260,7 +261,7 @@ def at_max_step(story: Story) -> str | None:
     """The step is a constant that the user set."""
     rows = story.usable
     held = [row for row in rows if row.base_step >= (1.0 - ROUNDING) * row.max_step]
-    if story.steps < SETTLED or len(held) < NEARLY_ALL * len(rows):
+    if story.steps < SETTLED or len(held) < NEARLY_ALL * len(rows) or multiplied(story):
         return None
     none = any(o.name == "max_step" and o.optional for o in story.rule.options)
     advice = "leave it out" if none else "take HeavyStep, which needs none"
@@ -276,7 +277,8 @@ def exploded(story: Story) -> str | None:
     known = multiplied(story) or scaled(story)
     before = story.first[0].loss if known else max(row.loss for row in story.first)
     now = median(row.loss for row in story.usable[-10:])
-    if story.steps > BEGINNING or before == 0.0 or now <= before + EXPLODED * abs(before):
+    factor = 1.0 if multiplied(story) else EXPLODED
+    if story.steps > BEGINNING or before == 0.0 or now <= before + factor * abs(before):
         return None
     return (
         f"the loss is {now:g} after {story.steps} steps and was {before:g} at first: the first "
