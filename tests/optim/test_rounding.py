@@ -8,7 +8,16 @@ from torch import nn
 
 from heavystep import HeavyStep
 from heavystep.optim.rounding import round_at_random
-from tests.helpers.training import equal_states, loss_of, make_batches, make_net, same, snapshot
+from tests.helpers.training import (
+    DEVICES,
+    equal_states,
+    flat,
+    loss_of,
+    make_batches,
+    make_net,
+    same,
+    snapshot,
+)
 
 METRICS = ["element", "tensor", None]
 
@@ -66,9 +75,11 @@ def test_the_loss_is_that_of_float32_and_memory_that_of_sgd(metric):
     assert memory(opt) == size * (2 if metric == "element" else 1) + scalars
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_run_goes_on_to_the_bit_and_draws_no_number_of_the_user(metric):
-    net, batches = make_net(dtype=torch.bfloat16), make_batches(8, dtype=torch.bfloat16)
+def test_a_run_goes_on_to_the_bit_and_draws_no_number_of_the_user(metric, device):
+    net = make_net(dtype=torch.bfloat16).to(device)
+    batches = [[x.to(device) for x in batch] for batch in make_batches(8, dtype=torch.bfloat16)]
     opt = HeavyStep(net.parameters(), diagonal=metric, stochastic_rounding=True)
     stream = torch.get_rng_state()
     for k, batch in enumerate(batches):
@@ -76,7 +87,7 @@ def test_a_run_goes_on_to_the_bit_and_draws_no_number_of_the_user(metric):
         if k == 3:
             model, state = snapshot(net), copy.deepcopy(opt.state_dict())
     assert torch.equal(torch.get_rng_state(), stream)
-    again = make_net(dtype=torch.bfloat16)
+    again = make_net(dtype=torch.bfloat16).to(device)
     again.load_state_dict(model)
     other = HeavyStep(again.parameters(), diagonal=metric, stochastic_rounding=True)
     other.load_state_dict(state)
@@ -104,6 +115,23 @@ def test_a_refused_batch_changes_nothing_and_float32_is_left_alone():
     assert equal_states(opt.state_dict(), state)
     formats = {p.dtype: opt.state[p]["lead"].dtype for p in net.parameters()}
     assert formats == {dtype: dtype for dtype in (torch.float32, torch.bfloat16)}
+
+
+def test_a_device_decides_alike(monkeypatch):
+    """Its refusals are masks, and leave all bits as they were."""
+    runs = []
+    for near in (True, False):
+        for place in ("measure", "optimizer", "update"):
+            name = f"heavystep.optim.{place}.reads_for_free"
+            monkeypatch.setattr(name, lambda device, near=near: near)
+        net = make_net(dtype=torch.bfloat16)
+        opt = HeavyStep(net.parameters(), stochastic_rounding=True)
+        for k, batch in enumerate(make_batches(6, dtype=torch.bfloat16)):
+            before = flat(net)
+            opt.step(lambda k=k, batch=batch: loss_of(net, batch) * (float("nan") if k == 3 else 1))
+            assert torch.equal(before, flat(net)) == (k == 3)
+        runs.append(flat(net).float())
+    torch.testing.assert_close(*runs, rtol=0.02, atol=0.02)
 
 
 def test_what_cannot_draw_anew_is_refused():
