@@ -72,6 +72,14 @@ def touched(record, name, where, change):
     return replace(record, **{name: values})
 
 
+def at_99_percent(rule):
+    """Steps of 0.99 gamma_min, of which only the scalars are known."""
+    record, options = honest(rule), OPTIONS[rule]
+    u = 2.0 * options["omega"] * (1.0 - options["c"]) if rule == "armijo" else 0.5 / options["c"]
+    least = (1.0 - BETA**0.5) ** 2 / 2.0 * u / PROBLEM.L
+    return replace(record, gamma=np.full_like(record.gamma, 0.99 * least), iterates=None)
+
+
 def drawn(weights):
     """Samples that were not drawn uniformly."""
     rng = np.random.default_rng(1)
@@ -86,6 +94,10 @@ AT, TWICE = (1, 7), (lambda values: 2.0 * values)
 FALSIFIED = {
     "steps half as long again": lambda: replace(honest(), gamma=1.5 * honest().gamma),
     "steps a quarter as long": lambda: replace(honest(), gamma=0.25 * honest().gamma),
+    **{
+        f"{rule}'s steps just below the smallest": lambda rule=rule: at_99_percent(rule)
+        for rule in OPTIONS
+    },
     "one step too long": lambda: touched(honest(), "gamma", AT, TWICE),
     "a step above its cap": lambda: touched(honest(), "gamma", AT, lambda g: 1.01),
     "a smaller cap is claimed": lambda: replace(honest(), gamma_max=np.full(STEPS, 1e-3)),

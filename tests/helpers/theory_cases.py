@@ -135,33 +135,27 @@ def run(problem, method, samples, gamma_max):
 
 
 LAWS = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
-GOOD = {
-    "strongly_convex": {"rule": "polyak", "L": 2.0, "mu": 0.5, "beta": 0.9, "c": 0.75, "gamma_max": 1.0, "dist0_sq": 4.0},
-    "convex": {"rule": "polyak", "L": 2.0, "beta": 0.9, "c": 0.75, "gamma_max": 1.0, "dist0_sq": 4.0},
-    "nonconvex": {"rule": "polyak", "L": 2.0, "rho": 1.25, "delta": 1.0, "beta": 0.9, "c": 0.75, "gamma_max": 1e-4, "gap0": 3.0},
-    "convex_almost_sure": {"rule": "polyak", "L": 2.0, "beta": 0.9, "c": 0.75, "gamma_max": 1.0, "dist0_sq": 4.0},
-    "nonconvex_almost_sure": {"rule": "polyak", "L": 2.0, "rho": 1.25, "beta": 0.9, "c": 0.75, "gamma_max": 1e-4, "gap0": 3.0},
-    "step_bounds": {"rule": "polyak", "L": 2.0, "beta": 0.9, "c": 0.75, "gamma_max": 1.0},
-    "nonconvex_step_limit": {"rule": "polyak", "L": 2.0, "rho": 1.25, "beta": 0.9, "c": 0.75},
-    "convex_diminishing": {"rule": "polyak", "L": 2.0, "schedules": LAWS, "c": 0.75, "sigma2": 0.1},
-    "nonconvex_diminishing": {"rule": "polyak", "L": 2.0, "rho": 1.25, "delta": 1.0, "schedules": LAWS, "c": 0.75},
-    "diminishing_step_bounds": {"rule": "polyak", "L": 2.0, "schedules": LAWS, "c": 0.75, "k": 3},
-    "basic_inequality": {"beta": 0.9, "c": 0.75, "gap": 1.0},
-    "diminishing_basic_inequality": {"eta": 0.5, "c": 0.75, "gap": 1.0},
+VALUES = {
+    "rule": "polyak", "L": 2.0, "mu": 0.5, "rho": 1.25, "delta": 1.0, "beta": 0.9, "c": 0.75,
+    "gamma_max": 1e-4, "sigma2": 0.1, "dist0_sq": 4.0, "gap0": 3.0, "schedules": LAWS, "k": 3,
+    "eta": 0.5, "gap": 1.0,
 }  # fmt: skip
+FUNCTIONS = (
+    "strongly_convex", "convex", "nonconvex", "convex_almost_sure", "nonconvex_almost_sure",
+    "step_bounds", "nonconvex_step_limit", "convex_diminishing", "nonconvex_diminishing",
+    "diminishing_step_bounds", "basic_inequality", "diminishing_basic_inequality",
+)  # fmt: skip
+GOOD = {
+    name: {a: VALUES[a] for a in inspect.signature(getattr(theory, name)).parameters if a in VALUES}
+    for name in FUNCTIONS
+}
 """Arguments that each function accepts; the tests below change one of them."""
 
+POSITIVE, NON_NEGATIVE = [0.0, -1.0, nan, inf], [-1e-9, nan, inf]
 OUT_OF_RANGE = {
-    "L": [0.0, -1.0, nan, inf],
-    "mu": [0.0, -1.0, nan, inf],
-    "rho": [0.0, -1.0, nan, inf],
-    "delta": [-1e-9, nan, inf],
+    **dict.fromkeys(("L", "mu", "rho", "c", "gamma_max"), POSITIVE),
+    **dict.fromkeys(("delta", "sigma2", "dist0_sq", "gap0"), NON_NEGATIVE),
     "beta": [-0.1, 1.0, 1.5, nan],
-    "c": [0.0, -1.0, nan, inf],
-    "gamma_max": [0.0, -1.0, nan, inf],
-    "sigma2": [-1e-9, nan, inf],
-    "dist0_sq": [-1.0, nan, inf],
-    "gap0": [-1.0, nan, inf],
 }
 
 BROKEN = [
@@ -171,30 +165,19 @@ BROKEN = [
     ("convex_almost_sure", {"c": 0.5}, r"Theorem 4: Theorem 2 needs c > 1/2, got c = 0.5"),
     ("nonconvex", {"c": 0.3}, r"Theorem 3 needs c >= rho / 4, got c = 0.3, rho = 1.25"),
     ("nonconvex", {"gamma_max": 1.0}, r"Theorem 3 needs gamma_max < limit, got gamma_max = 1.0, limit = 0.0006"),
-    (
-        "nonconvex",
-        {"rule": "armijo", "omega": 0.9, "rho": 20.0},
-        r"Theorem 3 needs c > 1 - 1 / \(omega rho\), got c = 0.75, omega = 0.9, rho = 20.0, .* = 0.944",
-    ),
+    ("nonconvex", {"rule": "armijo", "omega": 0.9, "rho": 20.0},
+     r"Theorem 3 needs c > 1 - 1 / \(omega rho\), got c = 0.75, omega = 0.9, rho = 20.0, .* = 0.944"),
     ("convex", {"rule": "armijo"}, r"Theorem 2 needs omega in \(0, 1\) for the Armijo rule, got omega = None"),
     ("convex", {"rule": "armijo", "omega": 1.0}, r"Theorem 2 needs omega in \(0, 1\), got omega = 1.0"),
     ("convex", {"rule": "armijo", "omega": 0.5, "c": 1.0}, r"Theorem 2 needs c in \(0, 1\), got c = 1.0"),
     ("convex", {"rule": "adam"}, r"rule must be one of 'polyak', 'armijo', got 'adam'"),
-    (
-        "convex_diminishing",
-        {"schedules": Schedules.power_laws(0.5, 0.4, 0.9, 1.0, 0.02, 0.3)},
-        r"Theorem 6: schedule breaks item \(i\) .* beta_power > 1, got 1",
-    ),
-    (
-        "convex_diminishing",
-        {"schedules": Schedules.power_laws(1.2, 0.4, 0.9, 1.1, 0.02, 0.3), "c": 0.1, "K": 0},
-        r"Theorem 6 needs c >= sup over k > K of .*, got c = 0.1, sup = 0.8.*, K = 0",
-    ),
-    (
-        "nonconvex_diminishing",
-        {"schedules": Schedules.power_laws(0.5, 0.4, 1.0, 1.1, 0.02, 0.3)},
-        r"Theorem 7 needs beta0 in \[0, 1\), got beta0 = 1.0",
-    ),
+    ("convex_diminishing", {"schedules": Schedules.power_laws(0.5, 0.4, 0.9, 1.0, 0.02, 0.3)},
+     r"Theorem 6: schedule breaks item \(i\) .* beta_power > 1, got 1"),
+    ("convex_diminishing",
+     {"schedules": Schedules.power_laws(1.2, 0.4, 0.9, 1.1, 0.02, 0.3), "c": 0.1, "K": 0},
+     r"Theorem 6 needs c >= sup over k > K of .*, got c = 0.1, sup = 0.8.*, K = 0"),
+    ("nonconvex_diminishing", {"schedules": Schedules.power_laws(0.5, 0.4, 1.0, 1.1, 0.02, 0.3)},
+     r"Theorem 7 needs beta0 in \[0, 1\), got beta0 = 1.0"),
 ]  # fmt: skip
 """function, changed arguments, message."""
 

@@ -163,23 +163,6 @@ def test_growth_and_form_are_checked():
     assert "Averaged form" in {check.result for check in moved.failures}
 
 
-CONDITIONS = [
-    (theory.averaged, {"tau": 2.0, "beta": 0.9}, r"Theorem A needs tau in \(0, 2\), got tau = 2.0"),
-    (theory.averaged, {"tau": 5.0, "beta": 0.9}, r"needs tau in \(0, 2\), got tau = 5.0"),
-    (theory.averaged, {"tau": 1.0, "beta": 1.0}, r"needs beta in \[0, 1\), got beta = 1.0"),
-    (theory.averaged, {"tau": 1.0, "beta": 0.9, "power": -1.0}, "needs power >= 0"),
-    (theory.averaged_sampled, {"G": 0.0, "dist0_sq": 1.0}, "Theorem S needs G > 0"),
-    (theory.averaged_sampled, {"G": 1.0, "dist0_sq": 1.0, "tau": 2.5}, "Theorem S needs tau in"),
-    (theory.averaged_sampled, {"G": 1.0, "dist0_sq": 1.0, "least_cap": 0.0}, "needs least_cap > 0"),
-]
-
-
-@pytest.mark.parametrize(("function", "arguments", "message"), CONDITIONS)
-def test_conditions_raise(function, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        function(**arguments)
-
-
 def sampled_gaps(power, beta, tau, cap, seed, steps=400, runs=30):
     """Absolute values that one point fits: the mean gap of x_k, and what the bound needs."""
     rng = np.random.default_rng(seed)

@@ -86,17 +86,3 @@ def test_a_rule_without_theorems_is_recorded_but_not_certified(record):
         replace(other, loss=np.zeros((2, 9)))
     with pytest.raises(TypeError, match="rule must be the name of a rule, got None"):
         replace(record, rule=None)
-
-
-CONSTANTS = {"polyak": {"c": 0.75}, "armijo": {"c": 0.75, "omega": 0.5}}
-
-
-@pytest.mark.parametrize("rule", CONSTANTS)
-def test_steps_below_the_smallest_fail_for_every_rule(rule):
-    problem = paper_least_squares(noise=0.3)
-    samples = draw_samples(problem, runs=2, steps=20)
-    taken = recorded(problem, rule, samples, beta=0.5, gamma_max=1.0, **CONSTANTS[rule])
-    least = theory.step_bounds(rule, L=problem.L, beta=0.5, gamma_max=1.0, **CONSTANTS[rule])
-    slow = replace(taken, gamma=np.full_like(taken.gamma, 0.99 * least.gamma_min), iterates=None)
-    failed = {check.quantity for check in certify(slow, problem).failures}
-    assert "gamma_k >= eta_k gamma_min,k" in failed

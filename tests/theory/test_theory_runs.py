@@ -133,14 +133,9 @@ def test_theorems_2_and_4_in_exact_expectation(seed, method):
 @given(seed=problem_seeds, method=methods(least_c=0.05), part=st.floats(0.01, 0.999))
 def test_theorems_3_and_5_in_exact_expectation(seed, method, part):
     problem = make_problem(ANY, seed)
-    constants = {
-        "rule": method["rule"],
-        "L": problem.L,
-        "rho": problem.rho,
-        "beta": method["beta"],
-        "c": ADMISSIBLE_C[method["rule"]](method["c"], method["omega"], problem.rho),
-        "omega": method["omega"],
-    }
+    c = ADMISSIBLE_C[method["rule"]](method["c"], method["omega"], problem.rho)
+    constants = {**method, "L": problem.L, "rho": problem.rho, "c": c}
+    del constants["cap"]
     gamma_max = part * theory.nonconvex_step_limit(**constants)
     record = run(problem, {**method, "c": constants["c"]}, every_path(problem, 4), gamma_max)
     grad_sq = square(problem.full_gradient(record.iterates[:, :-1])).mean(axis=0)
@@ -244,13 +239,6 @@ def _scaled(laws, cap):
 
 def _diminishing(problem, method, laws: Schedules, steps=PATH_STEPS):
     return recorded(
-        problem,
-        method["rule"],
-        every_path(problem, steps),
-        beta=laws.beta,
-        c=method["c"],
-        gamma_max=laws.gamma_max,
-        omega=method["omega"],
-        eta=laws.eta,
-        scaling="plain",
-    )
+        problem, method["rule"], every_path(problem, steps), **laws._asdict(), c=method["c"],
+        omega=method["omega"], scaling="plain",
+    )  # fmt: skip

@@ -198,6 +198,13 @@ REFUSED = [
     (lambda: theory.decoupling_identity(ONE, np.ones(1), ONE, beta=0.0, point=[np.inf]),
      ValueError, "Lemma 3 needs point finite"),
     (lambda: theory.momsps_limit(L=1.0, gamma_max=1.0, c=0.5), ValueError, r"MomSPS needs c > 0\.5"),
+    *((lambda tau=tau: theory.averaged(tau=tau, beta=0.9), ValueError,
+       rf"Theorem A needs tau in \(0, 2\), got tau = {tau}") for tau in (2.0, 5.0)),
+    (lambda: theory.averaged(tau=1.0, beta=1.0), ValueError, r"A needs beta in \[0, 1\), got beta = 1.0"),
+    (lambda: theory.averaged(tau=1.0, beta=0.9, power=-1.0), ValueError, "A needs power >= 0"),
+    *((lambda given=given: theory.averaged_sampled(**{"G": 1.0, "dist0_sq": 1.0, **given}), ValueError,
+       rf"Theorem S needs {next(iter(given))} ")
+      for given in ({"G": 0.0}, {"tau": 2.5}, {"least_cap": 0.0})),
     (lambda: theory.last_iterate(L=1.0, eta=0.3, dist0_sq=1.0), ValueError, r"L needs eta <= 1 / \(4 L\)"),
     (lambda: theory.directional_step(L=1.0, c=0.1, omega=0.5, cap=1.0, least_slope=0.0, most_length=2.0),
      ValueError, r"Lemma D needs c_1 in \(0, 1\]"),
