@@ -51,7 +51,7 @@ def pretrained(steps: int) -> GPT:
     model, rival = GPT(), RIVALS["AdamW, schedule"]
     optimizer = rival.optimizer(model.parameters())
     for k in range(steps):
-        optimizer.param_groups[0]["lr"] = 1e-3 * rival.multiplier(k, steps)
+        rival.set_rate(optimizer, k, steps)
         optimizer.zero_grad()
         model(*excerpts(manual(), 16))[1].backward()
         optimizer.step()

@@ -4,6 +4,7 @@
 """
 
 import inspect
+import math
 import string
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -92,14 +93,19 @@ def validation(model: GPT, text: Tensor) -> float:
         return float(model(*excerpts(text, 256))[1])
 
 
+def cosine(k: int, steps: int) -> float:
+    """A warm-up, and a cosine down to a tenth."""
+    return min((k + 1) / (0.05 * steps), 0.55 + 0.45 * math.cos(math.pi * k / steps))
+
+
 class Rival(NamedTuple):
     """An optimizer, and what its users set."""
 
     make: Callable[..., Optimizer]
     lr: float | None = None
     """None: that of its package."""
-    schedule: bool = False
-    """A warm-up, and a cosine down to a tenth."""
+    schedule: Callable[[int, int], float] | None = None
+    """What multiplies the learning rate, from the number of the step and of all steps."""
 
     def optimizer(self, params: Iterable[Any]) -> Any:
         made = self.make(params, **({} if self.lr is None else {"lr": self.lr}))
@@ -107,15 +113,14 @@ class Rival(NamedTuple):
             made.train()
         return made
 
-    def multiplier(self, k: int, steps: int) -> float:
-        if not self.schedule:
-            return 1.0
-        turn = torch.tensor(torch.pi * k / steps)
-        return min((k + 1) / (0.05 * steps), 0.55 + 0.45 * turn.cos().item())
+    def set_rate(self, optimizer: Any, k: int, steps: int) -> None:
+        if self.schedule is not None and self.lr is not None:
+            for group in optimizer.param_groups:
+                group["lr"] = self.lr * self.schedule(k, steps)
 
 
 RIVALS = {
-    "AdamW, schedule": Rival(AdamW, 1e-3, schedule=True),
+    "AdamW, schedule": Rival(AdamW, 1e-3, cosine),
     "AdamW": Rival(AdamW, 1e-3),
     "Prodigy": Rival(prodigyopt.Prodigy),
     "Schedule-Free": Rival(schedulefree.AdamWScheduleFree, 2.5e-3),
