@@ -5,11 +5,12 @@ from tests.mutants.mutant import Mutant
 LIGHTNING = ("integrations/test_lightning.py",)
 ACCELERATE = ("integrations/test_accelerate.py",)
 HUGGING_FACE = ("integrations/test_transformers.py",)
+ATTACH = ("integrations/test_attach.py",)
 GRAD_SCALER = ("integrations/test_gradscaler.py",)
 
 MUTANTS = [
-    Mutant("a scaled loss handed over", "integrations/lightning.py",
-           "return loss / factor", "return loss", LIGHTNING),
+    Mutant("a scaled loss handed over", "integrations/common.py",
+           "else loss / scaler.scale(torch.ones_like(loss))", "else loss", LIGHTNING),
     Mutant("a line search of one micro-batch", "integrations/lightning.py",
            "if micro_batches > 1:", "if False:", LIGHTNING),
     Mutant("a tolerance for full precision", "integrations/lightning.py",
@@ -25,17 +26,16 @@ MUTANTS = [
     Mutant("a closure for a scaler", "integrations/accelerate.py",
            "if accelerator.scaler is not None:", "if False:", ACCELERATE),
     Mutant("the loss of a skipped step stays", "integrations/transformers.py",
-           "            inner.zero_grad()\n", "            pass\n", HUGGING_FACE),
-    Mutant("gradients zeroed at every micro-batch", "integrations/transformers.py",
-           "self._begins_anew = self.accelerator.sync_gradients", "self._begins_anew = True",
-           HUGGING_FACE),
-    Mutant("losses of an interrupted run stay", "integrations/transformers.py",
-           "        self._begins_anew = True\n        return super().train", "        return super().train",
-           HUGGING_FACE),
-    Mutant("losses of a failed micro-batch stay", "integrations/transformers.py",
-           "        self._begins_anew = True  # if this micro-batch fails\n", "", HUGGING_FACE),
+           "            forget_stale(inner)\n", "            pass\n", HUGGING_FACE),
+    Mutant("losses dropped at every micro-batch", "integrations/common.py",
+           '    if all(param.grad is None and not hasattr(param, "to_local") for param in params):\n',
+           "    if params:\n", HUGGING_FACE),
     Mutant("a line search made by Trainer", "integrations/transformers.py",
-           "if found is not None and found.method.rule.searches:", "if False:", HUGGING_FACE),
+           "if issubclass(chosen, RuleOptimizer) and chosen.method.rule.searches:", "if False:",
+           HUGGING_FACE),
+    Mutant("a loss attached without its factor", "integrations/common.py",
+           "unscaled(loss.to(wide) * factor, self._scaler)", "unscaled(loss.to(wide), self._scaler)",
+           ATTACH),
     *(Mutant("a handed-over loss that is too large", "optim/optimizer.py",
              "value, handed_over = self._measure.scalar(value)",
              "value, handed_over = 1.5 * self._measure.scalar(value)", where)

@@ -8,12 +8,21 @@ SEARCHES = ("conformance/test_family.py",)
 CAPTURED = ("optim/test_captured.py",)
 HAND_OVER = ("optim/test_hand_over.py",)
 RANKS = ("distributed",)
+ROUNDING = ("optim/test_rounding.py",)
 WATCHING = ("optim/test_watching.py",)
 AVERAGED = ("conformance/test_heavystep.py",)
 AVERAGING = tuple(f"optim/test_average{part}.py" for part in ("", "_in_place", "_state"))
 THEORY = ("theory", "certificates", "test_problems.py")
 
 MUTANTS = [
+    Mutant("fewer random bits", "optim/rounding.py", "1 << 16, value.shape", "1 << 15, value.shape",
+           ROUNDING),
+    Mutant("the same random bits at every step", "optim/rounding.py",
+           "manual_seed(count)", "manual_seed(0)", ROUNDING),
+    Mutant("a state in float32 with random rounding", "optim/rounding.py",
+           "return param.dtype if whole and _is_short(param) else", "return", ROUNDING),
+    Mutant("clipping in the metric of the diagonal", "optim/diagnostics.py",
+           'told["grad_sqnorm"] if plain is None else plain', 'told["grad_sqnorm"]', WATCHING),
     Mutant("memory that overwrites itself", "optim/decide.py",
            "shared = isinstance(value, Tensor) and any(value is each for each in memory)",
            "shared = False", ("toys",)),
