@@ -73,15 +73,12 @@ class Active:
         """What this process holds of the parameters."""
         if any(place is not param for place, param in zip(self.places, self.params, strict=True)):
             lasting = False  # shards, which FSDP may exchange
-        self._kept_as = ""
         self.buffers: list[Tensor] = []
         self._squares: list[Tensor] = []
         self._weights: list[Tensor] = []
         if method.keeps_buffer:
-            self._kept_as = self._form.buffer
             self.buffers = self._kept(self._form.buffer, torch.zeros_like, groups)
         if self.metric:
-            self._kept_as = SQUARES
             self._squares = self._kept(
                 SQUARES, torch.zeros_like if self.metric == "element" else _zero, groups
             )
@@ -116,10 +113,10 @@ class Active:
 
     def _signature(self, grads: list[Any]) -> list[Any]:
         """What must stay for this to last: where parameters and state are, and what gradients."""
-        state, name = self._state, self._kept_as
+        state = self._state
         return [
             (p.data_ptr(), p.requires_grad, g.dtype, g.layout, g.shape, g.stride(),
-             id(state.get(p, NOTHING).get(name)))
+             *map(id, state.get(p, NOTHING).values()))
             for p, g in zip(self.params, grads, strict=True)
         ]  # fmt: skip
 
