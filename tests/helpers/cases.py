@@ -308,8 +308,3 @@ BAD_NUMBERS = {
     "c": ([0.0, -1.0, nan], r"c must be .*, got {}"),
 }  # fmt: skip
 """Values that every optimizer with the argument refuses, and the message."""
-
-BAD_CHOICES = {
-    "scaling": (["fast", None, 1, "Theory"], r"scaling must be one of 'theory', 'practical', 'plain', got"),
-    "decay": (["l2", None], r"decay must be one of 'decoupled', 'objective', got"),
-}  # fmt: skip

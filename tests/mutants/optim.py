@@ -11,7 +11,7 @@ RANKS = ("distributed",)
 ROUNDING = ("optim/test_rounding.py",)
 WATCHING = ("optim/test_watching.py",)
 AVERAGED = ("conformance/test_heavystep.py",)
-AVERAGING = tuple(f"optim/test_average{part}.py" for part in ("", "_in_place", "_state"))
+AVERAGING = ("optim/test_average.py",)
 THEORY = ("theory", "certificates", "test_problems.py")
 
 MUTANTS = [
@@ -46,10 +46,10 @@ MUTANTS = [
     Mutant("round a half-precision displacement on load", "optim/options.py",
            "        if param.dtype == dtype:\n", "        if True:\n"),
     Mutant("any state of an average may be loaded", "optim/average.py",
-           "        check_state(state_dict, params)\n", "", ("optim/test_average_state.py",)),
+           "        check_state(state_dict, params)\n", "", AVERAGING),
     Mutant("the copy of an average stands still", "optim/average.py",
            '        if state["_handles"]:\n            self._follow()\n', "",
-           ("optim/test_average_state.py",)),
+           AVERAGING),
     Mutant("a learning rate that is NaN", "optim/decide.py",
            "& is_finite(seen.grad_sqnorm) & usable", "& is_finite(seen.grad_sqnorm)",
            ("optim/test_to_the_bit.py",)),

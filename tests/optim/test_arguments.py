@@ -14,7 +14,6 @@ from heavystep.optim.options import MAY_DIFFER
 from heavystep.rules import Whole
 from heavystep.validation import Interval, label
 from tests.helpers.cases import (
-    BAD_CHOICES,
     BAD_NUMBERS,
     OPTIMIZERS,
     another,
@@ -62,24 +61,6 @@ def test_numbers_out_of_range(case, name):
             case.make(make_net().parameters(), **{name: value})
 
 
-@every_kind
-@pytest.mark.parametrize("name", BAD_CHOICES)
-def test_unknown_choices(case, name):
-    if not case.takes(name):
-        return
-    values, message = BAD_CHOICES[name]
-    for value in values:
-        hint = r"(; did you mean '\w+'\?)?"
-        with pytest.raises(ValueError, match=f"^{message} {re.escape(repr(value))}{hint}$"):
-            case.make(make_net().parameters(), **{name: value})
-
-
-def test_c_above_one_is_for_polyak_only():
-    SHBPolyak(make_net().parameters(), c=3.0)
-    with pytest.raises(ValueError, match=r"c must be in \(0, 1\), got 3.0"):
-        SHBArmijo(make_net().parameters(), c=3.0)
-
-
 def test_a_closed_form_needs_a_lower_bound():
     with pytest.raises(TypeError, match=r"lower_bound \(f_star\) must be a real number .*got None"):
         SHBPolyak(make_net().parameters(), lower_bound=None)
@@ -102,11 +83,6 @@ def test_what_others_call_an_option_is_told(name):
     cls, value, text = ELSEWHERE[name]
     with pytest.raises(TypeError, match=f"^{text}"):
         cls(make_net().parameters(), **{name: value})
-
-
-def test_max_trials_is_an_int():
-    with pytest.raises(TypeError, match=r"max_trials must be an int >= 1, got 2\.5"):
-        SHBArmijo(make_net().parameters(), max_trials=2.5)
 
 
 @every_optimizer

@@ -5,20 +5,7 @@ import torch
 
 from heavystep import SHB, SHBArmijo, SHBPolyak
 from tests.helpers.cases import every_row
-from tests.helpers.training import flat, loss_of, make_batches, make_net, take_step
-
-
-@every_row
-def test_a_learning_rate_may_be_a_tensor_with_one_element(case):
-    nets, rates = [make_net(), make_net()], [torch.tensor(0.25), torch.tensor([0.25])]
-    pairs = [(net, case.make(net.parameters(), lr=lr)) for net, lr in zip(nets, rates, strict=True)]
-    for k, batch in enumerate(make_batches(4)):
-        if k == 2:
-            torch._foreach_mul_(rates, 0.5)
-        for net, opt in pairs:
-            take_step(opt, net, batch, case)
-    assert torch.equal(flat(nets[0]), flat(nets[1]))
-    assert all(type(opt.info.step) is float for _, opt in pairs)
+from tests.helpers.training import flat, loss_of, make_batches, make_net
 
 
 @pytest.mark.parametrize("option", [{"c": torch.tensor([0.5])}, {"momentum": torch.tensor([0.5])}])

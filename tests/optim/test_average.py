@@ -1,15 +1,29 @@
-"""The average is that of a literal loop over the iterates, and training does not notice it."""
+"""The average is that of a literal loop over the iterates; training does not notice it."""
+
+import copy
+import math
+import pickle
 
 import pytest
 import torch
+from torch import nn
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 import heavystep
 from heavystep import Average, CapturedStep
 from tests.helpers.averaged import lent, literal, train, vector
 from tests.helpers.cases import every_kind
-from tests.helpers.training import DEVICES, loss_of, make_batches, make_net
+from tests.helpers.training import (
+    DEVICES,
+    equal_states,
+    loss_of,
+    make_batches,
+    make_net,
+    same,
+    snapshot,
+)
 from tests.optim.test_no_sync import NoHostRead
+from tests.optim.test_state import through_a_file
 
 MAKERS = {
     "SHB": lambda params: heavystep.SHB(params, lr=0.05),
@@ -26,23 +40,16 @@ FLOAT64 = torch.float64
 
 
 @every_maker
-@pytest.mark.parametrize("power", [0.0, 1.0, 8.0])
+@pytest.mark.parametrize("power", [0.0, 1.0, None])
 def test_average_of_the_iterates(make, power):
     net = make_net(dtype=FLOAT64)
     opt = make(net.parameters())
-    average = Average(opt, power=power)
+    average = Average(opt, **({} if power is None else {"power": power}))
+    power = 8.0 if power is None else power  # the default
     iterates = train(net, opt, make_batches(9, dtype=FLOAT64))
     assert int(average.count) == 9
     torch.testing.assert_close(lent(average, net), literal(iterates, power), rtol=1e-12, atol=1e-14)
     assert not torch.allclose(lent(average, net), iterates[-1], rtol=1e-3)
-
-
-def test_the_default_is_power_8():
-    net = make_net(dtype=FLOAT64)
-    opt = torch.optim.SGD(net.parameters(), lr=0.1)
-    average = Average(opt)
-    iterates = train(net, opt, make_batches(5, dtype=FLOAT64))
-    torch.testing.assert_close(lent(average, net), literal(iterates, 8), rtol=1e-12, atol=1e-14)
 
 
 @every_kind
@@ -95,8 +102,8 @@ def test_nothing_is_read_on_the_host():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_averaged_in_float32(dtype):
     """Long enough for an average in half precision to stand still, though iterates move."""
-    weight = torch.nn.Parameter(torch.zeros(3, dtype=dtype))
-    model = torch.nn.ParameterList([weight])
+    weight = nn.Parameter(torch.zeros(3, dtype=dtype))
+    model = nn.ParameterList([weight])
     opt = torch.optim.SGD([weight], lr=1.0)
     average, iterates = Average(opt), []
     for k in range(2000):
@@ -138,10 +145,10 @@ def test_parameters_set_before_the_first_step():
 
 def test_groups_frozen_thawed_and_added_parameters():
     """A parameter that joins counts as if it had stood where it is after its first step."""
-    one, frozen, late = (torch.nn.Parameter(torch.full((2,), v).double()) for v in (1.0, 2.0, 3.0))
+    one, frozen, late = (nn.Parameter(torch.full((2,), v).double()) for v in (1.0, 2.0, 3.0))
     frozen.requires_grad_(False)
     opt = torch.optim.SGD([{"params": [one], "lr": 0.1}, {"params": [frozen], "lr": 0.5}], lr=1.0)
-    average, model = Average(opt, power=1.0), torch.nn.ParameterList([one, frozen, late])
+    average, model = Average(opt, power=1.0), nn.ParameterList([one, frozen, late])
     iterates = []
 
     def step(count):
@@ -189,19 +196,6 @@ def test_captured_steps_update_it_by_hand(make, bad, device):
     torch.testing.assert_close(lent(average, net), literal(iterates, 8), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("make", [MAKERS["SHBPolyak"], MAKERS["SHBArmijo"]])
-def test_captured_steps_say_what_to_do(make):
-    net, batch = make_net(), make_batches(1)[0]
-    opt = make(net.parameters())
-    average = Average(opt)
-    step = CapturedStep(opt, lambda: loss_of(net, batch))
-    with pytest.raises(ValueError, match=r"automatic=False\) has none and is updated by report="):
-        step()
-    average.detach()
-    step()
-    assert int(average.count) == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -231,22 +225,6 @@ def test_a_step_that_a_scaler_skips_does_not_count():
     assert int(average.count) == 2
 
 
-def test_the_average_leaves_the_noise_behind():
-    """Heavy ball on squares around targets that differ by batch: iterates never come to rest."""
-    curvature = torch.tensor([1.0, 0.3, 0.1], dtype=FLOAT64)
-    targets = torch.randn(3000, 3, dtype=FLOAT64, generator=torch.Generator().manual_seed(0))
-    best = targets.mean(dim=0)
-    theta = torch.nn.Parameter(torch.full((3,), 4.0, dtype=FLOAT64))
-    opt = heavystep.SHB([theta], lr=0.05)
-    average, gaps = Average(opt), []
-    for target in targets:
-        opt.step(lambda: (curvature * (theta - target).square()).sum() / 2)
-        gaps.append((curvature * (theta.detach() - best).square()).sum().item())
-    with average.in_place():
-        gap = (curvature * (theta.detach() - best).square()).sum().item()
-    assert gap < 0.1 * sum(gaps[-1000:]) / 1000
-
-
 def test_no_step_is_counted_twice():
     """An average that follows by itself refuses to be told, until it no longer follows."""
     net = make_net()
@@ -262,3 +240,290 @@ def test_no_step_is_counted_twice():
     opt.step(lambda: loss_of(net, batch))
     average.update()
     assert int(average.count) == 2
+
+
+# -- The model at its average
+
+
+def trained(steps=4, norm=False, dtype=torch.float32, dropout=0.0):
+    """A network, its optimizer, the average, and the iterates."""
+    net = make_net(norm=norm, dtype=dtype, dropout=dropout)
+    opt = heavystep.SHBPolyak(net.parameters())
+    average = Average(opt)
+    return net, opt, average, train(net, opt, make_batches(steps, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_parameters_come_back(dtype):
+    net, opt, average, iterates = trained(dtype=dtype)
+    grads = [p.grad.clone() for p in net.parameters()]
+    places = [p.data_ptr() for p in net.parameters()]
+    with average.in_place():
+        assert not torch.equal(vector(net.parameters()), iterates[-1])
+        assert [p.data_ptr() for p in net.parameters()] == places
+        loss_of(net, make_batches(1, dtype=dtype)[0])
+    assert torch.equal(vector(net.parameters()), iterates[-1])
+    assert all(torch.equal(p.grad, g) for p, g in zip(net.parameters(), grads, strict=True))
+    assert not opt._optimizer_step_pre_hooks.keys() - {h.id for h in average._handles}
+
+
+def test_parameters_come_back_after_an_exception():
+    net, opt, average, _ = trained(norm=True)
+    before = snapshot(net)
+
+    def validate():
+        average.update_bn([batch[0] for batch in make_batches(2)], net)
+        with torch.no_grad():
+            for param in net.parameters():
+                param.fill_(torch.nan)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), average.in_place():
+        validate()
+    assert same(net.state_dict(), before)
+    train(net, opt, make_batches(1))
+    assert int(average.count) == 5
+
+
+def test_what_is_refused_within():
+    net, opt, average, iterates = trained()
+    state = copy.deepcopy(average.state_dict())
+    batch = make_batches(1)[0]
+    with average.in_place():
+        with pytest.raises(ValueError, match=r"step\(\) within in_place\(\): the model has the av"):
+            opt.step(lambda: loss_of(net, batch))
+        with pytest.raises(ValueError, match=r"update\(\) within in_place\(\)"):
+            average.update()
+        with pytest.raises(ValueError, match=r"load_state_dict\(\) within in_place\(\)"):
+            average.load_state_dict(state)
+        nested = average.in_place()
+        with pytest.raises(ValueError, match=r"in_place\(\) within in_place\(\)"), nested:
+            pass
+    assert torch.equal(vector(net.parameters()), iterates[-1])
+    assert int(average.count) == 4
+    opt.step(lambda: loss_of(net, batch))
+    assert int(average.count) == 5
+
+
+def test_casts_of_other_parameters_are_forgotten():
+    """Autocast keeps casts of parameters for as long as it lasts."""
+    net, _, average, _ = trained()
+    x = make_batches(1)[0][0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        own = net(x)
+        with average.in_place():
+            averaged = net(x)
+        again = net(x)
+    with average.in_place(), torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = net(x)
+    assert torch.equal(own, again)
+    assert torch.equal(averaged, expected)
+    assert not torch.equal(own, averaged)
+
+
+def statistics(net, inputs):
+    """Mean and variance before BatchNorm: the mean over batches of those of each, as torch's."""
+    with torch.no_grad():
+        hidden = [net[0](x) for x in inputs]
+    means, variances = [h.mean(dim=0) for h in hidden], [h.var(dim=0) for h in hidden]
+    return torch.stack(means).mean(dim=0), torch.stack(variances).mean(dim=0)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_statistics_of_the_average_for_the_block(training):
+    net, _, average, _ = trained(norm=True, dtype=torch.float64)
+    net.train(training)
+    net[1].eval()  # a layer in a mode of its own
+    inputs = [x for x, _ in make_batches(3, dtype=torch.float64)]
+    before, modes = snapshot(net), [module.training for module in net.modules()]
+    norm: nn.BatchNorm1d = net[1]
+    places = [buffer.data_ptr() for buffer in net.buffers()]
+    with average.in_place():
+        for loader in (inputs, [(x, None) for x in inputs]):  # the second time changes nothing
+            average.update_bn(loader, net)
+            mean, variance = statistics(net, inputs)
+            torch.testing.assert_close(norm.running_mean, mean)
+            torch.testing.assert_close(norm.running_var, variance)
+            assert int(norm.num_batches_tracked) == 3
+            assert [module.training for module in net.modules()] == modes
+            assert norm.momentum == 0.1
+    assert same(net.state_dict(), before)
+    assert [buffer.data_ptr() for buffer in net.buffers()] == places
+    assert int(norm.num_batches_tracked) == 4
+
+
+def test_a_loader_that_fails():
+    net, _, average, _ = trained(norm=True)
+    net.eval()
+    before = snapshot(net)
+
+    def loader():
+        yield make_batches(1)[0][0]
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"), average.in_place():
+        average.update_bn(loader(), net)
+    assert same(net.state_dict(), before)
+    assert not any(module.training for module in net.modules())
+    assert net[1].momentum == 0.1
+
+
+def test_a_buffer_that_a_forward_replaces():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(6)
+            self.register_buffer("seen", torch.zeros(()))
+            self.register_buffer("nothing", None)
+
+        def forward(self, x):
+            self.seen = self.seen + len(x)
+            return self.norm(x)
+
+    net = Counting()
+    own = net.seen
+    average = Average(torch.optim.SGD(net.parameters(), lr=0.1))
+    with average.in_place():
+        average.update_bn([x for x, _ in make_batches(2)], net)
+        assert net.seen == 32
+    assert net.seen is own
+    assert net.seen == 0
+
+
+def test_statistics_belong_into_the_block():
+    net, _, average, _ = trained(norm=True)
+    before = snapshot(net)
+    with pytest.raises(ValueError, match=r"update_bn\(\) belongs into the block of in_place\(\)"):
+        average.update_bn([], net)
+    assert same(net.state_dict(), before)
+
+
+# -- Saved and loaded
+
+
+def make(seed=0, dtype=torch.float32, power=8.0):
+    net = make_net(seed=seed, dtype=dtype)
+    opt = heavystep.SHBPolyak(net.parameters())
+    return net, opt, Average(opt, power=power)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("at", [0, 1, 4])
+def test_resume_is_exact(dtype, at):
+    batches = make_batches(6, dtype=dtype)
+    net, opt, average = make(dtype=dtype, power=3.0)
+    train(net, opt, batches[:at])
+    saved = through_a_file(
+        {"net": net.state_dict(), "opt": opt.state_dict(), "average": average.state_dict()}
+    )
+    train(net, opt, batches[at:])
+
+    other, fresh, resumed = make(seed=5, dtype=dtype, power=1.0)
+    other.load_state_dict(saved["net"])
+    fresh.load_state_dict(saved["opt"])
+    resumed.load_state_dict(saved["average"])
+    train(other, fresh, batches[at:])
+    assert equal_states(resumed.state_dict(), average.state_dict())
+    assert torch.equal(lent(resumed, other), lent(average, net))
+    assert torch.equal(vector(other.parameters()), vector(net.parameters()))
+
+
+def test_a_load_is_a_copy_into_the_same_memory():
+    net, opt, average = make()
+    train(net, opt, make_batches(2))
+    saved = copy.deepcopy(average.state_dict())
+    places = [kept.data_ptr() for kept in average.state_dict()["averages"].values()]
+    train(net, opt, make_batches(2))
+    kept = copy.deepcopy(saved)
+    average.load_state_dict(saved)
+    assert [v.data_ptr() for v in average.state_dict()["averages"].values()] == places
+    train(net, opt, make_batches(1))
+    assert equal_states(saved, kept)
+
+
+def test_parameters_that_the_saved_run_did_not_train():
+    """A frozen parameter has no average; trained after the load, it joins as one that is added."""
+    net, opt, average = make(dtype=torch.float64)
+    net[0].requires_grad_(False)
+    average = Average(opt)
+    iterates = train(net, opt, make_batches(3, dtype=torch.float64))
+    state = average.state_dict()
+    assert set(state["averages"]) == {2, 3}
+
+    net[0].requires_grad_(True)
+    resumed = Average(opt)
+    resumed.load_state_dict(state)
+    count = net[0].weight.numel() + net[0].bias.numel()
+    assert torch.equal(lent(resumed, net)[:count], iterates[-1][:count])
+    iterates += train(net, opt, make_batches(2, dtype=torch.float64))
+    for k in range(3):
+        iterates[k][:count] = iterates[3][:count]
+    torch.testing.assert_close(lent(resumed, net), literal(iterates, 8), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("state", [{"state": {}, "param_groups": []}, {"averages": {}}, None, []])
+def test_the_state_of_something_else_is_refused(state):
+    _, _, average = make()
+    before = copy.deepcopy(average.state_dict())
+    with pytest.raises(
+        ValueError, match="state_dict must be that of an Average, with averages, co"
+    ):
+        average.load_state_dict(state)
+    assert equal_states(average.state_dict(), before)
+
+
+def test_a_model_of_another_shape_is_refused():
+    _, _, average = make()
+    before = copy.deepcopy(average.state_dict())
+    state = copy.deepcopy(before)
+    state["averages"][0] = torch.zeros(2, 2)
+    with pytest.raises(
+        ValueError, match=r"average 0 must have the shape .*\(16, 6\), got \(2, 2\)"
+    ):
+        average.load_state_dict(state)
+    state = {**copy.deepcopy(before), "count": torch.tensor(7)}
+    state["averages"][4] = torch.zeros(3)
+    with pytest.raises(ValueError, match=r"got average 4 of 4 parameters"):
+        average.load_state_dict(state)
+    assert equal_states(average.state_dict(), before)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"power": -1.0}, "power must be >= 0 and finite, got -1.0"),
+        ({"power": math.nan}, "power must be >= 0 and finite, got nan"),
+        ({"power": "8"}, "power must be a real number"),
+        ({"count": torch.tensor(-5)}, "count must be >= 0, got -5"),
+        ({"count": torch.tensor(2.7)}, "count must be an int >= 0, got 2.7"),
+        ({"count": torch.tensor([1, 2])}, "count must be an int >= 0"),
+        ({"count": None}, "count must be an int >= 0, got None"),
+        ({"averages": [torch.ones(3)]}, "averages must be tensors by places of parameters"),
+        ({"averages": {-1: torch.full((3,), 7.0)}}, "place of an average must be >= 0, got -1"),
+        ({"averages": {"0": torch.ones(16, 6)}}, "place of an average must be an int"),
+        ({"averages": {0: None}}, "average 0 must be a tensor as its parameter is, got None"),
+        ({"averages": {0: torch.ones(16, 6) * 1j}}, "average 0 must be a tensor as its parameter"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_and_nothing_is_changed(change, message):
+    net, opt, average = make()
+    train(net, opt, make_batches(2))
+    before = copy.deepcopy(average.state_dict())
+    with pytest.raises((TypeError, ValueError), match=message):
+        average.load_state_dict({**copy.deepcopy(before), **change})
+    assert equal_states(average.state_dict(), before)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda all_: pickle.loads(pickle.dumps(all_))])
+def test_a_copy_follows_the_copy_of_its_optimizer(copied):
+    batches = make_batches(6)
+    net, opt, average = make()
+    train(net, opt, batches[:3])
+    other, its, follower = copied((net, opt, average))
+    train(net, opt, batches[3:])
+    assert int(follower.count) == 3
+    train(other, its, batches[3:])
+    assert torch.equal(lent(follower, other), lent(average, net))
+    assert equal_states(follower.state_dict(), average.state_dict())
+    with average.in_place(), pytest.raises(ValueError, match="cannot be copied within in_place"):
+        copied(average)

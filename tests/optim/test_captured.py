@@ -1,23 +1,19 @@
-"""A step in recordable parts is the optimizer's step; on a GPU, replayed, it still is.
-
-For every method in ``test_captured_rows.py``.
-"""
+"""A step in recordable parts is the optimizer's step; on a GPU, replayed, it still is."""
 
 import pytest
 import torch
 from torch import nn
 
-from heavystep import SHB, SLS, SPS, CapturedStep, HeavyStep, Recorder, SHBArmijo, SHBPolyak
+from heavystep import SLS, CapturedStep, Recorder, SHBArmijo, SHBPolyak
 from heavystep.optimizers import searches
 from tests.helpers.captured import Run, both_runs, plain_step
-from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
+from tests.helpers.cases import every_row
+from tests.helpers.training import DEVICES, equal_states, flat, loss_of, make_batches, make_net
 
 PRACTICAL = {"scaling": "practical"}
 MAKERS = {
     "SGD": lambda net: torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9),
-    "SHB": lambda net: SHB(net.parameters(), lr=0.05, weight_decay=0.1),
     "SHBPolyak": lambda net: SHBPolyak(net.parameters(), **PRACTICAL, steps_per_epoch=7),
-    "SPS": lambda net: SPS(net.parameters(), c=0.7, steps_per_epoch=7),
     "SHBArmijo": lambda net: SHBArmijo(
         net.parameters(),
         **PRACTICAL,
@@ -43,6 +39,7 @@ MAKERS = {
         lr=0.5,
         max_step=9.0,
     ),
+    "SLS": lambda net: SLS(net.parameters(), buffers=net.buffers(), max_step=5.0),
     "SHBArmijo single": lambda net: SHBArmijo(
         net.parameters(),
         **PRACTICAL,
@@ -50,19 +47,42 @@ MAKERS = {
         weight_decay=0.2,
         max_step=9.0,
     ),
-    "HeavyStep": lambda net: HeavyStep(net.parameters(), weight_decay=0.1),
-    "SLS": lambda net: SLS(net.parameters(), buffers=net.buffers(), max_step=5.0),
 }
 SEARCHES = [name for name, make in MAKERS.items() if searches(make(make_net()))]
 every_maker = pytest.mark.parametrize("name", MAKERS)
 every_device = pytest.mark.parametrize("device", DEVICES)
 
 
+COUNT = 7
+"""Three calls warm up, and the others are replayed."""
+SPECIAL = {
+    f"{name}-{dropout}": (make, dropout) for name, make in MAKERS.items() for dropout in (0.0, 0.4)
+}
+
+
+def maker(case, **options):
+    def make(net):
+        guarded = {"buffers": net.buffers()} if case.needs_closure else {}
+        return case.make(net.parameters(), **guarded, **options)
+
+    return make
+
+
 @every_device
-@every_maker
-@pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_equals_the_plain_loop(name, device, dropout):
-    plain, other, (expected, found) = both_runs(MAKERS[name], device, dropout)
+@pytest.mark.parametrize("name", SPECIAL)
+def test_equals_the_plain_loop(name, device):
+    make, dropout = SPECIAL[name]
+    compare_runs(make, device, dropout)
+
+
+@every_device
+@every_row
+def test_equals_the_plain_loop_with_every_method(case, device):
+    compare_runs(maker(case), device, dropout=0.4, count=COUNT)
+
+
+def compare_runs(make, device, dropout, **options):
+    plain, other, (expected, found) = both_runs(make, device, dropout, **options)
     for one, another in zip(expected, found, strict=True):
         assert another == pytest.approx(one, rel=1e-9)
     torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
@@ -70,49 +90,50 @@ def test_equals_the_plain_loop(name, device, dropout):
         torch.testing.assert_close(one, another, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", SEARCHES)
-def test_the_cases_above_search(name):
-    _, _, (expected, _) = both_runs(MAKERS[name], "cpu")
-    assert max(trials for _, _, trials in expected) > 1
-
-
 @every_device
-@pytest.mark.parametrize("name", ["SHB", "SHBPolyak", "SHBArmijo"])
-def test_a_bad_batch_changes_nothing(name, device):
-    run = Run(MAKERS[name], device)
+@every_row
+def test_a_bad_batch_changes_nothing(case, device):
+    run = Run(maker(case), device)
     step = run.captured()
-    batches = make_batches(9, dtype=torch.float64)
-    for k, (x, y) in enumerate(batches):
-        bad = k in (2, 6)  # in the warm-up, and replayed
+    for k, (x, y) in enumerate(make_batches(COUNT, dtype=torch.float64)):
+        bad = k in (1, COUNT - 2)  # in the warm-up, and replayed
         run.load((torch.full_like(x, torch.nan) if bad else x, y))
         before = flat(run.net).clone(), [b.clone() for b in run.net.buffers()]
+        kept = {name: float(run.opt.param_groups[0][name]) for name in case.method.rule.memory}
         step()
         assert bool(run.opt.info.accepted) is not bad
         assert torch.equal(flat(run.net), before[0]) is bad
-        if bad and searches(run.opt):
+        if bad and case.needs_closure:
             assert all(map(torch.equal, run.net.buffers(), before[1]))
-        elif bad:  # a step that never waits for the device cannot know in time
+        if bad:
+            now = {name: float(run.opt.param_groups[0][name]) for name in kept}
+            assert equal_states(now, kept)
             for buffer, value in zip(run.net.buffers(), before[1], strict=True):
-                buffer.copy_(value)
+                buffer.copy_(value)  # a step that never waits for the device cannot know in time
     assert torch.isfinite(flat(run.net)).all()
 
 
 @every_device
-@pytest.mark.parametrize("name", ["SHB", "SHBPolyak", "SHBArmijo"])
-def test_options_and_states_may_change(name, device):
-    plain, other = (Run(MAKERS[name], device) for _ in range(2))
-    step = other.captured()
-    batches = make_batches(18, dtype=torch.float64)
-    for k, batch in enumerate(batches):
+@every_row
+def test_options_and_states_may_change(case, device):
+    plain, other = (Run(maker(case, weight_decay=0.1), device) for _ in range(2))
+    step = other.captured(warmup=1)
+    for k, batch in enumerate(make_batches(COUNT, dtype=torch.float64)):
         for run in (plain, other):
             run.load(batch)
-            if k == 6:
+            if k == 2:
                 run.opt.param_groups[0]["lr"] *= 0.5
-            if k == 12:
+            if k == 4:
                 run.opt.load_state_dict(run.opt.state_dict())
         plain_step(plain.opt, plain.net, plain.batch)
         step()
         torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_cases_above_search(name):
+    _, _, (expected, _) = both_runs(MAKERS[name], "cpu")
+    assert max(trials for _, _, trials in expected) > 1
 
 
 @every_device
@@ -277,9 +298,9 @@ def test_bad_closures_are_refused(name):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-@pytest.mark.parametrize("name", ["SHB", "SHBPolyak", "SHBArmijo"])
+@pytest.mark.parametrize("name", ["SGD", "SHBPolyak", "SHBArmijo"])
 def test_waits_for_the_gpu(name):
-    """Never; and a line search once a trial."""
+    """Never; and a line search once a batch and once a trial."""
     import warnings
 
     run = Run(MAKERS[name], "cuda", dtype=torch.float32)
@@ -297,7 +318,8 @@ def test_waits_for_the_gpu(name):
         finally:
             torch.cuda.set_sync_debug_mode("default")
     waits = [w for w in caught if "called a synchronizing" in str(w.message)]
-    assert len(waits) == (trials if searches(run.opt) else 0)
+    # For the loss and the products of the batch, and for the loss at each trial.
+    assert len(waits) == (6 + trials if searches(run.opt) else 0)
 
 
 @every_device

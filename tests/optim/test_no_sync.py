@@ -29,7 +29,6 @@ MAKERS = {
     "SPS": lambda p: SPS(p, c=0.5, steps_per_epoch=10),
 }
 MAKERS |= {f"row {case.id}": case.make for case in ROWS if not case.needs_closure}
-READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__")
 every_maker = pytest.mark.parametrize("name", MAKERS)
 
 
@@ -59,20 +58,14 @@ class NoHostRead(TorchDispatchMode):
 
 
 @every_maker
-def test_step_reads_nothing_on_the_host(name, monkeypatch):
+def test_step_reads_nothing_on_the_host(name):
     net, batches = make_net(), make_batches(3)
     opt, bound_on_device = MAKERS[name](net.parameters()), torch.tensor(0.0)
     for batch in batches:
         opt.zero_grad()
         loss = loss_of(net, batch)
         loss.backward()
-        with monkeypatch.context() as patched, NoHostRead():
-            for method in READS:
-
-                def refuse(*args, method=method, **kwargs):
-                    raise AssertionError(f"the step called Tensor.{method}")
-
-                patched.setattr(torch.Tensor, method, refuse)
+        with NoHostRead():
             bounded = "lower_bound" in opt.method.rule.reads
             bound = {"lower_bound": bound_on_device} if bounded else {}
             opt.step(loss=loss, **bound)
@@ -281,13 +274,3 @@ def test_parameters_may_move_to_the_gpu_after_construction():
         o.step(lambda: loss_of(net, (x, y)))
         assert bool(o.info.accepted)
     assert int(net[1].num_batches_tracked) == 4
-
-
-@on_gpu
-def test_mixed_cpu_and_gpu_parameters_are_refused():
-    with pytest.raises(
-        ValueError, match="all parameters must be on one device, got cpu and cuda:0"
-    ):
-        SHBPolyak(
-            [torch.zeros(2, requires_grad=True), torch.zeros(2, device="cuda", requires_grad=True)]
-        )

@@ -72,18 +72,6 @@ def test_lr_and_weight_decay_differ_by_group(case):
 
 
 @every_optimizer
-def test_add_param_group(case):
-    net, batches = make_net(), make_batches()
-    first, *rest = net.parameters()
-    opt = case.make([first])
-    take_step(opt, net, batches[0], case)
-    opt.add_param_group({"params": rest})
-    old = [p.detach().clone() for p in rest]
-    take_step(opt, net, batches[1], case)
-    assert all(not torch.equal(p, before) for p, before in zip(rest, old, strict=True))
-
-
-@every_optimizer
 def test_parameters_without_gradient_stay_and_do_not_disturb(case):
     batches, nets = make_batches(4), [make_net(), make_net()]
     unused = torch.nn.Parameter(torch.ones(5))

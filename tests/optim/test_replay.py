@@ -7,7 +7,7 @@ from torch import nn
 from heavystep import SHBArmijo, SHBPolyak
 from heavystep.optimizers import SLS
 from tests.helpers.cases import ROWS, over
-from tests.helpers.training import flat, loss_of, make_batches, make_net, same, snapshot
+from tests.helpers.training import loss_of, make_batches, make_net
 
 every_search = over([case for case in ROWS if case.needs_closure])
 STYLES = {"closure": False, "closure with backward": True}
@@ -134,13 +134,6 @@ def test_trials_start_from_the_buffers_of_the_first_evaluation():
         assert float(net.calls) == count
 
 
-def test_polyak_evaluates_once():
-    net, batch = make_net(norm=True, dropout=0.5), make_batches(1)[0]
-    opt = SHBPolyak(net.parameters())
-    opt.step(lambda: loss_of(net, batch))
-    assert int(net[1].num_batches_tracked) == 1
-
-
 def test_buffers_must_be_tensors():
     net = make_net(norm=True)
     with pytest.raises(TypeError, match=r"got Sequential: pass model\.buffers\(\)"):
@@ -233,19 +226,3 @@ def test_autocast_around_the_whole_loop(cls, scaling, steps):
             )
             losses.append(float(loss))
     assert losses[-1] < 0.1 * losses[0]
-
-
-@pytest.mark.parametrize(("scaling", "steps"), [("practical", 30)])
-def test_autocast_with_polyak(scaling, steps):
-    net, batches = make_net(), make_batches(steps)
-    opt = SHBPolyak(net.parameters(), scaling=scaling)
-    before = snapshot(net)
-    for batch in batches:
-        opt.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = loss_of(net, batch)
-        loss.backward()
-        opt.step(loss=loss)
-    assert not same(before, net.state_dict())
-    assert flat(net).dtype == torch.float32
-    assert sum(loss_of(net, b).item() for b in batches) / len(batches) < 0.9

@@ -109,9 +109,10 @@ def test_no_learning_rate_takes_no_gradient_step_and_heavy_ball_goes_on(case):
 
 
 @every_row
-def test_lr_may_be_a_tensor(case):
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_lr_may_be_a_tensor(case, shape):
     nets, batches = [make_net(dtype=torch.float64) for _ in range(2)], make_batches(3)
-    rates = (0.25, torch.tensor(0.25, dtype=torch.float64))
+    rates = (0.25, torch.full(shape, 0.25, dtype=torch.float64))
     opts = [case.make(net.parameters(), lr=lr) for net, lr in zip(nets, rates, strict=True)]
     for x, y in batches:
         for opt, net in zip(opts, nets, strict=True):
@@ -119,7 +120,7 @@ def test_lr_may_be_a_tensor(case):
         assert float(opts[1].info.step) == pytest.approx(float(opts[0].info.step), rel=1e-9)
         rates[1].mul_(0.5)  # as some trainers do, in place
         opts[0].param_groups[0]["lr"] *= 0.5
-    assert opts[1].param_groups[0]["lr"] is rates[1]
+    assert opts[1].param_groups[0]["lr"].data_ptr() == rates[1].data_ptr()
     torch.testing.assert_close(*map(flat, nets), rtol=1e-9, atol=1e-9)
 
 

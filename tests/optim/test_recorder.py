@@ -1,0 +1,479 @@
+"""A record is what happened, is no record of two methods, and costs the run nothing."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+import torch._dynamo.testing
+
+from heavystep import SHB, SLS, Diminishing, HeavyStep, SHBArmijo, SHBPolyak
+from heavystep.optim import Recorder
+from heavystep.optim import recorder as recorder_module
+from tests.helpers.cases import ROWS, over
+from tests.helpers.recorded import every_adaptive, heavy_ball_of_a_kind, quadratic, run, start
+from tests.helpers.training import flat, loss_of, make_batches, make_net, take_step
+from tests.optim.test_no_sync import NoHostRead, no_synchronisation, on_gpu
+
+COLUMNS = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted", "eta", "beta")
+both_of_the_paper = pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
+
+
+@every_adaptive
+def test_record_is_the_info_of_every_step_and_changes_nothing(case):
+    nets, batches = [make_net(), make_net()], make_batches(8)
+    opts = [case.make(net.parameters()) for net in nets]
+    recorder, seen = Recorder(opts[1], iterates=case.heavy_ball), []
+    for batch in batches:
+        losses = [take_step(opt, net, batch, case) for opt, net in zip(opts, nets, strict=True)]
+        assert torch.equal(*losses)
+        seen.append(opts[1].info.numbers())
+    assert torch.equal(flat(nets[0]), flat(nets[1]))
+    assert str(opts[0].state_dict()) == str(opts[1].state_dict())
+    record, options = recorder.record(), opts[1].param_groups[0]
+    names = {"gamma": "step", "loss": "loss", "grad_sqnorm": "grad_sqnorm", "accepted": "accepted"}
+    for column, name in names.items():
+        assert getattr(record, column).tolist() == [[info[name] for info in seen]]
+    assert record.rule == case.method.known_as
+    wanted = (options.get("scaling", "plain"), options.get("c", 1.0))
+    assert (record.scaling, record.c) == wanted
+    assert record.omega == options.get("decrease_factor")
+    assert record.smooth_reset == (options.get("steps_per_epoch") is not None)
+    assert record.eps == torch.finfo(torch.float32).eps
+    assert record.accepted.dtype == bool
+    assert record.eta.tolist() == [options["lr"]] * 8
+    assert record.beta.tolist() == [options["momentum"]] * 8
+    cap = options.get("max_step", math.nan)
+    np.testing.assert_array_equal(record.gamma_max, [math.inf if cap is None else cap] * 8)
+    assert (record.runs, record.steps) == (1, 8)
+    assert (record.iterates is None) != case.heavy_ball
+
+
+@both_of_the_paper
+@pytest.mark.parametrize("groups", [1, 2])
+def test_recorded_iterates_obey_the_recursion_under_a_schedule(cls, groups):
+    a, b = start(), start()
+    opt = cls([{"params": [a]}, {"params": [b]}][:groups], scaling="plain", max_step=0.4)
+    schedule = Diminishing(opt, horizon=3.0)
+    # Another hook drives the schedule: options are those of the step all the same.
+    opt.register_step_post_hook(lambda *_: (schedule.step(), opt.zero_grad()))
+    recorder, thetas = Recorder(opt, iterates=True), [a, b][:groups]
+    options, path = [], []
+    for k in range(12):
+        path.append(torch.cat([t.detach().clone() for t in thetas]))
+        options.append([opt.param_groups[0][name] for name in ("lr", "momentum", "max_step")])
+        opt.step(lambda: sum(quadratic(t, k + i) for i, t in enumerate(thetas)))
+    record = recorder.record()
+    assert np.array([record.eta, record.beta, record.gamma_max]).T.tolist() == options
+    assert len(set(record.eta)) == len(set(record.beta)) == len(set(record.gamma_max)) == 12
+    theta, g = record.iterates[0], record.gradients[0]
+    assert np.array_equal(theta[:-1], torch.stack(path).numpy())
+    np.testing.assert_allclose((g**2).sum(axis=1), record.grad_sqnorm[0], rtol=1e-12)
+    previous = theta[0]
+    for k, (gamma, beta) in enumerate(zip(record.gamma[0], record.beta, strict=True)):
+        expected = theta[k] - gamma * g[k] + beta * (theta[k] - previous)
+        np.testing.assert_allclose(theta[k + 1], expected, rtol=0.0, atol=1e-12)
+        previous = theta[k]
+    assert record.gamma.min() > 0.0
+
+
+@both_of_the_paper
+@pytest.mark.parametrize("iterates", [False, True])
+def test_a_nan_batch_is_recorded_as_refused(cls, iterates):
+    theta = start()
+    opt = cls([theta])
+    recorder = Recorder(opt, iterates=iterates)
+    for k in range(6):
+        opt.step(lambda: quadratic(theta, k) * (math.nan if k == 3 else 1.0))
+    record = recorder.record()
+    assert record.accepted[0].tolist() == [True, True, True, False, True, True]
+    assert record.gamma[0, 3] == 0.0
+    assert math.isnan(record.loss[0, 3])
+    assert (record.gamma[0, [0, 1, 2, 4, 5]] > 0.0).all()
+    if iterates:
+        assert np.array_equal(record.iterates[0, 3], record.iterates[0, 4])
+        assert not np.array_equal(record.iterates[0, 4], record.iterates[0, 5])
+
+
+def test_what_changes_in_place_is_recorded_as_it_was():
+    theta, lr, bound = start(), torch.tensor(1.0), torch.zeros(3)
+    opt = SHBPolyak([theta], lr=lr)
+    recorder = Recorder(opt)
+    loss = torch.zeros((), dtype=torch.float64)
+    for k in range(3):
+        lr.fill_(1.0 / (k + 1))
+        bound[1] = -float(k)
+        theta.grad = torch.ones_like(theta)
+        loss.fill_(float(k + 1))
+        opt.step(loss=loss, lower_bound=bound[1])
+    record = recorder.record()
+    assert record.eta == pytest.approx([1.0, 1 / 2, 1 / 3], rel=torch.finfo(torch.float32).eps / 2)
+    assert record.f_star.tolist() == [[0.0, -1.0, -2.0]]
+    assert record.loss.tolist() == [[1.0, 2.0, 3.0]]
+
+
+BOUNDS = {
+    "Polyak's own": (SHBPolyak, {"lower_bound": -0.5}, None, -0.5),
+    "Polyak, one step": (SHBPolyak, {"lower_bound": -0.5}, -0.25, -0.25),
+    "Polyak, a tensor": (SHBPolyak, {}, torch.tensor([-0.1]), float(torch.tensor(-0.1))),
+    "Armijo without": (SHBArmijo, {}, None, -math.inf),
+    "Armijo's own": (SLS, {"lower_bound": -0.5}, None, -0.5),
+    "Armijo, one step": (SHBArmijo, {"lower_bound": -0.5}, -0.25, -0.25),
+    "Armijo, a tensor": (SHBArmijo, {}, torch.tensor(-0.1), float(torch.tensor(-0.1))),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bound_is_the_one_that_the_rule_used(name):
+    cls, options, given, expected = BOUNDS[name]
+    theta = start()
+    opt = cls([theta], **options)
+    recorder = Recorder(opt)
+    run(opt, theta, 1, lower_bound=given)
+    run(opt, theta, 1)
+    own = options.get("lower_bound", opt.defaults["lower_bound"])
+    assert recorder.record().f_star.tolist() == [[expected, -math.inf if own is None else own]]
+
+
+@both_of_the_paper
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_decay_in_the_objective_is_recorded_as_the_rule_saw_it(cls, dtype):
+    theta, frozen = start(dtype), torch.ones(2, dtype=dtype)
+    frozen.grad = torch.full_like(frozen, 7.0)  # left from before it was frozen
+    opt = cls([theta, frozen], scaling="practical", weight_decay=0.2, decay="objective", c=0.7)
+    recorder = Recorder(opt, iterates=True)
+    run(opt, theta, 6)
+    record, eps = recorder.record(), torch.finfo(dtype).eps
+    for k in range(6):
+        point = torch.tensor(record.iterates[0, k, :3], requires_grad=True)
+        loss = quadratic(point, k) + 0.1 * (point**2).sum()
+        loss.backward()
+        np.testing.assert_allclose(record.loss[0, k], loss.item(), rtol=16 * eps)
+        np.testing.assert_allclose(record.gradients[0, k, :3], point.grad, rtol=0, atol=64 * eps)
+    assert (record.gradients[0, :, 3:] == 0.0).all()
+    assert (record.iterates[0, :, 3:] == 1.0).all()
+
+
+FORMATS = {
+    "float64": (torch.float64, torch.float64, torch.float64),
+    "float32": (torch.float32, torch.float32, torch.float32),
+    "half parameters": (torch.bfloat16, torch.float32, torch.bfloat16),
+    "half loss": (torch.float32, torch.float16, torch.float16),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("way", ["loss", "closure", "closure by name"])
+def test_eps_is_of_the_coarsest_format(name, way):
+    param, loss_dtype, expected = FORMATS[name]
+    theta = start(param)
+    opt = SHBPolyak([theta])
+    recorder = Recorder(opt)
+    theta.grad, loss = torch.ones_like(theta), torch.tensor(1.0, dtype=loss_dtype)
+    if way == "closure":
+        opt.step(lambda: loss)
+    else:
+        opt.step(**({"loss": loss} if way == "loss" else {"closure": lambda: loss}))
+    assert recorder.record().eps == torch.finfo(expected).eps
+
+
+def test_eps_counts_autocast_and_what_the_user_says():
+    theta = start()
+    opt = SHBArmijo([theta], loss_eps=1e-3)
+    recorder = Recorder(opt)
+    run(opt, theta, 1)
+    before = opt.info.loss
+    assert recorder.record().eps == 1e-3
+    opt.param_groups[0]["example_loss"] = 4 * opt.info.loss
+    run(opt, theta, 1)
+    assert recorder.record().eps == pytest.approx(1e-3 * (4 * before / opt.info.loss) ** 0.5)
+    opt.param_groups[0]["example_loss"] = 0.0
+    with torch.autocast("cpu", torch.bfloat16):
+        run(opt, theta, 1)
+    assert recorder.record().eps == torch.finfo(torch.bfloat16).eps
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@heavy_ball_of_a_kind
+def test_rounding_alone_is_no_deviation_from_the_recursion(case, dtype):
+    net, batches = make_net(dtype=dtype), make_batches(10, dtype=dtype)
+    opt = case.make(net.parameters())
+    recorder = Recorder(opt, iterates=True)
+    with torch.no_grad():
+        net[0].bias.zero_()
+    for batch in batches:
+        take_step(opt, net, batch, case)
+    record = recorder.record()
+    assert record.iterates.dtype == record.gradients.dtype == np.float64
+    assert np.array_equal(record.iterates[0, -1], flat(net).double().numpy())
+
+
+def test_it_comes_and_goes(monkeypatch):
+    """What was recorded stays as it was, in whatever blocks."""
+    records = []
+    for block in (1024, 3):
+        monkeypatch.setattr(recorder_module, "_BLOCK", block)
+        theta = start()
+        opt = SHBPolyak([theta], scaling="practical")
+        with Recorder(opt, iterates=True) as recorder:
+            with pytest.raises(ValueError, match=r"^nothing recorded"):
+                recorder.record()
+            run(opt, theta, 4)
+            early = recorder.record()
+            before = early.iterates.copy()
+            run(opt, theta, 4, lower_bound=torch.tensor(-1.0))  # numbers and tensors in a column
+        run(opt, theta, 3)
+        assert not opt._optimizer_step_pre_hooks
+        assert not opt._optimizer_step_post_hooks
+        records.append(recorder.record())
+        assert (early.steps, records[-1].steps) == (4, 8)
+        assert np.array_equal(early.iterates, before)
+        assert np.array_equal(records[-1].iterates[:, :5], before)
+    assert records[0].f_star.tolist() == [[0.0] * 4 + [-1.0] * 4]
+    for name in COLUMNS:
+        assert np.array_equal(*(getattr(record, name) for record in records)), name
+
+
+@pytest.mark.parametrize("iterates", [False, True])
+def test_a_step_that_raised_is_not_recorded(iterates):
+    theta = start()
+    opt = SHBArmijo([theta], scaling="practical", max_step=50.0)
+    recorder = Recorder(opt, iterates=iterates)
+    calls = 0
+
+    def fails(at):
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise RuntimeError("out of data")
+        return quadratic(theta, 0)
+
+    for at in (1, 2):  # at theta, and at the first trial
+        calls = 0
+        with pytest.raises(RuntimeError, match="out of data"):
+            opt.step(lambda: fails(at))
+        with pytest.raises(ValueError, match="nothing recorded"):
+            recorder.record()
+    run(opt, theta, 2)
+    with pytest.raises(TypeError, match="closure must be callable, got 3"):
+        opt.step(3)
+    run(opt, theta, 1)
+    record = recorder.record()
+    assert record.steps == 3
+    if iterates:
+        assert record.iterates.shape == (1, 4, 3)
+        assert record.gradients.shape == (1, 3, 3)
+
+
+@every_adaptive
+def test_copies_know_nothing_of_it_and_a_resumed_run_records_the_same(case):
+    batches, net = make_batches(8), make_net()
+    opt = case.make(net.parameters())
+    recorder = Recorder(opt)
+    for k, batch in enumerate(batches):
+        if k == 5:
+            saved = copy.deepcopy((net.state_dict(), opt.state_dict()))
+            for twin in (pickle.loads(pickle.dumps(opt)), copy.deepcopy(opt)):
+                params = [p for group in twin.param_groups for p in group["params"]]
+                twin.step(lambda: sum((p**2).sum() for p in params))
+                assert twin.info.accepted
+            assert recorder.record().steps == 5
+        take_step(opt, net, batch, case)
+    resumed = make_net(seed=3)
+    fresh = case.make(resumed.parameters())
+    second = Recorder(fresh)  # before the state is loaded
+    resumed.load_state_dict(saved[0])
+    fresh.load_state_dict(saved[1])
+    for batch in batches[5:]:
+        take_step(fresh, resumed, batch, case)
+    first, rest = recorder.record(), second.record()
+    for name in ("gamma", "loss", "grad_sqnorm"):
+        assert np.array_equal(getattr(first, name)[:, 5:], getattr(rest, name)), name
+
+
+def two_groups(cls=SHBPolyak, scaling="practical", **second):
+    return cls([{"params": [start()]}, {"params": [start()], **second}], scaling=scaling)
+
+
+BAD_OPTIMIZERS = {
+    "fixed step": (lambda: SHB([start()], lr=0.1), {}, TypeError, r"chooses its step \(SHBPolyak, SHBArmijo, SPS, SLS or another\), got SHB$"),
+    "foreign": (lambda: torch.optim.SGD([start()], lr=0.1), {}, TypeError, "got SGD$"),
+    "no optimizer": (lambda: [start()], {}, TypeError, "got list$"),
+    "lr by group": (lambda: two_groups(lr=0.5), {}, ValueError, r"lr \(eta\) must be the same in all parameter groups, got 1.0, 0.5$"),
+    "tensor lr by group": (lambda: two_groups(lr=torch.tensor(0.5)), {}, ValueError, r"lr \(eta\) must be the same"),
+    "decoupled decay": (lambda: SHBPolyak([start()], scaling="plain", weight_decay=0.1), {"iterates": True}, ValueError, r"iterates=True needs weight_decay 0 or decay='objective', got 0.1"),
+    "averages": (lambda: HeavyStep([start()]), {"iterates": True}, ValueError, r"iterates=True is for heavy ball, and HeavyStep has the momentum form 'averaged heavy ball'$"),
+    "decay of one group": (lambda: two_groups(SHBArmijo, weight_decay=0.1), {"iterates": True}, ValueError, "needs weight_decay 0"),
+    "iterates": (lambda: SHBPolyak([start()]), {"iterates": "yes"}, ValueError, "iterates must be one of False, True, got 'yes'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_OPTIMIZERS)
+def test_what_cannot_be_recorded_is_refused(name):
+    make, options, error, message = BAD_OPTIMIZERS[name]
+    opt = make()
+    with pytest.raises(error, match=message) as caught:
+        Recorder(opt, **options)
+    assert "\n" not in str(caught.value)
+    assert not getattr(opt, "_optimizer_step_post_hooks", None)  # nothing stays attached
+
+
+@over([case for case in ROWS if case.adaptive and not case.heavy_ball])
+def test_iterates_of_another_recursion_are_refused(case):
+    opt = case.make(make_net().parameters())
+    with pytest.raises(ValueError, match="iterates=True is for heavy ball"):
+        Recorder(opt, iterates=True)
+
+
+def set_option(name, value):
+    def change(opt, thetas):
+        for group in opt.param_groups:
+            group[name] = value
+
+    return change
+
+
+def other_lr(opt, thetas):
+    opt.param_groups[1]["lr"] = 0.5
+
+
+def move(opt, thetas):
+    with torch.no_grad():
+        thetas[0][0] += 1e-9
+
+
+def forget_momentum(opt, thetas):
+    fresh = two_groups(type(opt), opt.param_groups[0]["scaling"])
+    opt.load_state_dict(fresh.state_dict())
+
+
+def lose_gradient(opt, thetas):
+    thetas[1].requires_grad_(False)
+
+
+def add_group(opt, thetas):
+    thetas.append(start())
+    opt.add_param_group({"params": thetas[-1:]})
+
+
+CHANGES = {
+    "c": (SHBPolyak, False, set_option("c", 0.75), r"step 3 cannot be recorded: c changed during the run, from 1.0 to 0.75$"),
+    "scaling": (SHBPolyak, False, set_option("scaling", "plain"), "scaling changed during the run, from 'practical' to 'plain'$"),
+    "omega": (SHBArmijo, False, set_option("decrease_factor", 0.5), r"decrease_factor \(omega\) changed during the run, from 0.9 to 0.5$"),
+    "lr of a group": (SHBPolyak, False, other_lr, r"step 3 .*lr \(eta\) must be the same"),
+    "parameters": (SHBPolyak, True, move, r"step 3 cannot be recorded: something else than step\(\) had changed"),
+    "displacements": (SHBPolyak, True, forget_momentum, "step 3 is no heavy-ball step"),
+    "gradients": (SHBArmijo, True, lose_gradient, "step 3 is no heavy-ball step"),
+    "weight decay": (SHBPolyak, True, set_option("weight_decay", 1e-6), "step 3 is no heavy-ball step"),
+    "groups": (SHBPolyak, True, add_group, r"step 3 cannot be recorded: something else than step\(\) had changed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_method_during_the_run_is_found(name):
+    cls, iterates, change, message = CHANGES[name]
+    opt = two_groups(cls)
+    thetas = [param for group in opt.param_groups for param in group["params"]]
+    recorder = Recorder(opt, iterates=iterates)
+    for k in range(6):
+        if k == 3:
+            assert recorder.record().steps == 3
+            change(opt, thetas)
+        opt.step(lambda: sum(quadratic(theta, k) for theta in thetas))
+    with pytest.raises(ValueError, match=message) as caught:
+        recorder.record()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("momentum", "begins"), [(0.5, False), (0.0, True)])
+def test_iterates_that_begin_in_the_middle_need_no_momentum(momentum, begins):
+    theta = start()
+    opt = SHBPolyak([theta], momentum=momentum, scaling="practical")
+    run(opt, theta, 2)
+    recorder = Recorder(opt, iterates=True)
+    run(opt, theta, 2, first=2)
+    if begins:
+        assert recorder.record().steps == 2
+        return
+    with pytest.raises(ValueError, match=r"step 0 is no heavy-ball step .*attach before the first"):
+        recorder.record()
+
+
+def test_a_step_still_reads_nothing_on_the_host(monkeypatch):
+    monkeypatch.setattr(recorder_module, "_BLOCK", 2)
+    for cls, decay in ((HeavyStep, {}), (SHBPolyak, {}), (SHBPolyak, {"decay": "objective"})):
+        net = make_net()
+        first, *rest = net.parameters()
+        groups = [{"params": [first]}, {"params": rest}]
+        opt = cls(groups, lr=torch.tensor(0.5), weight_decay=0.1, **decay)
+        recorder = Recorder(opt)
+        for batch in make_batches(5):
+            opt.zero_grad()
+            loss = loss_of(net, batch)
+            loss.backward()
+            with NoHostRead():
+                opt.step(loss=loss, lower_bound=torch.tensor(0.0))
+        assert recorder.record().eta.tolist() == [0.5] * 5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # the compiler warns about its own work
+def test_a_compiled_step_is_recorded():
+    records = []
+    counts = torch._dynamo.testing.CompileCounterWithBackend("eager")
+    for compiled in (False, True):
+        torch._dynamo.reset()
+        theta = start()
+        opt = SHBPolyak([theta], momentum=0.5)
+        recorder = Recorder(opt)
+        step = torch.compile(opt.step, backend=counts) if compiled else opt.step
+        for k in range(20):
+            opt.zero_grad()
+            loss = quadratic(theta, k)
+            loss.backward()
+            step(loss=loss)
+        records.append(recorder.record())
+    assert counts.frame_count <= 3  # not one for every row
+    np.testing.assert_allclose(records[1].gamma, records[0].gamma, rtol=1e-12)
+
+
+@on_gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_no_synchronisation_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(recorder_module, "_BLOCK", 3)
+    net, lr = make_net().cuda(), torch.tensor(0.5, device="cuda")
+    opt, bound = SHBPolyak(net.parameters(), lr=lr), torch.tensor(0.0, device="cuda")
+    recorder, seen = Recorder(opt), []
+    for x, y in make_batches(8):
+        opt.zero_grad()
+        loss = loss_of(net, (x.cuda(), y.cuda()))
+        loss.backward()
+        with no_synchronisation():
+            opt.step(loss=loss, lower_bound=bound)
+        seen.append(opt.info.numbers())
+    record = recorder.record()
+    assert record.gamma[0].tolist() == [info["step"] for info in seen]
+    assert record.loss[0].tolist() == [info["loss"] for info in seen]
+    assert record.eta.tolist() == [0.5] * 8
+
+
+@on_gpu
+def test_a_cuda_graph_is_found():
+    theta = torch.ones(3, device="cuda", requires_grad=True)
+    opt = SHBPolyak([theta])
+    recorder = Recorder(opt)
+    theta.grad, loss = torch.ones(3, device="cuda"), torch.tensor(1.0, device="cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        opt.step(loss=loss)
+    torch.cuda.current_stream().wait_stream(side)
+    assert recorder.record().steps == 1
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        opt.step(loss=loss)
+    graph.replay()
+    with pytest.raises(ValueError, match="a CUDA graph was captured"):
+        recorder.record()
