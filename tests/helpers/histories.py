@@ -3,7 +3,7 @@
 import numpy as np
 
 from heavystep.lab.figures.figure3 import methods
-from heavystep.lab.training.runs import Scale, Stored, Stretch, TrainingSpec, TrainingStore
+from heavystep.lab.training.runs import Scale, TrainingSpec, TrainingStore
 from heavystep.lab.training.trainer import EpochRow
 
 EPOCHS = 20
@@ -23,12 +23,6 @@ def rows(epochs=EPOCHS, **values):
     ]
 
 
-def stored(history, device="cpu"):
-    """One stretch of epochs."""
-    made = Stretch(1, len(history), device, "float32", "torch 2", 1.0)
-    return Stored(history, (made,))
-
-
 def store_of(out):
     """The runs of Figure 3 in an output folder."""
     return TrainingStore(out / "figure3" / "runs")
@@ -39,10 +33,10 @@ def spec(data_set="cifar10", method="SHB-PS", seed=0, scale=TINY):
     return TrainingSpec(data_set, methods()[method], scale, seed)
 
 
-def save(out, run, history, device="cpu", checkpoint=None):
+def save(out, run, history, checkpoint=None):
     """Keep a run, and perhaps something in place of a checkpoint."""
     store = store_of(out)
-    store.save(run, stored(history, device))
+    store.save(run, history)
     if checkpoint is not None:
         store.checkpoint(run).parent.mkdir(exist_ok=True)
         store.checkpoint(run).write_bytes(checkpoint)

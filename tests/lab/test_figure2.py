@@ -247,19 +247,6 @@ def test_the_picture_shows_means_and_intervals(eight):
             assert (at.min(), at.max()) == pytest.approx((low, high), rel=1e-12)
 
 
-def test_the_second_picture_shows_steps_and_shares(eight):
-    figure = figure2()
-    shares = {"step": 0.3, "capped": 0.25, "limited": 0.6}
-    full = {name: np.full((5, len(K)), value) for name, value in shares.items()}
-    results = dict.fromkeys(ideal(figure), trajectory(np.ones(len(K)), **full))
-    axes = figure2_pictures(figure, results)["figure2_steps"].axes
-    assert len(axes) == 16
-    assert [line.get_label() for line in axes[0].get_lines()] == ADAPTIVE
-    np.testing.assert_allclose(axes[0].get_lines()[0].get_ydata(), 0.3)
-    widths = [patch.get_width() for patch in axes[4].patches]
-    np.testing.assert_allclose(widths, 4 * [25.0, 60.0, 15.0])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, 0.0])
 def test_nan_and_zero_can_be_drawn(value, eight):

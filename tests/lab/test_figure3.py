@@ -14,7 +14,7 @@ from heavystep.lab.figures.figure3 import claims as figure3_claims
 from heavystep.lab.figures.figure3 import pictures as figure3_pictures
 from heavystep.lab.plot import styled
 from heavystep.lab.store import DamagedError
-from heavystep.lab.training.runs import Scale, Stored, Stretch, curves, missing
+from heavystep.lab.training.runs import Scale, curves, missing
 from heavystep.lab.training.trainer import EpochRow
 from tests.helpers.figure3_results import BOTH, BROKEN, SPEEDS, K, accuracy, drawn, fill, ideal
 from tests.helpers.histories import EPOCHS, TINY, rows, save, spec, store_of
@@ -192,23 +192,6 @@ def test_the_table_is_plain_arithmetic(tmp_path):
         assert float(read[2][name]) == pytest.approx(value, rel=1e-12), name
     assert len(read) == 8
     assert {len(line) for line in shown.compact} == {11}
-
-
-def test_the_table_says_where_epochs_were_made(tmp_path):
-    """Only those that were used: a run that went on later counts to its last epoch here."""
-    parts = tuple(
-        Stretch(*ends, device, "bfloat16", "torch 2", 9.0, device == "another")
-        for ends, device in (((1, 15), "one GPU"), ((16, 25), "another"), ((26, 40), "a third"))
-    )
-    store_of(tmp_path).save(spec(), Stored(rows(40), parts))
-    _, results = drawn(tmp_path)
-    note = table(*drawn(tmp_path)).note
-    assert note == (
-        "made on one GPU, bfloat16, torch 2: 15 epochs; "
-        "another, bfloat16, torch 2, compiled: 5 epochs"
-    )
-    assert "±" not in "".join(table(*drawn(tmp_path)).compact[1])
-    assert len(results) == 1
 
 
 @pytest.mark.parametrize(("seeds", "said"), [(1, "1 run"), (2, "2 runs")])

@@ -48,13 +48,6 @@ LOOKS: dict[str, dict[str, Any]] = {
     **{pair[1]: WITHOUT for pair in FAMILIES.values()},
     **{FIXED[i]: {"linewidth": 0.9, "zorder": 2, **look} for i, look in enumerate(SWEEP)},
 }
-# Where lines lie on each other, the wide ones below still show.
-STEP_LOOKS: dict[str, dict[str, Any]] = {
-    "SHB-PS": {"color": "#D55E00", "linestyle": "-", "linewidth": 2.2},
-    "SPS": {"color": "#F0C000", "linestyle": "-", "linewidth": 1.0},
-    "SHB-ALS": {"color": "#0072B2", "linestyle": (0, (4, 2)), "linewidth": 1.5},
-    "SLS": {"color": "#000000", "linestyle": (0, (1, 2)), "linewidth": 1.2},
-}
 
 
 def legend(first: str, second: str) -> dict[str, str]:

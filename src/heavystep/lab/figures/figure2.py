@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure as Canvas
-from matplotlib.patches import Patch
 
 from heavystep import validation
 from heavystep.arrays import Array
@@ -246,23 +245,9 @@ def _close_to_the_best(method: str, name: str, runs: Runs) -> Claim:
 
 
 NAMES = appendix_e.legend("upper rows", "lower rows")
-SHARES: dict[str, dict[str, Any]] = {
-    r"at $\gamma_{\max}$": {"facecolor": "#606060"},
-    "held by the smooth reset": {"facecolor": "#9ecae1", "hatch": "/////"},
-    "chosen by the rule": {"facecolor": "#ffffff"},
-}
-EDGE: dict[str, Any] = {"edgecolor": "#303030", "linewidth": 0.5}
 
 
 def pictures(figure: Figure, results: Results) -> dict[str, Canvas]:
-    """The picture of the losses and the one of the steps, by the names of their files."""
-    return {
-        figure.name: losses_picture(figure, results),
-        f"{figure.name}_steps": steps_picture(figure, results),
-    }
-
-
-def losses_picture(figure: Figure, results: Results) -> Canvas:
     """Mean training losses with their 95% confidence bands, two rows for four data sets."""
     rows = len(figure.panels) // COLUMNS
     canvas = Canvas(figsize=(7.2, 1.75 * rows + 0.5), layout="constrained")
@@ -281,63 +266,7 @@ def losses_picture(figure: Figure, results: Results) -> Canvas:
     said = plot.bands_said(len(result.seeds) for result in results.values())
     plot.entitle(canvas, figure.headline(), *said)
     plot.legend_below(canvas, plot.named_lines(list(axes.flat)), columns=3)
-    return canvas
-
-
-def steps_picture(figure: Figure, results: Results) -> Canvas:
-    """For each data set the mean step over iterations, and below it what decided the steps."""
-    runs = figure.by_data_set(results)
-    panels = [panel for panel in figure.panels if panel.id.endswith(f".{next(iter(FAMILIES))}")]
-    blocks = len(panels) // COLUMNS
-    canvas = Canvas(figsize=(7.2, 3.2 * blocks + 0.6), layout="constrained")
-    axes = canvas.subplots(2 * blocks, COLUMNS, squeeze=False, height_ratios=[3, 2] * blocks)
-    for place, panel in enumerate(panels):
-        block, column = divmod(place, COLUMNS)
-        above, below = axes[2 * block : 2 * block + 2, column]
-        above.set_title(panel.title)
-        if panel.curves:
-            _steps(above, runs[panel.data_set], first=column == 0)
-            _shares(below, runs[panel.data_set], first=column == 0)
-        else:
-            plot.say_missing(above, panel.missing)
-            below.set_axis_off()
-    drawn = [ax for ax in axes[::2].flat if ax.get_lines()]
-    steps = [line.get_ydata() for ax in drawn for line in ax.get_lines()]
-    for ax in drawn:  # one scale, so that data sets can be compared
-        plot.log_limits(ax, np.concatenate(steps), margin=1.4)
-    plot.entitle(canvas, figure.headline(), "steps of the adaptive methods")
-    named = plot.named_lines(list(axes.flat))
-    named |= {name: Patch(**look, **EDGE) for name, look in SHARES.items()}
-    plot.legend_below(canvas, named, columns=4)
-    return canvas
-
-
-def _steps(ax: Any, runs: Runs, *, first: bool) -> None:
-    ax.set_yscale("log")
-    for name in ADAPTIVE:
-        mean = runs[name].metrics["step"].mean(axis=0)
-        look = appendix_e.STEP_LOOKS[name]
-        ax.plot(runs[name].k, plot.visible(mean), label=name, **look)
-    ax.set_xlim(0, runs[ADAPTIVE[0]].k[-1])
-    plot.thousands(ax.xaxis, "iterations")
-    plot.grid(ax)
-    if first:
-        ax.set_ylabel(r"mean step $\gamma_k$")
-
-
-def _shares(ax: Any, runs: Runs, *, first: bool) -> None:
-    """Draw a bar for each method, divided by what decided its steps."""
-    for place, name in enumerate(ADAPTIVE):
-        at_cap, held = (share(runs[name], metric) for metric in ("capped", "limited"))
-        left = 0.0
-        for part, look in zip((at_cap, held, 1.0 - at_cap - held), SHARES.values(), strict=True):
-            ax.barh(place, 100.0 * part, left=100.0 * left, height=0.7, **look, **EDGE)
-            left += part
-    ax.set_ylim(len(ADAPTIVE) - 0.4, -0.6)
-    ax.set_yticks(range(len(ADAPTIVE)), ADAPTIVE if first else [""] * len(ADAPTIVE))
-    ax.tick_params(axis="y", length=0)
-    ax.set_xlim(0, 100)
-    ax.set_xlabel("share of steps [%]")
+    return {figure.name: canvas}
 
 
 REPRODUCIBLE = SimulatedFigure(

@@ -173,7 +173,7 @@ def table(figure: Figure, results: TrainedResults) -> Table:
          f"{row.trials:.2f}", f"{row.refused:g}", f"{row.seconds:.1f}"]
         for row in rows
     ]  # fmt: skip
-    return Table(figure.title, rows, [heading, *lines], where(results))
+    return Table(figure.title, rows, [heading, *lines])
 
 
 def with_half_width(value: float, half_width: float, form: str) -> str:
@@ -184,19 +184,6 @@ def with_half_width(value: float, half_width: float, form: str) -> str:
     """
     known = half_width == half_width
     return f"{value:{form}}" + (f" ±{half_width:.2g}" if known else "")
-
-
-def where(results: TrainedResults) -> str:
-    """Say on which machines the epochs were made; the one with the most comes first."""
-    epochs: dict[str, int] = {}
-    for result in results.values():
-        for stretch in result.stretches:
-            made = f"{stretch.device}, {stretch.precision}, {stretch.versions}"
-            made += ", compiled" if stretch.compiled else ""
-            last = min(stretch.last, len(result.k))
-            epochs[made] = epochs.get(made, 0) + last - stretch.first + 1
-    parts = sorted(epochs.items(), key=lambda item: (-item[1], item[0]))
-    return "made on " + "; ".join(f"{made}: {number:,} epochs" for made, number in parts)
 
 
 MOST_EPOCHS = 0.9
@@ -331,6 +318,13 @@ STEPS = {
     "trials": ("losses a line search", FAMILIES["ALS"]),
 }
 """The columns of the second picture: the name of the axis, and the methods that are drawn."""
+# Where lines lie on each other, the wide ones below still show.
+STEP_LOOKS: dict[str, dict[str, Any]] = {
+    "SHB-PS": {"color": "#D55E00", "linestyle": "-", "linewidth": 2.2},
+    "SPS": {"color": "#F0C000", "linestyle": "-", "linewidth": 1.0},
+    "SHB-ALS": {"color": "#0072B2", "linestyle": (0, (4, 2)), "linewidth": 1.5},
+    "SLS": {"color": "#000000", "linestyle": (0, (1, 2)), "linewidth": 1.2},
+}
 
 
 def pictures(figure: Figure, results: TrainedResults) -> dict[str, Canvas]:
@@ -402,7 +396,7 @@ def steps_picture(figure: Figure, results: TrainedResults) -> Canvas:
             means = {n: found[n].metrics[metric].mean(axis=0) for n in names if n in found}
             for name, mean in means.items():
                 values = {"step": plot.visible(mean), "capped": 100.0 * mean}.get(metric, mean)
-                ax.plot(found[name].k, values, label=name, **appendix_e.STEP_LOOKS[name])
+                ax.plot(found[name].k, values, label=name, **STEP_LOOKS[name])
             if metric == "step":
                 shown = np.concatenate([plot.visible(mean) for mean in means.values()])
                 plot.log_limits(ax, shown, margin=1.4)

@@ -13,7 +13,6 @@ from heavystep.lab.training.run import DEVICES, How, images_of, the_device, trai
 from heavystep.lab.training.runs import (
     MethodSpec,
     Scale,
-    Stored,
     TrainedResults,
     TrainingRuns,
     TrainingSpec,
@@ -25,7 +24,7 @@ from heavystep.lab.training.runs import (
     survey,
 )
 
-HOW = ("device", "tensorboard", "minutes", "force", "no_compile")
+HOW = ("device", "minutes", "force")
 """Choices that do not decide the numbers of a run."""
 WHERE = ("engine", "address")
 """Choices that say who does the training."""
@@ -128,16 +127,16 @@ class TrainedFigure(Reproducible):
         runs = figure.runs()
         return figure.only({key for key, run in runs.items() if run.method.name in names})
 
-    def _extents(self, found: Iterable[tuple[TrainingSpec, Stored]]) -> Iterator["Extent"]:
+    def _extents(self, found: Iterable[tuple[TrainingSpec, int]]) -> Iterator["Extent"]:
         """The extent of the runs, for each data set and scale."""
-        groups: dict[tuple[str, Scale], list[tuple[TrainingSpec, Stored]]] = {}
-        for run, stored in found:
-            if run.method in self.methods and stored.epochs:
-                groups.setdefault((run.data_set, run.scale), []).append((run, stored))
+        groups: dict[tuple[str, Scale], list[tuple[TrainingSpec, int]]] = {}
+        for run, epochs in found:
+            if run.method in self.methods:
+                groups.setdefault((run.data_set, run.scale), []).append((run, epochs))
         for (data_set, scale), runs in groups.items():
             reach: dict[str, int] = {}
-            for run, stored in runs:  # a short seed does not shorten the others of its method
-                reach[run.method.name] = max(reach.get(run.method.name, 0), stored.epochs)
+            for run, epochs in runs:  # a short seed does not shorten the others of its method
+                reach[run.method.name] = max(reach.get(run.method.name, 0), epochs)
             seeds = 1 + max(run.seed for run, _ in runs)
             yield Extent(data_set, scale, seeds, reach)
 
@@ -171,7 +170,7 @@ def _nothing(figure: Figure, store: TrainingStore) -> str:
     """Say why there is nothing to draw."""
     runs = list(figure.runs().values())
     here = {(run.scale, run.data_set) for run in runs}
-    found = [s.epochs for run, s in survey(store) if (run.scale, run.data_set) in here]
+    found = [epochs for run, epochs in survey(store) if (run.scale, run.data_set) in here]
     if not found:
         return f"no runs to draw in {store.folder}: leave out --no-train to train them"
     return f"no run reaches epoch {runs[0].epochs}, the longest has {counted(max(found), 'epoch')}"

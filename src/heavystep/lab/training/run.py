@@ -5,14 +5,13 @@ import hashlib
 import io
 import json
 import math
-import platform
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,6 @@ from heavystep.lab.training.networks import NETWORKS
 from heavystep.lab.training.runs import (
     UNSAID,
     MethodSpec,
-    Stored,
-    Stretch,
     TrainingRuns,
     TrainingSpec,
     TrainingStore,
@@ -53,12 +50,6 @@ of a minibatch of 256 images, a ResNet-18 and a cross-entropy l was measured, by
 by 1e-6 of themselves, as 4e-4 / sqrt(l) from l = 2 (0.03%) to l = 2e-4 (2.3%). With 2^-12 alone
 searches end half way through 200 epochs, in steps of 1e-7; with 2^-7 they compare nothing at the
 start. A search tolerates four times what is given here."""
-LOGGED = {
-    "loss": "loss/train", "test_loss": "loss/test", "test_accuracy": "accuracy/test",
-    "step": "step/size", "capped": "step/at_cap", "trials": "step/trials",
-    "refused": "step/refused", "seconds": "time/seconds_per_epoch",
-}  # fmt: skip
-"""What TensorBoard shows of an epoch, and under which name."""
 
 
 @dataclass(frozen=True)
@@ -67,17 +58,13 @@ class How:
 
     Args:
         device: ``"cpu"`` or ``"cuda"``; None: the GPU if there is one.
-        tensorboard: the folder of the logs for TensorBoard; None: there are no logs.
         minutes: training stops after this many, with a checkpoint.
         force: whether runs that are there are trained again.
-        no_compile: whether the network is left as it is even where compiling it would pay.
     """
 
     device: str | None = None
-    tensorboard: Path | None = None
     minutes: float | None = None
     force: bool = False
-    no_compile: bool = False
 
 
 @cache
@@ -168,13 +155,6 @@ def prepared(small: bool) -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         torch.backends.cudnn.benchmark = benchmark
-
-
-def device_name(device: torch.device) -> str:
-    """The name of the processor or GPU."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return platform.processor() or platform.machine()
 
 
 def versions() -> str:
@@ -316,9 +296,8 @@ def train_missing(
                 progress.finish()
     else:
         # Absolute paths, because workers run in another folder.
-        folder, logs = store.folder.absolute(), how.tensorboard and how.tensorboard.absolute()
-        there_how = replace(how, device=how.device or the_device(None).type, tensorboard=logs)
-        jobs = [Elsewhere(run, epochs, folder, there_how) for run, epochs in lacking]
+        folder, device_there = store.folder.absolute(), how.device or the_device(None).type
+        jobs = [Elsewhere(*each, folder, replace(how, device=device_there)) for each in lacking]
         with closing(outcomes(jobs, progress, engine)) as found:
             for place, _, failure in found:
                 if failure:
@@ -329,23 +308,6 @@ def train_missing(
     if failed:
         raise ValueError(f"{len(failed)} of {len(wanted)} runs {what}: {', '.join(failed)}")
     return True
-
-
-@contextmanager
-def _log(folder: Path | None, run: TrainingSpec) -> Iterator[Callable[[EpochRow], None]]:
-    """A function that logs an epoch for TensorBoard; without a folder it does nothing."""
-    if folder is None:
-        yield lambda row: None
-        return
-    from torch.utils.tensorboard import SummaryWriter
-
-    with SummaryWriter(str(folder / run.describe().replace(" ", "_"))) as log:
-
-        def write(row: EpochRow) -> None:
-            for name, tag in LOGGED.items():
-                log.add_scalar(tag, getattr(row, name), row.epoch)
-
-        yield write
 
 
 @dataclass
@@ -369,14 +331,12 @@ class OneRun:
             DivergedError: the loss was not finite; the message names the last good checkpoint.
             ValueError: the batches do not fit into memory, or the checkpoint is of another run.
         """
-        self._begin = self._kept = time.perf_counter()
         small, name = self.run.scale.network == "small", self.run.describe()
         # A line search compares losses of a forward with and without gradients. Compiled, these are
         # two graphs whose roundings differ, by less than what BFLOAT16_LOSSES lets pass.
-        large_on_gpu = self.device.type == "cuda" and not small and not self.how.no_compile
         with prepared(small):
             try:
-                compiled = large_on_gpu and compiles(self.device)
+                compiled = self.device.type == "cuda" and not small and compiles(self.device)
                 return self._trained(trainer_of(self.run, self.device, compiled), stop)
             except DivergedError as error:
                 kept = self.store.checkpoint(self.run)
@@ -389,33 +349,23 @@ class OneRun:
 
     def _trained(self, trainer: Trainer, stop: Callable[[], bool]) -> bool:
         identity = {**json.loads(self.run.text()), "precision": trainer.precision}
-        self._identity = json.dumps(identity)
-        before = self._resumed(trainer)
-        with _log(self.how.tensorboard, self.run) as log:
-            while len(trainer.history) < self.epochs:
-                row = trainer.epoch(stop, self.progress.advance)
-                if row is None:
-                    self._keep(trainer, before)
-                    return False
-                since, complete = time.perf_counter() - self._kept, row.epoch == self.epochs
-                if since >= CHECKPOINT_SECONDS or complete:
-                    self._keep(trainer, before, complete)
-                log(row)
-                self.progress.epoch(row, trainer.images_per_epoch)
+        path, self._identity = self.store.checkpoint(self.run), json.dumps(identity)
+        if not self.how.force and (state := load_checkpoint(path, self._identity)) is not None:
+            trainer.load_state_dict(state["trainer"])
+            self._save_epochs(trainer)  # which a kill may have kept from being written
+        kept = time.perf_counter()
+        while len(trainer.history) < self.epochs:
+            row = trainer.epoch(stop, self.progress.advance)
+            complete = row is not None and row.epoch == self.epochs
+            if row is None or complete or time.perf_counter() - kept >= CHECKPOINT_SECONDS:
+                kept = time.perf_counter()
+                self._keep(trainer, complete)
+            if row is None:
+                return False
+            self.progress.epoch(row, trainer.images_per_epoch)
         return True
 
-    def _resumed(self, trainer: Trainer) -> tuple[Stretch, ...]:
-        """Load the checkpoint, if there is one, and return the stretches up to there."""
-        path = self.store.checkpoint(self.run)
-        state = None if self.how.force else load_checkpoint(path, self._identity)
-        if state is None:
-            return ()
-        trainer.load_state_dict(state["trainer"])
-        stretches = tuple(Stretch(**each) for each in state["stretches"])
-        self._save_epochs(trainer, stretches)  # which a kill may have kept from being written
-        return stretches
-
-    def _keep(self, trainer: Trainer, before: tuple[Stretch, ...], complete: bool = False) -> None:
+    def _keep(self, trainer: Trainer, complete: bool) -> None:
         """Write the checkpoint and the epochs; of a forced run nothing before its end.
 
         After a step without a finite loss no checkpoint is written, because the run has to go on
@@ -424,22 +374,15 @@ class OneRun:
         bad = trainer.meter.in_a_streak()
         if (bad or self.how.force) and not complete:
             return
-        self._kept, stretches = time.perf_counter(), before
-        last, first = len(trainer.history), before[-1].last + 1 if before else 1
-        if last >= first:
-            seconds = round(self._kept - self._begin, 3)
-            where = device_name(self.device), trainer.precision, versions()
-            stretches += (Stretch(first, last, *where, seconds, trainer.compiled),)
         if not bad:
-            made = [asdict(stretch) for stretch in stretches]
-            state = {"trainer": trainer.state_dict(), "stretches": made}
-            save_checkpoint(self.store.checkpoint(self.run), self._identity, state)
-        self._save_epochs(trainer, stretches)
+            path = self.store.checkpoint(self.run)
+            save_checkpoint(path, self._identity, {"trainer": trainer.state_dict()})
+        self._save_epochs(trainer)
 
-    def _save_epochs(self, trainer: Trainer, stretches: tuple[Stretch, ...]) -> None:
+    def _save_epochs(self, trainer: Trainer) -> None:
         """Write the epochs, unless more are stored already; those of a forced run in any case."""
         if self.how.force or len(trainer.history) > self.store.epochs(self.run):
-            self.store.save(self.run, Stored(trainer.history, stretches))
+            self.store.save(self.run, trainer.history)
 
 
 @dataclass(frozen=True)

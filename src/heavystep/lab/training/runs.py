@@ -1,15 +1,14 @@
 """Training runs as data: what decides their numbers, where they are kept, and curves of them."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from heavystep.arrays import Array
-from heavystep.lab.files import write_atomically
 from heavystep.lab.store import ENDING, DamagedError, Store, key_of
 from heavystep.lab.training.trainer import EpochRow
 from heavystep.records import Trajectories
@@ -118,31 +117,6 @@ def parsed(content: dict[str, Any]) -> TrainingSpec | None:
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Epochs that were made in one go on one machine; ``seconds`` has what comes before them."""
-
-    first: int
-    last: int
-    device: str
-    precision: str
-    versions: str
-    seconds: float
-    compiled: bool = False
-    """Whether the network was compiled, which changes its numbers by rounding."""
-
-
-class Stored(NamedTuple):
-    """The epochs of a run so far, and where they were made."""
-
-    history: list[EpochRow]
-    stretches: tuple[Stretch, ...]
-
-    @property
-    def epochs(self) -> int:
-        return len(self.history)
-
-
-@dataclass(frozen=True)
 class TrainingStore:
     """The training runs in one folder: a table of epochs each, and where they were made."""
 
@@ -156,19 +130,15 @@ class TrainingStore:
         """The file with the network and the optimizer, from which the run can go on."""
         return self.folder.parent / "checkpoints" / f"{run.key()}.pt"
 
-    def save(self, run: TrainingSpec, stored: Stored) -> None:
-        """Write the files of a run."""
-        made = json.dumps([asdict(stretch) for stretch in stored.stretches])
-        write_atomically(self.path(run).with_suffix(".json"), lambda part: part.write_text(made))
+    def save(self, run: TrainingSpec, history: Sequence[EpochRow]) -> None:
+        """Write the table of a run."""
         columns = {
             name: np.array(values, np.int64 if name in ("epoch", "refused") else np.float64)
-            for name, values in zip(
-                EpochRow._fields, zip(*stored.history, strict=True), strict=True
-            )
+            for name, values in zip(EpochRow._fields, zip(*history, strict=True), strict=True)
         }
         Store(self.folder).save(run.key(), run.text(), columns)
 
-    def load(self, run: TrainingSpec) -> Stored | None:
+    def load(self, run: TrainingSpec) -> list[EpochRow] | None:
         """The epochs of a run, or None if there is no file.
 
         Raises:
@@ -183,31 +153,25 @@ class TrainingStore:
         history = [EpochRow(*row) for row in rows]
         if [row.epoch for row in history] != list(range(1, len(history) + 1)):
             raise DamagedError(f"{path.name} does not have all epochs")
-        try:
-            made = json.loads(path.with_suffix(".json").read_text())
-            return Stored(history, tuple(Stretch(**each) for each in made))
-        except (OSError, TypeError, ValueError):  # numbers count without it
-            return Stored(history, ())
+        return history
 
-    def whole(self, run: TrainingSpec, note: Note = str) -> Stored | None:
-        """The stored epochs of a run; a damaged file is noted and counts as none."""
+    def whole(self, run: TrainingSpec, note: Note = str) -> list[EpochRow]:
+        """The stored epochs of a run; a damaged file is noted and has none."""
         try:
-            return self.load(run)
+            return self.load(run) or []
         except DamagedError as damage:
             note(f"{damage}; it is left out")
-            return None
+            return []
 
     def epochs(self, run: TrainingSpec) -> int:
         """How many epochs of a run there are."""
-        stored = self.whole(run)
-        return stored.epochs if stored else 0
+        return len(self.whole(run))
 
 
 @dataclass(frozen=True)
 class TrainedCurve(Trajectories):
-    """The epochs of each seed that is there, and where they were made."""
+    """The epochs of each seed that is there."""
 
-    stretches: tuple[Stretch, ...] = ()
     unfinished: dict[int, dict[str, Array]] = field(default_factory=dict)
     """Metrics of seeds that end before the others: no part of the means, but to be seen."""
 
@@ -223,38 +187,34 @@ def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note = str
     """
     found = {}
     for key, wanted in runs.items():
-        parts, unfinished, epochs = dict[int, Stored](), {}, wanted.epochs
+        parts, unfinished, epochs = dict[int, list[EpochRow]](), {}, wanted.epochs
         for run in wanted.each():
-            stored = store.whole(run, note)
-            if stored is not None and stored.epochs >= epochs:
-                parts[run.seed] = stored
-            elif stored is not None and stored.epochs:
-                note(f"{run.describe()} has {stored.epochs} of {epochs} epochs and does not count")
-                metrics = _metrics([stored], epochs)
+            history = store.whole(run, note)
+            if len(history) >= epochs:
+                parts[run.seed] = history
+            elif history:
+                note(f"{run.describe()} has {len(history)} of {epochs} epochs and does not count")
+                metrics = _metrics([history], epochs)
                 unfinished[run.seed] = {name: values[0] for name, values in metrics.items()}
         if parts:
             k, metrics = np.arange(1, epochs + 1), _metrics(parts.values(), epochs)
-            made = [each for part in parts.values() for each in part.stretches]
-            used = tuple(each for each in made if each.first <= epochs)
-            found[key] = TrainedCurve(
-                k, tuple(parts), metrics, stretches=used, unfinished=unfinished
-            )
+            found[key] = TrainedCurve(k, tuple(parts), metrics, unfinished=unfinished)
     return found
 
 
-def _metrics(parts: Iterable[Stored], epochs: int) -> dict[str, Array]:
+def _metrics(parts: Iterable[list[EpochRow]], epochs: int) -> dict[str, Array]:
     """(seeds, epochs) numbers by name."""
-    rows = np.array([part.history[:epochs] for part in parts], dtype=np.float64)
+    rows = np.array([part[:epochs] for part in parts], dtype=np.float64)
     return {name: rows[:, :, at] for at, name in enumerate(EpochRow._fields) if at}
 
 
-def survey(store: TrainingStore, note: Note = str) -> Iterator[tuple[TrainingSpec, Stored]]:
-    """All runs with their stored epochs; a file that is no whole run is noted and left out."""
+def survey(store: TrainingStore, note: Note = str) -> Iterator[tuple[TrainingSpec, int]]:
+    """All runs with the number of their epochs; a file that is no whole run is noted."""
     others = set(store.folder.glob(f"*{ENDING}"))
     for run in filter(None, map(parsed, Store(store.folder).contents())):
         others.discard(store.path(run))
-        if (stored := store.whole(run, note)) is not None:
-            yield run, stored
+        if history := store.whole(run, note):
+            yield run, len(history)
     for path in sorted(others):
         note(f"{path.name} is not a whole training run; it is left out")
 

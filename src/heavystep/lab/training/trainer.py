@@ -254,7 +254,7 @@ class Trainer:
         means, (test_loss, accuracy) = self.meter.means(), self.evaluate()
         seconds = self._seconds + time.perf_counter() - begin
         loss, *others = means
-        row = EpochRow(epoch, loss, test_loss, accuracy, *others, seconds)  # type: ignore[arg-type]
+        row = EpochRow._make([epoch, loss, test_loss, accuracy, *others, seconds])
         self.history.append(row)
         self._done, self._seconds = 0, 0.0
         self.meter.clear()
