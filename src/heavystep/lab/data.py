@@ -192,15 +192,14 @@ def missing_text(names: Iterable[str]) -> str:
     lacking = [known for known in map(data_set, names) if not _paths(known)]
     if not lacking:
         return ""
-    places = ", ".join(
-        f"{each.name} in {each.target if each.classes else each.target.parent}" for each in lacking
-    )
-    urls = " and ".join(each.url for each in lacking)
+    folders = (each.target if each.classes else each.target.parent for each in lacking)
+    places = ", ".join(f"{e.name} in {place}" for e, place in zip(lacking, folders, strict=True))
+    command = f"heavystep data fetch {' '.join(each.name for each in lacking)}"
     verb = "unpack" if any(each.classes for each in lacking) else "put"
+    urls, first = " and ".join(each.url for each in lacking), lacking[0].files[0].place
     return (
-        f"no {places}: run 'heavystep data fetch {' '.join(each.name for each in lacking)}'; "
-        f"offline, {verb} {urls} there, or set {VARIABLE} to a folder with "
-        f"{lacking[0].files[0].place}"
+        f"no {places}: run '{command}'; offline, {verb} {urls} there, or set {VARIABLE} to a "
+        f"folder with {first}"
     )
 
 

@@ -4,7 +4,6 @@ import errno
 import hashlib
 import os
 import secrets
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +13,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1]
 VARIABLE = "HEAVYSTEP_CACHE"
 PREFIX = ".heavystep-part."
-ORPHANED = 86400.0
+ORPHANED = 3600.0
 """What is older than this many seconds belongs to nobody."""
 ANYBODY = 0o666
 """The permissions of a file before the user's umask takes some away."""
@@ -54,8 +53,7 @@ def write_atomically(path: Path, write: Callable[[Path], object], mode: int = AN
     ``write`` is told a temporary name, under which there is an empty file. The file has at most the
     permissions ``mode``; the user's umask takes away from them.
     """
-    owner = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(8)}"
-    temporary = path.parent / f"{PREFIX}{owner}"
+    temporary = path.parent / f"{PREFIX}{secrets.token_hex(8)}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode | 0o600))
@@ -68,18 +66,11 @@ def write_atomically(path: Path, write: Callable[[Path], object], mode: int = AN
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path, seconds: float = ORPHANED) -> None:
     """Remove what killed processes left under temporary names in a folder and below."""
     for path in list(folder.rglob(f"{PREFIX}*")):
-        host, _, process = path.name.removeprefix(PREFIX).rpartition(".")[0].rpartition(".")
         with suppress(OSError):
-            dead = time.time() - path.lstat().st_mtime > ORPHANED
-            if host == socket.gethostname() and process.isdigit():
-                try:
-                    os.kill(int(process), 0)  # asks whether it lives
-                except ProcessLookupError:
-                    dead = True
-            if dead:
+            if time.time() - path.lstat().st_mtime > seconds:
                 path.unlink()
 
 

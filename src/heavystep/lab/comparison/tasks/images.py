@@ -42,9 +42,9 @@ class Residual(Work):
         super().__init__(NETWORKS["resnet18"](10), device)
         if device.type == "cuda":
             self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        images, scale = images_of(DATA), colours_of(DATA, TRAIN)
-        self._train = DeviceImages(*images.train, scale, BATCH, device)
-        self._test = DeviceImages(*images.test, scale, TEST_BATCH, device)
+        (train, test), scale = images_of(DATA), colours_of(DATA, TRAIN)
+        self._train = DeviceImages(*train, scale, BATCH, device)
+        self._test = DeviceImages(*test, scale, TEST_BATCH, device)
         self._seed, self._done = seed, 0
 
     def next(self) -> None:
