@@ -6,7 +6,7 @@ compares them. A number that is NaN gives NaN.
 
 import math
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
@@ -251,16 +251,57 @@ COSINE = Kernels(
 # they are m_i - t (a_i . g). After one more pass over the rows of the batch, every trial of a line
 # search costs O(batch). With e = exp(-|m|) in [0, 1] both tails are exact:
 # log(1 + exp(-m)) = max(-m, 0) + log(1 + e), and 1 / (1 + exp(m)) = (1 or e) / (1 + e).
+# Exponential and logarithm are Taylor series, which the compiler evaluates for several margins at
+# once, as it cannot call the C library; the errors are less than half a unit in the last place.
+
+
+def _series(coefficients: Sequence[float]) -> Function:
+    """A polynomial, the coefficient of the highest degree first."""
+    formula = repr(coefficients[0])
+    for coefficient in coefficients[1:]:
+        formula = f"({formula} * x + {coefficient!r})"
+    return part(eval(f"lambda x: {formula}"))
+
+
+ROUND = 1.5 * 2.0**52
+"""Adding and subtracting it rounds to a whole number, which is in the last bits of the sum."""
+LOG2_E = 1.0 / math.log(2.0)
+LN2_HIGH = float.fromhex("0x1.62e42feep-1")
+LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+SMALLEST = -708.0
+"""Below, e^x is not a normal number; it counts as 0."""
+_exp_series = _series([1.0 / math.factorial(degree) for degree in range(13, -1, -1)])
+_atanh_series = _series([1.0 / (2 * degree + 1) for degree in range(17, -1, -1)])
+"""atanh(s) / s in powers of s^2 <= 1/9."""
+
+
+@part
+def _exp_of_negative(x: Any) -> Any:
+    """e^x for x <= 0, as 2^n e^r with |r| <= ln(2) / 2."""
+    shifted = x * LOG2_E + ROUND
+    n = shifted - ROUND
+    r = (x - n * LN2_HIGH) - n * LN2_LOW
+    power = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
+    return 0.0 if x <= SMALLEST else _exp_series(r) * power
+
+
+@part
+def _log1p_of_fraction(e: Any) -> Any:
+    """log(1 + e) = 2 atanh(e / (2 + e)) for e in [0, 1]."""
+    s = e / (2.0 + e)
+    return 2.0 * s * _atanh_series(s * s)
 
 
 @subroutine
 def _write_losses(margins: Any, losses: Any, slopes: Any) -> None:
     """Write log(1 + e^-m) for each margin m, and its derivative where there is room for it."""
+    # A loop each: in one, chains of operations are too long for the processor to overlap them.
     for b in range(margins.shape[0]):
-        e = math.exp(-abs(margins[b]))
-        if b < slopes.shape[0]:
-            slopes[b] = -(e if margins[b] >= 0.0 else 1.0) / (1.0 + e)
-        losses[b] = max(-margins[b], 0.0) + math.log1p(e)
+        losses[b] = _exp_of_negative(-abs(margins[b]))
+    for b in range(slopes.shape[0]):
+        slopes[b] = -(losses[b] if margins[b] >= 0.0 else 1.0) / (1.0 + losses[b])
+    for b in range(margins.shape[0]):
+        losses[b] = max(-margins[b], 0.0) + _log1p_of_fraction(losses[b])
 
 
 # `values` are those of y_i a_i, so that margins are plain inner products. Unsigned indices need no
