@@ -21,7 +21,7 @@ from heavystep.cli.app import app
 from heavystep.lab.comparison import contenders, tasks
 from heavystep.lab.comparison.contenders import OTHERS, contender_of
 from heavystep.lab.comparison.page import compare
-from heavystep.lab.comparison.table import COLUMNS, RunTable, outcome_of, plans, rows_of
+from heavystep.lab.comparison.table import COLUMNS, KEY, RunTable, outcome_of, plans, rows_of
 from heavystep.lab.comparison.tasks import HIGHER, LOWER, TASKS, Metric, Task, task_of
 from heavystep.lab.comparison.tasks.contract import Examples, Split, Supervised
 from heavystep.lab.comparison.train import LOOK_EVERY, NUMBERS, START, TaskRun
@@ -143,6 +143,21 @@ def test_stored_runs_began_where_runs_begin_now(name):
         line, found = stored_starts()[name, seed], task.begun(seed, CPU).measured()
         # Sums of up to a million terms, in float32 where a network is.
         assert found == pytest.approx((float(line["loss"]), float(line["metric"])), rel=1e-4)
+
+
+def test_stored_runs_of_rivals_are_recognised():
+    """What is kept of torch's optimizers and of the starts is not run again."""
+    with STORED.open(newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["task"] not in ("source", "lora")]
+    assert len(rows) > 2000
+    for row in rows:
+        name, value = row["method"], float(row["value"] or "nan")
+        other = OTHERS.get(name.partition("+")[0].partition(":")[0])
+        if name == START or (other and not other.package):
+            run = (row["task"], name, None if math.isnan(value) else value, int(row["seed"]),
+                   int(row["steps"]))  # fmt: skip
+            keys = {TaskRun(*run, device).key()[:KEY] for device in ("cpu", "cuda")}
+            assert row["key"] in keys, row
 
 
 def test_adapters_train_little_and_begin_as_the_network_was():

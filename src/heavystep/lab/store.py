@@ -31,7 +31,6 @@ class Store:
     folder: Path
 
     def path(self, key: str) -> Path:
-        """The file of a run."""
         return self.folder / f"{key}{ENDING}"
 
     def save(self, key: str, specification: str, columns: Columns) -> None:

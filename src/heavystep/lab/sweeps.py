@@ -61,7 +61,6 @@ class Run(ABC):
         """The result: arrays of numbers of equal length, by name."""
 
     def text(self) -> str:
-        """The content as JSON."""
         return json.dumps(self.content(), sort_keys=True)
 
     def key(self) -> str:

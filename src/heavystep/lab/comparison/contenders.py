@@ -73,7 +73,6 @@ class Contender:
         raise NotImplementedError
 
     def optimizer(self, work: Work, value: float | None) -> Optimizer:
-        """The optimizer of a network."""
         raise NotImplementedError
 
     def left_out(self) -> str:

@@ -48,13 +48,11 @@ class RunTable:
         self.lines = {line["key"]: line for line in read_lines(self.path)}
 
     def load(self, key: str, specification: str) -> Columns | None:
-        """The numbers of a run, if they are there."""
         if (line := self.lines.get(key[:KEY])) is None:
             return None
         return {name: np.array([float(line[name] or "nan")]) for name in NUMBERS}
 
     def save(self, key: str, specification: str, columns: Columns) -> None:
-        """Add the line of a run."""
         run, text = self._runs[key], io.StringIO()
         constant = "" if run.contender == START else contender_of(run.contender).main
         value = "" if run.value is None else f"{run.value:.12g}"
@@ -150,7 +148,6 @@ class Plan:
     left_out: dict[str, str]
 
     def all_runs(self) -> list[TaskRun]:
-        """Everything that has to be there."""
         entries = self.entries.values()
         return [*self.start, *(r for e in entries for runs in e.runs.values() for r in runs)]
 

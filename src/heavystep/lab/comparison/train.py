@@ -142,7 +142,6 @@ class Training:
             )
 
     def _report(self) -> None:
-        """What follows a step; on a GPU it is recorded with it."""
         if self._average:
             self._average.update()
 
@@ -183,7 +182,6 @@ class Training:
         return True
 
     def measured(self) -> dict[str, float]:
-        """At the point that the optimizer offers as its result, and at the averaged iterate."""
         if self._contender.modes:
             self.optimizer.eval()
             # BatchNorm has seen another point, as the authors of Schedule-Free say.

@@ -73,7 +73,6 @@ class _Contestant:
         self.steps = self.evaluations = 0
 
     def take(self, steps: int) -> None:
-        """Take steps, and wait until they are done."""
         for _ in range(steps):
             usual_step(self._optimizer, self._loss)
             self.steps += 1

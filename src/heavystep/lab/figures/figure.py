@@ -39,7 +39,6 @@ class Claim:
     """Whether it has to hold; it need not where the runs are too small for it."""
 
     def as_json(self) -> dict[str, Any]:
-        """The claim as an entry of ``claims.json``."""
         measured = {
             name: float(f"{value:.6g}") if np.isfinite(value) else str(value)
             for name, value in self.measured.items()
@@ -60,7 +59,6 @@ class Table:
     """A line that is shown below the table."""
 
     def csv(self) -> str:
-        """All rows, under the names of their fields."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows([self.rows[0]._fields, *self.rows])
@@ -119,7 +117,6 @@ class Figure:
         return {curve.run.key(): curve.run for panel in self.panels for curve in panel.curves}
 
     def headline(self) -> str:
-        """The title, with the number and length of the runs."""
         return f"{self.title}: {next(iter(self.runs().values())).size()}"
 
     def only(self, keys: Collection[str]) -> "Figure":

@@ -88,7 +88,6 @@ class _Cache:
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a kernel, where there is room for it."""
         if data.library.has_dynamic_globals:  # addresses of this process
             return
         body: bytes = cast(Any, dumps)(_NUMBAS.reduce(None, data))

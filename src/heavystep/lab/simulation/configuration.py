@@ -71,7 +71,6 @@ class Configuration:
 
     @property
     def diagonal(self) -> str | None:
-        """The metric: ``"element"``, ``"tensor"`` or None."""
         chosen: str | None = dict(self.options).get("diagonal", self.row.diagonal)
         return chosen
 

@@ -304,7 +304,6 @@ class Watch(NamedTuple):
         return cls(numbers, np.zeros(problem.dim), error, L, weighted, np.empty((0, 3)))
 
     def prepare(self, configuration: Configuration, first: int, count: int) -> "Watch":
-        """Take in what the theory says of the next ``count`` steps."""
         ahead = np.ones((count, 3))
         ahead[:, LEAST], ahead[:, MOST] = configuration.step_bounds(self.L, first, count)
         if self.weighted:

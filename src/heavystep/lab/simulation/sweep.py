@@ -140,7 +140,6 @@ class Simulated(Run):
         return f"{self.seeds} runs of {self.iterations:,} steps"
 
     def grid(self) -> Array:
-        """The numbers of steps after which metrics are recorded."""
         if self.every is None:
             return log_grid(self.iterations)
         return np.append(np.arange(self.every, self.iterations, self.every), self.iterations)
@@ -176,7 +175,6 @@ class Simulated(Run):
         }
 
     def trajectories(self, columns: Columns) -> Trajectories:
-        """The result with a row of each metric for each seed."""
         rows = {name: values.reshape(self.seeds, -1) for name, values in columns.items()}
         metrics = {name: rows[name] for name in metric_names(self.problem.build())}
         return Trajectories(rows["k"][0], tuple(range(self.seeds)), metrics)

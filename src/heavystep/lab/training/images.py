@@ -82,7 +82,6 @@ class DeviceImages:
         """Whole minibatches in an epoch; an incomplete one is dropped."""
 
     def begin(self, plan: Array) -> None:
-        """Set the order and the crops of an epoch."""
         self._plan.copy_(torch.from_numpy(plan))
 
     def load(self, k: int) -> None:

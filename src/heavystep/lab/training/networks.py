@@ -31,7 +31,6 @@ class Block(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The features of the block, from those before it."""
         residual = self.second(relu(self.first(x), inplace=True))
         return relu(residual + self.shortcut(x), inplace=True)
 
@@ -60,7 +59,6 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor) -> Tensor:
-        """(n, classes) logits from (n, 3, height, width) images."""
         features = self.stages(relu(self.stem(images), inplace=True))
         logits: Tensor = self.head(features.mean(dim=(2, 3)))
         return logits

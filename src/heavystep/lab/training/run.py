@@ -399,15 +399,12 @@ class Elsewhere(Run):
 
     @property
     def label(self) -> str:
-        """What progress calls it."""
         return self.run.describe()
 
     def content(self) -> dict[str, Any]:
-        """Run and length."""
         return {"epochs": self.epochs, **json.loads(self.run.text())}
 
     def compute(self, advance: Advance) -> Columns:
-        """Train it here, and return the numbers of its epochs."""
         out = self.folder.parent.parent
         if not (out / MARK).exists():
             raise ValueError(f"{out} is not on this machine: --out must be a path all nodes see")

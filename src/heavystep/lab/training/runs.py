@@ -56,15 +56,12 @@ class TrainingSpec:
     seed: int
 
     def text(self) -> str:
-        """The full specification as JSON."""
         return json.dumps({"protocol": PROTOCOL, "run": asdict(self)}, sort_keys=True)
 
     def key(self) -> str:
-        """The name under which the run is stored."""
         return key_of(self.text())
 
     def describe(self) -> str:
-        """A short name for progress and messages."""
         return f"{self.data_set} {self.method.name} seed {self.seed}"
 
 
@@ -82,16 +79,13 @@ class TrainingRuns:
     epochs: int
 
     def each(self) -> tuple[TrainingSpec, ...]:
-        """The runs, one for each seed."""
         seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
         return tuple(TrainingSpec(self.data_set, self.method, self.scale, seed) for seed in seeds)
 
     def key(self) -> str:
-        """The name under which the results are passed on."""
         return key_of(json.dumps([self.epochs, *(run.key() for run in self.each())]))
 
     def size(self) -> str:
-        """Say how many runs there are, and how long they are."""
         return f"{counted(len(self.each()), 'run')} of {counted(self.epochs, 'epoch')}"
 
 
@@ -123,7 +117,6 @@ class TrainingStore:
     folder: Path
 
     def path(self, run: TrainingSpec) -> Path:
-        """The table of a run."""
         return self.folder / f"{run.key()}{ENDING}"
 
     def checkpoint(self, run: TrainingSpec) -> Path:
@@ -131,7 +124,6 @@ class TrainingStore:
         return self.folder.parent / "checkpoints" / f"{run.key()}.pt"
 
     def save(self, run: TrainingSpec, history: Sequence[EpochRow]) -> None:
-        """Write the table of a run."""
         columns = {
             name: np.array(values, np.int64 if name in ("epoch", "refused") else np.float64)
             for name, values in zip(EpochRow._fields, zip(*history, strict=True), strict=True)
@@ -164,7 +156,6 @@ class TrainingStore:
             return []
 
     def epochs(self, run: TrainingSpec) -> int:
-        """How many epochs of a run there are."""
         return len(self.whole(run))
 
 

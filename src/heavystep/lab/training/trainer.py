@@ -74,7 +74,6 @@ class Meter:
         self._streak = torch.zeros(2, dtype=torch.float64, device=device)
 
     def add(self, info: StepInfo) -> None:
-        """Add one step."""
         accepted = torch.as_tensor(info.accepted)
         one = torch.ones_like(accepted, dtype=torch.float64)
         # One by one: a tensor of all would have to be copied from the host.
@@ -201,14 +200,12 @@ class Trainer:
         """Time spent on it."""
 
     def loss(self) -> Tensor:
-        """The mean cross-entropy of the minibatch that is in place."""
         logits = autocast_logits(self._training, self._train.inputs)
         loss = cross_entropy(logits, self._train.targets)
         self._last_loss = loss.detach()
         return loss
 
     def prepare(self) -> None:
-        """Put the minibatch of the next step in place."""
         self._train.prepare()
 
     def report(self) -> None:
@@ -273,7 +270,6 @@ class Trainer:
         self._done += 1
 
     def evaluate(self) -> tuple[float, float]:
-        """The mean cross-entropy and the accuracy on the test images."""
         self.network.eval()
         found = evaluated(self.network, self._test)
         self.network.train()
@@ -295,7 +291,6 @@ class Trainer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` returned."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["streams"]["cpu"])

@@ -67,7 +67,6 @@ class Work(ABC):
         self.forward = self.network
 
     def parameters(self) -> list[nn.Parameter]:
-        """Those that are trained."""
         return [param for param in self.network.parameters() if param.requires_grad]
 
     def compile(self) -> None:
@@ -139,7 +138,6 @@ class Task:
     seeds: int = 3
 
     def length(self, *, quick: bool) -> int:
-        """The steps of a run."""
         return max(self.steps // QUICK, min(self.steps, 30)) if quick else self.steps
 
     def begun(self, seed: int, device: torch.device) -> Work:
@@ -157,7 +155,6 @@ class Examples(NamedTuple):
     targets: Tensor
 
     def to(self, device: torch.device) -> "Examples":
-        """The same on a device."""
         return Examples(self.inputs.to(device), self.targets.to(device))
 
 
@@ -206,7 +203,6 @@ class Supervised(Work):
         self._batch = Examples(*(part[:batch_size].clone() for part in self.train))
 
     def next(self) -> None:
-        """Copy the next examples into the batch."""
         which = next(self._order, None)
         if which is None:
             count, size = len(self.train.targets), self._batch_size
@@ -217,7 +213,6 @@ class Supervised(Work):
             torch.index_select(source, 0, which.to(self.device), out=place)
 
     def loss(self) -> Tensor:
-        """That of the batch."""
         return self._criterion(self.forward(self._batch.inputs), self._batch.targets)
 
     def evaluate(self) -> Measured:

@@ -48,7 +48,6 @@ class Residual(Work):
         self._seed, self._done = seed, 0
 
     def next(self) -> None:
-        """Choose the images of the next batch."""
         epoch, place = divmod(self._done, self._train.batches)
         if place == 0:
             self._train.begin(epoch_plan(self._train.count, self._seed, epoch + 1))
@@ -56,11 +55,9 @@ class Residual(Work):
         self._done += 1
 
     def prepare(self) -> None:
-        """Crop, flip and normalise them."""
         self._train.prepare()
 
     def loss(self) -> Tensor:
-        """The mean cross-entropy of the batch."""
         return cross_entropy(autocast_logits(self.forward, self._train.inputs), self._train.targets)
 
     def evaluate(self) -> Measured:
@@ -69,7 +66,6 @@ class Residual(Work):
         return Measured(loss, 100.0 * evaluated(self.network, self._test)[1])
 
     def inputs(self) -> Iterable[Tensor]:
-        """Crops of the next epoch."""
         epoch = self._done // self._train.batches + 1
         self._train.begin(epoch_plan(self._train.count, self._seed, epoch))
         for place in range(STATISTICS):
@@ -92,7 +88,6 @@ class VisionTransformer(nn.Module):
         self.norm, self.head = nn.LayerNorm(VIT.width), nn.Linear(VIT.width, 10)
 
     def forward(self, images: Tensor) -> Tensor:
-        """(n, 3, 32, 32) images to (n, 10) logits."""
         parts = images.unfold(2, PATCH, PATCH).unfold(3, PATCH, PATCH).permute(0, 2, 3, 1, 4, 5)
         x = self.patch(parts.flatten(3).flatten(1, 2)) + self.position
         for block in self.blocks:

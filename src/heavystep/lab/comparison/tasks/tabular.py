@@ -127,7 +127,6 @@ class Denoiser(nn.Module):
         self.register_buffer("frequencies", torch.exp(0.7 * torch.arange(8)), persistent=False)
 
     def forward(self, noisy: Tensor, time: Tensor) -> Tensor:
-        """(batch, 64) digits and (batch,) times to (batch, 64) noise."""
         angle = time[:, None] * self.frequencies
         h = silu(self.digit(noisy) + self.time(torch.cat([angle.sin(), angle.cos()], dim=1)))
         h = h + silu(self.first(self.norms[0](h)))
@@ -157,7 +156,6 @@ class Diffusion(Supervised):
         return times.to(self.device), noise.to(self.device)
 
     def next(self) -> None:
-        """Choose digits, times and noise."""
         super().next()
         for place, drawn in zip(
             (self._times, self._noises), self._drawn(self._batch.inputs, self._noise), strict=True
@@ -170,7 +168,6 @@ class Diffusion(Supervised):
         return mse_loss(network(noisy, times), noise)
 
     def loss(self) -> Tensor:
-        """The mean squared error of the predicted noise."""
         return self._error(self.forward, self._batch.inputs, self._times, self._noises)  # type: ignore[arg-type]
 
     def evaluate(self) -> Measured:
@@ -276,7 +273,6 @@ class Logistic(Work):
         self._which = torch.zeros(LOGISTIC_BATCH, dtype=torch.int64, device=device)
 
     def next(self) -> None:
-        """Draw rows."""
         if self._used == len(self._drawn):
             shape = (BLOCK, LOGISTIC_BATCH)
             self._drawn = torch.randint(len(self._labels), shape, generator=self._stream)
@@ -328,7 +324,6 @@ class Towers(nn.Module):
             nn.init.zeros_(bias.weight)
 
     def forward(self, pairs: Tensor) -> Tensor:
-        """(batch, 2) numbers of users and items to (batch,) logits."""
         who, what = pairs.unbind(dim=1)
         user, item = self.user(who), self.item(what)
         bias = (self.user_bias(who) + self.item_bias(what)).squeeze(1)

@@ -119,7 +119,6 @@ class Block(nn.Module):
         self.drop = nn.Dropout(shape.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, time, width) to the same."""
         batch, time, width = x.shape
         parts = self.attention(self.before_attention(x)).chunk(3, dim=2)
         query, key, value = (
@@ -159,7 +158,6 @@ class Transformer(nn.Module):
                 nn.init.normal_(param, 0.0, residual if last else DEVIATION)
 
     def forward(self, characters: Tensor) -> Tensor:
-        """(batch, time) numbers of characters to (batch, time, characters) logits."""
         places = self.position(self.positions[: characters.shape[1]])
         x = self.drop(self.character(characters) + places)
         for block in self.blocks:
@@ -177,7 +175,6 @@ class Recurrent(nn.Module):
         self.head = nn.Linear(shape.width, characters)
 
     def forward(self, characters: Tensor) -> Tensor:
-        """(batch, time) numbers of characters to (batch, time, characters) logits."""
         logits: Tensor = self.head(self.memory(self.character(characters))[0])
         return logits
 
@@ -195,7 +192,6 @@ class Adapted(nn.Module):
         self.b = nn.Parameter(torch.zeros(layer.out_features, RANK))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., inputs) to (..., outputs)."""
         out: Tensor = self.layer(x) + linear(linear(x, self.a), self.b)
         return out
 
@@ -217,11 +213,9 @@ class LanguageModel(Work):
         return torch.randint(last, (self._shape.batch_size,), generator=stream)
 
     def next(self) -> None:
-        """Choose new windows."""
         self._starts.copy_(self._places(self._train, self._stream))
 
     def loss(self) -> Tensor:
-        """The mean cross-entropy of the characters in the windows."""
         return self._entropy(self.forward, self._train, self._starts)
 
     def _entropy(self, network: Callable[[Tensor], Tensor], text: Tensor, starts: Tensor) -> Tensor:
