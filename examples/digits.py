@@ -7,14 +7,11 @@ steps of the paper's sweep, so that the price of choosing one can be seen.
 
 import argparse
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from statistics import mean
+from collections.abc import Callable, Sequence
+from statistics import fmean
 
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from parts import row
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -22,141 +19,84 @@ from torch.nn.functional import cross_entropy
 from heavystep import SHB, SLS, SPS, HeavyStep, SHBArmijo, SHBPolyak, create, paper_settings
 from heavystep.optim import RuleOptimizer
 
-BATCH = 64
-Make = Callable[[nn.Module, int], RuleOptimizer]
+BATCH, TRAINED = 64, 1500
+STEPS = TRAINED // BATCH
+"""Of an epoch."""
+Make = Callable[[nn.Module], RuleOptimizer]
 
 
 def fixed_step(lr: float) -> Make:
-    return lambda net, _: SHB(net.parameters(), lr=lr)
+    return lambda net: SHB(net.parameters(), lr=lr)
 
 
-def paper(name: str) -> Make:
-    return lambda net, n_b: create(
-        name, net.parameters(), **paper_settings(name, steps_per_epoch=n_b)
-    )
-
-
-def paper_search(net: nn.Module, n_b: int) -> RuleOptimizer:
-    settings = paper_settings("SHBArmijo", steps_per_epoch=n_b)
+def paper_search(net: nn.Module) -> RuleOptimizer:
+    settings = paper_settings("SHBArmijo", steps_per_epoch=STEPS)
     return SHBArmijo(net.parameters(), lower_bound=0.0, buffers=net.buffers(), **settings)
 
 
 METHODS: dict[str, Make] = {
-    "HeavyStep": lambda net, _: HeavyStep(net.parameters()),
-    "SHBPolyak": lambda net, _: SHBPolyak(net.parameters()),
-    "SHBArmijo": lambda net, _: SHBArmijo(net.parameters(), buffers=net.buffers()),
-    "SHBPolyak, paper": paper("SHBPolyak"),
+    "HeavyStep": lambda net: HeavyStep(net.parameters()),
+    "SHBPolyak": lambda net: SHBPolyak(net.parameters()),
+    "SHBArmijo": lambda net: SHBArmijo(net.parameters(), buffers=net.buffers()),
+    "SHBPolyak, paper": lambda net: create(
+        "SHBPolyak", net.parameters(), **paper_settings("SHBPolyak", steps_per_epoch=STEPS)
+    ),
     "SHBArmijo, paper": paper_search,
-    "SPS": lambda net, n_b: SPS(net.parameters(), steps_per_epoch=n_b),
-    "SLS": lambda net, n_b: SLS(
-        net.parameters(), steps_per_epoch=n_b, lower_bound=0.0, buffers=net.buffers()
+    "SPS": lambda net: SPS(net.parameters(), steps_per_epoch=STEPS),
+    "SLS": lambda net: SLS(
+        net.parameters(), steps_per_epoch=STEPS, lower_bound=0.0, buffers=net.buffers()
     ),
     **{f"SHB, lr={lr:g}": fixed_step(lr) for lr in (1e-4, 1e-3, 1e-2, 1e-1)},
 }
 
 
-@dataclass
-class Data:
-    """Images in [0, 1] and labels, for training and for testing."""
-
-    x: Tensor
-    y: Tensor
-    x_test: Tensor
-    y_test: Tensor
-
-
-@dataclass
-class Run:
-    """What one training run came to."""
-
-    loss: float
-    accuracy: float
-    step: float
-    forwards: float
-    seconds: float
-
-
-def load() -> Data:
-    digits = load_digits()
-    x = torch.tensor(digits.data / 16.0, dtype=torch.float32)
-    y = torch.tensor(digits.target)
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
-    train, test = order[:1500], order[1500:]
-    return Data(x[train], y[train], x[test], y[test])
-
-
-def make_net(seed: int) -> nn.Module:
+def train(make: Make, x: Tensor, y: Tensor, epochs: int, seed: int) -> tuple[float, ...]:
+    """Training loss, accuracy, the mean step, forwards a step and seconds."""
     torch.manual_seed(seed)
-    return nn.Sequential(
+    net = nn.Sequential(
         nn.Linear(64, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(),
         nn.Linear(64, 10),
     )  # fmt: skip
-
-
-def train(make: Make, data: Data, epochs: int, seed: int, tick: Callable[[], None]) -> Run:
-    net = make_net(seed)
-    steps_per_epoch = len(data.x) // BATCH
-    opt = make(net, steps_per_epoch)
-    forwards, steps = 0, []
-    start = time.perf_counter()
+    opt = make(net)
+    forwards, steps, start = [], [], time.perf_counter()
     for _ in range(epochs):
-        for batch in torch.randperm(len(data.x))[: steps_per_epoch * BATCH].view(-1, BATCH):
-            x, y = data.x[batch], data.y[batch]
+        for rows in torch.randperm(TRAINED)[: STEPS * BATCH].view(-1, BATCH):
 
-            def closure(x: Tensor = x, y: Tensor = y) -> Tensor:
-                return cross_entropy(net(x), y)
+            def closure(rows: Tensor = rows) -> Tensor:
+                return cross_entropy(net(x[rows]), y[rows])
 
             opt.step(closure)
             assert opt.info is not None
-            forwards += 1 + opt.info.trials
+            forwards.append(1 + opt.info.trials)
             steps.append(float(opt.info.step))
-        tick()
     seconds = time.perf_counter() - start
     net.eval()
     with torch.no_grad():
-        loss = cross_entropy(net(data.x), data.y).item()
-        accuracy = (net(data.x_test).argmax(1) == data.y_test).float().mean().item()
-    per_step = forwards / (epochs * steps_per_epoch)
-    return Run(loss, accuracy, mean(steps), per_step, seconds)
+        loss = cross_entropy(net(x[:TRAINED]), y[:TRAINED]).item()
+        accuracy = (net(x[TRAINED:]).argmax(1) == y[TRAINED:]).float().mean().item()
+    return loss, accuracy, fmean(steps), fmean(forwards), seconds
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> dict[str, tuple[float, ...]]:
     parser = argparse.ArgumentParser(description="Every method on scikit-learn's digits.")
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--seeds", type=int, default=3)
-    arguments = parser.parse_args()
-    if arguments.epochs < 1 or arguments.seeds < 1:
-        parser.error("--epochs and --seeds must be at least 1")
-    # The network is tiny: a second thread costs more than it brings.
-    torch.set_num_threads(1)
-    console, data = Console(), load()
-    results: dict[str, list[Run]] = {}
-    columns = (TextColumn("{task.description:18s}"), BarColumn(), MofNCompleteColumn(),
-               TextColumn("epochs"), TimeRemainingColumn())  # fmt: skip
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("", total=len(METHODS) * arguments.seeds * arguments.epochs)
-        for name, make in METHODS.items():
-            progress.update(task, description=name)
-            results[name] = [
-                train(make, data, arguments.epochs, seed, lambda: progress.advance(task))
-                for seed in range(arguments.seeds)
-            ]
-    table = Table(
-        title=f"Digits, {arguments.epochs} epochs, mean over {arguments.seeds} seeds",
-        caption="step: mean over all steps; forwards: loss evaluations a step",
-    )
-    for column in ("method", "train loss", "test acc.", "step", "forwards", "seconds"):
-        table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
-    for name, runs in results.items():
-        table.add_row(
-            name,
-            f"{mean(r.loss for r in runs):.2e}",
-            f"{100 * mean(r.accuracy for r in runs):.1f}%",
-            f"{mean(r.step for r in runs):.3g}",
-            f"{mean(r.forwards for r in runs):.2f}",
-            f"{mean(r.seconds for r in runs):.2f}",
-        )
-    console.print(table)
+    parser.add_argument("--quick", action="store_true", help="one epoch, one seed")
+    arguments = parser.parse_args(words)
+    epochs, seeds = (1, 1) if arguments.quick else (arguments.epochs, arguments.seeds)
+    torch.set_num_threads(1)  # the network is tiny: a second thread costs more than it brings
+    digits = load_digits()
+    order = torch.randperm(len(digits.data), generator=torch.Generator().manual_seed(0))
+    x = torch.tensor(digits.data / 16.0, dtype=torch.float32)[order]
+    y = torch.tensor(digits.target)[order]
+    found = {}
+    row("method", "training loss", "test accuracy", "mean step", "forwards a step", "seconds")
+    row("---", *["---"] * 5)
+    for name, make in METHODS.items():
+        runs = [train(make, x, y, epochs, seed) for seed in range(seeds)]
+        found[name] = tuple(fmean(each) for each in zip(*runs, strict=True))
+        row(name, *(f"{each:.3g}" for each in found[name]))
+    return found
 
 
 if __name__ == "__main__":

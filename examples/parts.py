@@ -1,6 +1,6 @@
 """What several examples share: a small GPT, texts that Python brings along, other optimizers.
 
-``pip install prodigyopt schedulefree``, or heavystep's extra ``test``.
+The other optimizers need ``pip install prodigyopt schedulefree``.
 """
 
 import inspect
@@ -12,8 +12,6 @@ from functools import cache
 from pydoc_data import topics
 from typing import Any, NamedTuple
 
-import prodigyopt  # type: ignore[import-untyped]
-import schedulefree  # type: ignore[import-untyped]
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention
@@ -108,10 +106,7 @@ class Rival(NamedTuple):
     """What multiplies the learning rate, from the number of the step and of all steps."""
 
     def optimizer(self, params: Iterable[Any]) -> Any:
-        made = self.make(params, **({} if self.lr is None else {"lr": self.lr}))
-        if isinstance(made, schedulefree.AdamWScheduleFree):
-            made.train()
-        return made
+        return self.make(params, **({} if self.lr is None else {"lr": self.lr}))
 
     def set_rate(self, optimizer: Any, k: int, steps: int) -> None:
         if self.schedule is not None and self.lr is not None:
@@ -119,11 +114,25 @@ class Rival(NamedTuple):
                 group["lr"] = self.lr * self.schedule(k, steps)
 
 
+def prodigy(params: Iterable[Any]) -> Any:
+    import prodigyopt
+
+    return prodigyopt.Prodigy(params)
+
+
+def schedule_free(params: Iterable[Any], lr: float) -> Any:
+    import schedulefree
+
+    made = schedulefree.AdamWScheduleFree(params, lr=lr)
+    made.train()
+    return made
+
+
 RIVALS = {
     "AdamW, schedule": Rival(AdamW, 1e-3, cosine),
     "AdamW": Rival(AdamW, 1e-3),
-    "Prodigy": Rival(prodigyopt.Prodigy),
-    "Schedule-Free": Rival(schedulefree.AdamWScheduleFree, 2.5e-3),
+    "Prodigy": Rival(prodigy),
+    "Schedule-Free": Rival(schedule_free, 2.5e-3),
     "HeavyStep": Rival(HeavyStep),
 }
 """With the defaults of their packages; HeavyStep has nothing set."""
@@ -132,11 +141,10 @@ RIVALS = {
 @contextmanager
 def evaluating(optimizer: Any) -> Iterator[None]:
     """Schedule-Free has other parameters for an evaluation."""
-    free = isinstance(optimizer, schedulefree.AdamWScheduleFree)
-    if free:
+    if hasattr(optimizer, "eval"):
         optimizer.eval()
     yield
-    if free:
+    if hasattr(optimizer, "train"):
         optimizer.train()
 
 
