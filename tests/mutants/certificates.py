@@ -2,7 +2,8 @@
 
 from tests.mutants.mutant import Mutant
 
-THEORY = ("theory", "certificates", "test_problems.py")
+CERTIFICATES = ("certificates",)
+THEORY = ("theory", *CERTIFICATES, "test_problems.py")
 
 MUTANTS = [
     Mutant("the mean without its standard error", "certificates/theorems.py",
@@ -33,4 +34,14 @@ MUTANTS = [
            "run.dist_sq()[:, :1], sums.shape", "run.dist_sq()[:1, :1], sums.shape", THEORY),
     Mutant("any rule is certified", "certificates/certify.py",
            "    _ = record.theory  # refuses a rule that no theorem covers\n", "", THEORY),
+    Mutant("Theorem 4 with noise", "certificates/theorems.py",
+           'if convex and "sigma2" not in names and sigma2 > 0.0:', "if False:", CERTIFICATES),
+    Mutant("any theorem will do, whatever was asked", "certificates/check.py",
+           "return all(result in self for result in self.asked)", "return True", CERTIFICATES),
+    Mutant("samples that are never too uneven", "certificates/lemmas.py",
+           "limit = (cells - 1) * (1.0", "limit = 1e9 * (cells - 1) * (1.0", CERTIFICATES),
+    Mutant("the bias of all steps", "certificates/lemmas.py",
+           ">= record.steps // 2", ">= 0", CERTIFICATES),
+    Mutant("a tail that begins one step later", "certificates/theorems.py",
+           "terms[..., first:last, :]", "terms[..., first + 1 : last + 1, :]", CERTIFICATES),
 ]  # fmt: skip
