@@ -1,6 +1,7 @@
 """Batches that successive steps share, for a DataLoader: what is in them, ranks, and going on."""
 
 import json
+import re
 from itertools import islice, pairwise
 
 import pytest
@@ -40,20 +41,6 @@ def test_the_last_samples_that_fill_no_batch_are_left_out():
     assert len(batches) == 6
     assert batches[0] == batches[1] == batches[2] != batches[3]
     assert len({i for batch in batches for i in batch}) == 8
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [((3, 4), "batch_size must be at most n = 3, got 4"), ((3, 0), "batch_size must be")],
-)
-def test_sizes_that_cannot_be(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        PersistentBatches(*arguments)
-
-
-def test_one_sample_has_no_half():
-    with pytest.raises(ValueError, match="for halves to overlap, got 1"):
-        PersistentBatches(3, 1, overlap=True)
 
 
 @every_sharing
@@ -155,45 +142,37 @@ def test_a_loader_goes_on(workers):
     assert [batch.tolist() for batch in rest] == whole[3:]
 
 
+BAD = {
+    "batch_size must be at most n = 3, got 4": {"n": 3},
+    "batch_size must be >= 1, got 0": {"batch_size": 0},
+    "batch_size must be >= 2 for halves to overlap, got 1": {"batch_size": 1, "overlap": True},
+    "overlap must be one of False, True, got 'no'": {"overlap": "no"},
+    "rank must be below world_size = 2, got 2": {"rank": 2, "world_size": 2},
+    "rank must be >= 0, got -1": {"rank": -1, "world_size": 2},
+    "world_size must be >= 1, got 0": {"world_size": 0},
+    "batch_size must be at most n / world_size = 4, got 5": {"batch_size": 5, "world_size": 3},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_arguments_that_cannot_be(message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        PersistentBatches(**{"n": 13, "batch_size": 4, **BAD[message]})
+
+
 OTHERS = {"seed": 1, "n": 25, "batch_size": 3, "kept": 2, "overlap": True, "world_size": 2}
+WHOLE = PersistentBatches(24, 4).state_dict()
+BAD_STATES = {
+    **{f"{name} must be {value} as in the state, got ":
+       PersistentBatches(**{"n": 24, "batch_size": 4, name: value}).state_dict()
+       for name, value in OTHERS.items()},
+    "state must be that of such batches, with batch_size, ep": {"epoch": 0, "position": 0},
+    "state must be that of such batches, with batch_size": None,
+    "position must be at most the 6 steps of an epoch, got 7": {**WHOLE, "position": 7},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_the_state_of_other_batches_is_refused(name):
-    options = {"n": 24, "batch_size": 4}
-    state = PersistentBatches(**options | {name: OTHERS[name]}).state_dict()
-    with pytest.raises(ValueError, match=f"^{name} must be {OTHERS[name]} as in the state, got "):
-        PersistentBatches(**options).load_state_dict(state)
-
-
-@pytest.mark.parametrize("state", [{}, None, {"epoch": 0, "position": 0}])
-def test_the_state_of_something_else_is_refused(state):
-    with pytest.raises(
-        ValueError, match=r"state must be that of such batches, with batch_size, ep"
-    ):
-        PersistentBatches(12, 4).load_state_dict(state)
-
-
-def test_overlap_is_yes_or_no():
-    with pytest.raises(ValueError, match=r"overlap must be one of False, True, got 'no'"):
-        PersistentBatches(12, 4, overlap="no")
-
-
-def test_a_position_after_the_end_is_refused():
-    batches = PersistentBatches(24, 4)
-    with pytest.raises(ValueError, match="position must be at most the 6 steps of an epoch, got 7"):
-        batches.load_state_dict({**batches.state_dict(), "position": 7})
-
-
-@pytest.mark.parametrize(
-    ("rank", "world_size", "size", "message"),
-    [
-        (2, 2, 4, "rank must be below world_size = 2, got 2"),
-        (-1, 2, 4, "rank must be >= 0, got -1"),
-        (0, 0, 4, "world_size must be >= 1, got 0"),
-        (0, 3, 5, "batch_size must be at most n / world_size = 4, got 5"),
-    ],
-)
-def test_ranks_that_cannot_be(rank, world_size, size, message):
-    with pytest.raises(ValueError, match=message):
-        PersistentBatches(13, size, rank=rank, world_size=world_size)
+@pytest.mark.parametrize("message", BAD_STATES)
+def test_states_that_are_refused(message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        PersistentBatches(24, 4).load_state_dict(BAD_STATES[message])

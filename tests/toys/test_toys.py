@@ -16,17 +16,16 @@ from heavystep.cli.app import app
 from heavystep.lab.simulation.configuration import configure
 from heavystep.lab.simulation.run import OneRun, simulate
 from heavystep.methods import METHODS, Method
-from heavystep.optim import CapturedStep, measure, update
+from heavystep.optim import measure, update
 from heavystep.optim import optimizer as driver
 from heavystep.optimizers import optimizer_class, searches
 from heavystep.problems import LeastSquares
 from heavystep.rules import POLYAK, Option, Rule, Search
 from heavystep.validation import POSITIVE
-from tests.helpers.launch import found_by
 from tests.helpers.numpy_driver import record_runs
 from tests.helpers.places import ROOT
-from tests.helpers.training import DEVICES, flat, loss_of, make_batches, make_net
-from tests.toys import literal, worker
+from tests.helpers.training import equal_states, state_of
+from tests.toys import literal
 from tests.toys.toys import TOYS, registered
 
 STEPS, LR, BETA, CLOSE = 120, 0.8, 0.6, {"rtol": 1e-12, "atol": 1e-12}
@@ -92,11 +91,17 @@ def test_torch(name, near, problem, samples, monkeypatch):
     for module in (driver, measure, update):
         monkeypatch.setattr(module, "reads_for_free", lambda device: near)
     toy, theta = TOYS[name], start(problem)
-    iterates, steps = torch_run(optimizer(toy, [theta]), theta, problem, samples)
+    opt = optimizer(toy, [theta])
+    iterates, steps = torch_run(opt, theta, problem, samples)
     wanted, wanted_steps = expected(toy, problem, samples)
     np.testing.assert_allclose(steps, wanted_steps, rtol=1e-10)
     np.testing.assert_allclose(iterates, wanted, **CLOSE)
     assert len(set(steps.round(12))) >= 3
+    before = state_of(opt)
+    opt.step(lambda: (theta * torch.nan).sum())
+    assert not opt.info.accepted
+    assert equal_states(before, opt.state_dict())
+    np.testing.assert_array_equal(theta.detach(), iterates[-1])
 
 
 @every_toy_at_length  # a kernel each
@@ -145,40 +150,6 @@ def test_resume_and_pickle(name, problem, samples):
     resumed, _ = torch_run(other, again, problem, samples[half:])
     np.testing.assert_array_equal(resumed, whole)
     assert type(pickle.loads(pickle.dumps(other))) is type(other)
-
-
-@every_toy
-@pytest.mark.parametrize("device", DEVICES)
-def test_captured(name, device):
-    toy, batches = TOYS[name], make_batches(10, dtype=torch.float64)
-    batches = [tuple(part.to(device) for part in batch) for batch in batches]
-    results = []
-    for captured in (False, True):
-        net = make_net(dtype=torch.float64).to(device)
-        opt = optimizer(toy, net.parameters())
-        place = tuple(part.clone() for part in batches[0])
-        step = CapturedStep(opt, lambda net=net, place=place: loss_of(net, place))
-        for batch in batches:
-            for part, values in zip(place, batch, strict=True):
-                part.copy_(values)
-            if captured:
-                step()
-            else:
-                opt.step(lambda net=net, place=place: loss_of(net, place))
-        results.append(flat(net).cpu())
-    torch.testing.assert_close(*results, **CLOSE)
-
-
-@pytest.mark.slow
-def test_two_ranks(tmp_path):
-    found = found_by(2, worker.__file__, tmp_path)
-    alone = worker.trained(0, 1)
-    for name in TOYS:
-        first, second = (each[name] for each in found)
-        assert torch.equal(first["parameters"], second["parameters"])
-        torch.testing.assert_close(
-            first["parameters"], alone[name]["parameters"], rtol=0.0, atol=1e-12
-        )
 
 
 @every_toy
