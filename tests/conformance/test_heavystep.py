@@ -51,6 +51,7 @@ CASES = {
     "another task": (another_task, {}, {}),
     "no bound": (plain, {"lower_bound": None}, {}),
     "a bound that is missed": (below, {}, {}),
+    "another bound": (plain, {"lower_bound": -2.0}, {}),
     "decay": (plain, {"weight_decay": 0.3, "lr": 0.5}, {}),
     "max_step": (plain, {"max_step": 0.01}, {}),
     "begins at 0": (plain, {"momentum": 0.7}, {"start": 0.0}),
@@ -84,6 +85,7 @@ def test_the_default_is_its_literal_loop(name, diagonal):
         for p, g in zip(params, gradients, strict=True):
             p.grad = torch.from_numpy(g)
         opt.step(loss=loss)
+        assert bool(opt.info.capped) == (opt.info.base_step == options.get("max_step"))
         found.append(np.concatenate([p.detach().numpy().ravel() for p in params]))
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
     assert np.abs(wanted[-1] - wanted[0]).max() > 0.1

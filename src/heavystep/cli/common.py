@@ -67,16 +67,13 @@ class Group(TyperGroup):
     """A group whose help shows the first paragraph of each command in full."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a line, or several, for each command."""
-        rows = [(name, self.summary(ctx, name)) for name in self.list_commands(ctx)]
+        """Write a line, or several, for each command that is not hidden."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        helps = [
+            (n, (c.help or "").partition("\n\n")[0]) for n, c in commands if c and not c.hidden
+        ]
         with formatter.section("Commands"):
-            formatter.write_dl([row for row in rows if row[1]])
-
-    def summary(self, ctx: Any, name: str) -> str:
-        """The first paragraph of a command's help; nothing if the command is hidden."""
-        command: Any = self.get_command(ctx, name)
-        first = (command.help or "").partition("\n\n")[0]
-        return "" if command.hidden else " ".join(first.split())
+            formatter.write_dl([(name, " ".join(text.split())) for name, text in helps])
 
 
 def group_of_commands(text: str, **settings: Any) -> typer.Typer:
