@@ -117,21 +117,6 @@ def trajectory(
     return np.array(iterates), np.array(steps)
 
 
-def fixed_step(problem, theta0, indices, *, gamma, beta):
-    """Eq. (shb) with a given step, written with theta_k - theta_{k-1}; functions of k allowed."""
-    gamma_at = gamma if callable(gamma) else (lambda k: gamma)
-    beta_at = beta if callable(beta) else (lambda k: beta)
-    theta = theta_previous = np.array(theta0, dtype=np.float64)
-    iterates = [theta]
-    for k, i in enumerate(indices):
-        theta, theta_previous = (
-            theta - gamma_at(k) * problem.grad(theta, i) + beta_at(k) * (theta - theta_previous),
-            theta,
-        )
-        iterates.append(theta)
-    return np.array(iterates)
-
-
 def heavy_ball(problem, theta0, indices, gamma, beta):
     """theta_{k+1} = theta_k - gamma_k g_k + beta_k (theta_k - theta_{k-1})."""
     theta = previous = np.array(theta0, dtype=np.float64)

@@ -51,7 +51,7 @@ CASES = {
     "another task": (another_task, {}, {}),
     "no bound": (plain, {"lower_bound": None}, {}),
     "a bound that is missed": (below, {}, {}),
-    "another bound": (plain, {"lower_bound": -2.0}, {}),
+    "a bound above all losses": (plain, {"lower_bound": 1000.0}, {}),
     "decay": (plain, {"weight_decay": 0.3, "lr": 0.5}, {}),
     "max_step": (plain, {"max_step": 0.01}, {}),
     "begins at 0": (plain, {"momentum": 0.7}, {"start": 0.0}),

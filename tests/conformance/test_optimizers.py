@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep import SHB, SLS, SPS, Diminishing, SHBArmijo, SHBPolyak
+from heavystep import SLS, SPS, Diminishing, SHBArmijo, SHBPolyak
 from tests import reference
 from tests.helpers.problems import PROBLEMS, index_sequence
 
@@ -121,39 +121,6 @@ def test_float32_follows_to_its_own_rounding(rule):
     bound = 60 * np.finfo(np.float32).eps * np.abs(expected).max() / (1 - momentum)
     assert bound < 2e-4
     np.testing.assert_allclose(iterates, expected, rtol=0, atol=bound)
-
-
-@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
-def test_fixed_step(momentum):
-    problem, indices = PROBLEMS["logistic"], index_sequence(STEPS)
-    theta = parameter(problem)
-    opt = SHB([theta], lr=0.05, momentum=momentum)
-    iterates, _ = run(opt, theta, problem, indices, lower_bounds=False)
-    expected = reference.fixed_step(problem, problem.theta0, indices, gamma=0.05, beta=momentum)
-    np.testing.assert_allclose(iterates, expected, rtol=1e-12, atol=1e-12)
-
-
-def test_fixed_step_under_a_scheduler_is_heavy_ball_and_not_sgd():
-    """Once lr varies, torch's SGD rescales past steps; heavy ball does not."""
-    problem, indices = PROBLEMS["least squares"], index_sequence(60)
-    theta = parameter(problem)
-    opt = SHB([theta], lr=0.05, momentum=0.9)
-    decay = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)
-    iterates, _ = run(opt, theta, problem, indices, decay, lower_bounds=False)
-    expected = reference.fixed_step(
-        problem, problem.theta0, indices, gamma=lambda k: 0.05 * 0.9**k, beta=0.9
-    )
-    np.testing.assert_allclose(iterates, expected, rtol=1e-12, atol=1e-12)
-
-    sgd_theta = parameter(problem)
-    sgd = torch.optim.SGD([sgd_theta], lr=0.05, momentum=0.9)
-    decay = torch.optim.lr_scheduler.ExponentialLR(sgd, 0.9)
-    for i in indices:
-        sgd.zero_grad()
-        problem.loss(sgd_theta, i).backward()
-        sgd.step()
-        decay.step()
-    assert np.abs(sgd_theta.detach().numpy() - expected[-1]).max() > 1e-2
 
 
 REDUCTIONS = {
