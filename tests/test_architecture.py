@@ -76,6 +76,14 @@ def test_imports_point_down(part):
             assert lower if ours else free or top in outside, f"{path} imports {name}"
 
 
+def test_rules_need_nothing_but_python():
+    """Formulas run on every back end, and so does the momentum that they share."""
+    for path in (path for path in modules() if part_of(path) in ("rules", "momentum")):
+        for name in imported_names(path):
+            ours = re.match(r"heavystep\.(rules|momentum|validation)\b", name)
+            assert ours or name.partition(".")[0] in sys.stdlib_module_names, f"{path}: {name}"
+
+
 def test_import_needs_torch_and_numpy_only():
     extras = ["numba", "sklearn", "scipy", "matplotlib", "rich", "typer", "pyarrow", "ray"]
     extras += ["joblib", "pooch", "plotly", "lightning", "accelerate", "transformers"]

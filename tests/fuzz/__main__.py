@@ -2,14 +2,13 @@
 
 Optimizers among bad batches, damaged states and interruptions. Each trial has random numbers of its
 own, from the seed, the campaign and its number, so that a failure can be seen again: its line names
-all three. The last lines are a table: tried, failed.
+all three.
 """
 
 import argparse
 import copy
 import io
 import sys
-import time
 import traceback
 import warnings
 import zlib
@@ -174,23 +173,24 @@ CAMPAIGNS = [
     Campaign("a resumed run is the same run", resumed, 600),
     Campaign("changed state dicts", changed_states, 1500),
 ]
-SHOWN = 5
-"""Failures of a campaign that are told in full."""
 
 
-def one(campaign: Campaign, seed: int, number: int) -> str:
-    """What went wrong in a trial; '' if nothing did."""
-    rng = np.random.default_rng([seed, zlib.crc32(campaign.name.encode()), number])
-    try:
-        campaign.trial(rng)
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})"
-    return ""
+def failures(campaign: Campaign, seed: int, numbers: range) -> int:
+    """Make these trials; print what went wrong, with the line that makes it again."""
+    failed = 0
+    for number in numbers:
+        rng = np.random.default_rng([seed, zlib.crc32(campaign.name.encode()), number])
+        try:
+            campaign.trial(rng)
+        except Exception as error:
+            last, failed = traceback.extract_tb(error.__traceback__)[-1], failed + 1
+            place = f"{Path(last.filename).name}, line {last.lineno}"
+            print(f"{campaign.name}, seed {seed}, trial {number}: {error!r} ({place})", flush=True)
+    return failed
 
 
 def main() -> None:
-    """Run the campaigns and print the table."""
+    """Run the campaigns and print a line for each."""
     parser = argparse.ArgumentParser()
     parser.add_argument("words", nargs="*", help="only campaigns with these words in their name")
     parser.add_argument("--seed", type=int, default=0)
@@ -198,24 +198,13 @@ def main() -> None:
     parser.add_argument("--only", type=int, help="the trial of that number alone")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    table, bad = [], 0
+    bad = 0
     for campaign in CAMPAIGNS:
-        if not all(word in campaign.name for word in given.words):
-            continue
-        begin, failed = time.monotonic(), 0
-        count = max(1, round(campaign.tries * given.share))
-        numbers = range(count) if given.only is None else [given.only]
-        for number in numbers:
-            if text := one(campaign, given.seed, number):
-                failed += 1
-                if failed <= SHOWN:
-                    print(f"{campaign.name}, seed {given.seed}, trial {number}: {text}", flush=True)
-        seconds = time.monotonic() - begin
-        table.append(f"| {campaign.name} | {len(numbers):,} | {failed} | {seconds:.0f} s |")
-        print(table[-1], flush=True)
-        bad += failed
-    print("\n| seed " + str(given.seed) + " | tried | failed | time |\n|---|---|---|---|")
-    print("\n".join(table))
+        if all(word in campaign.name for word in given.words):
+            count = max(1, round(campaign.tries * given.share))
+            numbers = range(count) if given.only is None else range(given.only, given.only + 1)
+            bad += (failed := failures(campaign, given.seed, numbers))
+            print(f"{campaign.name}: {failed} of {len(numbers):,} failed", flush=True)
     sys.exit(1 if bad else 0)
 
 
