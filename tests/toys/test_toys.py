@@ -84,12 +84,15 @@ def start(problem):
     return torch.tensor(problem.theta0, requires_grad=True)
 
 
-@every_toy
-@pytest.mark.parametrize("near", [True, False], ids=["host", "device"])
-def test_torch(name, near, problem, samples, monkeypatch):
-    """Decided on numbers of the host, and on tensors as where the host would have to wait."""
+@pytest.fixture(params=[True, False], ids=["host", "device"])
+def near(request, monkeypatch):
+    """Decide on numbers of the host, and on tensors as where the host would have to wait."""
     for module in (driver, measure, update):
-        monkeypatch.setattr(module, "reads_for_free", lambda device: near)
+        monkeypatch.setattr(module, "reads_for_free", lambda device: request.param)
+
+
+@every_toy
+def test_torch(name, near, problem, samples):
     toy, theta = TOYS[name], start(problem)
     opt = optimizer(toy, [theta])
     iterates, steps = torch_run(opt, theta, problem, samples)
@@ -224,7 +227,7 @@ def test_a_method_of_options_that_its_rule_has_not_is_refused():
             Method("Bad", "", "", POLYAK, **wrong)
 
 
-def test_a_step_that_is_not_finite_is_refused(problem):
+def test_a_step_that_is_not_finite_is_refused(near, problem):
     """Whatever a rule says of it."""
     rule = Rule("nan", "", "", (), lambda constants, memory, seen: Search(
         seen.loss * math.nan, True, False))  # fmt: skip
