@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+Pair = tuple[Any, Any]
+
 
 def along_gradient(buffer: Any, gradient: Any, momentum: Any) -> Any:
     """The direction of a form whose step size multiplies the gradient alone."""
@@ -35,7 +37,7 @@ class Form:
     formula: str
     r"""The update in LaTeX, one line."""
     reference: str
-    move: Callable[[Any, Any, Any, Any, Any], tuple[Any, Any]]
+    move: Callable[[Any, Any, Any, Any, Any], Pair]
     """From (buffer, gradient, step, momentum, weight) to (motion of the parameter, new buffer). The
     step is divided by the diagonal, if the method has one; the weight is that of the rule's
     :class:`~heavystep.rules.Search`."""
@@ -58,9 +60,7 @@ def exponential(old: Any, new: Any, keeping: Any) -> Any:
     return keeping * old + (1.0 - keeping) * new
 
 
-def _heavy_ball(
-    buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any
-) -> tuple[Any, Any]:
+def _heavy_ball(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> Pair:
     motion = momentum * buffer - step * gradient
     return motion, motion
 
@@ -75,7 +75,7 @@ HEAVY_BALL = Form(
 """Past displacements keep the length that they were taken with; theta_{-1} = theta_0."""
 
 
-def _nesterov(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
+def _nesterov(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> Pair:
     pulled = step * gradient
     ahead = momentum * buffer - pulled
     return momentum * ahead - pulled, ahead
@@ -96,9 +96,7 @@ def _summed(buffer: Any, gradient: Any, momentum: Any) -> Any:
     return momentum * buffer + gradient
 
 
-def _torch_buffer(
-    buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any
-) -> tuple[Any, Any]:
+def _torch_buffer(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> Pair:
     summed = _summed(buffer, gradient, momentum)
     return -step * summed, summed
 
@@ -114,9 +112,7 @@ TORCH_BUFFER = Form(
 """The buffer of ``torch.optim.SGD``: the step size multiplies all past gradients anew."""
 
 
-def _ema_buffer(
-    buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any
-) -> tuple[Any, Any]:
+def _ema_buffer(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> Pair:
     average = exponential(buffer, gradient, momentum)
     return -step * average, average
 
@@ -153,7 +149,7 @@ def weight_of_next(count: Any, power: float) -> Any:
     return (power + 1.0) / (count + (power + 1.0))
 
 
-def _averaged(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> tuple[Any, Any]:
+def _averaged(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any) -> Pair:
     pulled = step * gradient
     lead = buffer - pulled
     return momentum * weight * lead - (1.0 - momentum) * pulled, (1.0 - weight) * lead

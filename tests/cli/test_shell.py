@@ -20,11 +20,6 @@ from heavystep.lab.sweeps import ENGINES
 from heavystep.lab.training.run import DEVICES
 from tests.helpers.places import ROOT
 
-
-def first_paragraph(text):
-    return " ".join((text or "").partition("\n\n")[0].split())
-
-
 SLOW = ("torch", "scipy", "numba", "pyarrow", "matplotlib")
 TWO_WORDS = [["bench", "step"], ["data", "fetch"]]
 TWO_WORDS += [["theory", "convex"], ["theory", "advice"]]
@@ -34,35 +29,43 @@ def heavystep(*words, blocked=(), **environment):
     code = "import sys\n"
     code += "".join(f"sys.modules[{name!r}] = None\n" for name in blocked)
     code += "from heavystep.cli import main\nmain()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    command, around = [sys.executable, "-c", code, *words], {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=around)
 
 
-def commands(words=()):
-    """All commands with the words that call them."""
+def groups(words=()):
+    """All groups of commands with the words that call them."""
     found = get_command(app)
     for word in words:
         found = found.get_command(None, word)
-    yield words, found
-    for name in found.list_commands(None) if hasattr(found, "list_commands") else ():
-        yield from commands((*words, name))
+    if hasattr(found, "list_commands"):
+        yield words, found
+        for name in found.list_commands(None):
+            yield from groups((*words, name))
 
 
 COMMANDS = get_command(app).list_commands(None)
 HELPS = [[], *([name] for name in COMMANDS), *TWO_WORDS]
+COMPLETIONS = [
+    ([], "", COMMANDS),
+    (["bench"], "", ["step", "simulation", "train", "ranks"]),
+    (["reproduce"], "fig", list(FIGURES)),
+    (["reproduce", "figure1"], "--qu", ["--quick"]),
+    (["methods"], "SHBP", ["SHBPolyak"]),
+    (["data", "fetch"], "", list(SETS)),
+    (["compare", "--methods"], "SPS,SHBA", ["SPS,SHBArmijo"]),
+    (["compare", "--tasks"], "mlp,reg", ["mlp,regression"]),
+    (["reproduce", "figure3", "--device"], "", list(DEVICES)),
+]  # fmt: skip
 ONE_AFTER_ANOTHER = """
-import contextlib, io, json, sys
+import contextlib, io, json, os, sys
 blocked, lines = json.loads(sys.argv[1])
 sys.modules |= dict.fromkeys(blocked)
 from heavystep.cli import main
 found = []
-for words in lines:
-    sys.argv, shown = ["heavystep", *words, "--help"], io.StringIO()
+for words, environment in lines:
+    sys.argv, shown = ["heavystep", *words], io.StringIO()
+    os.environ |= environment
     with contextlib.redirect_stdout(shown):
         try:
             main()
@@ -72,65 +75,48 @@ print(json.dumps(found))
 """
 
 
+def tab(words, incomplete):
+    """What the shell says when the TAB key is pressed."""
+    line, count = " ".join(["heavystep", *words, incomplete]), str(len(words) + 1)
+    return {"_HEAVYSTEP_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": count}
+
+
 @pytest.fixture(scope="module")
-def helps():
-    """How each command says how it is called, and ends, in a process where nothing slow is."""
-    words = [sys.executable, "-c", ONE_AFTER_ANOTHER, json.dumps([SLOW, HELPS])]
-    shown = subprocess.run(words, capture_output=True, text=True, check=True)
-    return dict(zip(map(" ".join, HELPS), json.loads(shown.stdout), strict=True))
+def shown():
+    """How calls end and what they print, in a process where nothing slow can be imported."""
+    lines = [([*words, "--help"], {}) for words in HELPS]
+    lines += [([], tab(words, incomplete)) for words, incomplete, _ in COMPLETIONS]
+    command = [sys.executable, "-c", ONE_AFTER_ANOTHER, json.dumps([SLOW, lines])]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stderr == ""
+    return json.loads(run.stdout)
 
 
-@pytest.mark.parametrize("words", [" ".join(words) for words in HELPS])
-def test_help_waits_for_nothing_slow(words, helps):
-    """What is blocked cannot be imported, so that no clock is needed."""
-    end, shown = helps[words]
+@pytest.mark.parametrize("place", range(len(HELPS)), ids=map(" ".join, HELPS))
+def test_help_waits_for_nothing_slow(place, shown):
+    end, text = shown[place]
     assert end == "SystemExit(0)"
-    assert shown.startswith(f"Usage: heavystep {words}".rstrip())
+    assert text.startswith(f"Usage: heavystep {' '.join(HELPS[place])}".rstrip())
 
 
-def test_no_summary_is_cut():
-    groups = [(words, found) for words, found in commands() if hasattr(found, "list_commands")]
-    assert len(groups) == 4
-    for words, group in groups:
-        shown = CliRunner().invoke(app, [*words, "--help"]).stdout
-        for name in group.list_commands(None):
-            command = group.get_command(None, name)
-            assert (f"\n  {name} " in shown) != command.hidden, name
-            assert first_paragraph(command.help) in " ".join(shown.split()), name
-
-
-def completed(words, incomplete=""):
-    line = " ".join(["heavystep", *words, incomplete])
-    shown = heavystep(
-        blocked=SLOW,
-        _HEAVYSTEP_COMPLETE="complete_bash",
-        COMP_WORDS=line,
-        COMP_CWORD=str(len(words) + 1),
-    )
-    assert shown.stderr == ""
-    return shown.stdout.split()
-
-
-@pytest.mark.parametrize(
-    ("words", "incomplete", "among"),
-    [
-        ([], "", COMMANDS),
-        (["bench"], "", ["step", "simulation", "train", "ranks"]),
-        (["reproduce"], "fig", list(FIGURES)),
-        (["reproduce", "figure1"], "--qu", ["--quick"]),
-        (["methods"], "SHBP", ["SHBPolyak"]),
-        (["data", "fetch"], "", list(SETS)),
-        (["compare", "--methods"], "SPS,SHBA", ["SPS,SHBArmijo"]),
-        (["compare", "--tasks"], "mlp,reg", ["mlp,regression"]),
-        (["reproduce", "figure3", "--device"], "", list(DEVICES)),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) and value else None,
-)  # fmt: skip
-def test_completion(words, incomplete, among):
-    found = completed(words, incomplete)
+@pytest.mark.parametrize("place", range(len(COMPLETIONS)))
+def test_completion(place, shown):
+    _, incomplete, among = COMPLETIONS[place]
+    found = shown[len(HELPS) + place][1].split()
     assert found
     assert set(found) >= set(among)
     assert all(each.startswith(incomplete) for each in found)
+
+
+def test_no_summary_is_cut():
+    assert len(list(groups())) == 4
+    for words, group in groups():
+        text = CliRunner().invoke(app, [*words, "--help"]).stdout
+        for name in group.list_commands(None):
+            command = group.get_command(None, name)
+            assert (f"\n  {name} " in text) != command.hidden, name
+            summary = " ".join((command.help or "").partition("\n\n")[0].split())
+            assert summary in " ".join(text.split()), name
 
 
 def test_completion_can_be_installed():
