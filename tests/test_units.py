@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heavystep import HeavyStep
-from heavystep.momentum import EPS
+from heavystep.momentum import EPS, divisor
 from tests.helpers.examples import examples
 
 STEPS, DIM = 150, 5
@@ -97,6 +97,10 @@ def test_directions_are_alike_unless_each_element_has_its_own_unit(diagonal, see
     base, other = plain_run(torch.float64, diagonal), run(torch.float64, diagonal, turned=turned)
     rounding = STEPS * DIM * 4 * BITS[torch.float64]
     np.testing.assert_allclose(other, base, rtol=0.0, atol=100.0 * rounding * np.abs(base).max())
+
+
+def test_small_gradients_are_divided_by_their_own_size():
+    assert divisor(1e-30, 1.0) == pytest.approx(1e-15, rel=1e-4)
 
 
 @pytest.mark.parametrize("power", [-40, 40])

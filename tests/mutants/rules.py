@@ -45,7 +45,7 @@ MUTANTS = [
            "return memory.gaps + gap, where", "return gap, where", FAMILY),
     Mutant("Polyak steps accept minus infinity", "rules/polyak.py",
            "batch_is_finite(loss - lower_bound, sqnorm)",
-           "batch_is_finite(maximum(loss - lower_bound, 0.0), sqnorm)", ("optim/test_failure.py",)),
+           "batch_is_finite(maximum(loss - lower_bound, 0.0), sqnorm)", FAMILY),
     Mutant("SPS_safe without its safeguard", "rules/polyak_gradient.py",
            "divisor = maximum(seen.grad_sqnorm, floor)", "divisor = seen.grad_sqnorm", FAMILY),
     Mutant("MomSPS with an undamped cap", "rules/polyak_gradient.py",
