@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from heavystep import SHB, methods, momentum
+from heavystep.optim.update import Active
 from heavystep.optimizers import optimizer_class
 from heavystep.rules import FIXED, POLYAK, Rule, Search
 from tests import reference
@@ -65,7 +66,11 @@ def optimizer(rule, form):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("rule", RULES)
-def test_torch_equals_the_literal_loop(optimizer, rule, form):
+@pytest.mark.parametrize("kernels", [True, False])
+def test_torch_equals_the_literal_loop(optimizer, rule, form, kernels, monkeypatch):
+    """Also where the kernels of some forms cannot be used."""
+    if not kernels:
+        monkeypatch.setattr(Active, "_has_kernel", lambda active: False)
     theta = torch.tensor(PROBLEM.theta0, dtype=torch.float64)
     parts = [theta[:1].clone().requires_grad_(True), theta[1:].clone().requires_grad_(True)]
     opt = optimizer(parts, **RULES[rule][1])

@@ -4,8 +4,6 @@ from tests.mutants.mutant import Mutant
 
 FORMS = ("conformance/test_forms.py",)
 FAMILY = ("conformance/test_family.py",)
-# The optimizers have kernels of their own for this form.
-SIMULATED = ("lab/test_simulation.py",)
 AVERAGED = ("conformance/test_heavystep.py",)
 
 MUTANTS = [
@@ -18,16 +16,16 @@ MUTANTS = [
     Mutant("dampen the buffer of torch", "momentum.py",
            "return momentum * buffer + gradient", "return momentum * buffer + 0.9 * gradient", FORMS),
     Mutant("the lead is not taken in", "momentum.py",
-           "(1.0 - weight) * lead", "lead", SIMULATED),
+           "(1.0 - weight) * lead", "lead", FORMS),
     Mutant("an average that is a sum", "momentum.py",
            "keeping * old + (1.0 - keeping) * new", "keeping * old + new", FORMS),
     Mutant("look ahead twice", "momentum.py",
            "momentum * ahead - pulled, ahead", "momentum * ahead, ahead", FORMS),
     Mutant("an average that follows in one step", "momentum.py",
            "momentum * weight * lead - (1.0 - momentum) * pulled",
-           "momentum * lead - (1.0 - momentum) * pulled", SIMULATED),
+           "momentum * lead - (1.0 - momentum) * pulled", FORMS),
     Mutant("points go as far as the iterate", "momentum.py",
-           "- (1.0 - momentum) * pulled", "- pulled", SIMULATED),
+           "- (1.0 - momentum) * pulled", "- pulled", FORMS),
     Mutant("decay that turns parameters round", "momentum.py",
            "return 1.0 / (1.0 + amount)", "return 1.0 - amount", AVERAGED),
     Mutant("a diagonal with eps under the root", "momentum.py",
