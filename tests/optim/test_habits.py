@@ -178,3 +178,15 @@ def test_once_is_once_whatever_the_filter():
         for _ in range(5):
             opt.step(loss=1.0)
     assert len(said) == 1
+
+
+def test_an_optimizer_prints_in_four_lines():
+    net = make_net()
+    first, *others = net.parameters()
+    groups = [{"params": [first], "weight_decay": 0.1}, {"params": others, "lr": 0.5}]
+    opt = HeavyStep(groups, diagonal="tensor")
+    begun = "HeavyStep\n  options: lr=1.0 / 0.5, diagonal='tensor', weight_decay=0.1 / 0.0\n"
+    assert str(opt) == f"{begun}  parameters: 163 in 2 group(s)\n  last step: none yet"
+    opt.step(lambda: loss_of(net, BATCHES[0]))
+    assert str(opt).endswith(f"\n  last step: {opt.param_groups[0]['step']:g}")
+    assert opt.param_groups[0]["step"] == opt.info.step > 0.0

@@ -446,15 +446,21 @@ class RuleOptimizer(Optimizer):
         return [place for active in self._active for place in active.places]
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ({self.method.title})"]
-        group = self.param_groups[0]
-        usual = {option.name: option.default for option in self.method.options}
-        told = [n for n in usual if n == "lr" or (n in group and group[n] != usual[n])]
-        lines.append("  options: " + ", ".join(f"{name}={group[name]!r}" for name in told))
+        name, title, groups = type(self).__name__, self.method.title, self.param_groups
+        told = []
+        for option in (*self.method.options, *common_options(self.method)):
+            values = [group.get(option.name) for group in groups]
+            if option.name == "lr" or any(value != option.default for value in values):
+                told.append(f"{option.name}={' / '.join(dict.fromkeys(map(repr, values)))}")
         count = sum(param.numel() for param in self._all_params)
-        lines.append(f"  parameters: {count:,} in {len(self.param_groups)} group(s)")
-        step = group.get("step")
-        lines.append(f"  last step: {float(step or 0.0):g}")
+        known = self._outcome or self.state
+        last = f"{float(groups[0]['step']):g}" if known else "none yet"
+        lines = [
+            name if title == name else f"{name} ({title})",
+            f"  options: {', '.join(told)}",
+            f"  parameters: {count:,} in {len(groups)} group(s)",
+            f"  last step: {last}",
+        ]
         return "\n".join(lines)
 
     def __getstate__(self) -> Group:
