@@ -11,12 +11,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from heavystep.lab.files import (
-    PREFIX,
-    claim_folder,
-    remove_leftovers,
-    write_atomically,
-)
+from heavystep.lab.files import PREFIX, claim_folder, remove_leftovers, write_atomically
 from heavystep.lab.store import DamagedError, Store
 from heavystep.lab.sweeps import Engine, FailedRunsError, complete, outcomes
 from tests.helpers.launch import PATIENCE

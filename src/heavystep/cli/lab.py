@@ -190,7 +190,8 @@ def simulation(quick: Quick = False) -> None:
     rows: list[Sequence[Any]] = [(c.what, f"{c.nanoseconds:.0f}", f"{c.ratio:.2f}") for c in costs]
     show(table_of("an iteration of one seed", ("what", "ns", "ratio"), rows))
     grown = growth_costs(1 if quick else 3, share)
-    rows = [(*row[:4], f"{row.nanoseconds:.0f}", f"{row.each:.2f}") for row in grown]
+    rows = [(*row[:4], f"{row.nanoseconds:.0f}", f"{row.each:.2f}", f"{row.megabytes:.3g}",
+             f"{row.copies:.2f}") for row in grown]  # fmt: skip
     show(table_of("growth", Growth._fields, rows))
 
 

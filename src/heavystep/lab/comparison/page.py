@@ -22,9 +22,7 @@ from heavystep.lab.comparison.table import (
     outcome_of,
     rows_of,
 )
-from heavystep.lab.comparison.table import (
-    plans as plans_of,
-)
+from heavystep.lab.comparison.table import plans as plans_of
 from heavystep.lab.files import claim_folder, write_atomically
 from heavystep.lab.plot import legend_below, log_limits, save, styled
 from heavystep.lab.store import Columns

@@ -6,8 +6,9 @@ iterates, or nothing.
 """
 
 import math
+import tracemalloc
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,9 +45,13 @@ class Cost(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """What a step of one seed costs on the cosine problem of one size.
+    """What runs cost on the cosine problem of one size.
 
-    ``each`` is that for each number of the batch, equal for all sizes if costs are linear.
+    Args:
+        nanoseconds: of a step of one seed.
+        each: that for each number of the batch, equal for all sizes if costs are linear.
+        megabytes: the peak memory of problem and runs.
+        copies: that in units of the numbers that the problem is made of.
     """
 
     dim: int
@@ -55,6 +60,8 @@ class Growth(NamedTuple):
     seeds: int
     nanoseconds: float
     each: float
+    megabytes: float
+    copies: float
 
 
 class Constants(NamedTuple):
@@ -239,21 +246,29 @@ def simulation_costs(turns: int = TURNS, share: float = 1.0) -> list[Cost]:
     return rows
 
 
+def _cosine(dim: int, terms: int) -> Cosine:
+    draw = np.random.default_rng([dim, terms])
+    tilts = draw.standard_normal((terms, dim))
+    tilts -= tilts.mean(axis=0)
+    return Cosine(draw.uniform(0.5, 1.5, terms), tilts)
+
+
 def growth_costs(repeats: int = 3, share: float = 1.0) -> list[Growth]:
     """All sizes, in turns."""
     method, rows = configure("SHBPolyak", momentum=0.9, c=0.75, scaling="theory"), []
-    jobs, steps, problems = dict[str, Job](), dict[str, int](), dict[tuple[int, int], Cosine]()
-    for dim, terms, batch, seeds in SIZES:
-        if (dim, terms) not in problems:
-            draw = np.random.default_rng([dim, terms])
-            tilts, s = draw.standard_normal((terms, dim)), draw.uniform(0.5, 1.5, terms)
-            problems[dim, terms] = Cosine(s, tilts - tilts.mean(axis=0))
-        name = str((dim, terms, batch, seeds))
-        steps[name] = max(100, int(GAUGE * share) // (dim * batch * seeds))
-        jobs[name] = _simulated(problems[dim, terms], method, steps[name], batch, seeds)
+    jobs, steps, build = dict[str, Job](), dict[str, int](), cache(_cosine)
+    for size in SIZES:
+        dim, terms, batch, seeds = size
+        steps[str(size)] = max(100, int(GAUGE * share) // (dim * batch * seeds))
+        jobs[str(size)] = _simulated(build(dim, terms), method, steps[str(size)], batch, seeds)
     times = _times(jobs, repeats)
     for size in SIZES:
-        dim, _, batch, seeds = size
+        dim, terms, batch, seeds = size
         nanoseconds = times[str(size)] / (steps[str(size)] * seeds) * 1e9
-        rows.append(Growth(*size, nanoseconds, nanoseconds / (dim * batch)))
+        tracemalloc.start()
+        _simulated(_cosine(dim, terms), method, 100, batch, seeds)()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        copies = peak / (8 * terms * (dim + 1))
+        rows.append(Growth(*size, nanoseconds, nanoseconds / (dim * batch), peak / 1e6, copies))
     return rows

@@ -3,11 +3,4 @@
 from heavystep.lab.simulation.configuration import Configuration, configure
 from heavystep.lab.simulation.run import Problem, log_grid, metric_names, simulate
 
-__all__ = [
-    "Configuration",
-    "Problem",
-    "configure",
-    "log_grid",
-    "metric_names",
-    "simulate",
-]
+__all__ = ["Configuration", "Problem", "configure", "log_grid", "metric_names", "simulate"]

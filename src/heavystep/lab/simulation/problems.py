@@ -424,8 +424,7 @@ LOGISTIC = Kernels(
 # `inside` are the data of the problem itself; `gradient` is that of F at the anchor, which moves
 # with `probability`, plus `per_sample` for each sample of a batch.
 ReducedData = namedtuple(
-    "ReducedData",
-    ["inside", "n", "anchor", "gradient", "curvature", "probability", "per_sample"],
+    "ReducedData", ["inside", "n", "anchor", "gradient", "curvature", "probability", "per_sample"]
 )
 # `shift` is a_k; `products` are <a_k, d> and <d, d> for the vector d that trials go along; `whole`
 # is the workspace of the problem itself for the batch of `everyone`.
