@@ -13,12 +13,9 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1]
 VARIABLE = "HEAVYSTEP_CACHE"
 PREFIX = ".heavystep-part."
-ORPHANED = 3600.0
-"""What is older than this many seconds belongs to nobody."""
-ANYBODY = 0o666
-"""The permissions of a file before the user's umask takes some away."""
-MARK = ".heavystep"
-"""The name of the file that marks an output folder."""
+ORPHANED = 3600.0  # what is older than this many seconds belongs to nobody
+ANYBODY = 0o666  # the permissions of a file before the user's umask takes some away
+MARK = ".heavystep"  # the name of the file that marks an output folder
 
 
 def cache_home() -> Path:

@@ -26,8 +26,7 @@ STYLE: Any = {
     "svg.hashsalt": "heavystep",
     "pdf.fonttype": 42,
 }
-FLOOR = 1e-300
-"""Values that are not above this count as 0."""
+FLOOR = 1e-300  # values that are not above this count as 0
 FEW_DECADES, ONE_DECADE, NARROW = 200.0, 20.0, 3.0
 """Ratios of the ends of an axis. Below the first, ticks at powers of ten are too few; below the
 second there are still more ticks, and below the third they are evenly spaced."""

@@ -16,8 +16,7 @@ from heavystep.lab.files import write_atomically
 
 SPECIFICATION, CONTENT = b"heavystep.specification", b"heavystep.content"
 ENDING = ".parquet"
-Columns = dict[str, Array]
-"""Numbers of equal length, by name."""
+Columns = dict[str, Array]  # numbers of equal length, by name
 
 
 class DamagedError(Exception):

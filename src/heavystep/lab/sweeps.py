@@ -27,10 +27,8 @@ from heavystep.lab.files import hash_sources
 from heavystep.lab.store import Columns, DamagedError, Store, key_of
 
 ENGINES = ("local", "ray", "dask")
-TRIES = 3
-"""So many times in a row may workers be lost without any run being completed in between."""
-PATIENCE = 10.0
-"""Seconds to wait for an answer of a cluster."""
+TRIES = 3  # so many times in a row may workers be lost without any run being completed in between
+PATIENCE = 10.0  # seconds to wait for an answer of a cluster
 FOLDERS = ("HEAVYSTEP_DATA", "HEAVYSTEP_CACHE")
 """Environment variables of this process that workers get, too: where data and kernels are."""
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

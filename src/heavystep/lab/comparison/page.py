@@ -28,16 +28,13 @@ from heavystep.lab.plot import legend_below, log_limits, save, styled
 from heavystep.lab.store import Columns
 from heavystep.lab.sweeps import Engine, FailedRunsError, Progress, complete
 
-FOLDER, RUNS = "compare", "runs.csv"
-"""Within the output folder, and the file of runs there."""
+FOLDER, RUNS = "compare", "runs.csv"  # within the output folder, and the file of runs there
 DPI, PANELS_DPI = 110, 80
 """Of the overview, and of three dozen small panels, so that both stay under 150 kB."""
 CELL, AROUND = (0.36, 0.17), (2.0, 1.5)
 """Inches: of a cell of the overview, and of what is around all cells."""
-COLUMNS = 6
-"""Panels in a row."""
-DARK = 0.55
-"""Above this part of the scale, texts are white."""
+COLUMNS = 6  # panels in a row
+DARK = 0.55  # above this part of the scale, texts are white
 SPAN = 20.0
 """An axis is logarithmic if its largest value is more than this times its least one, > 0."""
 UNSET = 1e4
@@ -60,8 +57,7 @@ class Comparison:
     outcomes: list[Outcome]
     rows: list[Row]
     paths: list[Path]
-    failed: bool
-    """Whether runs failed, and their contenders are left out."""
+    failed: bool  # whether runs failed, and their contenders are left out
 
 
 def compare(

@@ -24,11 +24,9 @@ from heavystep.lab.training.run import the_device
 
 QUICK_TASKS = ("mlp", "regression", "recommender", "diffusion", "toy-110")
 """What a quick comparison is about: a minute on one core, and no data to fetch."""
-KEY = 12
-"""Letters of a run's key in a table."""
+KEY = 12  # letters of a run's key in a table
 COLUMNS = ("task", "method", "constant", "value", "seed", *NUMBERS, "steps", "key")
-LEVEL = 2.0
-"""A loss is level if its regret is at most so many percent: seeds differ by as much."""
+LEVEL = 2.0  # a loss is level if its regret is at most so many percent: seeds differ by as much
 
 
 @dataclass

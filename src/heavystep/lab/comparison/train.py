@@ -20,14 +20,10 @@ from heavystep.optim import Average, CapturedStep
 from heavystep.optimizers import searches
 from heavystep.problems import FiniteSum
 
-WARM_UP = 0.05
-"""The part of a run in which a schedule rises."""
-LOOK_EVERY = 50
-"""Steps between two looks whether parameters are still finite."""
-LOOP = 1
-"""To be raised when the same specification would give other numbers."""
-START = "start"
-"""What stands for a contender in the row of a task before its first step."""
+WARM_UP = 0.05  # the part of a run in which a schedule rises
+LOOK_EVERY = 50  # steps between two looks whether parameters are still finite
+LOOP = 1  # to be raised when the same specification would give other numbers
+START = "start"  # what stands for a contender in the row of a task before its first step
 NUMBERS = ("loss", "metric", "average_loss", "average_metric", "seconds")
 """Of a run: at the end, the same at the averaged iterate, and the time of its steps."""
 

@@ -28,10 +28,8 @@ from heavystep.lab.cost import RUNS_A_TURN, in_turns, usual_step
 from heavystep.lab.cost.training import Make, optimizers
 
 FEATURES, WIDTH, CLASSES = 64, 256, 10
-SETTLED = 5
-"""After this many steps gradients are in the buckets in which they stay."""
-PATIENCE = timedelta(seconds=60)
-"""After this time a rank gives up waiting for another one."""
+SETTLED = 5  # after this many steps gradients are in the buckets in which they stay
+PATIENCE = timedelta(seconds=60)  # after this time a rank gives up waiting for another one
 
 
 class Size(NamedTuple):

@@ -23,8 +23,7 @@ from heavystep.sparse import SparseRows
 
 STEPS, SEEDS, BATCH, TURNS = 20_000, 20, 128, 25
 """Of a measurement: many short ones, of which the shortest counts."""
-GAUGE = 1_000_000
-"""Numbers that a measurement of growth goes through."""
+GAUGE = 1_000_000  # numbers that a measurement of growth goes through
 SIZES = (
     *((d, 500, 1, 1) for d in (10, 100, 1000, 10_000)),
     *((100, n, 1, 1) for n in (50, 5000, 50_000)),

@@ -17,8 +17,7 @@ from heavystep.lab.training.trainer import Trainer
 from heavystep.methods import method_of
 from heavystep.optimizers import create
 
-CLASSES, SETTLED = 10, 10
-"""After so many steps all graphs are recorded and all memory is in place."""
+CLASSES, SETTLED = 10, 10  # after so many steps all graphs are recorded and all memory is in place
 Make = Callable[[nn.Module], Optimizer]
 
 

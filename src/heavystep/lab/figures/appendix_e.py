@@ -6,8 +6,7 @@ import numpy as np
 
 BETA = 0.9
 MAX_STEP = 1.0
-SCALING = "practical"
-"""The scaling of the methods with momentum; the others have no choice of it."""
+SCALING = "practical"  # the scaling of the methods with momentum; the others have no choice of it
 FAMILIES = {"PS": ("SHB-PS", "SPS"), "ALS": ("SHB-ALS", "SLS")}
 """The method with momentum, and its counterpart without."""
 ADAPTIVE = tuple(label for family in FAMILIES.values() for label in family)

@@ -18,8 +18,7 @@ from heavystep.lab.plot import save, styled
 from heavystep.lab.sweeps import Logged
 
 FIGURES = ("figure1", "figure2", "figure3")
-LARGEST = 10**10
-"""Sizes above this are refused as slips of the keyboard."""
+LARGEST = 10**10  # sizes above this are refused as slips of the keyboard
 PAPER, PROJECT = "paper", "project"
 """Who claims: the paper in its words, or this project, which checks more than the paper says."""
 Chosen = Mapping[str, Any]
@@ -35,8 +34,7 @@ class Claim:
     holds: bool
     measured: dict[str, float]
     of: str = PAPER
-    judged: bool = True
-    """Whether it has to hold; it need not where the runs are too small for it."""
+    judged: bool = True  # whether it has to hold; it need not where the runs are too small for it
 
     def as_json(self) -> dict[str, Any]:
         measured = {
@@ -53,10 +51,8 @@ class Table:
 
     title: str
     rows: Sequence[NamedTuple]
-    compact: list[list[str]]
-    """The heading first."""
-    note: str = ""
-    """A line that is shown below the table."""
+    compact: list[list[str]]  # the heading first
+    note: str = ""  # a line that is shown below the table
 
     def csv(self) -> str:
         text = io.StringIO()
@@ -166,8 +162,7 @@ class Reproducible(ABC):
 
     unit: ClassVar[str]
     """What the length of a run is counted in: ``"steps"`` or ``"epochs"``."""
-    least: ClassVar[dict[str, int]]
-    """The sizes that can be chosen, with the least value of each."""
+    least: ClassVar[dict[str, int]]  # the sizes that can be chosen, with the least value of each
 
     @abstractmethod
     def choices(self) -> tuple[str, ...]:

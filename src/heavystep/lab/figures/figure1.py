@@ -123,14 +123,11 @@ def rate(run: Simulated, k: Array) -> Array:
 
 SLOPE = -0.95
 """A curve decays like 1/k if its slope on log-log axes over the last decade is at most this."""
-CONVERGED = 1e-6
-"""The last iterate converged if its metric fell below this part of its first value."""
+CONVERGED = 1e-6  # the last iterate converged if its metric fell below this part of its first value
 SETTLED = -0.3
 """A curve has reached a neighbourhood if its slope over the last half decade is at least this."""
-APART = 3.0
-"""By which factor a neighbourhood lies above a curve that goes on decreasing."""
-VANISHED = -1000.0
-"""The slope of a curve that has become 0."""
+APART = 3.0  # by which factor a neighbourhood lies above a curve that goes on decreasing
+VANISHED = -1000.0  # the slope of a curve that has become 0
 LONG = 10_000_000
 """From so many iterations on, what is drawn shows the neighbourhood itself: the mean of all
 iterates forgets the way to it like 1/k."""
@@ -262,8 +259,7 @@ def slope(k: Array, values: Array, decades: float) -> float:
 
 STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 BLACK = "#000000"
-LOWEST = 1e-40
-"""The lower end of a panel. Below it, a line that converges to 0 shows nothing new."""
+LOWEST = 1e-40  # the lower end of a panel. Below it, a line that converges to 0 shows nothing new.
 
 
 def pictures(figure: Figure, results: Results) -> dict[str, Canvas]:

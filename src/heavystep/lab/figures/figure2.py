@@ -170,10 +170,8 @@ def table(figure: Figure, results: Results) -> Table:
 
 PRONOUNCED = ("mushrooms", "real-sim")
 """Data sets on which the paper calls the advantage of momentum particularly pronounced."""
-SUBSTANTIALLY = 5.0
-"""The factor by which the loss must be lower there."""
-CLOSE = 1.02
-"""The most that the final loss may be, in units of the loss with the best fixed step."""
+SUBSTANTIALLY = 5.0  # the factor by which the loss must be lower there
+CLOSE = 1.02  # the most that the final loss may be, in units of the loss with the best fixed step
 
 
 def claims(figure: Figure, results: Results) -> list[Claim]:

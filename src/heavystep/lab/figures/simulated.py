@@ -13,8 +13,7 @@ from heavystep.lab.store import Store
 from heavystep.lab.sweeps import Engine, Progress, complete, kept
 from heavystep.records import Trajectories
 
-Results = dict[str, Trajectories]
-"""Results by the key of their run."""
+Results = dict[str, Trajectories]  # results by the key of their run
 
 
 def _engine(chosen: Chosen) -> Engine:
@@ -27,8 +26,7 @@ class SimulatedFigure(Reproducible):
 
     max_steps: tuple[float, ...] = ()
     """Largest steps for which the figure is made, the paper's first; empty: there is no choice."""
-    parts: str = ""
-    """The names of its panels, a letter each, if some of them can be chosen."""
+    parts: str = ""  # the names of its panels, a letter each, if some of them can be chosen
 
     unit: ClassVar[str] = "steps"
     least: ClassVar[dict[str, int]] = {"seeds": 2, "iterations": 1000}

@@ -24,10 +24,8 @@ from heavystep.lab.training.runs import (
     survey,
 )
 
-HOW = ("device", "minutes", "force")
-"""Choices that do not decide the numbers of a run."""
-WHERE = ("engine", "address")
-"""Choices that say who does the training."""
+HOW = ("device", "minutes", "force")  # choices that do not decide the numbers of a run
+WHERE = ("engine", "address")  # choices that say who does the training
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,7 @@ class TrainedFigure(Reproducible):
     epochs that are there.
     """
 
-    methods: tuple[MethodSpec, ...] = ()
-    """Those of the figure; runs of others do not count."""
+    methods: tuple[MethodSpec, ...] = ()  # those of the figure; runs of others do not count
 
     unit: ClassVar[str] = "epochs"
     least: ClassVar[dict[str, int]] = {"seeds": 1, "epochs": 1}
@@ -181,10 +178,8 @@ class Extent(NamedTuple):
 
     data_set: str
     scale: Scale
-    seeds: int
-    """One more than the largest seed that is there."""
-    reach: dict[str, int]
-    """The last epoch of each method."""
+    seeds: int  # one more than the largest seed that is there
+    reach: dict[str, int]  # the last epoch of each method
 
     @property
     def epochs(self) -> int:

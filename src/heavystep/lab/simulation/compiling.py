@@ -42,8 +42,7 @@ _NUMBAS: Any = caching.CompileResultCacheImpl
 Function = Callable[..., Any]
 Compiler = Callable[[Function], Function]
 
-subroutine: Compiler = numba.njit(**PART)
-"""Compile what is long enough to be called by a kernel."""
+subroutine: Compiler = numba.njit(**PART)  # compile what is long enough to be called by a kernel
 part: Compiler = numba.njit(**PART, forceinline=True)
 """Compile what becomes a part of the kernel that calls it."""
 total: Compiler = numba.njit(**PART, forceinline=True, fastmath={"reassoc", "contract", "nsz"})

@@ -12,8 +12,7 @@ from heavystep.rules import Rule, Whole
 from heavystep.theory.lemmas import smallest_step
 
 EPS = float(np.finfo(np.float64).eps)
-SCHEDULED = ("lr", "momentum", "max_step")
-"""The options that may change from step to step."""
+SCHEDULED = ("lr", "momentum", "max_step")  # the options that may change from step to step
 AVERAGES = ("uniform", "weighted")
 VERSION = 4
 """Part of the key of stored runs. Raise it when the same problem, method and seed give other

@@ -25,47 +25,31 @@ class State(NamedTuple):
     """What a run carries from call to call, and the arrays that a step works with."""
 
     theta: Array
-    buffer: Array
-    """The momentum form's state of each parameter."""
-    memory: Array
-    """The rule's memory, in its order."""
+    buffer: Array  # the momentum form's state of each parameter
+    memory: Array  # the rule's memory, in its order
     gradient: Array
-    way: Array
-    """What trials go along, if that is not the gradient."""
+    way: Array  # what trials go along, if that is not the gradient
     batch: Array
-    squares: Array
-    """The second moments of the diagonal: one an element, one in all, or none."""
-    weight: Array
-    """(1,) the sum of the weights in them."""
-    divisors: Array
-    """(d,) the diagonal; empty without one."""
+    squares: Array  # the second moments of the diagonal: one an element, one in all, or none
+    weight: Array  # (1,) the sum of the weights in them
+    divisors: Array  # (d,) the diagonal; empty without one
 
 
 class Scene(NamedTuple):
     """What a call is told. Tables have a row for each step of the call, or one for all steps."""
 
-    first: int
-    """The number of its first step."""
-    length: int
-    """How many steps."""
-    constants: Array
-    """The constants of the rule."""
+    first: int  # the number of its first step
+    length: int  # how many steps
+    constants: Array  # the constants of the rule
     lr: Array
     momentum: Array
-    grid: Array
-    """Steps after which metrics are recorded, increasing."""
-    row: int
-    """The place in the grid of the first of them that is still to come."""
-    key: Any
-    """Of the seed's stream."""
-    n: int
-    """Number of terms."""
-    loss_eps: float
-    """Relative rounding error of losses."""
-    kept: int
-    """For how many steps a batch is kept."""
-    overlap: bool
-    """Whether the first half of a batch is the second half of the one before."""
+    grid: Array  # steps after which metrics are recorded, increasing
+    row: int  # the place in the grid of the first of them that is still to come
+    key: Any  # of the seed's stream
+    n: int  # number of terms
+    loss_eps: float  # relative rounding error of losses
+    kept: int  # for how many steps a batch is kept
+    overlap: bool  # whether the first half of a batch is the second half of the one before
 
 
 @cache
@@ -281,8 +265,7 @@ class Watch(NamedTuple):
     numbers: Array
     """Metrics so far, in their order, then the sum of the weights or the steps since a record."""
     average: Array
-    point_error: float
-    """Rounding of a point, for the step bounds."""
+    point_error: float  # rounding of a point, for the step bounds
     L: float
     weighted: bool
     """Whether the average has the weights in ``ahead``; else it is that of theta_0 .. theta_k."""

@@ -57,15 +57,12 @@ class Kernels(NamedTuple):
     """The compiled functions of one kind of problem."""
 
     name: str
-    data: Callable[[Any], Any]
-    """Not compiled: lays out what a run needs of a problem."""
+    data: Callable[[Any], Any]  # not compiled: lays out what a run needs of a problem
     evaluate: Function
     """(data, theta, batch, g, work): writes the gradient of the batch to ``g``; returns its loss,
     its lower bound, ||g||^2 (NaN: to be summed up), and ||grad F||^2 (NaN: too costly)."""
-    trial: Function
-    """(data, theta, way, t, batch, work): the loss of the batch at theta - t way."""
-    measure: Function
-    """(data, point, work): F(point), less F* where that is known."""
+    trial: Function  # (data, theta, way, t, batch, work): the loss of the batch at theta - t way
+    measure: Function  # (data, point, work): F(point), less F* where that is known
     workspace: Callable[[Any, int], Any] = lambda data, size: np.empty(0)
     """Not compiled: arrays that a run needs, from the data and the batch size."""
     prepare: Function = part(lambda data, theta, way, batch, work: 0)
@@ -268,8 +265,7 @@ ROUND = 1.5 * 2.0**52
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62e42feep-1")
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
-SMALLEST = -708.0
-"""Below, e^x is not a normal number; it counts as 0."""
+SMALLEST = -708.0  # below, e^x is not a normal number; it counts as 0
 _exp_series = _series([1.0 / math.factorial(degree) for degree in range(13, -1, -1)])
 _atanh_series = _series([1.0 / (2 * degree + 1) for degree in range(17, -1, -1)])
 """atanh(s) / s in powers of s^2 <= 1/9."""

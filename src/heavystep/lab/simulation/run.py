@@ -25,8 +25,7 @@ from heavystep.problems.variance_reduced import original
 from heavystep.records import Trajectories
 
 Problem = FiniteSum | SparseLogistic | VarianceReduced
-CHUNK = 1 << 16
-"""Steps between two reports of progress."""
+CHUNK = 1 << 16  # steps between two reports of progress
 
 
 def metric_names(problem: Problem) -> tuple[str, ...]:

@@ -31,8 +31,7 @@ from heavystep.records import Trajectories
 
 FORMAT = 2
 """The layout of :meth:`Simulated.content`."""
-FOLDER = "sweep"
-"""The folder within the output folder, beside those of the figures."""
+FOLDER = "sweep"  # the folder within the output folder, beside those of the figures
 
 
 def logistic_on(name: str) -> SparseLogistic:

@@ -61,8 +61,7 @@ class DeviceImages:
 
     inputs: Tensor
     """(batch_size, 3, height, width) float32; on a GPU with the colours innermost in memory."""
-    targets: Tensor
-    """(batch_size,) int64."""
+    targets: Tensor  # (batch_size,) int64
 
     def __init__(
         self, images: Array, labels: Array, scale: Colours, batch_size: int, device: torch.device

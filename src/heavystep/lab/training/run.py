@@ -41,8 +41,7 @@ from heavystep.optimizers import create
 
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at the end of an epoch if the last one is older than this."""
-CHECKPOINT = 2
-"""The version of the checkpoints."""
+CHECKPOINT = 2  # the version of the checkpoints
 DEVICES = ("cpu", "cuda")
 BFLOAT16_LOSSES = {"loss_eps": 2.0**-12, "example_loss": 1.0}
 """What a line search has to know of losses from bfloat16 activations. The relative rounding error

@@ -20,8 +20,7 @@ UNSAID = {
 }  # fmt: skip
 """Options that protocol 1 leaves out of its specifications. They were the defaults when it was
 made, and stay what they are when defaults change."""
-Note = Callable[[str], object]
-"""Told a line that the user should read."""
+Note = Callable[[str], object]  # told a line that the user should read
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,11 @@ from heavystep.lab.training.images import Colours, DeviceImages, colours, epoch_
 from heavystep.optim import CapturedStep, StepInfo
 from heavystep.optimizers import searches
 
-BAD_STEPS = 10
-"""A run is given up after this many steps in a row without a finite loss."""
+BAD_STEPS = 10  # a run is given up after this many steps in a row without a finite loss
 LOOK_EVERY = 50
 """How many steps lie between two looks for such a row, for which the host waits for the GPU."""
 TEST_BATCH = 1000
-Network = Callable[[Tensor], Tensor]
-"""Logits from images."""
+Network = Callable[[Tensor], Tensor]  # logits from images
 TAKEN, REFUSED = slice(0, 5), 5
 """Places in the sums: of the steps that were taken loss, step, share at the cap, trials and number;
 then the number of steps that were refused."""

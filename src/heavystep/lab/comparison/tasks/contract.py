@@ -10,14 +10,11 @@ from torch import Tensor, nn
 
 from heavystep.problems import FiniteSum
 
-EVALUATION_SEED = 5
-"""Of what evaluation draws, which is the same for every method and seed."""
+EVALUATION_SEED = 5  # of what evaluation draws, which is the same for every method and seed
 ORDER = 1000
 """Added to the seed of a run for the order of its examples, so that no network draws from it."""
-LOWER, HIGHER = -1, 1
-"""Which way a metric is better."""
-QUICK = 5
-"""A quick run has a fifth of the steps: the order of methods is seen by then."""
+LOWER, HIGHER = -1, 1  # which way a metric is better
+QUICK = 5  # a quick run has a fifth of the steps: the order of methods is seen by then
 
 
 @dataclass(frozen=True)

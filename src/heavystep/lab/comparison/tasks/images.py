@@ -27,8 +27,7 @@ from heavystep.lab.training.run import colours_of, images_of
 from heavystep.lab.training.trainer import TEST_BATCH, autocast_logits, evaluated
 
 DATA, BATCH, EPOCHS, TRAIN = "cifar10", 256, 30, 50_000
-STATISTICS = 60
-"""Batches from which BatchNorm's statistics are estimated."""
+STATISTICS = 60  # batches from which BatchNorm's statistics are estimated
 SEEN, UNSEEN, LOOKED_AT = 20_000, 2_000, 2_000
 """Images that the vision transformer learns from, is tested on, and its loss is measured on."""
 VIT = Shape(layers=3, heads=4, width=64, context=64, batch_size=64)

@@ -36,19 +36,14 @@ from heavystep.lab.comparison.tasks.contract import (
 ACCURACY = Metric("test accuracy", HIGHER, "points", 0.5)
 UNEXPLAINED = Metric("test 1 - R2", LOWER, "%", 20.0)
 BATCH, DIGITS_TRAIN = 64, 1347
-LATENT, HIDDEN = 8, 128
-"""Sizes of the autoencoder."""
+LATENT, HIDDEN = 8, 128  # sizes of the autoencoder
 ROWS, COLUMNS = 2000, 8
-QUIET, NOISY = 0.05, 0.5
-"""Standard deviation of the noise; the clean function has 1."""
-LOG_VARIANCE = 12.0
-"""Logarithms of variances are cut off beyond this."""
+QUIET, NOISY = 0.05, 0.5  # standard deviation of the noise; the clean function has 1
+LOG_VARIANCE = 12.0  # logarithms of variances are cut off beyond this
 LOGISTIC_SETS = ("a9a", "cod-rna", "ijcnn1", "mushrooms", "phishing", "svmguide1", "w8a")
-LOGISTIC_BATCH, BLOCK = 128, 1000
-"""Rows in a batch, and batches that are drawn at once."""
+LOGISTIC_BATCH, BLOCK = 128, 1000  # rows in a batch, and batches that are drawn at once
 USERS, ITEMS, RANK, RATINGS = 600, 400, 6, (80_000, 8_000)
-NOISE = 77
-"""Added to the seed of a run for the noise that a diffusion model learns."""
+NOISE = 77  # added to the seed of a run for the noise that a diffusion model learns
 
 
 def without_sklearn() -> str:

@@ -28,8 +28,7 @@ from heavystep.lab.comparison.tasks.contract import (
 
 TEXT, TRAIN = "tinyshakespeare", 0.9
 """The part of the text that is learnt from; the rest is for validation."""
-DEVIATION = 0.02
-"""Of a transformer's weights at the start."""
+DEVIATION = 0.02  # of a transformer's weights at the start
 # As words in one text, which is a quarter as long as a list.
 MODULES = """argparse ast asyncio/base_events asyncio/events bdb calendar cmd codecs
 collections/__init__ configparser contextlib csv copy dataclasses datetime decimal difflib dis
@@ -45,8 +44,7 @@ xml/dom/minidom xmlrpc/client zipfile""".split()  # noqa: SIM905
 HELD_OUT = 8
 ALPHABET = "\t\n\x0c" + "".join(map(chr, range(32, 127)))
 """Of program text, and of plays where a model reads both."""
-PRETRAINED, RANK = 400, 4
-"""Steps before adapters are trained, and the rank of the adapters."""
+PRETRAINED, RANK = 400, 4  # steps before adapters are trained, and the rank of the adapters
 
 
 @dataclass(frozen=True)
