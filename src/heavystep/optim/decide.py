@@ -42,7 +42,7 @@ def decide(
     accepted = bool(search.accepted and usable) and isfinite(step) and isfinite(seen.grad_sqnorm)
     if accepted and rule.memory:
         new = rule.remember(constants, memory, seen, search)
-        group.update(zip(rule.memory, map(measure.held, new), strict=True))
+        group.update(zip(rule.memory, measure.all_held(new), strict=True))
     return Decision(step, accepted, accepted and bool(search.capped), seen, search)
 
 

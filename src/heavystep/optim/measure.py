@@ -6,6 +6,7 @@ sums over what each process holds of a parameter (the shards of FSDP).
 
 import ctypes
 import math
+from array import array
 from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any
@@ -133,7 +134,7 @@ class Measure:
     near = True
     """Whether the host reads them without waiting, and then decides."""
     held: Callable[[float], float] = staticmethod(single)
-    """A number as the format holds it."""
+    """A number as the format holds it; a finite one stays finite."""
     plain: Any = None
     """||g||^2 of the last batch where the rule reads g' D^-1 g."""
 
@@ -147,6 +148,15 @@ class Measure:
         self.device = params[0].device if params else torch.device("cpu")
         self.held = float if wide else single
         self.ranks.look()
+
+    def all_held(self, numbers: Iterable[float]) -> list[float]:
+        """Numbers as the format holds them."""
+        numbers = list(numbers)
+        if self.dtype == torch.float64:
+            return [float(number) for number in numbers]
+        found = array("f", numbers).tolist()
+        beyond = inf in found or -inf in found
+        return [single(number) for number in numbers] if beyond else found
 
     def scalar(self, value: Any) -> Tensor:
         """A number, or a tensor with one element, in this format and place."""

@@ -1,14 +1,13 @@
 """What a step of the optimizers costs in time and memory, against torch.optim.SGD.
 
 Gradients are fixed and closures return a given loss, so that only the optimizers' own work is
-timed; a line search makes one trial a step. Ratios are medians over rounds, each of which times
-every optimizer. Memory is in units of the parameters' size, besides parameters and gradients.
+timed; a line search makes one trial a step. Optimizers take turns, and the shortest time of each
+counts. Memory is in units of the parameters' size, besides parameters and gradients.
 """
 
 import weakref
 from collections.abc import Callable
 from functools import partial
-from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -16,11 +15,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from heavystep.lab.cost import MEASURED, seconds_of
+from heavystep.lab.cost import MEASURED, shortest
 from heavystep.lab.training.networks import NETWORKS
 from heavystep.optimizers import create, searches
 
 WORKLOADS: dict[str, list[tuple[int, ...]]] = {
+    "MLP, 4 tensors": [(32, 20), (32,), (10, 32), (10,)],
     "ResNet-18, 62 tensors": [tuple(p.shape) for p in NETWORKS["resnet18"](10).parameters()],
     "1,000 tensors of 32": [(32,)] * 1000,
 }
@@ -90,17 +90,10 @@ def step_costs(workload: str, device: str = "cpu", rounds: int = 40) -> list[Ste
     shapes = WORKLOADS[workload]
     usage = {name: _memory(stepper) for name, stepper in _steppers(shapes, device).items()}
     jobs = {name: partial(steps, each) for name, each in _steppers(shapes, device).items()}
-    times = [{name: seconds_of(job) / REPEATS for name, job in jobs.items()}
-             for _ in range(rounds + 1)][1:]  # fmt: skip  # the first round warms up
-    first = next(iter(jobs))
+    times = shortest(jobs, rounds)
+    first = times["SGD(foreach=True)"]
     return [
-        StepCost(
-            name,
-            median(each[name] for each in times),
-            median(each[name] / each[first] for each in times),
-            *usage[name],
-        )
-        for name in jobs
+        StepCost(name, each / REPEATS, each / first, *usage[name]) for name, each in times.items()
     ]
 
 
