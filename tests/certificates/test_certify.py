@@ -144,24 +144,17 @@ def test_torch_runs_are_certified():
 @pytest.mark.slow
 def test_diminishing_torch_runs_are_certified():
     problem = paper_least_squares(0.3)
-    samples = draw_samples(problem, runs=5, steps=40)
-    A, b = torch.tensor(problem.A), torch.tensor(problem.b)
-    records = []
-    for indices in samples:
-        theta = torch.tensor(problem.theta0, requires_grad=True)
-        opt = heavystep.SHBPolyak([theta], c=0.75, scaling="plain", max_step=0.02)
-        schedule = heavystep.Diminishing(opt)
-        recorder = heavystep.Recorder(opt, iterates=True)
-        for i in indices:
-            opt.step(lambda: 0.5 * (A[i] @ theta - b[i]) ** 2)
-            schedule.step()
-        records.append(recorder.record())
-    certificate = certify(stack(records), problem, schedules=schedule.schedules, samples=samples)
+    options = {"momentum": 0.9, "scaling": "plain", "max_step": 0.02}
+    record = torch_runs(problem, 5, 40, diminishing=True, **options)
+    certificate = certify(record, problem, schedules=LAWS)
     assert certificate.holds, str(certificate)
-    assert {"Lemma 5", "Lemma 6", "Theorem 6", "Recursion of Theorem 6"} <= {
-        check.result for check in certificate
-    }
-    assert schedule.schedules == LAWS
+    results = {check.result for check in certificate}
+    assert {"Lemma 5", "Lemma 6", "Theorem 6", "Recursion of Theorem 6"} <= results
+
+
+def optimal_losses(record, problem):
+    theta_star = np.broadcast_to(problem.theta_star, record.gradients.shape)
+    return problem.losses(theta_star, record.samples)
 
 
 def test_recursions_are_fed_with_the_run():
@@ -170,7 +163,7 @@ def test_recursions_are_fed_with_the_run():
     record = diminishing_run("polyak", problem, steps=12)
     bound = certify(record, problem, schedules=LAWS)["Recursion of Theorem 6"].bound
     dist = square(record.iterates - problem.theta_star)
-    optimal = problem.losses(np.broadcast_to(problem.theta_star, (6, 12, 20)), record.samples)
+    optimal = optimal_losses(record, problem)
     for k in range(12):
         moved = square(record.iterates[:, k] - record.iterates[:, max(k - 1, 0)])
         want = reference.diminishing_distance(
@@ -180,12 +173,10 @@ def test_recursions_are_fed_with_the_run():
         np.testing.assert_allclose(bound[:, k], want, rtol=1e-12)
     _, record = section_5_run("noise", "polyak", runs=2, steps=12, beta=0.5)
     bound = certify(record, problem)["Recursion of Theorem 2"].bound
-    dist = square(record.iterates - problem.theta_star)
-    optimal = problem.losses(np.broadcast_to(problem.theta_star, (2, 12, 20)), record.samples)
+    dist, optimal = square(record.iterates - problem.theta_star), optimal_losses(record, problem)
     for r in range(2):
-        want = reference.distance_recursion(
-            dist[r], record.gamma[r], record.loss[r], optimal[r], 0.5, 0.75, 11
-        )
+        run_of = dist[r], record.gamma[r], record.loss[r], optimal[r]
+        want = reference.distance_recursion(*run_of, 0.5, 0.75, 11)
         assert bound[r, 11] == pytest.approx(want, rel=1e-12)
 
 

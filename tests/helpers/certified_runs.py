@@ -39,15 +39,21 @@ def diminishing_run(rule, problem, steps=200):
     )  # fmt: skip
 
 
-def torch_runs(problem, runs, steps, cls=heavystep.SHBPolyak, dtype=torch.float64, **options):
+def torch_runs(
+    problem, runs, steps, cls=heavystep.SHBPolyak, dtype=torch.float64, diminishing=False, **options
+):
+    options = {"momentum": 0.5, "c": 0.75, "scaling": "theory", **options}
     samples = draw_samples(problem, runs=runs, steps=steps)
     A, b = torch.tensor(problem.A, dtype=dtype), torch.tensor(problem.b, dtype=dtype)
     records = []
     for indices in samples:
         theta = torch.tensor(problem.theta0, dtype=dtype, requires_grad=True)
-        opt = cls([theta], momentum=0.5, c=0.75, scaling="theory", **options)
+        opt = cls([theta], **options)
+        schedule = heavystep.Diminishing(opt) if diminishing else None
         recorder = heavystep.Recorder(opt, iterates=True)
         for i in indices:
             opt.step(lambda: 0.5 * (A[i] @ theta - b[i]) ** 2)
+            if schedule:
+                schedule.step()
         records.append(recorder.record())
     return replace(stack(records), samples=samples)
