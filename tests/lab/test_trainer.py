@@ -1,7 +1,6 @@
 """The trainer is the loop that anybody would write; it stops, goes on and gives up as promised."""
 
 import copy
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +10,6 @@ from torch.nn.functional import cross_entropy
 
 from heavystep import StepInfo
 from heavystep.lab.cost import usual_step
-from heavystep.lab.cost.training import made_up_images
-from heavystep.lab.training import trainer as training_loop
 from heavystep.lab.training.images import PADDING, DeviceImages, colours, epoch_plan
 from heavystep.lab.training.networks import NETWORKS, Block
 from heavystep.lab.training.run import load_checkpoint, optimizer_of, save_checkpoint
@@ -157,34 +154,6 @@ def test_gives_up_after_ten_bad_steps_in_a_row(name):
     # The last of the ten is followed by a good step, before anybody looks.
     assert all(torch.isfinite(value).all() for value in run.network.parameters())
     assert not all(map(torch.equal, run.network.parameters(), parameters))
-
-
-def test_bad_steps_are_seen_amid_an_epoch(monkeypatch):
-    monkeypatch.setattr(training_loop, "LOOK_EVERY", 5)
-    run = trainer("SHB-PS", train=made_up_images(14 * BATCH))
-    break_down(run, 0, BAD_STEPS)
-    with pytest.raises(DivergedError):
-        run.epoch()
-    assert run._done == BAD_STEPS
-
-
-def test_the_time_of_an_epoch_is_that_of_its_parts(monkeypatch):
-    """Up to a stop and after the checkpoint; what is in between does not count."""
-    now = SimpleNamespace(seconds=0.0)
-    clock = SimpleNamespace(perf_counter=lambda: now.seconds)
-    monkeypatch.setattr(training_loop, "time", clock)
-
-    def second(share):
-        now.seconds += 1.0
-
-    run, rest = trainer("SHB-PS"), trainer("SHB-PS")
-    assert run.epoch(lambda: now.seconds == 1.0, second) is None
-    now.seconds = 50.0
-    assert run.epoch(lambda: now.seconds == 51.0, second) is None
-    now.seconds = 100.0
-    rest.load_state_dict(run.state_dict())
-    assert rest.epoch(advance=second).seconds == STEPS
-    assert rest.epoch(advance=second).seconds == STEPS
 
 
 @pytest.mark.parametrize("batch_size", [0, 71])

@@ -99,18 +99,9 @@ def made_of(
     jobs: int | None = None,
     command: str = "heavystep compare",
 ) -> Comparison:
-    """Make the runs that are missing, then write OUT/compare.
+    """Make the runs that are missing, then write OUT/compare, as :func:`compare` does.
 
-    Args:
-        plans: one for each task.
-        out: the output folder.
-        progress: told how far the runs are.
-        engine: who does the runs.
-        jobs: how many at a time.
-        command: what the page says that it was made by.
-
-    Raises:
-        ValueError: the folder holds other files, or no contender is left on a task.
+    ``command`` is what the page says that it was made by.
     """
     claim_folder(out)
     folder, wanted = out / FOLDER, [run for plan in plans for run in plan.all_runs()]
@@ -123,11 +114,8 @@ def made_of(
     store.sort()
     outcomes = [outcome_of(plan, results) for plan in plans if plan.entries]
     rows, cells = rows_of(outcomes), [cell for outcome in outcomes for cell in outcome.cells]
-    texts = {
-        "tasks.csv": _csv(Cell._fields, cells),
-        "methods.csv": _csv(Row._fields, rows),
-        "README.md": page(outcomes, rows, command),
-    }
+    texts = {"tasks.csv": _csv(Cell._fields, cells), "methods.csv": _csv(Row._fields, rows),
+             "README.md": page(outcomes, rows, command)}  # fmt: skip
     with styled():
         paths = save(overview(outcomes, rows), folder / "overview", DPI, ("png",))
         if any(len(values) > 1 for outcome in outcomes for values in outcome.losses.values()):
@@ -143,11 +131,9 @@ def made_of(
 def _csv(fields: Sequence[str], rows: Sequence[Any]) -> str:
     """Without times, which are no result: they are in the file of runs."""
     shown = [name for name in fields if name != "seconds"]
-
-    def cell(value: Any) -> str:
-        return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-    return csv_text(shown, ({n: cell(getattr(row, n)) for n in shown} for row in rows))
+    whole = ({name: getattr(row, name) for name in shown} for row in rows)
+    cells = ({n: f"{v:.6g}" if isinstance(v, float) else v for n, v in r.items()} for r in whole)
+    return csv_text(shown, cells)
 
 
 def short(value: float) -> str:
