@@ -41,11 +41,7 @@ MAKERS = {
     ),
     "SLS": lambda net: SLS(net.parameters(), buffers=net.buffers(), max_step=5.0),
     "SHBArmijo single": lambda net: SHBArmijo(
-        net.parameters(),
-        **PRACTICAL,
-        buffers=net.buffers(),
-        weight_decay=0.2,
-        max_step=9.0,
+        net.parameters(), **PRACTICAL, buffers=net.buffers(), weight_decay=0.2, max_step=9.0
     ),
 }
 SEARCHES = [name for name, make in MAKERS.items() if searches(make(make_net()))]

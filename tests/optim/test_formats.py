@@ -10,14 +10,7 @@ from heavystep import SHBPolyak
 from heavystep.optim.update import Active
 from tests.helpers import rounding
 from tests.helpers.cases import OPTIMIZERS, every_kind, every_optimizer, over
-from tests.helpers.training import (
-    expected_motion,
-    flat,
-    kept_of,
-    make_batches,
-    make_net,
-    take_step,
-)
+from tests.helpers.training import expected_motion, flat, kept_of, make_batches, make_net, take_step
 
 
 @every_optimizer

@@ -219,12 +219,7 @@ def test_cuda_graph_replays_the_eager_run(name):
 def test_gpu_and_cpu_agree(dtype, decay):
     batches = make_batches(6, dtype=dtype)
     paper = {"scaling": "practical", "steps_per_epoch": 5}
-    choices = (
-        (SHBPolyak, {}),
-        (SHBPolyak, paper),
-        (SHBArmijo, paper),
-        (SHB, {"lr": 0.1}),
-    )
+    choices = ((SHBPolyak, {}), (SHBPolyak, paper), (SHBArmijo, paper), (SHB, {"lr": 0.1}))
     for cls, options in choices:
         runs = []
         for device in ("cpu", "cuda"):

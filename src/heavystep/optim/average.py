@@ -15,8 +15,7 @@ from heavystep.optim.measure import forget_gathered
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.options import local, state_dtype
 
-STATE = {"power", "count", "averages"}
-"""What a state holds."""
+STATE = {"power", "count", "averages"}  # what a state holds
 
 
 class Average:

@@ -25,8 +25,7 @@ from heavystep.optim.measure import checked_loss
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.rules import Search
 
-Action = Callable[[], object]
-"""Work on tensors that stay in place, to be done again and again."""
+Action = Callable[[], object]  # work on tensors that stay in place, to be done again and again
 
 
 def nothing() -> None:

@@ -104,20 +104,15 @@ PACE = 0.6180339887498949
 SHARE = 0.125
 EARLY, EVERY = (25, 50), 100
 """Steps at which rows are sent to the host."""
-LEAST = 20
-"""Rows before anything is said."""
+LEAST = 20  # rows before anything is said
 MOST, NEARLY_ALL = 0.5, 0.9
 EXPLODED = 30.0
 """How far above its first values a loss is that exploded, in units of them; 1 where lr is above
 1, which is a reason."""
-BEGINNING = 300
-"""Steps in which an explosion is looked for."""
-SETTLED = 200
-"""Steps after which a step that is still the largest one is there to stay."""
-BELOW = 1e-3
-"""A loss counts as below its bound if it is by more than this share of the first loss."""
-YOUNG = 10
-"""Steps in which a forgotten zero_grad is looked for."""
+BEGINNING = 300  # steps in which an explosion is looked for
+SETTLED = 200  # steps after which a step that is still the largest one is there to stay
+BELOW = 1e-3  # a loss counts as below its bound if it is by more than this share of the first loss
+YOUNG = 10  # steps in which a forgotten zero_grad is looked for
 SCALED = 1024.0
 """A loss that is this large was probably multiplied by a GradScaler, which begins at 65536."""
 EATEN = 0.01
@@ -364,10 +359,8 @@ class Watch:
         self._rate: tuple[float, int] | None = None
         self._gradient: tuple[int, int] | None = None
         self._added_up = 0
-        self.young = True
-        """Whether the first steps are not over."""
-        self.zeroed = False
-        """Whether the optimizer zeroed the gradients since the last step."""
+        self.young = True  # whether the first steps are not over
+        self.zeroed = False  # whether the optimizer zeroed the gradients since the last step
 
     def tell(self, text: str, kind: str = "") -> None:
         """Warn, once in a run, whatever Python does with a warning that it has shown before."""

@@ -42,12 +42,9 @@ STOCHASTIC_ROUNDING = Option(
 )
 DRAWS = "draws"
 """The entry of a parameter group that counts its randomly rounded steps, the seed of each."""
-AT_LEAST_0 = {SQUARES, SQUARE_WEIGHT}
-"""State of a parameter that is never negative."""
-MAY_DIFFER = {"lr", "weight_decay"}
-"""Options that parameter groups need not share."""
-SHOWN = 6
-"""How many names a message has."""
+AT_LEAST_0 = {SQUARES, SQUARE_WEIGHT}  # state of a parameter that is never negative
+MAY_DIFFER = {"lr", "weight_decay"}  # options that parameter groups need not share
+SHOWN = 6  # how many names a message has
 
 
 def common_options(method: Method) -> tuple[Option, ...]:

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-EXACT = 1 << 24
-"""Whole numbers below it are exact in float32, and so are their sums."""
+EXACT = 1 << 24  # whole numbers below it are exact in float32, and so are their sums
 DIFFERENCES = {
     "gradients": "gradients of other parameters",
     "parameters": "other values in its parameters",
@@ -48,8 +47,7 @@ class Ranks:
             )
         self._group = group
         self._begun: dict[str, Any] | None = None
-        self._own: dict[str, Any] = {}
-        """What must be alike on all processes, as this one has it."""
+        self._own: dict[str, Any] = {}  # what must be alike on all processes, as this one has it
         self._digest: int | None = None
         self._agreed = False
 

@@ -72,8 +72,7 @@ class Recorder:
         self._wants_iterates = iterates
         self._iterates: list[Tensor] = []
         self._gradients: list[Tensor] = []
-        self._theta = torch.empty(0)
-        """theta_k, before a step that may yet raise."""
+        self._theta = torch.empty(0)  # theta_k, before a step that may yet raise
         self._rows: list[Group] = []
         self._blocks: list[Group] = []
         self._constants: Group = {}

@@ -83,8 +83,7 @@ class Active:
                 SQUARES, torch.zeros_like if self.metric == "element" else _zero, groups
             )
             self._weights = self._kept(SQUARE_WEIGHT, _zero, groups)
-        self._numbers: list[float] = []
-        """The weights, where the host computes them."""
+        self._numbers: list[float] = []  # the weights, where the host computes them
         self._lasting = self._signature(self.grads) if lasting else None
         self.on_host = bool(self.params) and reads_for_free(self.places[0].device)
         self.by_kernel = self._has_kernel()
