@@ -1,5 +1,6 @@
 """Checkpoints: nothing is lost, and a resumed run is the uninterrupted one to the bit."""
 
+import copy
 import io
 
 import pytest
@@ -79,6 +80,23 @@ def test_half_precision_momentum_is_not_rounded_by_a_checkpoint():
     assert after.dtype == torch.float32
     assert torch.equal(before, after)
     assert before.data_ptr() != after.data_ptr()
+
+
+@every_kind
+def test_a_state_that_is_exchanged_in_the_middle_counts(case):
+    """As one that was loaded does."""
+    net, batches = make_net(), make_batches(4)
+    opt = case.make(net.parameters())
+    for batch in batches[:3]:
+        take_step(opt, net, batch, case)
+    last = list(net.parameters())[-1]
+    opt.state[last] = {name: 0.5 * value for name, value in opt.state.get(last, {}).items()}
+    twin = copy.deepcopy(net)
+    other = case.make(twin.parameters())
+    other.load_state_dict(copy.deepcopy(opt.state_dict()))
+    take_step(opt, net, batches[3], case)
+    take_step(other, twin, batches[3], case)
+    assert torch.equal(flat(net), flat(twin))
 
 
 def test_momentum_survives_a_step_without_some_gradients():
