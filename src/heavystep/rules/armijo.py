@@ -62,7 +62,7 @@ SEARCHED = ("c", "max_step", "decrease_factor", "max_trials")
 TOLERANCE_ULPS = 4.0
 
 
-def lowered(constants: Any, seen: Seen, level: Any, trial: Any, slope: Any) -> Any:
+def armijo_bound(constants: Any, seen: Seen, level: Any, trial: Any, slope: Any) -> Any:
     """The largest loss that is a sufficient decrease from ``level``: Armijo's condition.
 
     ``slope`` is that of the loss along the trials, ||g||^2 where they go along the gradient.
@@ -80,9 +80,11 @@ def tolerance(seen: Seen) -> Any:
     return TOLERANCE_ULPS * seen.loss_eps * abs(seen.loss)
 
 
-def sufficient_loss(constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any) -> Any:
+def armijo_along_gradient(
+    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any
+) -> Any:
     """The largest loss that makes a trial along the gradient acceptable."""
-    return lowered(constants, seen, seen.loss, trial, seen.grad_sqnorm)
+    return armijo_bound(constants, seen, seen.loss, trial, seen.grad_sqnorm)
 
 
 def the_trial(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, Any]:
@@ -96,7 +98,7 @@ def not_set(constants: Any, memory: Any, seen: Seen) -> None:
 
 def backtracking(
     first: Callable[..., tuple[Any, Any]],
-    sufficient: Callable[..., Any] = sufficient_loss,
+    sufficient: Callable[..., Any] = armijo_along_gradient,
     step: Callable[..., tuple[Any, Any]] = the_trial,
     momentum: Callable[..., Any] = not_set,
 ) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from heavystep.rules.armijo import (
     READS,
     SEARCHED,
     C,
+    armijo_bound,
     backtracking,
     judge,
-    lowered,
     tolerance,
 )
 from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, Whole, constants
@@ -52,10 +52,12 @@ def average(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
 def nonmonotone(constants: Any, memory: Any, seen: Seen, trial: Any, slope: Any) -> Any:
     """Armijo's largest loss, from the average of losses if that is larger."""
     level = maximum(average(constants, memory, seen)[1], seen.loss)
-    return lowered(constants, seen, level, trial, slope)
+    return armijo_bound(constants, seen, level, trial, slope)
 
 
-def nonmonotone_loss(constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any) -> Any:
+def nonmonotone_along_gradient(
+    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any
+) -> Any:
     """The same along the gradient."""
     return nonmonotone(constants, memory, seen, trial, seen.grad_sqnorm)
 
@@ -112,7 +114,7 @@ PONOS = Rule(
     memory={"weight": AMOUNT, "average": 0.0,
             "shrink": Slot(1.0, validation.Interval(0.0, 1.0, closed_high=True))},
     remember=remember_ponos,
-    **backtracking(first_ponos, nonmonotone_loss),
+    **backtracking(first_ponos, nonmonotone_along_gradient),
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from heavystep import validation
-from heavystep.rules.armijo import OPTIONS, READS, SEARCHED, C, backtracking, lowered
+from heavystep.rules.armijo import OPTIONS, READS, SEARCHED, C, armijo_bound, backtracking
 from heavystep.rules.contract import DIRECTION, Option, Rule, Search, Seen, constants
 from heavystep.rules.line_searches import (
     PONOS,
@@ -81,9 +81,9 @@ def related(seen: Seen, momentum: Any, least_slope: Any, most_length: Any) -> An
     return where(is_related(seen, momentum, least_slope, most_length), momentum, 0.0 * momentum)
 
 
-def slope_loss(constants: Any, memory: Any, seen: Seen, trial: Any, beta: Any) -> Any:
+def armijo_along_direction(constants: Any, memory: Any, seen: Seen, trial: Any, beta: Any) -> Any:
     """Armijo's largest loss, along d_k."""
-    return lowered(constants, seen, seen.loss, trial, slope(seen, beta))
+    return armijo_bound(constants, seen, seen.loss, trial, slope(seen, beta))
 
 
 def first_msl(constants: Any, memory: Any, seen: Seen, beta: Any) -> tuple[Any, Any]:
@@ -140,7 +140,7 @@ MSL = Rule(
     memory={"last_step": LAST_STEP},
     remember=remember,
     along=DIRECTION,
-    **backtracking(first_msl, slope_loss, momentum=momentum_msl),
+    **backtracking(first_msl, armijo_along_direction, momentum=momentum_msl),
 )  # fmt: skip
 DIRECTIONAL = Rule(
     name="directional",
@@ -164,11 +164,13 @@ DIRECTIONAL = Rule(
     memory={"last_step": LAST_STEP},
     remember=remember,
     along=DIRECTION,
-    **backtracking(first_directional, slope_loss, momentum=momentum_directional),
+    **backtracking(first_directional, armijo_along_direction, momentum=momentum_directional),
 )  # fmt: skip
 
 
-def nonmonotone_loss(constants: Any, memory: Any, seen: Seen, trial: Any, beta: Any) -> Any:
+def nonmonotone_along_direction(
+    constants: Any, memory: Any, seen: Seen, trial: Any, beta: Any
+) -> Any:
     """Armijo's along d_k, from the average of losses if that is larger."""
     return nonmonotone(constants, memory, seen, trial, slope(seen, beta))
 
@@ -219,5 +221,5 @@ MBCG = Rule(
     memory={**PONOS.slots, "last_sqnorm": AMOUNT},
     remember=remember_mbcg,
     along=DIRECTION,
-    **backtracking(first_mbcg, nonmonotone_loss, momentum=fletcher_reeves),
+    **backtracking(first_mbcg, nonmonotone_along_direction, momentum=fletcher_reeves),
 )
