@@ -147,19 +147,18 @@ class Method:
     @property
     def needs(self) -> str:
         """What a step must be given besides the gradient, and what it keeps of each parameter."""
-        reads = self.rule.reads
-        wanted: list[str] = [name for name in ("loss", "lower_bound") if name in reads]
-        wanted = ["closure"] if self.rule.searches else wanted
         known = {option.name: option.default for option in self.options}
-        if known.get("steps_per_epoch") is not None:
-            wanted.append("epoch length")
-        if self.batches == "kept":
-            wanted.append("batches that are kept (PersistentBatches, kept=)")
-        if self.batches == "overlap":
-            wanted.append("batches that overlap (PersistentBatches, overlap=True)")
-        if self.diagonal is not None:
-            wanted.append("a diagonal")
-        return ", ".join(wanted).replace("_", " ") or "nothing"
+        searches, reads = self.rule.searches, self.rule.reads
+        wanted = {
+            "closure": searches,
+            "loss": "loss" in reads and not searches,
+            "lower bound": "lower_bound" in reads and not searches,
+            "epoch length": known.get("steps_per_epoch") is not None,
+            "batches that are kept (PersistentBatches, kept=)": self.batches == "kept",
+            "batches that overlap (PersistentBatches, overlap=True)": self.batches == "overlap",
+            "a diagonal": self.diagonal is not None,
+        }
+        return ", ".join(what for what, needed in wanted.items() if needed) or "nothing"
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All options, checked: those given, the defaults of the others and what is fixed.
