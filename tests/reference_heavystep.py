@@ -13,7 +13,7 @@ def run(
     """
     z, x = [t.copy() for t in theta], [t.copy() for t in theta]
     v = [0.0 * t if diagonal == "element" else 0.0 for t in theta]
-    A = M = d = m = first_move = None
+    A = M = d = G = first_move = None
     n, rose, iterates = 0, False, []
     for k, batch in enumerate(batches):
         f, g = batch(theta)
@@ -30,18 +30,20 @@ def run(
             A, M, d = f, f, abs(f - (0.0 if lower_bound is None else lower_bound))
             below = A - d
         else:
-            below = A - 2 * d
+            below = min(A, f) - 8 * d
         level = below if lower_bound is None or lower_bound > A else lower_bound
 
         # Length and noise.
-        r = 1.9 * max(f - level, 0.0) / square if square else 0.0
-        m = m or r
+        tau, G = 16 / (8 + momentum), G or square
+        r = tau * max(f - level, 0.0) / square if square else 0.0
+        m = tau * max(A - level, 0.0) / G if G else 0.0
         N = min((A - level) / (M - level), 1.0) if level < M else 1.0
         phi = (1 + n / 3 * N**8) ** -0.5
-        a = min(np.sqrt(phi) * r, phi * m)
+        a = (n + 1) / (n + 20) * min(np.sqrt(phi) * r, phi * m)
 
         # Trust: the size of the parameters, or the first move.
-        size = 0.05 * np.sqrt(sum((t**2).sum() for t in theta))
+        count = sum(t.size for t in theta)
+        size = 0.2 * sum(abs(t).sum() for t in theta) / np.sqrt(count)
         most = max(size, first_move or (size or a * length))
         a = min(a, most / length) if length else a
         a = min(a, max_step)
@@ -60,7 +62,7 @@ def run(
         new = A + w * cut
         M = max(new, M + (A + cut - M) / (n + 1) if w <= 0.5 else new)
         d = d + w * (abs(cut) - d) if counted else d
-        m = m * min(max(r / m, 0.25), 4.0) ** w if r else m
+        G = G + w * ((square if w > 0.5 else min(square, 16 * G)) - G)
         A, again, rose = new, rose and cut < above, cut < above
         n = (n / 2 if again else n + 1) if d else 0
     return np.array(iterates)

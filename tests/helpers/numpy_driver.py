@@ -53,6 +53,8 @@ def record_runs(problem, configuration, samples):
             "direction": form.direction(buffer, g, beta),
             "buffer": buffer,
             "position": theta,
+            "|position|": np.abs(theta),
+            "unit": np.full_like(theta, problem.dim**-0.5),
         }
         products = {
             name: inner(vectors[left], vectors[right] / D**power)

@@ -8,7 +8,7 @@ import ctypes
 import math
 from array import array
 from collections.abc import Callable, Iterable
-from math import inf
+from math import inf, sqrt
 from typing import Any
 
 import torch
@@ -21,8 +21,8 @@ from heavystep.rules import PRODUCTS, Primitives, Rule, register
 ROW = 4096
 LARGEST = torch.finfo(torch.float32).max
 PLAIN = "plain_sqnorm"
-INNER = PRODUCTS.keys() - {"grad_sqnorm", "pull_sqnorm", "position_sqnorm"}
-"""The products that are no squared norms of gradients or parameters."""
+INNER = PRODUCTS.keys() - {"grad_sqnorm", "pull_sqnorm", "size"}
+"""The products that are neither norms of gradients nor of parameters."""
 
 
 def _where(condition: Any, if_true: Any, if_false: Any) -> Any:
@@ -189,6 +189,22 @@ class Measure:
             total = total + squared_norm(some, dtype) / copies
         return self.scalar(total)
 
+    def size(self, params: list[Tensor]) -> Any:
+        """The part of a process in the mean size of the parameters' elements, as a distance."""
+        count = sum([param.numel() for param in params])
+        if not count:
+            return 0.0
+        if self.ranks.count == 1 and self.near and count <= ROW:
+            try:
+                vector = torch._C._nn.flatten_dense_tensors(params)
+                return torch.linalg.vector_norm(vector, 1, dtype=self.dtype).item() / sqrt(count)
+            except RuntimeError:  # formats are mixed
+                pass
+        norms = torch.stack(torch._foreach_norm([local(p) for p in params], 1, self.dtype))
+        if self.ranks.count > 1:
+            norms = norms / norms.new_tensor([self.ranks.count / shards(p) for p in params])
+        return norms.sum().item() / sqrt(count) if self.near else norms.sum() / sqrt(count)
+
     def inner(self, left: list[Tensor], right: list[Tensor], cut_as: list[Tensor]) -> Tensor:
         """The part of a process in an inner product of what it holds of two vectors."""
         total: Tensor | float = 0.0
@@ -210,9 +226,8 @@ class Measure:
         else:
             sqnorm = self.sqnorm(grads)
             found = {"grad_sqnorm": sqnorm, "pull_sqnorm": sqnorm}
-        if "position_sqnorm" in reads:
-            params = [param for active in groups for param in active.params]
-            found["position_sqnorm"] = self.sqnorm(params)
+        if "size" in reads:
+            found["size"] = self.size([param for active in groups for param in active.params])
         for name in sorted(reads & INNER):
             left, right, power = PRODUCTS[name]
             one = [x for active in groups for x in active.vectors(left, 0)]

@@ -91,8 +91,8 @@ class Seen(NamedTuple):
     """Relative rounding error of the loss, for the tolerance of line searches."""
     pull_sqnorm: Any = 0.0
     """||D_k^-1 g_k||^2: how far a step of length 1 moves a parameter vector, squared."""
-    position_sqnorm: Any = 0.0
-    """||theta_k||^2."""
+    size: Any = 0.0
+    """||theta_k||_1 / sqrt(n) for n elements: their mean size, as a distance."""
     direction_sqnorm: Any = 0.0
     """||d_k||^2."""
     slope: Any = 0.0
@@ -111,7 +111,7 @@ GRADIENT, DIRECTION = "gradient", "direction"
 PRODUCTS = {
     "grad_sqnorm": (GRADIENT, GRADIENT, 1),
     "pull_sqnorm": (GRADIENT, GRADIENT, 2),
-    "position_sqnorm": ("position", "position", 0),
+    "size": ("|position|", "unit", 0),
     "direction_sqnorm": (DIRECTION, DIRECTION, 1),
     "slope": (GRADIENT, DIRECTION, 1),
     "drift": (GRADIENT, "buffer", 0),
@@ -120,7 +120,8 @@ PRODUCTS = {
     "buffer_sqnorm": ("buffer", "buffer", 0),
 }
 """The fields of :class:`Seen` that are inner products <x, D^-power y>: the two vectors, and how
-often they are divided by the diagonal D of a method that has one."""
+often they are divided by the diagonal D of a method that has one. All entries of ``unit`` are
+1/sqrt(n)."""
 
 
 class Search(NamedTuple):

@@ -4,14 +4,15 @@ Averaged heavy ball (:mod:`heavystep.momentum`) moves a point z along the gradie
 gradients at theta = (1 - beta) z + beta x, near the average x of all z. This rule chooses the
 length of a move, z_{k+1} = z_k - a_k D_k^{-1} g_k, and the weight w_k of z_{k+1} in x:
 
-.. math:: a_k = \min\Big\{\sqrt{\varphi_k}\,r_k,\ \ \varphi_k m_k,\ \
-          \rho\,\frac{\|\theta_k\|}{\|D_k^{-1} g_k\|}\Big\}, \qquad w_k = \frac{9}{n_k + 9}
+.. math:: a_k = \min\Big\{s_k \sqrt{\varphi_k}\,r_k,\ \ s_k \varphi_k m_k,\ \
+          \rho\,\frac{|\theta_k|}{\|D_k^{-1} g_k\|}\Big\}, \qquad w_k = \frac{9}{n_k + 9}
 
 Everything follows from four mechanisms. ||g||^2 is g' D^{-1} g, as everywhere with a diagonal.
 
-1. *Length.* r_k = tau (f_k - l_k) / ||g_k||^2, tau Polyak steps to the level l_k. For a convex loss
-   and a known least loss, z gets no further from any solution while tau < 2: Theorem A,
-   :func:`heavystep.theory.averaged`. tau = 1.9 is nearly all that it allows.
+1. *Length.* r_k = tau (f_k - l_k) / ||g_k||^2, tau Polyak steps to the level l_k, with
+   tau = 16 / (8 + beta), 1.80 for beta = 0.9. That is the most with which Theorem A
+   (:func:`heavystep.theory.averaged`) lets steps stay as long as they are: on a convex loss whose
+   least value is known, neither z nor x then gets further from a solution.
 2. *Noise.* phi_k is 1 while the loss falls and about sqrt(3/k) where it stands still:
 
    .. math:: \varphi_k = \Big(1 + \frac{n_k}{3} N_k^8\Big)^{-1/2}, \qquad
@@ -19,20 +20,25 @@ Everything follows from four mechanisms. ||g||^2 is g' D^{-1} g, as everywhere w
 
    M is the mean of all losses and A their recent average. N = 1: nothing is gained any more, what
    is left is noise, and steps shrink as 1/sqrt(k), as stochastic gradients need. r_k belongs to
-   this batch, and a step that stays correlated with its batch ends at a wrong point. So r_k is
-   multiplied by the root of phi and m_k, the geometric mean of the r, by phi: in the end m_k
-   decides.
-3. *Trust.* No move is longer than rho times the size of the parameters. Parameters that begin at 0
-   have no size; for them the first move is the measure.
+   this batch, and a step that stays correlated with its batch ends at a wrong point. m_k is the
+   Polyak step of the averages, tau (A_k - l_k) / G_k with G the average of ||g||^2: the one that
+   brings z nearest on average. r_k is multiplied by the root of phi and m_k by phi, so that in the
+   end m_k decides.
+3. *Trust.* No move is longer than the share rho of the parameters' size |theta|, the mean absolute
+   value of their N elements times sqrt(N). (The Euclidean norm would not do: in a transformer, most
+   of it are the gains of LayerNorm.) Parameters that all begin at 0 have no size; for them the
+   first move is the measure. And a run trusts its first batches less, by s_k = (n + 1)/(n + 20):
+   the first gradients of a vision transformer promise a decrease of 4 where the loss is 2.3.
 4. *Level.* l is the ``lower_bound``. Where the average loss is below it, or none is given, l is
-   estimated: A_k - 2 d_k, with d the mean deviation of the losses from A. It rises again as soon
-   as losses spread less.
+   estimated: min(A_k, f_k) - 8 d_k, with d the mean deviation of the losses from A. It rises again
+   as soon as losses spread less.
 
-A, d and log m are averages with the weights of x: whatever a run remembers, it forgets at one
-pace. A loss further than 4 d from A counts as 4 d, so that one wild loss does no harm. Two such
-rises in a row mean that the task has changed: n, the age of the run, is halved, and with it all
-averages and the noise of the past are half forgotten. Losses enter as differences and ratios alone,
-so no unit of loss or parameter matters.
+A, d and G are averages with the weights of x: whatever a run remembers, it forgets at one pace. A
+loss further than 4 d from A counts as 4 d, and a gradient longer than 4 times the usual one as 4
+times, so that one wild batch does no harm. Two such rises of the loss in a row mean that the task
+has changed: n, the age of the run, is halved, and with it all averages and the noise of the past
+are half forgotten. Losses enter as differences and ratios alone, so no unit of loss or parameter
+matters.
 
 ``weight_decay`` = lambda divides theta, z and x by 1 + lambda/(n_k + 9) before the move: a weight
 that no gradient renews falls as n^(-lambda), whatever the steps, the units and the length of a run.
@@ -48,12 +54,12 @@ from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
 
-LENGTH = 1.9  # tau: Theorem A needs less than 2
-TRUST = 0.05  # rho
-POWER = 8.0  # of the weights of x, A, d and m, and of N in phi
+TRUST = 0.2  # rho
+WARM_UP = 20.0  # steps after which s is 1/2
+POWER = 8.0  # p of the weights of x, A, d and G, and of N in phi
 PATIENCE = 3.0  # steps without gain after which phi is sqrt(1/2)
-OUTLIER = 4.0  # mean deviations from A at which a loss is cut
-DEPTH = 2.0  # mean deviations below A at which an estimated level lies
+SPREAD = 4.0  # times the usual deviation of a loss, or length of a gradient, where others are cut
+DEPTH = 8.0  # mean deviations from the losses down to an estimated level
 
 
 class Outlook(NamedTuple):
@@ -65,11 +71,17 @@ class Outlook(NamedTuple):
     gap: Any
     noise: Any
     ratio: Any
-    typical: Any
+    usual: Any
+    squares: Any
 
 
-def outlook(memory: Any, seen: Seen) -> Outlook:
-    """A, M, d, f - l, N, r and m, all as of this batch."""
+def length(options: Any) -> Any:
+    """tau, for which Theorem A allows a_k / a_{k-1} = 1: (p + 1)(2 - tau) = 2 - tau (1 - beta)."""
+    return 2.0 * POWER / (POWER + options["momentum"])
+
+
+def outlook(constants: Any, memory: Any, seen: Seen) -> Outlook:
+    """A, M, d, f - l, N, r, m and G, all as of this batch."""
     loss, bound = seen.loss, seen.lower_bound
     unknown = bound == -inf
     new = memory.deviation == 0.0  # nothing is known yet: all losses so far were at the level
@@ -77,24 +89,26 @@ def outlook(memory: Any, seen: Seen) -> Outlook:
     first_gap = abs(loss - where(unknown, 0.0, bound))
     deviation = where(new, first_gap, memory.deviation)
     width = where(new, 1.0, DEPTH) * deviation
-    level = where(unknown | (average < bound), average - width, bound)
+    estimate = minimum(average, loss) - width
+    level = where(unknown | (average < bound), estimate, bound)
     gap = maximum(loss - level, 0.0)
     spread = mean - level
     noise = where(spread > 0.0, (average - level) / where(spread > 0.0, spread, 1.0), 1.0)
     flat = seen.grad_sqnorm == 0.0
-    ratio = where(flat, 0.0, LENGTH * gap / where(flat, 1.0, seen.grad_sqnorm))
-    typical = where(memory.typical == 0.0, ratio, memory.typical)
-    return Outlook(average, mean, deviation, gap, minimum(noise, 1.0), ratio, typical)
+    ratio = where(flat, 0.0, constants.length * gap / where(flat, 1.0, seen.grad_sqnorm))
+    squares = where(memory.squares == 0.0, seen.grad_sqnorm, memory.squares)
+    usual = constants.length * maximum(average - level, 0.0) / where(squares == 0.0, 1.0, squares)
+    return Outlook(average, mean, deviation, gap, minimum(noise, 1.0), ratio, usual, squares)
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The length of the move of z, and the weight of its end in x."""
-    look = outlook(memory, seen)
+    look = outlook(constants, memory, seen)
     share = 1.0 / (1.0 + memory.age / PATIENCE * look.noise**POWER) ** 0.5
-    wanted = minimum(share**0.5 * look.ratio, share * look.typical)
-    length = seen.pull_sqnorm**0.5
-    trusted = allowed(memory, seen, wanted * length) / where(length == 0.0, 1.0, length)
-    step = minimum(wanted, trusted)
+    warm = (memory.age + 1.0) / (memory.age + WARM_UP)
+    wanted = warm * minimum(share**0.5 * look.ratio, share * look.usual)
+    far = seen.pull_sqnorm**0.5
+    step = minimum(wanted, allowed(memory, seen, wanted * far) / where(far == 0.0, 1.0, far))
     weight = weight_of_next(memory.age, POWER)
     return Search(
         step=minimum(step, constants.max_step),
@@ -106,52 +120,52 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
 
 
 def allowed(memory: Any, seen: Seen, wanted: Any) -> Any:
-    """How far a move may go: rho ||theta||, or as far as the first one of parameters at 0."""
-    trusted = TRUST * seen.position_sqnorm**0.5
+    """How far a move may go: rho |theta|, or as far as the first one of parameters at 0."""
+    trusted = TRUST * seen.size
     first = where(trusted > 0.0, trusted, wanted)
     return maximum(trusted, where(memory.first_move == 0.0, first, memory.first_move))
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
     """The memory after a step, in the order below."""
-    look, weight = outlook(memory, seen), search.weight
-    above, reach = seen.loss - look.average, OUTLIER * look.deviation
+    look, weight = outlook(constants, memory, seen), search.weight
+    above, reach = seen.loss - look.average, SPREAD * look.deviation
     cut = minimum(maximum(above, -reach), reach)
-    cut = where(weight > 0.5, above, cut)  # the first nine losses may differ and are no mean yet
+    begins = weight > 0.5  # the first nine batches may differ, and are no average yet
+    cut = where(begins, above, cut)
     rose = where(cut < above, 1.0, 0.0)
     average = look.average + weight * cut
     mean = look.mean + (look.average + cut - look.mean) / (memory.age + 1.0)
-    mean = maximum(where(weight > 0.5, average, mean), average)
+    mean = maximum(where(begins, average, mean), average)
     spread = look.deviation + weight * (abs(cut) - look.deviation)
     deviation = where(memory.deviation == 0.0, look.deviation, spread)
-    known = where(look.typical == 0.0, 1.0, look.typical)
-    usual = minimum(maximum(look.ratio / known, 1.0 / OUTLIER), OUTLIER)
-    typical = where(look.ratio > 0.0, look.typical * usual**weight, look.typical)
-    length = seen.pull_sqnorm**0.5
-    first_move = allowed(memory, seen, search.step * length)
+    square = where(begins, seen.grad_sqnorm, minimum(seen.grad_sqnorm, SPREAD**2 * look.squares))
+    squares = look.squares + weight * (square - look.squares)
+    first_move = allowed(memory, seen, search.step * seen.pull_sqnorm**0.5)
     first_move = where(memory.first_move == 0.0, first_move, memory.first_move)
     age = where(rose * memory.rose > 0.0, 0.5 * memory.age, memory.age + 1.0)
     age = where(deviation == 0.0, 0.0, age)
-    return age, average, mean, deviation, typical, first_move, rose
+    return age, average, mean, deviation, squares, first_move, rose
 
 
 KNOWN = Slot(0.0, validation.NON_NEGATIVE)
 HEAVYSTEP = Rule(
     name="heavystep",
-    formula=r"a_k = \eta_k \min\{\sqrt{\varphi_k}\,\tau (f_k - \ell_k) / \|g_k\|^2,\ "
-    r"\varphi_k m_k,\ \rho \|\theta_k\| / \|D_k^{-1} g_k\|\}",
+    formula=r"a_k = \eta_k \min\{s_k \sqrt{\varphi_k}\,\tau (f_k - \ell_k) / \|g_k\|^2,\ "
+    r"s_k \varphi_k m_k,\ \rho |\theta_k| / \|D_k^{-1} g_k\|\}",
     reference="of this package (heavystep.rules.heavystep)",
     options=(
         replace(LOWER_BOUND, optional=True),
         Option("max_step", None, validation.POSITIVE, "largest a_k, > 0; None: no limit.",
                optional=True),
     ),
-    reads=frozenset({"loss", "lower_bound", "grad_sqnorm", "pull_sqnorm", "position_sqnorm"}),
+    reads=frozenset({"loss", "lower_bound", "grad_sqnorm", "pull_sqnorm", "size"}),
     resolve=constants(
+        length=length,
         max_step=lambda options: inf if options["max_step"] is None else options["max_step"],
     ),
     memory={
-        "age": KNOWN, "average": 0.0, "mean": 0.0, "deviation": KNOWN, "typical": KNOWN,
+        "age": KNOWN, "average": 0.0, "mean": 0.0, "deviation": KNOWN, "squares": KNOWN,
         "first_move": KNOWN, "rose": KNOWN,
     },
     start=start,

@@ -3,7 +3,7 @@
 A contender is named as on the command line: a method of ``heavystep methods`` or a row of
 :data:`OTHERS`, perhaps with options (``SHBArmijo:c=0.5``, ``SGD:weight_decay=0.0005``), perhaps
 with an ending: ``+cosine`` adds a warm-up and a cosine. Everybody is tried with nothing set, and
-with six decades of one main constant.
+with six decades of one main constant, if its default is a number.
 """
 
 import ast
@@ -30,9 +30,8 @@ from heavystep.optimizers import create
 from heavystep.rules import REQUIRED
 
 COSINE = "+cosine"
-WITHOUT_DEFAULT, WITHOUT_LARGEST_STEP = 0.1, 1000.0
-"""Where a grid is centred if the default is no number: of a learning rate that must be given, and
-of a largest step that is none by default, whose grid then has six decades from 1 on."""
+WITHOUT_DEFAULT = 0.1
+"""Where the grid of a learning rate that must be given is centred."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Contender:
         name: with options and schedule.
         main: the name of the main constant.
         centre: the value in the middle of its grid.
-        default: the value with nothing set; None: it is no number.
+        default: the value with nothing set; None: it is no number, and there is no grid.
         wants_loss: whether ``step(loss=...)`` must be given the loss.
         captured: whether a step can be recorded as CUDA graphs.
         modes: whether the optimizer itself has ``train()`` and ``eval()``.
@@ -85,7 +84,7 @@ class Contender:
         >>> contender_of("AdamW").values()
         (1e-06, 1e-05, 0.0001, 0.001, 0.01, 0.1, 1.0)
         """
-        if not per_decade:
+        if not per_decade or self.default is None:
             return ()
         powers = (place / per_decade for place in range(-3 * per_decade, 3 * per_decade + 1))
         values = (float(f"{self.centre * 10.0**power:.12g}") for power in powers)
@@ -106,13 +105,13 @@ class Ours(Contender):
         usual: Any = (defaults | dict(options)).get(method.main)
         number = isinstance(usual, float | int) and not isinstance(usual, bool)
         default = float(usual) if number and 0.0 < usual < inf else None
-        name, centre = f"{method.name}{written(options)}{COSINE if cosine else ''}", default
+        name = f"{method.name}{written(options)}{COSINE if cosine else ''}"
         if usual is REQUIRED:
-            centre = default = WITHOUT_DEFAULT
+            default = WITHOUT_DEFAULT
             options = (*options, (method.main, default))
-        elif centre is None:
-            centre = WITHOUT_LARGEST_STEP if method.main == "max_step" else WITHOUT_DEFAULT
-        made = Ours(name, method.main, centre, default, options, cosine, True, method=method)
+        made = Ours(
+            name, method.main, default or 1.0, default, options, cosine, True, method=method
+        )
         made.identity(None)
         return made
 

@@ -224,7 +224,8 @@ def _looking(rule: Rule, form: Form, measured: bool) -> Function:
 def _product(left: str, right: str, power: int, form: Form, measured: bool) -> Function:
     """An inner product of two vectors, as :data:`heavystep.rules.PRODUCTS` names them."""
     entry = {"gradient": "g[j]", "direction": "direct(buffer[j], g[j], momentum)",
-             "buffer": "buffer[j]", "position": "theta[j]"}  # fmt: skip
+             "buffer": "buffer[j]", "position": "theta[j]", "|position|": "abs(theta[j])",
+             "unit": "theta.shape[0] ** -0.5"}  # fmt: skip
     divided = " / divisors[j]" * (power if measured else 0)
     source = f"""
 def made(theta, buffer, g, divisors, momentum):
