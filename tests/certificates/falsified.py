@@ -75,7 +75,7 @@ def touched(record, name, where, change):
 def at_99_percent(rule):
     """Steps of 0.99 gamma_min, of which only the scalars are known."""
     record, options = honest(rule), OPTIONS[rule]
-    u = 2.0 * options["omega"] * (1.0 - options["c"]) if rule == "armijo" else 0.5 / options["c"]
+    u = 2.0 * options["omega"] * (1.0 - options["c"]) if "omega" in options else 0.5 / options["c"]
     least = (1.0 - BETA**0.5) ** 2 / 2.0 * u / PROBLEM.L
     return replace(record, gamma=np.full_like(record.gamma, 0.99 * least), iterates=None)
 
