@@ -133,6 +133,7 @@ def test_group_values_are_checked_too(case):
 def test_values_that_a_scheduler_drives_out_of_range_are_refused_at_the_step(case):
     net = make_net()
     opt = case.make(net.parameters())
+    opt.step(lambda: loss_of(net, make_batches(1)[0]))
     before = flat(net)
     for name, value in (("momentum", 1.2), ("lr", -1.0), ("weight_decay", -0.1)):
         good = opt.param_groups[0][name]
@@ -152,6 +153,16 @@ def test_numpy_numbers_become_pythons(case):
     assert type(group["weight_decay"]) is float
     opt.add_param_group({"params": make_net().parameters(), "lr": np.float64(0.2)})
     assert type(opt.param_groups[1]["lr"]) is float
+
+
+def test_the_metric_stays_what_it_was():
+    net, batch = make_net(), make_batches(1)[0]
+    opt = HeavyStep(net.parameters())
+    opt.step(lambda: loss_of(net, batch))
+    for metric in ("tensor", None):
+        opt.param_groups[0]["diagonal"] = metric
+        with pytest.raises(ValueError, match="diagonal must stay what it was when training began"):
+            opt.step(lambda: loss_of(net, batch))
 
 
 def test_a_huge_max_step_is_no_cap():
