@@ -73,6 +73,10 @@ TROUBLES = {
         r"below its lower_bound \(.* < 0\): all steps are 0 .* Give a lower bound",
         loss=negative,
     ),
+    "below a bound that is not 0": Trouble(
+        lambda p: SHBPolyak(p, lower_bound=3.0),
+        r"below its lower_bound \(.* < 3\): all steps are 0",
+    ),
     "below the bound, estimated": Trouble(
         HeavyStep,
         r"below its lower_bound .*: one is estimated instead. Give lower_bound=None",
