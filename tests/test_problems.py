@@ -505,3 +505,8 @@ def test_every_problem_has_a_version_of_its_own():
     assert {type(make()) for make in PROBLEMS.values()} == set(classes)
     for cls in classes:
         assert isinstance(vars(cls)["version"], int)
+
+
+def test_an_empty_row_cannot_be_fitted():
+    rows = SparseRows.from_dense([[1.0, 0.0], [0.0, 0.0]])
+    assert problems.SparseLogistic(rows, [1.0, -1.0]).f_star.tolist() == [0.0, np.log(2.0)]
