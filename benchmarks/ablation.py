@@ -11,53 +11,67 @@ be gained (an error, or 100 less an accuracy).
 import argparse
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from heavystep.lab.comparison.tasks import TASKS
 from heavystep.lab.comparison.train import START, TaskRun
 from heavystep.rules import heavystep as rule
 
-OFF = 1e30
+OFF, TAU = 1e9, "Tau"
 CHANGES = {
     "nothing": {},
-    "tau halved": {"LENGTH": 0.5 * rule.LENGTH},
-    "tau doubled": {"LENGTH": 2.0 * rule.LENGTH},
+    "tau halved": {TAU: 0.5},
+    "tau doubled": {TAU: 2.0},
     "trust off": {"TRUST": OFF},
     "trust halved": {"TRUST": 0.5 * rule.TRUST},
     "trust doubled": {"TRUST": 2.0 * rule.TRUST},
+    "warm-up off": {"WARM_UP": 1.0},
+    "warm-up halved": {"WARM_UP": 0.5 * rule.WARM_UP},
+    "warm-up doubled": {"WARM_UP": 2.0 * rule.WARM_UP},
     "power halved": {"POWER": 0.5 * rule.POWER},
     "power doubled": {"POWER": 2.0 * rule.POWER},
     "noise off": {"PATIENCE": OFF},
     "patience halved": {"PATIENCE": 0.5 * rule.PATIENCE},
     "patience doubled": {"PATIENCE": 2.0 * rule.PATIENCE},
-    "outliers count": {"OUTLIER": OFF},
-    "outlier halved": {"OUTLIER": 0.5 * rule.OUTLIER},
-    "outlier doubled": {"OUTLIER": 2.0 * rule.OUTLIER},
+    "outliers count": {"SPREAD": OFF},
+    "spread halved": {"SPREAD": 0.5 * rule.SPREAD},
+    "spread doubled": {"SPREAD": 2.0 * rule.SPREAD},
     "depth halved": {"DEPTH": 0.5 * rule.DEPTH},
     "depth doubled": {"DEPTH": 2.0 * rule.DEPTH},
     "level estimated": {"lower_bound": "None"},
+    "momentum 0.8": {"momentum": 0.8},
+    "momentum 0.95": {"momentum": 0.95},
 }
 TRIED = (
-    "toy-30", "toy-110", "digits-30", "digits-110", "mlp", "frozen", "regression", "nll", "units",
-    "targets-0.01", "targets-100", "inputs-100", "diabetes", "vae", "recommender", "diffusion",
+    "toy-30", "toy-110", "digits-30", "digits-110", "mlp", "cnn", "frozen", "regression", "nll",
+    "units", "targets-0.01", "targets-100", "inputs-100", "summed", "diabetes", "vae",
+    "recommender", "diffusion", "lstm",
 )  # fmt: skip
 FIELDS = ("task", "change", "seed", "loss", "metric")
 
 
 @contextmanager
-def changed(change: dict[str, float | str]) -> Iterator[str]:
+def changed(change: Mapping[str, Any]) -> Iterator[str]:
     """The name of the contender, while the constants of the rule are others."""
     constants = {name: value for name, value in change.items() if name.isupper()}
-    before = {name: getattr(rule, name) for name in constants}
+    before, resolve = {name: getattr(rule, name) for name in constants}, rule.HEAVYSTEP.resolve
+
+    def resolved(options: Mapping[str, Any]) -> dict[str, Any]:
+        found = dict(resolve(options))
+        return found | {"length": found["length"] * change.get(TAU, 1.0)}
+
     options = ",".join(f"{name}={value}" for name, value in change.items() if name.islower())
     try:
         vars(rule).update(constants)
+        object.__setattr__(rule.HEAVYSTEP, "resolve", resolved)
         yield f"HeavyStep:{options}" if options else "HeavyStep"
     finally:
         vars(rule).update(before)
+        object.__setattr__(rule.HEAVYSTEP, "resolve", resolve)
 
 
 def one(task: str, change: str, seed: int) -> dict[str, object]:

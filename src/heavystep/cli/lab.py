@@ -65,6 +65,7 @@ OPTIONS = (
     ("steps", int | None, None, "Steps of a run; default: by task."),
     ("average", bool, False, "Measure our averaged iterates, too."),
     ("quick", bool, False, "Five tasks, a fifth of the steps, one seed, no grid."),
+    ("stored", bool, False, "Run nothing: the tables and pictures of what is in runs.csv."),
     ("jobs", int | None, None, "How many at a time; default: all cores."),
     ("engine", str, "local", "Who does the runs: local, ray or dask.", ENGINES),
     ("address", str | None, None, "That of a started cluster; default: one is started."),
@@ -77,7 +78,7 @@ OPTIONS = (
 @told
 def _compare(
     *, tasks: Any, methods: Any, jobs: int | None, engine: str, address: str | None,
-    data: Path | None, out: Path, **chosen: Any,
+    data: Path | None, out: Path, stored: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     # Torch and matplotlib take seconds to import.
     from heavystep.lab.comparison.page import EXPLAINED, made_of, short
@@ -88,7 +89,8 @@ def _compare(
 
     if data is not None:  # processes that do the runs inherit it
         os.environ[VARIABLE] = str(expanded(data).absolute())
-    found, lines = plans(_listed("--tasks", tasks), _listed("--methods", methods), **chosen)
+    names = _listed("--tasks", tasks), _listed("--methods", methods)
+    found, lines = plans(*names, stored=stored, **chosen)
     gpus = float(any(run.device == "cuda" for plan in found for run in plan.start))
     left = {name: why for plan in found for name, why in plan.left_out.items()}
     with RunProgress("steps") as progress:
@@ -96,7 +98,7 @@ def _compare(
             progress.note(line)
         doer = Engine(engine, jobs, address, gpus)
         command = " ".join(["heavystep", *sys.argv[1:]])
-        made = made_of(found, expanded(out), progress, engine=doer, command=command)
+        made = made_of(found, expanded(out), progress, engine=doer, command=command, stored=stored)
     rows = [
         (row.method, short(row.regret), short(row.worst), row.worst_on, f"{row.level}/{row.tasks}",
          short(row.behind), f"{row.metric_level}/{row.tasks}", short(row.tuned))

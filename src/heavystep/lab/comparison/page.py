@@ -79,7 +79,8 @@ def compare(
         engine: who does the runs.
         jobs: how many at a time.
         progress: told how far they are; None: it is logged.
-        wanted: ``seeds``, ``per_decade``, ``steps``, ``device``, ``average``, ``quick``.
+        wanted: ``seeds``, ``per_decade``, ``steps``, ``device``, ``average``, ``quick`` and
+            ``stored``.
 
     Raises:
         ValueError: a name is unknown, a number out of range, or the folder holds other files.
@@ -87,7 +88,8 @@ def compare(
     plans, lines = plans_of(tasks, methods, **wanted)
     for line in lines if progress else ():
         progress.note(line)  # type: ignore[union-attr]
-    return made_of(plans, Path(out), progress, engine=engine, jobs=jobs)
+    stored = bool(wanted.get("stored"))
+    return made_of(plans, Path(out), progress, engine=engine, jobs=jobs, stored=stored)
 
 
 def made_of(
@@ -98,19 +100,26 @@ def made_of(
     engine: str | Engine = "local",
     jobs: int | None = None,
     command: str = "heavystep compare",
+    stored: bool = False,
 ) -> Comparison:
     """Make the runs that are missing, then write OUT/compare, as :func:`compare` does.
 
-    ``command`` is what the page says that it was made by.
+    ``command`` is what the page says that it was made by. With ``stored`` nothing is run, and what
+    is missing is left out.
     """
     claim_folder(out)
     folder, wanted = out / FOLDER, [run for plan in plans for run in plan.all_runs()]
     store, failed = RunTable(folder / RUNS, wanted), False
     results: dict[str, Columns]
-    try:
-        results = complete(wanted, store, progress, engine=engine, jobs=jobs)  # type: ignore[arg-type]
-    except FailedRunsError as error:
-        results, failed = error.results, True
+    if stored:
+        found = {run.key(): store.load(run.key(), "") for run in wanted}
+        results = {key: columns for key, columns in found.items() if columns is not None}
+        plans = [done for plan in plans if (done := plan.stored(results))]
+    else:
+        try:
+            results = complete(wanted, store, progress, engine=engine, jobs=jobs)  # type: ignore[arg-type]
+        except FailedRunsError as error:
+            results, failed = error.results, True
     store.sort()
     outcomes = [outcome_of(plan, results) for plan in plans if plan.entries]
     rows, cells = rows_of(outcomes), [cell for outcome in outcomes for cell in outcome.cells]
@@ -205,7 +214,7 @@ def overview(outcomes: Sequence[Outcome], rows: Sequence[Row]) -> Canvas:
         ("regret with nothing set [%]", "metric behind the best of anybody [levels]"), strict=True,
     ):  # fmt: skip
         cells = [{cell.method: getattr(cell, field) for cell in each.cells} for each in outcomes]
-        values = np.array([[each[name] for each in cells] for name in names])
+        values = np.array([[each.get(name, math.nan) for each in cells] for name in names])
         ax.imshow(values.clip(0.0, most), vmin=0.0, vmax=most, cmap="viridis_r", aspect="auto")
         for (row, column), value in np.ndenumerate(values):
             colour = "white" if value > DARK * most else "black"

@@ -145,6 +145,16 @@ class Plan:
     entries: dict[str, Entry]
     left_out: dict[str, str]
 
+    def stored(self, results: Mapping[str, Columns]) -> "Plan | None":
+        """The part of it that is done: constants with a run for each seed."""
+        entries = {}
+        for name, entry in self.entries.items():
+            done = {v: r for v, r in entry.runs.items() if all(run.key() in results for run in r)}
+            if entry.default in done:
+                entries[name] = replace(entry, runs=done)
+        begun = all(run.key() in results for run in self.start)
+        return replace(self, entries=entries) if begun and entries else None
+
     def all_runs(self) -> list[TaskRun]:
         entries = self.entries.values()
         return [*self.start, *(r for e in entries for runs in e.runs.values() for r in runs)]
@@ -160,6 +170,7 @@ def plans(
     device: str | None = None,
     average: bool = False,
     quick: bool = False,
+    stored: bool = False,
 ) -> tuple[list[Plan], list[str]]:
     """The plan of each task, and a line for everything that cannot be done here.
 
@@ -172,6 +183,7 @@ def plans(
         device: ``"cpu"`` or ``"cuda"``; None: that of the task.
         average: whether averaged iterates are measured too.
         quick: whether runs are fewer and shorter.
+        stored: whether nothing is to be run, so that neither data nor a GPU is needed.
 
     Raises:
         ValueError: a name is unknown, a number out of range, or nothing can be done.
@@ -189,8 +201,8 @@ def plans(
     found, lines = [], []
     for task in map(task_of, dict.fromkeys(tasks or usual)):
         place = device or ("cuda" if task.gpu else "cpu")
-        reason = task.missing()
-        if place == "cuda" and not torch.cuda.is_available():
+        reason = "" if stored else task.missing()
+        if not stored and place == "cuda" and not torch.cuda.is_available():
             reason = "it needs a GPU, and torch sees none; --device cpu does it here, slowly"
         if reason:
             lines.append(f"{task.name} is left out: {reason}")
@@ -377,7 +389,12 @@ class Row(NamedTuple):
 
 
 def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
-    """A row for each contender that is on all tasks, the least regret first."""
+    """A row for each contender, over the tasks that all of them have done; the least regret first.
+
+    If there is no such task, over all tasks, and only those who have done all.
+    """
+    everybody = set().union(*(outcome.losses for outcome in outcomes))
+    outcomes = [each for each in outcomes if set(each.losses) == everybody] or list(outcomes)
     names = set.intersection(*(set(outcome.losses) for outcome in outcomes))
     rows = []
     for name in names:

@@ -281,7 +281,7 @@ TEXTUAL = (
     Task("gpt", "character GPT, 6 layers of 384", VALIDATION, 2500,
          _model(Transformer, GPT, plays), without_text, gpu=True, seeds=1),
     Task("source", "GPT on program text, 2 layers of 64", FINE, 1000,
-         _model(Transformer, SMALL, programs), version=PYTHON),
+         _model(Transformer, SMALL, programs), version=PYTHON, seeds=1),
     Task("lstm", "LSTM of 96 on Shakespeare", FINE, 800, _model(Recurrent, RECURRENT, plays),
          without_text),
     Task("lora", "adapters of rank 4, from Shakespeare to program text", FINE, 500, adapters,
