@@ -54,12 +54,22 @@ from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
 
-TRUST = 0.2  # rho
-WARM_UP = 20.0  # steps after which s is 1/2
-POWER = 8.0  # p of the weights of x, A, d and G, and of N in phi
-PATIENCE = 3.0  # steps without gain after which phi is sqrt(1/2)
-SPREAD = 4.0  # times the usual deviation of a loss, or length of a gradient, where others are cut
-DEPTH = 8.0  # mean deviations from the losses down to an estimated level
+# Each was switched off, halved and doubled on 19 tasks: docs/results/ablation/ablation.csv. The
+# percentages below are changes of the mean training loss there.
+TRUST = 0.2
+# rho: flat there (halved +0.2%). A GPT on program text ends at 1.829, without trust at 1.861.
+WARM_UP = 20.0
+# Steps after which s is 1/2. With 1, 10, 20, 30 a vision transformer ends at 71, 59, 54, 52% error.
+# Short runs are the price: off -1.1%.
+POWER = 8.0
+# p of the weights of x, A, d and G, and of N in phi: 4 is worse (+1.5%), 16 in short runs.
+PATIENCE = 3.0
+# Steps without gain after which phi is sqrt(1/2): 1.5 is worse (+0.7%). 6 is better on networks
+# (-0.4%), and leaves 1.4 times the noise on convex problems.
+SPREAD = 4.0
+# Usual deviations of a loss, or lengths of a gradient, where others are cut: flat from 2 on.
+DEPTH = 8.0
+# Mean deviations from the losses down to an estimated level: flat (4: +0.1%, 16: -0.2%).
 
 
 class Outlook(NamedTuple):
