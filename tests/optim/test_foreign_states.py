@@ -109,7 +109,7 @@ def test_what_differs_is_named():
         refuses(polyak, state, "what the rule remembers is out of range: last_step must be")
 
 
-PLACES = [("param_groups", 0, name) for name in ("age", "deviation", "typical", "step")]
+PLACES = [("param_groups", 0, name) for name in ("age", "deviation", "squares", "step")]
 PLACES += [("state", 0, name) for name in ("lead", "average_square", "square_weight")]
 
 

@@ -40,9 +40,10 @@ def certifies(printed):
 
 
 def derives(printed):
-    """Theorem A wants longer steps to fall, and the counterexample tells the rules apart."""
-    assert number(r"^tau = 1.0: a_100 <= (\S+) a_99$", printed) > 1
-    assert number(r"^tau = 1.9: a_100 <= (\S+) a_99$", printed) < 1
+    """Theorem A lets the default's steps stay, wants longer ones to fall, and the counterexample tells the rules apart."""
+    assert number(r"^tau = 1.00: a_100 <= (\S+) a_99$", printed) > 1
+    assert number(r"^tau = 1.80: a_100 <= (\S+) a_99$", printed) == 1
+    assert number(r"^tau = 1.90: a_100 <= (\S+) a_99$", printed) < 1
     wrong = number(r"^SPS: F - F\* = (\S+) after", printed)
     assert number(r"^HeavyStep: F - F\* = (\S+) after", printed) < 0.1 * wrong
 
