@@ -3,6 +3,7 @@
 import ast
 import copy
 import csv
+import dataclasses
 import math
 import re
 import sys
@@ -431,6 +432,20 @@ def test_a_comparison_writes_tables_pictures_and_a_page(tmp_path, tiny, monkeypa
     # Fewer contenders leave the runs of the others where they are.
     made(tmp_path, methods=("AdamW",))
     assert (folder / "runs.csv").read_bytes() == kept[folder / "runs.csv"]
+
+
+def test_what_is_stored_is_shown_and_nothing_is_run(tmp_path, tiny, monkeypatch):
+    """A table over the tasks that all have done, and a section for each task with what is there."""
+    made(tmp_path, methods=("AdamW", "HeavyStep"), per_decade=0)
+    made(tmp_path, tasks=("tiny",), methods=("SGD",), per_decade=0)
+    monkeypatch.setattr(TaskRun, "compute", lambda *given: pytest.fail("it was run"))
+    lost = dataclasses.replace(TASKS["tiny"], missing=lambda: "its data are at sea")
+    monkeypatch.setitem(TASKS, "tiny", lost)
+    found = made(tmp_path, methods=("AdamW", "HeavyStep", "SGD", "Prodigy"), stored=True)
+    assert [sorted(each.losses) for each in found.outcomes] == [
+        ["AdamW", "HeavyStep", "SGD"], ["AdamW", "HeavyStep"]
+    ]  # fmt: skip
+    assert {row.method: row.tasks for row in found.rows} == {"AdamW": 1, "HeavyStep": 1, "SGD": 1}
 
 
 def test_a_run_that_fails_takes_its_contender_out(tmp_path, tiny, monkeypatch):

@@ -137,6 +137,29 @@ def test_the_two_samples_are_those_of_the_problem():
     assert float(problem.theta_star[0]) == pytest.approx(-9 / 11, rel=1e-15)
 
 
+def moved_by_the_first_step(*params):
+    """How far, as a part of sqrt(n), parameters whose gradients promise much."""
+    params = [torch.tensor(each, dtype=torch.float64, requires_grad=True) for each in params]
+    opt, before = HeavyStep(params, diagonal=None), [each.detach().clone() for each in params]
+    for each in params:
+        each.grad = 1e-6 * torch.ones_like(each)
+    opt.step(loss=1.0)
+    square = sum((a.detach() - b).square().sum() for a, b in zip(params, before, strict=True))
+    return float(square / sum(each.numel() for each in params)) ** 0.5
+
+
+def test_no_move_is_longer_than_a_fifth_of_the_mean_size():
+    assert moved_by_the_first_step([0.5, -0.5], [1.0, 2.0]) == pytest.approx(0.2, rel=1e-12)
+    few_gains = moved_by_the_first_step([0.01] * 9_900, [1.0] * 100)  # which are most of the norm
+    assert few_gains == pytest.approx(0.2 * 0.0199, rel=1e-12)
+
+
+def test_what_begins_at_0_is_stopped_only_if_all_does():
+    polyak = 16 / 8.9 * 1.0 / (2 * 1e-12) / 20  # the first of 20 steps of a warm-up
+    assert moved_by_the_first_step([0.0, 0.0]) == pytest.approx(1e-6 * polyak, rel=1e-12)
+    assert moved_by_the_first_step([0.0, 0.0], [1.0, 1.0]) == pytest.approx(0.1, rel=1e-12)
+
+
 @pytest.mark.parametrize("share", [0.03, 0.1, 1.0])
 def test_decay_is_a_power_of_the_number_of_steps(share):
     """A weight that no gradient renews falls as k^-lambda, whatever the units of the loss."""
