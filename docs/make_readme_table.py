@@ -13,6 +13,7 @@ SHOWN = {
     "cifar10": "ResNet on CIFAR-10: accuracy, %",
     "cnn": "CNN on digits: accuracy, %",
     "source": "GPT on source code: loss",
+    "lora": "adapters (LoRA) on a GPT: loss",
     "lstm": "LSTM on Shakespeare: loss",
     "recommender": "recommender: log-loss",
     "diffusion": "noise prediction (diffusion): error",
