@@ -5,7 +5,7 @@ import numpy as np
 
 def run(
     batches, theta, lr=1.0, momentum=0.9, lower_bound=0.0, max_step=np.inf, diagonal=None,
-    weight_decay=0.0,
+    weight_decay=0.0, certified=False,
 ):  # fmt: skip
     """Iterates of HeavyStep; ``batches`` are functions from theta to a list of loss and gradients.
 
@@ -14,7 +14,7 @@ def run(
     z, x = [t.copy() for t in theta], [t.copy() for t in theta]
     v = [0.0 * t if diagonal == "element" else 0.0 for t in theta]
     A = M = d = G = first_move = None
-    n, rose, iterates = 0, False, []
+    n, rose, last, iterates = 0, False, 0.0, []
     for k, batch in enumerate(batches):
         f, g = batch(theta)
         v = [0.999 * s + 0.001 * (p**2 if diagonal == "element" else np.mean(p**2))
@@ -34,7 +34,7 @@ def run(
         level = below if lower_bound is None or lower_bound > A else lower_bound
 
         # Length and noise.
-        tau, G = 16 / (8 + momentum), G or square
+        tau, G = 1.0 if certified else 16 / (8 + momentum), G or square
         r = tau * max(f - level, 0.0) / square if square else 0.0
         m = tau * max(A - level, 0.0) / G if G else 0.0
         N = min((A - level) / (M - level), 1.0) if level < M else 1.0
@@ -46,7 +46,10 @@ def run(
         size = 0.2 * sum(abs(t).sum() for t in theta) / np.sqrt(count)
         most = max(size, first_move or (size or a * length))
         a = min(a, most / length) if length else a
+        if certified and n >= 2:
+            a = min(a, last * (1 + (9 / (1 + momentum) - 1) / (n - 1)))
         a = min(a, max_step)
+        last = a or last
 
         # The move, with decay before it.
         w, shrink = 9 / (n + 9), 1 / (1 + lr * weight_decay / (n + 9))
@@ -63,6 +66,6 @@ def run(
         M = max(new, M + (A + cut - M) / (n + 1) if w <= 0.5 else new)
         d = d + w * (abs(cut) - d) if counted else d
         G = G + w * ((square if w > 0.5 else min(square, 16 * G)) - G)
-        A, again, rose = new, rose and cut < above, cut < above
+        A, again, rose = new, rose and cut < above and not certified, cut < above
         n = (n / 2 if again else n + 1) if d else 0
     return np.array(iterates)

@@ -119,6 +119,7 @@ class HeavyStep(RuleOptimizer):
         lower_bound: float | None = 0.0,
         max_step: float | None = None,
         diagonal: str | None = "element",
+        certified: bool = False,
         weight_decay: float = 0.0,
         stochastic_rounding: bool = False,
         process_group: Any = None,

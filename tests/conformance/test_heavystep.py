@@ -55,6 +55,7 @@ CASES = {
     "a bound above all losses": (plain, {"lower_bound": 1000.0}, {}),
     "decay": (plain, {"weight_decay": 0.3, "lr": 0.5}, {}),
     "max_step": (plain, {"max_step": 0.01}, {}),
+    "certified": (another_task, {"certified": True}, {}),
     "begins at 0": (plain, {"momentum": 0.7}, {"start": 0.0}),
 }
 
@@ -64,6 +65,10 @@ CASES = {
 @pytest.mark.parametrize("diagonal", [None, "tensor", "element"])
 def test_the_default_is_its_literal_loop(name, diagonal):
     change, options, made = CASES[name]
+    if options.get("certified") and diagonal:
+        with pytest.raises(ValueError, match="certified=True needs diagonal=None"):
+            HeavyStep([torch.zeros(1, requires_grad=True)], diagonal=diagonal, **options)
+        return
     A, b, samples, theta = problem(sum(map(ord, name)), **made)
 
     def batch(k):

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
-from heavystep import theory
+from heavystep import HeavyStep, theory
 from heavystep.certificates import certify_averaged
 from heavystep.problems import two_samples
 
@@ -225,3 +226,39 @@ def test_what_is_not_promised():
         ends.append(float(problem.gap(t)))
     assert ends[0] > 0.5
     assert ends[1] < 2e-3
+
+
+def run_of_the_default(rng, steps=400, **options):
+    """HeavyStep on all data of a convex problem, from where it began to where rounding begins."""
+    value, gradient, star = problem(rng)
+    beta, least = float(rng.choice([0.0, 0.5, 0.9])), float(value(star))
+    theta = torch.tensor(star + 3.0 * rng.normal(size=len(star)), requires_grad=True)
+    opt = HeavyStep([theta], momentum=beta, lower_bound=least, diagonal=None, **options)
+    zs, thetas, gradients, a = [theta.detach().numpy().copy()], [], [], []
+    xs = zs.copy()
+    for _ in range(steps):
+        here = theta.detach().numpy().copy()
+        g = gradient(here)
+        if float(g @ g) < 1e-20 or value(here) - least < 1e-10 * (1.0 + abs(least)):
+            break
+        theta.grad = torch.from_numpy(g)
+        opt.step(loss=float(value(here)))
+        lead, there = opt.state[theta]["lead"].numpy(), theta.detach().numpy()
+        zs.append(there + beta * lead)
+        xs.append(there - (1.0 - beta) * lead)
+        thetas.append(here)
+        gradients.append(g)
+        a.append(float(opt.info.step))
+    return certify_averaged(
+        a, zs, xs, thetas, gradients, objective=value, theta_star=star,
+        tau=1.0 if options else 16 / (8 + beta), beta=beta,
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:the gradient has norm")  # as that of absolute values has
+def test_a_certified_run_keeps_theorem_a_throughout():
+    """And one that is not does not: its first steps grow too fast."""
+    rng = np.random.default_rng(5)
+    assert all(run_of_the_default(rng, certified=True).holds for _ in range(60))
+    rng = np.random.default_rng(5)
+    assert not all(run_of_the_default(rng).holds for _ in range(60))
