@@ -40,9 +40,9 @@ has changed: n, the age of the run, is halved, and with it all averages and the 
 are half forgotten. Losses enter as differences and ratios alone, so no unit of loss or parameter
 matters.
 
-``certified=True`` keeps the conditions of Theorem A that are the rule's: tau = 1, no step that grows
-faster than the theorem admits, no age that is halved. The others are the user's: a convex
-loss of all data, its least value as ``lower_bound``, ``diagonal=None``.
+``certified=True`` keeps the rule's conditions of Theorem A: tau = 1, no step that grows faster than
+the theorem admits, no age that is halved. The others are the user's: a convex loss of all data, its
+least value as ``lower_bound``, ``diagonal=None``.
 
 ``weight_decay`` = lambda divides theta, z and x by 1 + lambda/(n_k + 9) before the move: a weight
 that no gradient renews falls as n^(-lambda), whatever the steps, the units and the length of a run.
