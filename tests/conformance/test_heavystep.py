@@ -35,6 +35,10 @@ def zeros(loss, k):
     return 0.0 if k < 7 else loss
 
 
+def once_at_its_level(loss, k):
+    return 0.0 if k == 50 else loss
+
+
 def another_task(loss, k):
     return loss + (40.0 if k > 400 else 0.0)
 
@@ -56,6 +60,7 @@ CASES = {
     "decay": (plain, {"weight_decay": 0.3, "lr": 0.5}, {}),
     "max_step": (plain, {"max_step": 0.01}, {}),
     "certified": (another_task, {"certified": True}, {}),
+    "certified, once at its level": (once_at_its_level, {"certified": True}, {}),
     "begins at 0": (plain, {"momentum": 0.7}, {"start": 0.0}),
 }
 
