@@ -171,10 +171,10 @@ AVERAGED = Form(
 )
 r"""Heavy ball that averages: gradients are taken near the average x of the points z.
 
-The step a_k is the length that z moves in pulls; theta moves by (1 - beta) of it at once. One
-vector is kept, the lead z - x. Nothing is to be switched on for an evaluation: theta is the
-iterate. Weight decay divides theta, z and x by 1 + a_k lambda before the move: a proximal step,
-which never turns a parameter round.
+The step a_k is the length that z moves in pulls; theta moves by 1 - beta + beta w_k of it at once.
+One vector is kept, the lead z - x. Nothing is to be switched on for an evaluation: theta is the
+iterate. Weight decay divides theta, z and x before the move by 1 + lambda times what the rule says:
+a proximal step, which never turns a parameter round.
 """
 
 BETA2, EPS = 0.999, 1e-20
