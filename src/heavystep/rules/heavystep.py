@@ -26,10 +26,10 @@ number of steps unless the task has changed. Four mechanisms give the length of 
    shrink as sqrt(3/n), as stochastic gradients need. A step that stays correlated with its batch,
    as r_k, ends at a wrong point; m_k, of averages, does not and is the smaller one in the end.
 3. *Trust.* No move is longer than the share rho of the parameters' size |theta|, the mean absolute
-   value of their elements times the root of their number. (Most of a transformer's Euclidean norm is the gains of
-   LayerNorm.) If |theta_0| = 0, the length of the first move stands for rho |theta_0|. The first
-   batches are trusted less, s_k = (n_k + 1)/(n_k + 20): on a vision transformer they promise a
-   decrease of 4 where the loss is 2.3.
+   value of their elements times the root of their number. (Most of a transformer's norm is
+   LayerNorm's gains.) If |theta_0| = 0, the length of the first move stands for rho |theta_0|. The
+   first batches are trusted less, s_k = (n_k + 1)/(n_k + 20): on a vision transformer they promise
+   a decrease of 4 where the loss is 2.3.
 4. *Level.* l_k is the ``lower_bound``. Where A_k is below it, or none is given, it is estimated:
    min(A_k, f_k) - 8 d_k, with the mean deviation d of losses from A.
 
