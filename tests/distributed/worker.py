@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import torch
@@ -227,7 +227,7 @@ def disagreeing(dtype, rank, ranks):
     return found
 
 
-OWN = ("parameters", "state", "memory", "frozen", "a gradient", "gradients", "bound")
+OWN = ("parameters", "state", "memory", "frozen", "a gradient", "gradients", "bound", "join")
 
 
 def own(dtype, rank, ranks):
@@ -235,22 +235,24 @@ def own(dtype, rank, ranks):
     found, last = {}, rank == ranks - 1
     for what in OWN:
         net = make_net(dtype=dtype)
-        opt = heavystep.HeavyStep(net.parameters())
+        model = wrapped(net, "ddp") if what == "join" else net
+        opt = heavystep.HeavyStep(model.parameters())
         saved = []
-        for k, batch in enumerate(make_batches(4, dtype=dtype)):
-            saved.append(copy.deepcopy(opt.state_dict()))
-            opt.zero_grad()
-            loss = loss_of(net, share(batch, 0, ranks))
-            loss.backward()
-            bound = None
-            if k == 2:
-                bound = change(what, opt, net, saved, last)
-            begin = time.perf_counter()
-            try:
-                opt.step(loss=loss, lower_bound=bound)
-            except ValueError as error:
-                found[what] = str(error), k, time.perf_counter() - begin
-                break
+        with model.join() if what == "join" else nullcontext():
+            for k, batch in enumerate(make_batches(4, dtype=dtype)):
+                saved.append(copy.deepcopy(opt.state_dict()))
+                opt.zero_grad()
+                loss = loss_of(model, share(batch, 0, ranks))
+                loss.backward()
+                bound = None
+                if k == 2:
+                    bound = change(what, opt, net, saved, last)
+                begin = time.perf_counter()
+                try:
+                    opt.step(loss=loss, lower_bound=bound)
+                except ValueError as error:
+                    found[what] = str(error), k, time.perf_counter() - begin
+                    break
     return found
 
 

@@ -81,12 +81,13 @@ class RuleOptimizer(Optimizer):
         process_group: Any = None,
         buffers: Buffers | None = None,
     ) -> None:
+        ranks = Ranks(process_group, params)
         params, given = with_lr_of_groups(params, plain_numbers(options))
         common = {o.name: given.pop(o.name, o.default) for o in common_options(self.method)}
         defaults = {**self.method.complete(given), **common, **self.method.rule.memory, "step": 0.0}
         check_options(self.method, defaults)
         self._names = option_names(self.method)
-        self._measure = Measure(Ranks(process_group))
+        self._measure = Measure(ranks)
         # In a list, because a compiled step cannot set an attribute, and because wrappers of an
         # optimizer may hold the same object.
         self._handed_over: list[Tensor] = []

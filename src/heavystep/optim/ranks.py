@@ -9,9 +9,11 @@ import math
 import zlib
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, distributed
+from torch.nn.parallel import DistributedDataParallel
 
 EXACT = 1 << 24  # whole numbers below it are exact in float32, and so are their sums
 DIFFERENCES = {
@@ -20,6 +22,11 @@ DIFFERENCES = {
     "state": "other values in its state",
 }
 """What processes may not have of their own, besides options and the memory of the rule."""
+JOINED = (
+    "step() cannot be used in model.join() of DistributedDataParallel: when a process runs out of "
+    "batches, the others would wait for it. Give all processes as many batches (drop_last=True), "
+    "or use model.join(throw_on_early_termination=True)"
+)
 WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -28,6 +35,7 @@ class Ranks:
 
     Args:
         group: of torch.distributed; None: all processes.
+        params: as a user gave them; ``model.parameters()`` knows its model.
 
     Raises:
         TypeError: ``group`` is not a process group.
@@ -37,7 +45,7 @@ class Ranks:
     count = 1
     """The number of processes."""
 
-    def __init__(self, group: Any = None) -> None:
+    def __init__(self, group: Any = None, params: Any = None) -> None:
         if group is distributed.GroupMember.NON_GROUP_MEMBER:
             raise ValueError("process_group: this process does not belong to it")
         if group is not None and not isinstance(group, distributed.ProcessGroup):
@@ -50,6 +58,9 @@ class Ranks:
         self._own: dict[str, Any] = {}  # what must be alike on all processes, as this one has it
         self._digest: int | None = None
         self._agreed = False
+        frame = getattr(params, "gi_frame", None)  # of the generator that parameters() is
+        model = frame.f_locals.get("self") if frame else None
+        self._model = ref(model) if isinstance(model, DistributedDataParallel) else None
 
     def __deepcopy__(self, memo: object) -> "Ranks":
         return Ranks(self._group)
@@ -87,6 +98,9 @@ class Ranks:
         ``options`` gives what must be alike whenever it changes, ``begun`` what must be at the
         first step and after a state was loaded. ``must_read``: the step reads the device anyway.
         """
+        join = getattr(self._model and self._model(), "_join_config", None)
+        if join is not None and join.enable and not join.throw_on_early_termination:
+            raise ValueError(JOINED)
         if self._begun is None:  # on a GPU to read a memory is to wait
             self._begun = begun()
         if self._digest is None:
