@@ -228,9 +228,9 @@ def _panel(problem: str, curves: list[Curve]) -> str:
     ]  # fmt: skip
     seeds = max(len(next(iter(curve.metrics.values()))) for curve in curves)
     figure.update_layout(
-        title=f"{escape(problem)}: median of {seeds} seeds", height=460, template="plotly_white",
+        title=f"{escape(problem)}: median of {seeds} seeds", height=460, showlegend=True,
         xaxis={"title": curves[0].unit, "type": "log" if constants else "linear"},
-        yaxis={"title": metric, "type": "log"},
+        yaxis={"title": metric, "type": "log"}, template="plotly_white",
         updatemenus=[{"buttons": buttons, "x": 0.0, "y": 1.17, "xanchor": "left"},
                      {"buttons": axes, "x": 0.3, "y": 1.17, "xanchor": "left"}],
     )  # fmt: skip
