@@ -27,7 +27,7 @@ def run(
         # Level: nothing is known while all losses were at it.
         counted = bool(d)
         if not counted:
-            A, M, d = f, f, abs(f - (0.0 if lower_bound is None else lower_bound))
+            G, A, M, d = None, f, f, abs(f - (0.0 if lower_bound is None else lower_bound))
             below = A - d
         else:
             below = min(A, f) - 8 * d
@@ -46,7 +46,7 @@ def run(
         size = 0.2 * sum(abs(t).sum() for t in theta) / np.sqrt(count)
         most = max(size, first_move or (size or a * length))
         a = min(a, most / length) if length else a
-        if certified and n >= 2:
+        if certified and n >= 2 and last:
             a = min(a, last * (1 + (9 / (1 + momentum) - 1) / (n - 1)))
         a = min(a, max_step)
         last = a or last

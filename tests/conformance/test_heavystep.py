@@ -61,6 +61,7 @@ CASES = {
     "max_step": (plain, {"max_step": 0.01}, {}),
     "certified": (another_task, {"certified": True}, {}),
     "certified, once at its level": (once_at_its_level, {"certified": True}, {}),
+    "zeros, begins at 0": (zeros, {}, {"start": 0.0}),
     "begins at 0": (plain, {"momentum": 0.7}, {"start": 0.0}),
 }
 

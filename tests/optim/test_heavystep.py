@@ -160,6 +160,20 @@ def test_what_begins_at_0_is_stopped_only_if_all_does():
     assert moved_by_the_first_step([0.0, 0.0], [1.0, 1.0]) == pytest.approx(0.1, rel=1e-12)
 
 
+@pytest.mark.parametrize("certified", [False, True])
+def test_gradients_of_0_at_the_start_stop_nothing(certified):
+    theta = torch.tensor([3.0, -1.0], dtype=torch.float64, requires_grad=True)
+    opt = HeavyStep([theta], diagonal=None, certified=certified)
+    for k in range(300):
+        opt.zero_grad()
+        loss = ((theta - 1.0) ** 2).sum()
+        loss.backward()
+        if k < 3:
+            theta.grad.zero_()
+        opt.step(loss=loss)
+    assert float(loss.detach()) < 1e-3
+
+
 @pytest.mark.parametrize("share", [0.03, 0.1, 1.0])
 def test_decay_is_a_power_of_the_number_of_steps(share):
     """A weight that no gradient renews falls as k^-lambda, whatever the units of the loss."""

@@ -27,9 +27,9 @@ number of steps unless the task has changed. Four mechanisms give the length of 
    as r_k, ends at a wrong point; m_k, of averages, does not and is the smaller one in the end.
 3. *Trust.* No move is longer than the share rho of the parameters' size |theta|, the mean absolute
    value of their elements times the root of their number. (Most of a transformer's norm is
-   LayerNorm's gains.) If |theta_0| = 0, the length of the first move stands for rho |theta_0|. The
-   first batches are trusted less, s_k = (n_k + 1)/(n_k + 20): on a vision transformer they promise
-   a decrease of 4 where the loss is 2.3.
+   LayerNorm's gains.) If |theta_0| = 0, the length of the first move stands for rho |theta_0|. What
+   the first batches promise is trusted less, s_k = (n_k + 1)/(n_k + 20): on a vision transformer
+   it is a decrease of 4 where the loss is 2.3. ||D^{-1} g|| here is Euclidean.
 4. *Level.* l_k is the ``lower_bound``. Where A_k is below it, or none is given, it is estimated:
    min(A_k, f_k) - 8 d_k, with the mean deviation d of losses from A.
 
@@ -38,14 +38,15 @@ estimated level is f_0 - d. After batch k, with c = f_k - A_k cut to at most 4 d
 
     M += (A + c - M)/(n + 1),   A += w c,   d += w (|c| - d),   G += w (min(||g_k||^2, 16 G) - G),
 
-M is never below A, d stays at the first batch, and n += 1. While n < 9 nothing is cut and M = A. If
-c was cut from above twice in a row, the task has changed: n becomes n/2. As long as d = 0, nothing
-is known: n stays 0, and the next batch is the first again. No unit of losses matters.
+with w = w_k and the A and d from before; M is never below A, the first batch leaves d as it is. n
+grows by 1. While n < 9 nothing is cut, G included, and M = A. If this c and the one before were cut
+from above, the task has changed: n becomes n/2 instead. As long as d = 0, n stays 0, and the next
+batch is the first again. No unit of losses matters.
 
-``certified=True`` keeps the rule's conditions of Theorem A: tau = 1, a_k <= a_{k-1} (1 + e/(k-1))
-from k = 2 on with e = 9/(1 + beta) - 1, no n that is halved. ``weight_decay`` = lambda divides
-theta, z and x by 1 + lambda/(n_k + 9) before the move: a weight that no gradient renews falls as
-n^(-lambda), whatever the steps, the units and the length of a run.
+``certified=True`` keeps the rule's conditions of Theorem A: tau = 1, a_k <= a (1 + e/(n - 1)) from
+n = 2 on with the last a > 0 and e = 9/(1 + beta) - 1, no n that is halved. ``weight_decay`` divides
+theta, z and x by 1 + weight_decay/(n_k + 9) just before the move: a weight that no gradient renews
+falls as n^(-weight_decay), whatever the steps, the units and the length of a run.
 """
 
 from dataclasses import replace
@@ -74,7 +75,7 @@ DEPTH = 8.0  # mean deviations from the losses down to an estimated level: flat 
 
 
 class Outlook(NamedTuple):
-    """What memory and batch say together."""
+    """What memory and batch say together: A, M, d, f - l, N, r, m and G, all as of this batch."""
 
     average: Any
     mean: Any
@@ -101,9 +102,8 @@ def growth(options: Any) -> Any:
 
 
 def outlook(constants: Any, memory: Any, seen: Seen) -> Outlook:
-    """A, M, d, f - l, N, r, m and G, all as of this batch."""
-    loss, bound = seen.loss, seen.lower_bound
-    unknown = bound == -inf
+    """See :class:`Outlook`."""
+    loss, bound, unknown = seen.loss, seen.lower_bound, seen.lower_bound == -inf
     new = memory.deviation == 0.0  # nothing is known yet: all losses so far were at the level
     average, mean = where(new, loss, memory.average), where(new, loss, memory.mean)
     first_gap = abs(loss - where(unknown, 0.0, bound))
@@ -116,7 +116,7 @@ def outlook(constants: Any, memory: Any, seen: Seen) -> Outlook:
     noise = where(spread > 0.0, (average - level) / where(spread > 0.0, spread, 1.0), 1.0)
     flat = seen.grad_sqnorm == 0.0
     ratio = where(flat, 0.0, constants.length * gap / where(flat, 1.0, seen.grad_sqnorm))
-    squares = where(memory.squares == 0.0, seen.grad_sqnorm, memory.squares)
+    squares = where(new | (memory.squares == 0.0), seen.grad_sqnorm, memory.squares)
     usual = constants.length * maximum(average - level, 0.0) / where(squares == 0.0, 1.0, squares)
     return Outlook(average, mean, deviation, gap, minimum(noise, 1.0), ratio, usual, squares)
 
@@ -129,7 +129,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     wanted = warm * minimum(share**0.5 * look.ratio, share * look.usual)
     far = seen.pull_sqnorm**0.5
     step = minimum(wanted, allowed(memory, seen, wanted * far) / where(far == 0.0, 1.0, far))
-    free = (constants.growth == inf) | (memory.age < 2.0)
+    free = (constants.growth == inf) | (memory.age < 2.0) | (memory.last == 0.0)
     more = where(free, 0.0, constants.growth / where(free, 1.0, memory.age - 1.0))
     step = where(free, step, minimum(step, memory.last * (1.0 + more)))
     weight = weight_of_next(memory.age, POWER)
@@ -177,7 +177,7 @@ KNOWN = Slot(0.0, validation.NON_NEGATIVE)
 HEAVYSTEP = Rule(
     name="heavystep",
     formula=r"a_k = \eta_k \min\{s_k \sqrt{\varphi_k}\,\tau (f_k - \ell_k) / \|g_k\|^2,\ "
-    r"s_k \varphi_k m_k,\ \rho |\theta_k| / \|D_k^{-1} g_k\|\}",
+    r"s_k \varphi_k m_k,\ \rho \max(|\theta_k|, |\theta_0|) / \|D_k^{-1} g_k\|\}",
     reference="of this package (heavystep.rules.heavystep)",
     options=(
         replace(LOWER_BOUND, optional=True),
