@@ -43,8 +43,8 @@ LETTERS = (
     (r"\beta", "beta", "momentum, `momentum`"),
     (r"\kappa", "kappa", "(1 - sqrt(beta))^2 / 2, 1/2 or 1: `scaling` `'theory'`, `'practical'` or "
      "`'plain'`"),
-    (r"\mathrm{cap}_k", "cap_k", "`max_step`; with a smooth reset at most the n_b-th root of growth "
-     "times the last step"),
+    (r"\mathrm{cap}_k", "cap_k", "`max_step`; with a smooth reset at most the n_b-th root of "
+     "growth times the last step"),
     (r"\gamma_{\max}", "gamma_max", "`max_step`"),
     ("t_k", "t_k", "trial step that is accepted, after j trials that are not"),
     ("]_+", "[.]_+", "positive part"),
