@@ -21,7 +21,8 @@ from heavystep.lab.comparison.tasks import TASKS
 from heavystep.lab.comparison.train import START, TaskRun
 from heavystep.rules import heavystep as rule
 
-OFF, TAU = 1e9, "Tau"
+OFF = 1e9
+TAU = "Tau"  # no constant of the rule: what its tau is multiplied by
 CHANGES = {
     "nothing": {},
     "tau halved": {TAU: 0.5},

@@ -7,7 +7,7 @@ import torch
 from heavystep import HeavyStep
 from tests import reference_heavystep
 
-STEPS = 600
+STEPS = 1000
 ROUNDING = 2.0**-50
 SHAPES = ((3, 2), (4,))
 
@@ -40,7 +40,7 @@ def once_at_its_level(loss, k):
 
 
 def another_task(loss, k):
-    return loss + (40.0 if k > 400 else 0.0)
+    return loss + (40.0 if k > 800 else 0.0)
 
 
 def below(loss, k):

@@ -127,6 +127,8 @@ MUTANTS = [
     Mutant('default: certified steps on a diagonal', 'rules/heavystep.py', 'options.get("diagonal") is not None', 'False', HEAVYSTEP),
     Mutant('default: a certified age is halved', 'rules/heavystep.py', '(rose * memory.rose > 0.0) & (constants.growth == inf)', 'rose * memory.rose > 0.0', HEAVYSTEP),
     Mutant('default: a step of 0 is the last', 'rules/heavystep.py', 'last = where(search.step > 0.0, search.step, memory.last)', 'last = search.step', HEAVYSTEP),
+    Mutant('default: the gradient of a batch at its level', 'rules/heavystep.py', 'where(new | (memory.squares == 0.0)', 'where((memory.squares == 0.0)', HEAVYSTEP),
+    Mutant('default: a certified run that stands still for ever', 'rules/heavystep.py', ' | (memory.last == 0.0)', '', ("optim/test_heavystep.py",)),
     Mutant('default: a warm-up', 'rules/heavystep.py', 'WARM_UP = 20.0', 'WARM_UP = 21.0', HEAVYSTEP),
     Mutant('default: trust', 'rules/heavystep.py', 'TRUST = 0.2', 'TRUST = 0.21', HEAVYSTEP),
     Mutant('default: weights', 'rules/heavystep.py', 'POWER = 8.0', 'POWER = 7.0', HEAVYSTEP),

@@ -63,10 +63,10 @@ from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
 TRUST = 0.2
 # rho: flat there (halved +0.2%). A GPT on program text ends at 1.829, without trust at 1.861.
 WARM_UP = 20.0
-# s is 1/2 two steps before. With 1, 10, 20, 30 a vision transformer ends at 71, 59, 54, 52% error.
+# s is 1/2 at n = 18. With 1, 10, 20, 30 a vision transformer ends at 71, 59, 54, 52% error.
 # Short runs are the price: off -1.1%.
 POWER = 8.0
-# p of the weights of x, A, d and G, and of N in phi: 4 is worse (+1.5%), 16 in short runs.
+# p of the weights of x, A, d and G, and of N in phi: 4 is worse (+1.5%), 16 is worse in short runs.
 PATIENCE = 3.0
 # Steps without gain after which phi is sqrt(1/2): 1.5 is worse (+0.7%). 6 is better on networks
 # (-0.4%), and leaves 1.4 times the noise on convex problems.

@@ -9,6 +9,7 @@ with six decades of one main constant, if its default is a number.
 import ast
 import hashlib
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -35,14 +36,14 @@ WITHOUT_DEFAULT = 0.1
 
 
 @dataclass(frozen=True)
-class Contender:
+class Contender(ABC):
     """An optimizer that is tried with many values of its main constant.
 
     Args:
         name: with options and schedule.
         main: the name of the main constant.
-        centre: the value in the middle of its grid.
-        default: the value with nothing set; None: it is no number, and there is no grid.
+        default: the value with nothing set, in the middle of its grid; None: it is no number, and
+            there is no grid.
         wants_loss: whether ``step(loss=...)`` must be given the loss.
         captured: whether a step can be recorded as CUDA graphs.
         modes: whether the optimizer itself has ``train()`` and ``eval()``.
@@ -50,7 +51,6 @@ class Contender:
 
     name: str
     main: str
-    centre: float
     default: float | None
     options: Options = ()
     cosine: bool = False
@@ -67,19 +67,20 @@ class Contender:
         """The options that are set, with this value of the main constant; None: nothing is set."""
         return dict(self.options) | ({} if value is None else {self.main: value})
 
+    @abstractmethod
     def identity(self, value: float | None) -> dict[str, Any]:
         """What decides its steps, versions among them, for the key of a run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def optimizer(self, work: Work, value: float | None) -> Optimizer:
-        raise NotImplementedError
+        """The optimizer of a network."""
 
     def left_out(self) -> str:
         """One line that says why it cannot be tried here, or nothing."""
         return ""
 
     def values(self, per_decade: int = 1) -> tuple[float, ...]:
-        """Six decades around the centre; 0 a decade: none. A finer grid has a coarser one's values.
+        """Six decades around the default; 0 a decade: none. Finer grids have coarser ones' values.
 
         >>> contender_of("AdamW").values()
         (1e-06, 1e-05, 0.0001, 0.001, 0.01, 0.1, 1.0)
@@ -87,7 +88,7 @@ class Contender:
         if not per_decade or self.default is None:
             return ()
         powers = (place / per_decade for place in range(-3 * per_decade, 3 * per_decade + 1))
-        values = (float(f"{self.centre * 10.0**power:.12g}") for power in powers)
+        values = (float(f"{self.default * 10.0**power:.12g}") for power in powers)
         return tuple(value for value in values if self.allowed(value))
 
 
@@ -109,9 +110,7 @@ class Ours(Contender):
         if usual is REQUIRED:
             default = WITHOUT_DEFAULT
             options = (*options, (method.main, default))
-        made = Ours(
-            name, method.main, default or 1.0, default, options, cosine, True, method=method
-        )
+        made = Ours(name, method.main, default, options, cosine, True, method=method)
         made.identity(None)
         return made
 
@@ -188,11 +187,10 @@ class Other(Contender):
             ValueError: one is out of range.
         """
         options = {**dict(self.options), **dict(given)}
-        lr = options.pop("lr", self.centre)
+        lr = options.pop("lr", self.default)
         validation.real("lr", lr, validation.POSITIVE, {})
         name = f"{self.name}{written(given)}{COSINE if cosine else ''}"
-        made = replace(self, name=name, centre=lr, default=lr, options=tuple(options.items()),
-                       cosine=cosine)  # fmt: skip
+        made = replace(self, name=name, default=lr, options=tuple(options.items()), cosine=cosine)
         if given and not made.left_out():
             known = list(signature(made._kind).parameters)[1:]
             for option, _ in given:
@@ -235,7 +233,7 @@ def _others() -> Iterable[Other]:
     def other(name: str, module: str, kind: str, lr: float, *options: Any, package: str = "",
               on_gpu: Options = (), **flags: bool) -> Other:  # fmt: skip
         flags = {"captured": not package, **flags}
-        return Other(name, "lr", lr, lr, options, **flags, place=(module, kind), package=package,
+        return Other(name, "lr", lr, options, **flags, place=(module, kind), package=package,
                      on_gpu=on_gpu)  # fmt: skip
 
     torchs, none, gpu = "torch.optim", ("weight_decay", 0.0), (("capturable", True),)

@@ -38,7 +38,7 @@ DARK = 0.55  # above this part of the scale, texts are white
 SPAN = 20.0
 """An axis is logarithmic if its largest value is more than this times its least one, > 0."""
 UNSET = 1e4
-"""Where a default is drawn that is no number of the grid, as a part of the grid's centre."""
+"""Where a default is drawn that is no number of the grid, as a part of the others' defaults."""
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8F6B32")
 """Okabe and Ito, distinct for the colour-blind."""
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
@@ -240,7 +240,7 @@ def curves(outcomes: Sequence[Outcome]) -> Canvas:
                 continue
             losses, (colour, dashes) = outcome.losses[name], looks[name]
             grid = sorted(value for value in losses if value is not None)
-            x = np.array(grid) / entry.contender.centre
+            x = np.array(grid) / (entry.default or 1.0)  # without a default there is no grid
             style = {"color": colour, "linewidth": 1.5 if entry.contender.ours else 0.8}
             (line,) = ax.plot(x, [losses[v] for v in grid], linestyle=dashes, **style)
             at = 1.0 if entry.default is not None else UNSET
