@@ -42,7 +42,7 @@ RIVALS = {
     "SGD with momentum": lambda params, lr: torch.optim.SGD(params, lr=lr, momentum=0.9),
 }
 NAMES = {"momo-opt": "MoMo", "momo-opt-Adam": "MoMo-Adam", "ScheduleFree": "Schedule-Free",
-         "ScheduleFreePlus": "ScheduleFree+", "SFPolyak": "Schedule-Free Polyak"}  # fmt: skip
+         "ScheduleFreePlus": "ScheduleFree+", "SFPolyak": "SF-Polyak"}  # fmt: skip
 """What pages call contenders whose own names are others."""
 CURVATURE, START, CENTRE = torch.tensor([1.0, 40.0]), (-3.0, 1.0), torch.tensor([1.0, -0.5])
 FRAMES = 80
