@@ -188,7 +188,7 @@ MUTANTS = [
     Mutant("a sum of losses in place of their mean", "optim/measure.py",
            "            share = share / self.ranks.count\n", "            pass\n", RANKS),
     Mutant("elements that several processes hold count several times", "optim/measure.py",
-           "squared_norm(some, dtype) / copies", "squared_norm(some, dtype)", RANKS),
+           "reduced(some, self.dtype) / copies", "reduced(some, self.dtype)", RANKS),
     Mutant("a lower bound of each process", "optim/ranks.py",
            "bounds / self.count if given else None", "bound", RANKS),
     Mutant("ranks are not asked for their options", "optim/ranks.py",

@@ -1,0 +1,29 @@
+"""Sums over tensors of all lengths keep the digits of their format."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from heavystep.optim.measure import absolute_sum, squared_norm
+
+SHAPES = [(3,), (5000,), (2, 2048), (600, 1000), (0,), ()]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("reduced", "exact"),
+    [(squared_norm, torch.square), (absolute_sum, torch.abs)],
+)
+def test_sums_of_long_tensors(
+    reduced: Callable[[list[Tensor], torch.dtype], Tensor],
+    exact: Callable[[Tensor], Tensor],
+    dtype: torch.dtype,
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    tensors = [torch.randn(shape, generator=generator).to(dtype) for shape in SHAPES]
+    tensors += [torch.randn(7, dtype=torch.float64, generator=generator)]
+    truth = sum(exact(tensor.double()).sum().item() for tensor in tensors)
+    # Rows and parts of them are added by halves: a dozen roundings, of 2^-24 each.
+    assert reduced(tensors, torch.float32).item() == pytest.approx(truth, rel=12 * 2.0**-24)
