@@ -140,7 +140,7 @@ def absolute_sum(tensors: list[Tensor], dtype: torch.dtype) -> Tensor:
     sums: list[Tensor] = []
     for vector in joined(tensors):
         room = vector.new_empty(min(vector.numel(), PART))  # that stays in the cache
-        for part in torch.split(vector, PART):  # type: ignore[no-untyped-call]
+        for part in torch.split(vector, PART):
             sums.append(torch.abs(part, out=room[: part.numel()]).sum(dtype=dtype))
     return torch.stack(sums).sum()
 
