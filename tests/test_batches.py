@@ -1,8 +1,7 @@
 """Batches that successive steps share, for a DataLoader: what is in them, ranks, and going on."""
 
-import json
 import re
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import pytest
 import torch
@@ -83,63 +82,29 @@ def test_a_batch_is_kept_within_a_rank():
 
 
 @every_sharing
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_stopped_run_goes_on_with_the_batches_it_would_have_had(rank, sharing):
-    def made():
-        return ranks(31, 4, 2, seed=3, **sharing)[rank]
-
-    whole = made()
+def test_a_stopped_run_goes_on_with_the_batches_it_would_have_had(sharing):
+    whole, resumed = (ranks(31, 4, 2, seed=3, **sharing)[1] for _ in range(2))
     epochs = [list(whole) for _ in range(3)]
     for stop in range(len(whole) + 1):
-        stopped = made()
-        assert list(stopped) == epochs[0]
-        assert list(islice(stopped, stop)) == epochs[1][:stop]
-        state = json.loads(json.dumps(stopped.state_dict()))
-        resumed = made()
-        resumed.load_state_dict(state)
-        left = [epochs[1][stop:]] if stop < len(whole) else []
-        for expected in (*left, epochs[2]):
-            resumed.set_epoch(resumed.epoch)  # as training loops do
-            assert list(resumed) == expected
-
-
-def test_the_state_of_one_rank_is_that_of_all():
-    sampled = ranks(24, 4, 2)
-    epochs = [list(one) for one in ranks(24, 4, 2)]
-    assert next(iter(sampled[0])) == epochs[0][0]
-    sampled[1].load_state_dict(sampled[0].state_dict())
-    assert list(sampled[1]) == epochs[1][1:]
+        resumed.set_epoch(1, stop)
+        assert [list(resumed) for _ in range(2)] == [epochs[1][stop:], epochs[2]]
 
 
 def test_an_epoch_that_was_left_is_over():
     """Somebody who looks at the first batch does not move what comes after it."""
     batches, again = PersistentBatches(12, 4), PersistentBatches(12, 4)
-    epochs = [list(again) for _ in range(3)]
+    epochs = [list(again) for _ in range(2)]
     assert next(iter(batches)) == epochs[0][0]
     assert list(batches) == epochs[1]
-    batches.set_epoch(0)
-    assert next(iter(batches)) == epochs[0][0]
-    batches.set_epoch(0)
-    assert list(batches) == epochs[0]
-    batches.load_state_dict({**batches.state_dict(), "epoch": 1, "position": 2})
-    batches.set_epoch(2)
-    assert list(batches) == epochs[2]
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_loader_goes_on(workers):
-    def made():
-        batches = PersistentBatches(20, 4, overlap=True, seed=1)
-        return batches, DataLoader(torch.arange(20), batch_sampler=batches, num_workers=workers)
-
-    whole = [batch.tolist() for batch in made()[1]]
-    batches, loader = made()
-    assert [batch.tolist() for batch in islice(loader, 3)] == whole[:3]
-    state = batches.state_dict()
-    state |= {"epoch": 0, "position": 3} if workers else {}
-    again, rest = made()
-    again.load_state_dict(state)
-    assert [batch.tolist() for batch in rest] == whole[3:]
+    batches = PersistentBatches(20, 4, overlap=True, seed=1)
+    loader = DataLoader(torch.arange(20), batch_sampler=batches, num_workers=workers)
+    whole = [batch.tolist() for batch in loader]
+    batches.set_epoch(0, 3)
+    assert [batch.tolist() for batch in loader] == whole[3:]
 
 
 BAD = {
@@ -158,21 +123,3 @@ BAD = {
 def test_arguments_that_cannot_be(message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         PersistentBatches(**{"n": 13, "batch_size": 4, **BAD[message]})
-
-
-OTHERS = {"seed": 1, "n": 25, "batch_size": 3, "kept": 2, "overlap": True, "world_size": 2}
-WHOLE = PersistentBatches(24, 4).state_dict()
-BAD_STATES = {
-    **{f"{name} must be {value} as in the state, got ":
-       PersistentBatches(**{"n": 24, "batch_size": 4, name: value}).state_dict()
-       for name, value in OTHERS.items()},
-    "state must be that of such batches, with batch_size, ep": {"epoch": 0, "position": 0},
-    "state must be that of such batches, with batch_size": None,
-    "position must be at most the 6 steps of an epoch, got 7": {**WHOLE, "position": 7},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("message", BAD_STATES)
-def test_states_that_are_refused(message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        PersistentBatches(24, 4).load_state_dict(BAD_STATES[message])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
-from torch.utils.data import DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 import heavystep
 from heavystep.methods import METHODS
@@ -19,7 +19,7 @@ STEPS = 12
 
 
 class Net(nn.Module):
-    """Everything that training changes: parameters, statistics, dropout, and a counter."""
+    """Everything that training changes: parameters, statistics, dropout, random streams."""
 
     def __init__(self):
         super().__init__()
@@ -28,11 +28,8 @@ class Net(nn.Module):
         self.drop = nn.Dropout(0.3)
         self.last = nn.Linear(8, 3)
         self.frozen = nn.Parameter(torch.ones(3), requires_grad=False)
-        self.calls, self.seen = 0, []
 
     def forward(self, x):
-        self.calls += 1
-        self.seen.append(len(x))
         np.random.rand()  # noqa: NPY002
         random.random()
         return self.last(self.drop(torch.relu(self.norm(self.first(x))))) * self.frozen
@@ -44,42 +41,15 @@ def data(rows=64):
     return x, x[:, :3].argmax(dim=1)
 
 
-def shuffled(**options):
-    own = torch.Generator().manual_seed(7)
-    return DataLoader(TensorDataset(*data()), batch_size=8, shuffle=True, generator=own, **options)
-
-
-def global_stream(**options):
-    return DataLoader(TensorDataset(*data()), batch_size=8, shuffle=True, **options)
+BATCHES = list(zip(*(each.split(8) for each in data()), strict=True))
 
 
 class Drawing:
-    """A loader of one's own, with generators, a counter and a list that it shuffles in place."""
-
-    def __init__(self):
-        self.numpy, self.python = np.random.default_rng(3), random.Random(4)
-        self.order, self.epochs = list(range(8)), 0
-        self.batches = list(zip(*(each.split(8) for each in data()), strict=True))
+    """A loader of one's own that draws from every global stream."""
 
     def __iter__(self):
-        self.epochs += 1
-        self.python.shuffle(self.order)
-        for number in self.order:
-            x, y = self.batches[number]
-            yield x + float(self.numpy.random()) * 0.1, y
-
-
-LOADERS = {
-    "generator of its own": shuffled,
-    "global stream": global_stream,
-    "workers that stay": lambda: global_stream(num_workers=1, persistent_workers=True),
-    "list": lambda: Drawing().batches,
-    "sampler": lambda: DataLoader(
-        TensorDataset(*data()), batch_size=8,
-        sampler=RandomSampler(range(64), generator=torch.Generator().manual_seed(2)),
-    ),
-    "own class": Drawing,
-}  # fmt: skip
+        for x, y in random.sample(BATCHES, len(BATCHES)):
+            yield x + np.random.rand() * 0.1 + torch.rand(()), y  # noqa: NPY002
 
 
 def made(training=True):
@@ -101,27 +71,31 @@ def state(net):
         {name: (bits(p), bits(p.grad), p.requires_grad) for name, p in net.named_parameters()},
         {name: bits(b) for name, b in net.named_buffers()},
         {name: m.training for name, m in net.named_modules()},
-        (net.calls, list(net.seen)),
         torch.get_rng_state().numpy().tobytes(),
         str(np.random.get_state()),  # noqa: NPY002
         random.getstate(),
     )
 
 
-def given(loader):
-    """What a loader gives in two epochs."""
-    torch.manual_seed(5)
-    return [tuple(each.numpy().tobytes() for each in batch) for _ in range(2) for batch in loader]
+LOADERS = {
+    "shuffled": lambda: DataLoader(TensorDataset(*data()), batch_size=8, shuffle=True),
+    "with a worker": lambda: DataLoader(
+        TensorDataset(*data()), batch_size=8, num_workers=1, persistent_workers=True
+    ),
+    "list": lambda: BATCHES,
+    "own class": Drawing,
+    "iterator": lambda: iter(BATCHES * 2),
+}
 
 
 @pytest.mark.parametrize("name", LOADERS)
 def test_everything_is_as_it_was(name):
-    net, loader, untouched = made(), LOADERS[name](), LOADERS[name]()
+    net, loader = made(), LOADERS[name]()
     before = state(net)
     found = heavystep.suggest(net, loader, cross_entropy, steps=STEPS)
     assert state(net) == before
-    assert given(loader) == given(untouched)
     assert [len(trial.losses) for trial in found.trials] == [STEPS] * len(MAIN)
+    assert len({trial.losses[0] for trial in found.trials}) == 1  # the same batch and dropout
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -134,7 +108,7 @@ def test_modes_are_as_they_were(training):
         return cross_entropy(output, target)
 
     before = state(net)
-    heavystep.suggest(net, Drawing(), loss_fn, steps=STEPS)
+    heavystep.suggest(net, BATCHES, loss_fn, steps=STEPS)
     assert state(net) == before
     # In training mode a part that is not stays so; a whole that is not is trained.
     assert set(modes) == {(True, not training, True)}
@@ -142,7 +116,7 @@ def test_modes_are_as_they_were(training):
 
 @pytest.mark.parametrize("at", [1, STEPS, 2 * STEPS + 3])
 def test_everything_is_as_it_was_if_something_raises(at):
-    net, loader, calls = made(), Drawing(), 0
+    net, calls = made(), 0
 
     def loss_fn(output, target):
         nonlocal calls
@@ -153,19 +127,17 @@ def test_everything_is_as_it_was_if_something_raises(at):
 
     before = state(net)
     with pytest.raises(KeyError, match="mine"):
-        heavystep.suggest(net, loader, loss_fn, steps=STEPS)
+        heavystep.suggest(net, BATCHES, loss_fn, steps=STEPS)
     assert state(net) == before
-    assert given(loader) == given(Drawing())
 
 
 def test_a_trial_is_what_the_optimizer_does():
     """The same loop by hand: the losses are equal to the bit."""
-    loader = Drawing().batches
-    found = heavystep.suggest(made(), loader, cross_entropy, steps=STEPS, methods="SHBPolyak")
+    found = heavystep.suggest(made(), BATCHES, cross_entropy, steps=STEPS, methods="SHBPolyak")
     net = made()
     opt = heavystep.SHBPolyak(p for p in net.parameters() if p.requires_grad)
     losses = []
-    for x, y in (loader * 2)[:STEPS]:
+    for x, y in (BATCHES * 2)[:STEPS]:
         opt.step(lambda: cross_entropy(net(x), y))
         losses.append(float(opt.info.loss))
     assert found.trials[0].losses == tuple(losses)
@@ -181,12 +153,11 @@ def test_forwards_are_counted():
         calls += 1
         return cross_entropy(output, target)
 
-    found = heavystep.suggest(made(), Drawing(), loss_fn, steps=STEPS)
+    found = heavystep.suggest(made(), BATCHES, loss_fn, steps=STEPS)
     assert sum(trial.forwards for trial in found.trials) * STEPS == pytest.approx(calls)
     for trial in found.trials:
         assert (trial.forwards > 1.0) == METHODS[trial.method.split("(")[0]].rule.searches
         assert trial.seconds > 0.0
-        assert trial.peak_memory is None
 
 
 def test_batches_are_copied():
@@ -207,7 +178,7 @@ def test_what_the_optimizer_says_is_in_the_table():
     def loss_fn(output, target):
         return -mse_loss(output, nn.functional.one_hot(target, 3).float())
 
-    found = heavystep.suggest(made(), Drawing(), loss_fn, steps=40)
+    found = heavystep.suggest(made(), BATCHES, loss_fn, steps=40)
     assert any("lower_bound" in text for trial in found.trials for text in trial.warnings)
     assert all(f"{t.method}: {text}" in str(found) for t in found.trials for text in t.warnings)
 
@@ -221,23 +192,10 @@ def test_refused_batches_are_counted():
     assert "No method got below where it began" in str(found)
 
 
-class Once:
-    """A loader that ends for good."""
-
-    def __init__(self):
-        self.left = iter(Drawing().batches)
-
-    def __iter__(self):
-        yield from self.left
-
-
 LAZY, FROZEN = nn.LazyLinear(3), nn.Linear(2, 2).requires_grad_(False)
-ONLY_ONCE = "gives its batches only once"
 BAD = {
-    "iterator": ({"loader": iter([1])}, TypeError, rf"loader {ONLY_ONCE} \(list_iterator\)"),
-    "generator": ({"loader": (b for b in [1])}, TypeError, f"loader {ONLY_ONCE}"),
     "nothing": ({"loader": []}, ValueError, "it gave no batch"),
-    "once": ({"loader": Once()}, ValueError, "it gave 8 batches once, and none the second time"),
+    "once": ({"loader": iter(BATCHES)}, ValueError, "it gave 8 batches once, and none the second time"),
     "number": ({"loader": 3}, TypeError, "loader must give batches, got int"),
     "one tensor": ({"loader": [torch.ones(3, 4)]}, TypeError, r"a batch must be \(\*inputs, target\)"),
     "steps": ({"steps": 0}, ValueError, "steps must be >= 10, got 0"),
@@ -247,8 +205,8 @@ BAD = {
     "no loss": ({"loss_fn": "mse"}, TypeError, "loss_fn must be a function, got str"),
     "frozen": ({"model": FROZEN}, ValueError, "no parameter that is to be trained"),
     "lazy": ({"model": LAZY}, ValueError, "lazy parameters"),
-    "validation": ({"validation_loader": iter([1])}, TypeError, f"validation_loader {ONLY_ONCE}"),
-    "empty": ({"validation_loader": []}, ValueError, "validation_loader must give batches"),
+    "validation": ({"validation_loader": 3}, TypeError, "validation_loader must give batches"),
+    "empty": ({"validation_loader": iter([])}, ValueError, "validation_loader must give batches"),
 }  # fmt: skip
 
 
@@ -257,7 +215,7 @@ def test_bad_input_is_one_line(case):
     changes, error, message = BAD[case]
     net = made()
     before = state(net)
-    given = {"model": net, "loader": Drawing(), "loss_fn": cross_entropy, "steps": STEPS, **changes}
+    given = {"model": net, "loader": BATCHES, "loss_fn": cross_entropy, "steps": STEPS, **changes}
     with pytest.raises(error, match=message) as raised:
         heavystep.suggest(**given)
     assert len(str(raised.value).splitlines()) == 1
@@ -267,7 +225,7 @@ def test_bad_input_is_one_line(case):
 def trial(method, losses, cost=1.0):
     costs = (cost + BACKWARD,) * len(losses)
     code = f"opt = heavystep.{method}(model.parameters())"
-    return Trial(method, tuple(losses), costs, 1e-3, 0, 2**20, None, (), (), code)
+    return Trial(method, tuple(losses), costs, 1e-3, 0, 2**20, (), (), code)
 
 
 NOISE = [0.1, -0.1] * 10
@@ -321,10 +279,9 @@ def test_on_a_gpu():
     net = made().cuda()
     stream = torch.cuda.get_rng_state()
     weights = [p.detach().clone() for p in net.parameters()]
-    found = heavystep.suggest(net, shuffled(), cross_entropy, steps=STEPS)
+    heavystep.suggest(net, BATCHES, cross_entropy, steps=STEPS)
     assert torch.equal(torch.cuda.get_rng_state(), stream)
     assert all(torch.equal(p, w) for p, w in zip(net.parameters(), weights, strict=True))
-    assert all(trial.peak_memory > 0 for trial in found.trials)
 
 
 FREE = [m.name for m in METHODS.values() if all(o.default is not REQUIRED for o in m.options)]
@@ -335,7 +292,7 @@ def test_the_line_to_write_makes_the_optimizer(name):
     """Also of methods that are no classes of ``heavystep`` itself."""
     torch.manual_seed(0)
     model = nn.Linear(4, 3)
-    found = heavystep.suggest(model, Drawing(), cross_entropy, steps=10, methods=[name])
+    found = heavystep.suggest(model, BATCHES, cross_entropy, steps=10, methods=[name])
     namespace = {"heavystep": heavystep, "model": model}
     exec(found.trials[0].code, namespace)
     assert isinstance(namespace["opt"], optimizer_class(name))

@@ -1,7 +1,6 @@
 """Batches that successive steps share: kept for several steps, or half of each in the next."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -15,10 +14,8 @@ class PersistentBatches:
     order, without those that do not fill a batch. With several processes each has rows of its own,
     as many as the others.
 
-    A run that was stopped within an epoch goes on with the same batches if it loads the
-    ``state_dict``, which is the same in all processes. A ``DataLoader`` with workers asks for
-    batches ahead of the steps: put the ``epoch`` of the last step into the state, and how many
-    steps it has had as the ``position``.
+    A run that was stopped goes on with the same batches after ``set_epoch(epoch, position)``, with
+    the number of the epoch and of the steps it had taken in it.
 
     Args:
         n: number of samples.
@@ -58,64 +55,27 @@ class PersistentBatches:
             raise ValueError(f"batch_size must be at most {most}, got {batch_size}")
         if overlap and batch_size < 2:
             raise ValueError(f"batch_size must be >= 2 for halves to overlap, got {batch_size}")
-        self._made_with = {**sizes, "overlap": overlap, "seed": seed}
         self._n, self._size, self._kept, self._seed = n, batch_size, kept, seed
         self._ours = slice(rank, n, world_size)
         self._stride = batch_size - batch_size // 2 if overlap else batch_size
         self._length = ((rows - batch_size) // self._stride + 1) * kept
-        self._epoch, self._position, self._resumes = 0, 0, False
+        self.set_epoch(0)
 
-    @property
-    def epoch(self) -> int:
-        """The number of the epoch that it is in, or that comes next."""
-        return self._epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Let that epoch come next. If it is the one that was loaded, it goes on where it was."""
+    def set_epoch(self, epoch: int, position: int = 0) -> None:
+        """Let that epoch come next, without its first ``position`` batches."""
         validation.integer("epoch", epoch, least=0)
-        if not (self._resumes and epoch == self._epoch):
-            self._stand(epoch, 0)
+        validation.integer("position", position, least=0)
+        self._epoch, self._position = epoch, position
 
     def __len__(self) -> int:
         """Steps in an epoch."""
         return self._length
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The batches of one epoch, or what is left of the one that was loaded."""
-        if self._position > 0 and not self._resumes:  # the last one was left before its end
-            self._stand(self._epoch + 1, 0)
-        epoch, self._resumes = self._epoch, False
+        """The batches of one epoch; the next epoch comes next, also if this one is left early."""
+        epoch, position = self._epoch, self._position
+        self.set_epoch(epoch + 1)
         rows = np.random.default_rng([self._seed, epoch]).permutation(self._n)[self._ours]
-        for step in range(self._position, self._length):
+        for step in range(position, self._length):
             first = step // self._kept * self._stride
-            self._stand(epoch, step + 1)
             yield rows[first : first + self._size].tolist()
-
-    def state_dict(self) -> dict[str, Any]:
-        """The arguments, and how many batches of the epoch were asked for."""
-        return {**self._made_with, "epoch": self._epoch, "position": self._position}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where that state was; ValueError if it is that of other batches."""
-        wanted = {*self._made_with, "epoch", "position"}
-        if not isinstance(state, Mapping) or not state.keys() >= wanted:
-            got = sorted(map(str, state)) if isinstance(state, Mapping) else state
-            needs = ", ".join(sorted(wanted))
-            raise ValueError(f"state must be that of such batches, with {needs}, got {got!r}")
-        for name, value in self._made_with.items():
-            if state[name] != value:
-                raise ValueError(f"{name} must be {state[name]!r} as in the state, got {value!r}")
-        validation.integer("epoch", state["epoch"], least=0)
-        validation.integer("position", state["position"], least=0)
-        if state["position"] > self._length:
-            raise ValueError(
-                f"position must be at most the {self._length} steps of an epoch, "
-                f"got {state['position']}"
-            )
-        self._stand(state["epoch"], state["position"])
-        self._resumes = True
-
-    def _stand(self, epoch: int, position: int) -> None:
-        """Where it is; the end of an epoch is the beginning of the next one."""
-        ended = position == self._length
-        self._epoch, self._position = (epoch + 1, 0) if ended else (epoch, position)

@@ -1,13 +1,14 @@
 r"""Lower bounds of losses, for ``lower_bound=`` of an optimizer or of its ``step``.
 
-Plain cross-entropy and squared error have the bound 0; smoothed labels, soft targets, mixed labels
-and densities have another one. Some bounds are numbers, to be given to the optimizer once. Others
-depend on the batch: 0-dim tensors on the device of the targets, which nobody waits for, to be given
-to ``step(loss=loss, lower_bound=...)``. Between processes the optimizer averages such bounds as it
-does losses.
+Plain cross-entropy, squared error and every Kullback-Leibler divergence have the bound 0; smoothed
+labels, soft targets and mixed labels have a higher one. A bound that depends on the batch is a
+0-dim tensor on the device of the targets, which nobody waits for, for ``step(loss=loss,
+lower_bound=...)``. Between processes the optimizer averages such bounds as it does losses.
 
-A Kullback-Leibler divergence has the bound 0, whatever its targets and its temperature. A
-cross-entropy is a sum over positions of :math:`-\sum_c a_c \log p_c`, with weights a_c >= 0 that
+A sum of losses with weights >= 0 has the same sum of their bounds. The negative log-likelihood of a
+normal distribution has :math:`\tfrac12 \log v` an element where its variance is at least v.
+
+A cross-entropy is a sum over positions of :math:`-\sum_c a_c \log p_c`, with weights a_c >= 0 that
 the targets fix and probabilities p that the model chooses. The least value over all p is
 
 .. math:: \sum_c h(a_c) - h\Big(\sum_c a_c\Big), \qquad h(a) = -a \log a,
@@ -24,10 +25,8 @@ from torch import Tensor
 
 from heavystep import validation
 
-__all__ = [
-    "cross_entropy", "distillation", "gaussian_nll", "label_smoothing", "mixup", "squared_error",
-    "weighted_sum",
-]  # fmt: skip
+__all__ = ["cross_entropy", "distillation", "label_smoothing", "mixup"]
+REDUCTIONS = ("mean", "sum")
 
 
 def _tensor_of(name: str, value: Any) -> Tensor:
@@ -44,7 +43,7 @@ def readable(tensor: Tensor) -> bool:
 
 
 def _check_labels(name: str, labels: Tensor, classes: int | None, ignore_index: int) -> None:
-    """Refuse what is no class index; those on another device are not read."""
+    """Refuse other than class indices; those on another device are not read."""
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise TypeError(
             f"{name} must be class indices, got {labels.dtype}: probabilities are for cross_entropy"
@@ -61,9 +60,6 @@ def _check_smoothing(eps: float, classes: int | None) -> None:
     validation.real("label_smoothing", eps, validation.CLOSED_UNIT)
     if classes is not None:
         validation.integer("classes", classes, least=1)
-
-
-REDUCTIONS = ("mean", "sum")
 
 
 def label_smoothing(eps: float, classes: int) -> float:
@@ -143,11 +139,11 @@ def mixup(
         labels: class indices.
         others: class indices of the same shape.
         lam: lambda, in [0, 1]; a number, or a tensor with one element.
-        classes: K; needed with smoothing and without class weights.
-        weight: class weights of both losses, >= 0.
-        ignore_index: that of both losses.
-        reduction: that of both losses, ``"mean"`` or ``"sum"``.
-        label_smoothing: epsilon of both losses, in [0, 1].
+        classes: this and the others are those of both losses, as for :func:`cross_entropy`.
+        weight: see there.
+        ignore_index: see there.
+        reduction: see there.
+        label_smoothing: see there.
 
     >>> labels = torch.tensor([0, 1, 2, 2])
     >>> round(mixup(labels, labels.flip(0), 0.5).item(), 6)  # all four differ: log 2
@@ -287,131 +283,3 @@ def _wide(tensor: Tensor) -> Tensor:
 def _exact(device: torch.device) -> torch.dtype:
     """The format of sums: float64 where there is one."""
     return torch.float32 if device.type == "mps" else torch.float64
-
-
-LOG_SQRT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-
-
-def gaussian_nll(
-    variance_floor: float | Tensor = 1e-6, *, full: bool = False, reduction: str = "mean",
-    elements: int | None = None,
-) -> Any:  # fmt: skip
-    r"""Bound of the negative log-likelihood of a normal distribution whose variance has a floor.
-
-    .. math:: \tfrac12 \log v_{\min} \; (+ \tfrac12 \log 2\pi)
-
-    of the loss :math:`\tfrac12 (\log v + (y - \mu)^2 / v)`, v >= v_min, reached at mu = y and
-    v = v_min; it may be negative. A loss far above its bound makes long steps: a floor near the
-    true variance of the noise is better, and then belongs into the model too.
-
-    Args:
-        variance_floor: v_min, > 0; the ``eps`` of ``torch.nn.GaussianNLLLoss``.
-        full: whether the loss has the constant; torch's ``full``.
-        reduction: that of the loss, ``"mean"`` or ``"sum"``.
-        elements: how many elements a sum has; only for ``"sum"``.
-
-    Returns:
-        A number; a tensor if ``variance_floor`` or ``elements`` is one.
-
-    >>> round(gaussian_nll(1e-6), 4), round(gaussian_nll(1e-6, full=True), 4)
-    (-6.9078, -5.9888)
-    >>> round(gaussian_nll(0.25, reduction="sum", elements=8), 4)
-    -5.5452
-    """
-    validation.choice("full", full, (False, True))
-    half_log: Any
-    if isinstance(variance_floor, Tensor):
-        half_log = 0.5 * torch.log(variance_floor.detach())
-    else:
-        validation.real("variance_floor", variance_floor, validation.POSITIVE)
-        half_log = 0.5 * math.log(variance_floor)
-    return _reduced(half_log + (LOG_SQRT_TWO_PI if full else 0.0), reduction, elements)
-
-
-def squared_error(
-    noise_variance: float | Tensor = 0.0, *, factor: float = 1.0, reduction: str = "mean",
-    elements: int | None = None,
-) -> Any:  # fmt: skip
-    r"""Floor of the squared error of targets with noise of a known variance.
-
-    .. math:: a\,\sigma^2 \qquad\text{for the loss}\qquad a\,(\hat y - y)^2
-
-    Without noise this is 0. With noise it bounds the *expected* loss of everything that knows the
-    inputs only; a small batch may lie below by chance, and takes no gradient step then. A model
-    that learns the noise by heart lies below always: the paper's rules (``scaling="practical"``,
-    say) stop there. Give it no floor, or one below what it may reach.
-
-    Args:
-        noise_variance: sigma^2, >= 0.
-        factor: a, >= 0; 1/2 if the loss is half the square.
-        reduction: that of the loss, ``"mean"`` or ``"sum"``.
-        elements: how many elements a sum has; only for ``"sum"``.
-
-    Returns:
-        A number; a tensor if ``noise_variance`` or ``elements`` is one.
-
-    >>> squared_error(0.25), squared_error(0.25, factor=0.5, reduction="sum", elements=64)
-    (0.25, 8.0)
-    """
-    validation.real("factor", factor, validation.NON_NEGATIVE)
-    if isinstance(noise_variance, Tensor):
-        noise_variance = noise_variance.detach()
-    else:
-        validation.real("noise_variance", noise_variance, validation.NON_NEGATIVE)
-    return _reduced(factor * noise_variance, reduction, elements)
-
-
-def _reduced(bound: Any, reduction: str, elements: Any) -> Any:
-    """The bound of the loss, from that of one element."""
-    validation.choice("reduction", reduction, REDUCTIONS)
-    if reduction == "mean":
-        if elements is not None:
-            raise ValueError("elements is for reduction='sum': a mean does not depend on it")
-        return bound
-    if not isinstance(elements, Tensor):
-        if elements is None:
-            raise ValueError("elements must be given with reduction='sum': how many are added up")
-        validation.integer("elements", elements, least=0)
-    return elements * bound
-
-
-def weighted_sum(bounds: Sequence[Any], weights: Sequence[Any] | None = None) -> Any:
-    r"""Bound of a sum of losses with weights: the sum of their bounds with the same weights.
-
-    .. math:: \ell = \sum_j w_j \ell_j \qquad\text{for}\qquad \sum_j w_j f_j, \quad w_j \ge 0
-
-    A penalty such as a squared norm is one more term, with bound 0.
-
-    Args:
-        bounds: of each loss: numbers, or tensors with one element.
-        weights: of each loss, >= 0; by default 1. Tensors on another device are not read.
-
-    Returns:
-        A number, or a 0-dim tensor if there is one among them.
-
-    >>> from heavystep.lower_bounds import label_smoothing
-    >>> round(weighted_sum([label_smoothing(0.1, classes=10), 0.0], [0.5, 0.01]), 6)
-    0.250144
-    """
-    weights = [1.0] * len(bounds) if weights is None else weights
-    if len(bounds) != len(weights):
-        raise ValueError(f"there must be one weight a bound, got {len(weights)} for {len(bounds)}")
-    total: Any = 0.0
-    for j, (bound, weight) in enumerate(zip(bounds, weights, strict=True)):
-        total = total + _scalar(f"weights[{j}]", weight, validation.NON_NEGATIVE) * _scalar(
-            f"bounds[{j}]", bound, validation.FINITE
-        )
-    return total
-
-
-def _scalar(name: str, value: Any, interval: validation.Interval) -> Any:
-    """A number in the range, or a 0-dim tensor; not read if it is on another device."""
-    if not isinstance(value, Tensor):
-        validation.real(name, value, interval)
-        return value
-    if value.numel() != 1:
-        raise ValueError(f"{name} must have one element, got {value.numel()}")
-    value = value.detach().reshape(())
-    if readable(value):
-        validation.real(name, value, interval)
-    return value

@@ -1,18 +1,15 @@
 """Tries the main methods on a model for a few hundred steps, and says which one to use."""
 
-import copy
 import random
-import sys
 import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import isfinite, sqrt
 from statistics import fmean, median, stdev
-from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,13 +39,15 @@ WARM_UP = 3
 """Steps that are not timed: memory is reserved and kernels are chosen in the first ones."""
 BACKWARD = 2.0
 """The cost of a backward, in forwards."""
-MIB = 2.0**20
-HEADING = ("method", "loss", "at equal cost", "ms a step", "forwards a step", "state MiB")
-DEEPEST, LONGEST = 4, 64
-"""How far from a loader its parts are looked for; longer lists hold data, and no parts of it."""
-CONTAINERS = (list, dict, set, deque)
-GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
-NO_PARTS = (type, ModuleType, FunctionType, MethodType, Tensor, nn.Module, str, bytes, np.ndarray)
+HEADING = (
+    "method",
+    "loss",
+    "at equal cost",
+    "ms a step",
+    "forwards a step",
+    "state MiB",
+    "refused",
+)
 
 
 class Tail(NamedTuple):
@@ -75,7 +74,7 @@ class Tail(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """The run of one method; numbers of memory are bytes."""
+    """The run of one method."""
 
     method: str
     """Its name, and the options that were set."""
@@ -88,9 +87,7 @@ class Trial:
     refused: int
     """Batches that the optimizer refused, because loss or gradient was not finite."""
     state_memory: int
-    """The state that the optimizer keeps from step to step."""
-    peak_memory: int | None
-    """The most that was allocated on a GPU above what was there before; None on a CPU."""
+    """Bytes that the optimizer keeps from step to step."""
     warnings: tuple[str, ...]
     validated: tuple[tuple[int, Tail], ...] = ()
     """Steps taken, and the validation loss there, from before the first step on."""
@@ -136,14 +133,12 @@ class Suggestion:
 
     def __str__(self) -> str:
         budget = equal_cost(self.trials)
-        peaks = any(trial.peak_memory is not None for trial in self.trials)
-        rows = [(*HEADING, *(["peak MiB"] if peaks else []), "refused")]
+        rows = [HEADING]
         for trial in self.trials:
-            peak = [f"{(trial.peak_memory or 0) / MIB:.1f}"] if peaks else []
-            levels = (f"{trial.level(cost).mean:.4g}" for cost in (float("inf"), budget))
-            memory = f"{trial.state_memory / MIB:.2f}"
-            speed = (f"{trial.seconds * 1e3:.2f}", f"{trial.forwards:.2f}", memory)
-            rows.append((trial.method, *levels, *speed, *peak, str(trial.refused)))
+            last, equal = (f"{trial.level(cost).mean:.4g}" for cost in (float("inf"), budget))
+            speed, forwards = f"{trial.seconds * 1e3:.2f}", f"{trial.forwards:.2f}"
+            memory = f"{trial.state_memory / 2**20:.2f}"
+            rows.append((trial.method, last, equal, speed, forwards, memory, str(trial.refused)))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
         notes = [f"{trial.method}: {text}" for trial in self.trials for text in trial.warnings]
@@ -162,16 +157,17 @@ def suggest(
     ``validation_loader``, else by the mean training loss of the last steps. If noise could explain
     a difference, the cheaper one wins. The reason says which loss was used.
 
-    Afterwards everything is as it was, to the bit, also if something raises: the model, all random
-    streams, and loaders with their samplers and generators. Batches are copied before the model
-    sees them. A model that is not in training mode is tried in it.
+    Afterwards parameters, gradients, buffers, modes and the global random streams are as they were,
+    to the bit, also if something raises. The batches of all steps are taken from the loader first
+    and held in memory; the model sees copies of them. A model that is not in training mode is tried
+    in it.
 
     Args:
         model: on the device where it is to be trained.
-        loader: a DataLoader, a list, or anything that gives batches each time it is asked for them.
+        loader: a DataLoader, a list, or anything that gives batches; asked again when it ends.
         loss_fn: called as ``loss_fn(model(*inputs), target)``, where a batch is ``(*inputs,
             target)``. Tensors are moved to the device of the model.
-        validation_loader: batches that are not trained on; the model sees them in eval mode, five
+        validation_loader: batches that are not trained on; the model sees them in eval mode, six
             times a trial.
         steps: how many steps each method takes, >= 10.
         methods: names of ``heavystep methods``, or pairs of a name and a dict of its options.
@@ -182,8 +178,8 @@ def suggest(
         is the method, ``code`` the line that makes it.
 
     Raises:
-        TypeError: the loader gives batches only once, or a batch has another form.
-        ValueError: the loader gives no batches, or there is nothing to train.
+        TypeError: a batch has another form.
+        ValueError: a loader gives too few batches, or there is nothing to train.
 
     >>> import torch
     >>> _ = torch.manual_seed(0)
@@ -203,16 +199,16 @@ def suggest(
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if not callable(loss_fn):
         raise TypeError(f"loss_fn must be a function, got {type(loss_fn).__name__}")
-    _check_loader("loader", loader)
-    if validation_loader is not None:
-        _check_loader("validation_loader", validation_loader)
+    for name, given in (("loader", loader), ("validation_loader", validation_loader or ())):
+        if not hasattr(given, "__iter__") and not hasattr(given, "__getitem__"):
+            raise TypeError(f"{name} must give batches, got {type(given).__name__}")
     if not rows:
         raise ValueError("methods must name at least one method")
     for name, _ in rows:
         method_of(name)
     if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
         raise ValueError("model has lazy parameters: give it a batch first, so that they are there")
-    restore = keep(model, (loader, validation_loader, loss_fn), device_of(model))
+    device_of(model)
 
     def loss_of(batch: Any) -> Any:
         if takes_batch:
@@ -225,21 +221,50 @@ def suggest(
         *inputs, target = batch
         return loss_fn(model(*inputs), target)
 
+    with put_back(model):
+        batches = first_batches(loader, steps)
     trials = []
-    try:
-        for name, options in rows:
-            restore()
-            for part in (model, loss_fn):  # nobody adds to the gradients that are kept
-                if isinstance(part, nn.Module):
-                    part.zero_grad(set_to_none=True)
+    for name, options in rows:
+        with put_back(model), torch.enable_grad():
+            model.zero_grad(set_to_none=True)
             if not model.training:
                 model.train()
-            with torch.enable_grad():
-                work = (model, loader, validation_loader, loss_of, steps)
-                trials.append(run_trial(name, options, *work))
-    finally:
-        restore()
+            trials.append(run_trial(name, options, model, batches, validation_loader, loss_of))
     return suggestion_of(tuple(trials))
+
+
+@contextmanager
+def put_back(model: nn.Module) -> Iterator[None]:
+    """Afterwards the tensors and modes of a model and the global random streams are as before."""
+    tensors = [*model.parameters(), *model.buffers()]
+    found = [(tensor, tensor.detach().clone(), tensor.grad) for tensor in tensors]
+    modes = [(module, module.training) for module in model.modules()]
+    streams = RandomStreams(device_of(model))
+    drawn = streams.state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, value, grad in found:
+                tensor.copy_(value)
+                tensor.grad = grad
+        for module, mode in modes:
+            module.training = mode
+        streams.restore(drawn[0])
+        random.setstate(drawn[1])
+        np.random.set_state(drawn[2])  # noqa: NPY002
+
+
+def first_batches(loader: Iterable[Any], steps: int) -> list[Any]:
+    """So many batches, from the beginning again whenever the loader ends."""
+    taken: list[Any] = []
+    while len(taken) < steps:
+        before = len(taken)
+        taken += islice(loader, steps - before)
+        if len(taken) == before:
+            again = "no batch" if not taken else f"{before} batches once, and none the second time"
+            raise ValueError(f"loader must give batches each time it is asked, it gave {again}")
+    return taken
 
 
 def equal_cost(trials: tuple[Trial, ...]) -> float:
@@ -250,17 +275,17 @@ def equal_cost(trials: tuple[Trial, ...]) -> float:
 def suggestion_of(trials: tuple[Trial, ...]) -> Suggestion:
     """The method with the lowest loss after equal work, cheapest of those level with it."""
     budget = equal_cost(trials)
-    levels = {id(trial): trial.level(budget) for trial in trials}
-    fell = [trial for trial in trials if levels[id(trial)].mean < trial.start().mean]
+    ends = [(trial, trial.level(budget)) for trial in trials]
+    fell = [(trial, end) for trial, end in ends if end.mean < trial.start().mean]
     if not fell:
         none = (
             "No method got below where it began: take more steps, and see whether the loss and "
             "its lower bound are what you think."
         )
         return Suggestion(trials, None, none)
-    lowest = levels[id(min(fell, key=lambda trial: levels[id(trial)].mean))]
-    level = [trial for trial in fell if not lowest.clearly_below(levels[id(trial)])]
-    chosen = min(level, key=lambda trial: (sum(trial.costs), trials.index(trial)))
+    lowest = min((end for _, end in fell), key=lambda end: end.mean)
+    level = [trial for trial, end in fell if not lowest.clearly_below(end)]
+    chosen = min(level, key=lambda trial: sum(trial.costs))
     others = [trial.method for trial in level if trial is not chosen]
     kind = "validation loss" if chosen.validated else "training loss"
     why = f"the lowest {kind} after equal work"
@@ -275,21 +300,17 @@ def suggestion_of(trials: tuple[Trial, ...]) -> Suggestion:
 
 
 def run_trial(
-    name: str, options: Mapping[str, Any], model: nn.Module, loader: Iterable[Any],
-    validation_loader: Iterable[Any] | None, loss_of: Callable[[Any], Any], steps: int,
+    name: str, options: Mapping[str, Any], model: nn.Module, batches: Sequence[Any],
+    validation_loader: Iterable[Any] | None, loss_of: Callable[[Any], Any],
 ) -> Trial:  # fmt: skip
-    """Take some steps with a method; nothing is put back."""
+    """Take a step on each batch with a method; nothing is put back."""
     device = device_of(model)
     searches = method_of(name).rule.searches
-    on_gpu = device.type == "cuda"
-    if on_gpu:
-        torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device) if on_gpu else 0
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     opt = create(name, trained, **options, **({"buffers": model.buffers()} if searches else {}))
     losses: list[float] = []
     costs, seconds, refused, validated = [], [], 0, []
-    looks = {round(steps * part / LOOKS) for part in range(LOOKS + 1)}
+    looks = {round(len(batches) * part / LOOKS) for part in range(LOOKS + 1)}
 
     def look() -> None:
         if validation_loader is not None and len(losses) in looks:
@@ -298,22 +319,17 @@ def run_trial(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         look()
-        for batch in cycled(loader, steps):
-            copied, evaluated = moved(batch, device), [0]
-
-            def closure(copied: Any = copied, evaluated: list[int] = evaluated) -> Any:
-                evaluated[0] += 1
-                return loss_of(copied)
-
+        for batch in batches:
+            copied = moved(batch, device)
             begun = time.perf_counter()
-            opt.step(closure)
-            if on_gpu:
+            opt.step(partial(loss_of, copied))
+            if device.type == "cuda":
                 torch.cuda.synchronize(device)
             seconds.append(time.perf_counter() - begun)
             info = opt.info
             assert info is not None
             losses.append(float(info.loss))
-            costs.append(evaluated[0] + BACKWARD)
+            costs.append(1 + info.trials + BACKWARD)
             refused += not bool(info.accepted)
             look()
     held = [value for state in opt.state.values() for value in state.values()]
@@ -327,7 +343,6 @@ def run_trial(
         seconds=median(seconds[WARM_UP:] or seconds),
         refused=refused,
         state_memory=sum(value.nbytes for value in held if isinstance(value, Tensor)),
-        peak_memory=torch.cuda.max_memory_allocated(device) - before if on_gpu else None,
         warnings=tuple(dict.fromkeys(str(each.message) for each in said)),
         validated=tuple(validated),
         code=f"opt = heavystep.{made}model.parameters(){given}{buffers})",
@@ -338,31 +353,14 @@ def validation_loss(model: nn.Module, loader: Iterable[Any], loss_of: Callable[[
     """The mean loss over a loader in eval mode; modes are as they were afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
-    try:
-        with torch.no_grad():
-            device = device_of(model)
-            losses = [float(loss_of(moved(batch, device))) for batch in loader]
-    finally:
-        for module, mode in modes:
-            module.training = mode
+    with torch.no_grad():
+        device = device_of(model)
+        losses = [float(loss_of(moved(batch, device))) for batch in loader]
+    for module, mode in modes:
+        module.training = mode
     if not losses:
         raise ValueError("validation_loader must give batches each time it is asked, it gave none")
     return Tail.of(losses)
-
-
-def cycled(loader: Iterable[Any], steps: int) -> Iterator[Any]:
-    """So many batches, from the beginning again whenever the loader ends."""
-    given = 0
-    while True:
-        before = given
-        for batch in loader:
-            yield batch
-            given += 1
-            if given == steps:
-                return
-        if given == before:
-            again = "no batch" if not given else f"{given} batches once, and none the second time"
-            raise ValueError(f"loader must give batches each time it is asked, it gave {again}")
 
 
 def moved(batch: Any, device: torch.device) -> Any:
@@ -380,94 +378,3 @@ def device_of(model: nn.Module) -> torch.device:
         if parameter.requires_grad:
             return parameter.device
     raise ValueError("model has no parameter that is to be trained")
-
-
-def _check_loader(name: str, loader: Any) -> None:
-    if hasattr(loader, "__next__"):
-        raise TypeError(
-            f"{name} gives its batches only once ({type(loader).__name__}), and every method has "
-            "to see them: give a list or a DataLoader"
-        )
-    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
-        raise TypeError(f"{name} must give batches, got {type(loader).__name__}")
-
-
-def keep(model: nn.Module, others: tuple[Any, ...], device: torch.device) -> Callable[[], None]:
-    """Note the state of a model, of what gives it batches and losses, and of all random streams.
-
-    Of modules the parameters, gradients, buffers and attributes are kept; of loaders and other
-    objects the attributes, and the generators that they or their parts hold. The function that is
-    returned puts everything back, as often as it is called.
-    """
-    roots = [model, *(other for other in others if isinstance(other, nn.Module))]
-    modules = list(dict.fromkeys(part for root in roots for part in root.modules()))
-    tables = [held for each in modules for held in (each._parameters, each._buffers)]
-    tensors = {id(t): t for held in tables for t in held.values() if t is not None}
-    found = [(t, t.detach().clone(), t.grad, t.requires_grad) for t in tensors.values()]
-    parts = [part for other in others for part in _parts(other)]
-    restorers = [_attributes(part) for part in (*modules, *parts)]
-    restorers += [_generator(part) for part in parts if isinstance(part, GENERATORS)]
-    streams, drawn = RandomStreams(device), (random.getstate(), np.random.get_state())  # noqa: NPY002
-    restorers.append(partial(streams.restore, streams.state()))
-
-    def restore() -> None:
-        for put_back in restorers:
-            put_back()
-        with torch.no_grad():
-            for tensor, value, grad, wants in found:
-                tensor.copy_(value)
-                tensor.requires_grad_(wants)
-                tensor.grad = grad
-        random.setstate(drawn[0])
-        np.random.set_state(drawn[1])  # noqa: NPY002
-
-    return restore
-
-
-def _attributes(owner: Any) -> Callable[[], None]:
-    """Puts back the attributes of an object, and what its own lists and dicts hold."""
-    bound = dict(getattr(owner, "__dict__", {}))
-    held = [(each, copy.copy(each)) for each in bound.values() if isinstance(each, CONTAINERS)]
-
-    def restore() -> None:
-        if bound:
-            for name in vars(owner).keys() - bound.keys():
-                del vars(owner)[name]
-            vars(owner).update(bound)
-        for container, content in held:
-            container.clear()
-            adds = isinstance(container, (list, deque))
-            (container.extend if adds else container.update)(content)  # type: ignore[union-attr]
-
-    return restore
-
-
-def _generator(generator: Any) -> Callable[[], None]:
-    """Puts a generator of torch, numpy or Python back to where it is now."""
-    if isinstance(generator, np.random.Generator):
-        bits, state = generator.bit_generator, copy.deepcopy(generator.bit_generator.state)
-        return lambda: setattr(bits, "state", state)
-    if isinstance(generator, random.Random):
-        return partial(generator.setstate, generator.getstate())
-    return partial(generator.set_state, copy.deepcopy(generator.get_state()))
-
-
-def _parts(root: Any) -> Iterator[Any]:
-    """An object and what its attributes hold, a few levels deep: samplers, data, generators."""
-    seen: set[int] = set()
-    level = [root]
-    for _ in range(DEEPEST + 1):
-        following: list[Any] = []
-        for part in level:
-            if id(part) in seen or isinstance(part, NO_PARTS):
-                continue
-            seen.add(id(part))
-            if isinstance(part, (list, tuple)):
-                following += part if len(part) <= LONGEST else ()
-            elif isinstance(part, GENERATORS):
-                yield part
-            elif type(part).__module__.partition(".")[0] not in sys.stdlib_module_names:
-                # Queues, locks and processes have a life of their own.
-                yield part
-                following += getattr(part, "__dict__", {}).values()
-        level = following

@@ -1,7 +1,6 @@
 """Assumption 5 decided exactly, the condition on c with its supremum, S_k and the proof's K."""
 
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from heavystep import theory
-from heavystep.schedules import Decay, PowerLaw, Schedules, diminishing_conditions
+from heavystep.schedules import PowerLaw, Schedules, diminishing_conditions
 from heavystep.theory.diminishing import (
     TOLERANCE,
     DiminishingSteps,
@@ -249,95 +248,3 @@ def test_bounds_of_the_proofs_against_their_recursions(steps, k, numbers):
     if nonconvex.K == -1:
         want = reference.theorem_7_bound(rule, L, 1.5, delta, laws, c, omega, gap0, k)
         assert nonconvex.bound(k, gap0=gap0) == pytest.approx(want, rel=1e-7)
-
-
-class LogPowerLaw(NamedTuple):
-    """A schedule of one's own: a (1 + k/h)^-p (1 + log(1 + k/h))^-q."""
-
-    initial: float
-    power: float
-    log_power: float
-    horizon: float = 1e4
-
-    @property
-    def decay(self):
-        return Decay(self.power, self.log_power)
-
-    @property
-    def falls(self):
-        return min(self.power, self.log_power) >= 0.0
-
-    def __call__(self, k):
-        grown = 1.0 + k / self.horizon
-        return self.initial * grown**-self.power * (1.0 + np.log(grown)) ** -self.log_power
-
-
-class Geometric(NamedTuple):
-    """Another one: a 2^(-k/h)."""
-
-    initial: float
-    horizon: float
-    decay = Decay(inf)
-    falls = True
-
-    def __call__(self, k):
-        return self.initial * 2.0 ** (-k / self.horizon)
-
-
-HALVED, SLOW = Geometric(0.9, 50.0), LogPowerLaw(0.9, 1.0, 2.0, 10.0)
-OTHER_LAWS = [
-    (PowerLaw(0.5, 0.5), HALVED, PowerLaw(0.02, 0.5), None),
-    (LogPowerLaw(0.5, 0.5, 1.0), SLOW, LogPowerLaw(0.02, 0.5, 0.0), None),
-    (PowerLaw(0.5, 0.4, 1e3), PowerLaw(0.9, 1.1), LogPowerLaw(0.02, 0.3, 0.5), None),
-    (PowerLaw(0.5, 0.5), LogPowerLaw(0.9, 1, 1), PowerLaw(0.02, 0.5),
-     r"\(i\) .* sum of beta_k must be finite; it falls like k\^-1 \(log k\)\^-1"),
-    (LogPowerLaw(0.5, 0.5, 1), HALVED, LogPowerLaw(0.02, 0.5, 0.5),
-     r"\(iii\) .* sum of eta_k gamma_max,k must be infinite; it falls like k\^-1 \(log k\)\^-1.5"),
-    (LogPowerLaw(0.5, 0, 1), HALVED, PowerLaw(0.02, 1.0), None),
-    (PowerLaw(0.5, 0.0), HALVED, LogPowerLaw(0.02, 1.0, 1.0), r"\(iii\) .* must be finite"),
-    (PowerLaw(0.5, 0.5), HALVED, LogPowerLaw(0.02, 0.0, 0.0), r"\(ii\) .* gamma_max,k must go to 0"),
-    (PowerLaw(0.5, 0.8), HALVED, LogPowerLaw(0.02, 0.1, -1.0), r"\(ii\) .* must not increase"),
-    (PowerLaw(0.5, 0.5), LogPowerLaw(0.9, 2.0, -1.0), PowerLaw(0.02, 0.5), "beta_k must not increase"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("eta", "beta", "cap", "refused"), OTHER_LAWS)
-def test_schedules_that_are_no_power_laws(eta, beta, cap, refused):
-    """Decided by what they say about themselves, or refused with the reason."""
-    laws = Schedules(eta, beta, cap)
-    if refused is None:
-        promise = theory.convex_diminishing("polyak", L=1.0, schedules=laws, c=0.75)
-        assert promise.K >= -1
-        assert promise.c_limit == pytest.approx(
-            max(c_condition(promise, k) for k in range(promise.K + 1, promise.K + 500)), rel=1e-6
-        )
-        assert theory.nonconvex_diminishing(
-            "polyak", L=1.0, rho=1.0, delta=0.0, schedules=laws, c=1.0
-        )
-    else:
-        with pytest.raises(ValueError, match=rf"Theorem 6: .*{refused}"):
-            theory.convex_diminishing("polyak", L=1.0, schedules=laws, c=0.75)
-
-
-def test_a_schedule_that_says_nothing_is_refused():
-    class Mine:
-        initial, horizon, decay, falls = 0.5, 1.0, None, True
-
-        def __call__(self, k):
-            return 0.5 / (1.0 + k)
-
-    with pytest.raises(ValueError, match="Theorem 7: eta_k does not say how fast it falls"):
-        check_schedules("Theorem 7", Schedules(Mine(), HALVED, PowerLaw(0.02, 0.5)))
-
-
-@pytest.mark.parametrize("law", [HALVED, SLOW, PowerLaw(0.5, 0.4), LogPowerLaw(1.0, 0.0, 0.5)])
-def test_what_a_schedule_says_is_true(law):
-    k = np.array([0.0, *np.logspace(0, 8, 50)])
-    values = law(k)
-    assert values[0] == law.initial
-    assert (np.diff(values) <= 0.0).all() == law.falls
-    if law.decay.power < inf:
-        scaled = (
-            values * k ** float(law.decay.power) * np.log(np.maximum(k, 2)) ** float(law.decay[1])
-        )
-        assert 0.7 < scaled[-1] / scaled[-8] < 1.4  # tends to a constant

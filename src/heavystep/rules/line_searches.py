@@ -134,7 +134,7 @@ def first_slises(constants: Any, memory: Any, seen: Seen, momentum: Any) -> tupl
     decay beside the step, this is only a bound, and t_0 comes out smaller: a first trial, which the
     search judges all the same. A batch that is refused is refused each time that it is kept, so
     that the count of its steps stays right. A run that goes on from a checkpoint has to go on with
-    that batch too, as the state of :class:`heavystep.batches.PersistentBatches` does.
+    that batch too (:meth:`heavystep.batches.PersistentBatches.set_epoch`).
 
     Not verified: only the abstract (arXiv 2306.07379v3) was at hand; its own safeguards of the
     search are not here.

@@ -17,7 +17,7 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.schedules import PowerLaw, Schedules, check_diminishing
+from heavystep.schedules import Schedules, check_diminishing
 from heavystep.theory import conditions
 from heavystep.theory.arguments import documented
 from heavystep.theory.lemmas import StepBounds, smallest_step
@@ -37,18 +37,14 @@ def check_schedules(result: str, schedules: Schedules) -> None:
     eta, beta, gamma_max = schedules
     conditions.real(result, validation.POSITIVE, eta0=eta.initial, gamma_max0=gamma_max.initial)
     conditions.real(result, validation.UNIT, beta0=beta.initial)
-    powers = {name: law for name, law in schedules._asdict().items() if isinstance(law, PowerLaw)}
     for name, law in schedules._asdict().items():
-        if name in powers:
-            conditions.real(result, validation.FINITE, **{f"{name}_power": law.power})
+        conditions.real(result, validation.FINITE, **{f"{name}_power": law.power})
         conditions.real(result, validation.POSITIVE, **{f"{name}_horizon": law.horizon})
-    if isinstance(beta, PowerLaw):
-        conditions.real(result, validation.NON_NEGATIVE, beta_power=beta.power)
-    horizons = {law.horizon for law in powers.values()}
-    if len(powers) == len(schedules) and len(horizons) > 1:
+    conditions.real(result, validation.NON_NEGATIVE, beta_power=beta.power)
+    if len(horizons := {law.horizon for law in schedules}) > 1:
         raise ValueError(f"{result} needs one horizon for all schedules, got {sorted(horizons)}")
     try:
-        check_diminishing(eta, beta, gamma_max)
+        check_diminishing(*schedules)
     except ValueError as error:
         reason = str(error).replace("max_step_power", "gamma_max_power")
         raise ValueError(f"{result}: {reason}") from None
