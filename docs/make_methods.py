@@ -58,21 +58,17 @@ LETTERS = (
 )  # fmt: skip
 """What is in a formula, how prose shows it, and what it is."""
 
-NONMONOTONE = (
-    r"C_k = (\xi Q_{k-1} C_{k-1} + f_k) / Q_k, \quad Q_k = \xi Q_{k-1} + 1, \quad Q_{-1} = 0"
-)
 MORE = {
     "sgdm-aps": r"q = \mathrm{growth}^{1/n_b}",
     "l4": r"\hat d_k = d_k / (1 - \beta^{k+1}), \quad "
     r"L_k = \min\{f_k, (1 + 1/\tau) L_{k-1}\}, \quad L_0 = \rho f_0",
     "momo": r"\bar f_k = \beta \bar f_{k-1} + (1 - \beta) (f_k - \ell_k), \quad "
     r"\bar m_k = \beta \bar m_{k-1} + (1 - \beta) \langle g_k, \theta_k\rangle",
-    "ponos": NONMONOTONE + r", \quad l_{k+1} = \max\{l_k + e_k - 1, 0\}, \quad "
+    "ponos": r"C_k = (\xi Q_{k-1} C_{k-1} + f_k) / Q_k, \quad Q_k = \xi Q_{k-1} + 1, \quad "
+    r"Q_{-1} = 0, \quad l_{k+1} = \max\{l_k + e_k - 1, 0\}, \quad "
     r"e_k = \text{trials that failed}",
-    "mbcg": NONMONOTONE,
     "salsa": r"h_k = \beta_3 h_{k-1} + (1 - \beta_3) (f_k - f(\theta_k - t_k g_k; x_k)), \quad "
     r"s_k = \beta_3 s_{k-1} + (1 - \beta_3) \|g_k\|^2",
-    "slises": r"s_k = \theta_k - \theta_{k-1}, \quad y_k = g_k - g_{k-1} \text{ on one batch}",
 }
 """Formulas of the letters that only one rule has, by the name of the rule."""
 

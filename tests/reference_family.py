@@ -24,7 +24,7 @@ class At(NamedTuple):
     moved: Any
     """theta_k - theta_{k-1}."""
     loss: Any
-    """loss(t) at theta - t g, loss(t, d) at theta - t d."""
+    """loss(t) is the loss at theta - t g."""
 
 
 def heavy_ball(gamma, beta=0.0):
@@ -35,7 +35,7 @@ def heavy_ball(gamma, beta=0.0):
         nonlocal previous
         moved = 0.0 * theta if previous is None else theta - previous
         previous = theta
-        at = At(f, f - low, g, g @ g, moved, lambda t, d=g: value(theta - t * d))
+        at = At(f, f - low, g, g @ g, moved, lambda t: value(theta - t * g))
         return theta - ETA * gamma(at) * g + beta * moved
 
     return step
@@ -81,20 +81,6 @@ def adasps(c, beta):
     return heavy_ball(gamma, beta)
 
 
-def shb_ima(p):
-    """z -= eta_k g; theta = (lambda theta + z) / (1 + lambda), lambda = sum eta_j / (2 eta_{k+1})."""
-    z, laws = None, []
-
-    def step(theta, f, g, low, value):
-        nonlocal z
-        laws.append((len(laws) + 1) ** -p)
-        z = (theta if z is None else z) - ETA * laws[-1] * g
-        mixing = sum(laws) / (2 * (len(laws) + 1) ** -p)
-        return (mixing * theta + z) / (1 + mixing)
-
-    return step
-
-
 def sps_safe(M):
     """gamma = (f - l*) / max{|g|^2, M}; M = 0 stands for the first |g|^2."""
 
@@ -136,18 +122,6 @@ def alr_shb(c, gamma_max, beta):
         return min(max(at.gap / (c * at.g2) + beta * (at.g @ at.moved) / at.g2, 0.0), gamma_max)
 
     return heavy_ball(gamma, beta)
-
-
-def sps_dec(c, gamma_max, a, b, h):
-    """gamma_k = (1 + k/h)^-a min{(f - f*) / (c |g|^2), gamma_max (1 + k/h)^-b}."""
-    k = -1
-
-    def gamma(at):
-        nonlocal k
-        k += 1
-        return (1 + k / h) ** -a * min(at.gap / (c * at.g2), gamma_max * (1 + k / h) ** -b)
-
-    return heavy_ball(gamma)
 
 
 def alig(max_lr, eps, mu):
@@ -323,39 +297,21 @@ def adasls(rho, d, most, omega):
     return heavy_ball(gamma)
 
 
-def zhang_hager(c, c_p, most, least, delta, xi, most_saved=math.inf):
-    """A Polyak step along d times delta^l, and the condition on an average of losses."""
+def ponos(c, c_p, most, least, delta, xi):
+    """A Polyak step times delta^l, and the condition on an average of losses."""
     Q, C, saved = 0.0, 0.0, 0
 
-    def search(at, d):
+    def gamma(at):
         nonlocal Q, C, saved
-        t = min(max(at.gap / (c_p * (d @ d)) * delta**saved, least), most)
+        t = min(max(at.gap / (c_p * at.g2) * delta**saved, least), most)
         Q_old, Q = Q, xi * Q + 1
         C = (xi * Q_old * C + at.f) / Q
         backtracks = 0
-        while at.loss(t, d) > max(C, at.f) - c * t * (at.g @ d):
+        while at.loss(t) > max(C, at.f) - c * t * at.g2:
             t *= delta
             backtracks += 1
-        saved = min(max(saved + backtracks - 1, 0), most_saved)
+        saved = max(saved + backtracks - 1, 0)
         return t
-
-    return search
-
-
-def ponos(*numbers):
-    """The same along the gradient."""
-    search = zhang_hager(*numbers)
-    return heavy_ball(lambda at: search(at, at.g))
-
-
-def sls_dec(c, most, omega, a, b, h):
-    """eta_k times the Armijo step from gamma_max,k."""
-    k = -1
-
-    def gamma(at):
-        nonlocal k
-        k += 1
-        return (1 + k / h) ** -a * armijo(at, most * (1 + k / h) ** -b, omega, c)
 
     return heavy_ball(gamma)
 
@@ -383,83 +339,18 @@ def salsa(c, first, grow, omega, beta_3, longest):
     return heavy_ball(gamma)
 
 
-def slises(c, most, least, m, omega):
-    """Barzilai and Borwein's step if the batch is the one of the step before."""
-    k, bb, before = 0, 1.0, None
-
-    def gamma(at):
-        nonlocal k, bb, before
-        if k % m:
-            s, y = at.moved, at.g - before
-            bb = s @ s / (s @ y) if s @ y > 0.0 else bb
-        bb = min(max(bb, least), most)
-        k, before = k + 1, at.g
-        return armijo(at, bb, omega, c)
-
-    return heavy_ball(gamma)
-
-
-def along_buffer(bend, search):
-    """theta - eta search(at, d) d, where d = bend(g, last d)."""
-    d = 0.0
+def msl(c, most, omega, growth, n_b, beta, factor):
+    """Armijo's condition along torch's buffer, whose momentum is damped where it is uphill."""
+    d, last = 0.0, math.inf
 
     def step(theta, f, g, low, value):
-        nonlocal d
-        d = bend(g, d + 0.0 * g)
-        at = At(f, f - low, g, g @ g, None, lambda t, d: value(theta - t * d))
-        return theta - ETA * search(at, d) * d
+        nonlocal d, last
+        share = beta
+        while g @ (g + share * d) <= 0.0:
+            share *= factor
+        d = g + share * d
+        first = min(last * growth ** (1 / n_b), most)
+        last = backtrack(first, omega, lambda t: value(theta - t * d) <= f - c * t * (g @ d))
+        return theta - ETA * last * d
 
     return step
-
-
-def reset_search(c, most, omega, growth, n_b):
-    """Armijo's condition along d, from growth^(1 / n_b) times the last step."""
-    last = math.inf
-
-    def search(at, d):
-        nonlocal last
-        first = min(last * growth ** (1 / n_b), most)
-        last = backtrack(first, omega, lambda t: at.loss(t, d) <= at.f - c * t * (at.g @ d))
-        return last
-
-    return search
-
-
-def descent(g, past, beta, factor):
-    """g + beta past, with the momentum times factor^j, for the first j that points downhill."""
-    while g @ (g + beta * past) <= 0.0:
-        beta *= factor
-    return g + beta * past
-
-
-def msl(c, most, omega, growth, n_b, beta, factor):
-    """A search along the buffer of torch's SGD, which is damped where it is uphill."""
-    search = reset_search(c, most, omega, growth, n_b)
-    return along_buffer(lambda g, past: descent(g, past, beta, factor), search)
-
-
-def directional(c, most, omega, growth, n_b, beta, c_1, c_2):
-    """The same, beta halved until <g, d> >= c_1 |g|^2, |d| <= c_2 |g|."""
-
-    def bend(g, past):
-        share = beta
-        while g @ (g + share * past) < c_1 * (g @ g) or (
-            (g + share * past) @ (g + share * past) > c_2**2 * (g @ g)
-        ):
-            share *= 0.5
-        return g + share * past
-
-    return along_buffer(bend, reset_search(c, most, omega, growth, n_b))
-
-
-def mbcg(c, c_p, most, least, delta, xi, clip):
-    """Fletcher and Reeves's direction, PoNoS's search along it."""
-    before = None
-
-    def bend(g, past):
-        nonlocal before
-        beta = 0.0 if before is None else min((g @ g) / before, clip)
-        before = g @ g
-        return descent(g, past, beta, 0.5)
-
-    return along_buffer(bend, zhang_hager(c, c_p, most, least, delta, xi, 5))

@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "heavystep"
 # A part imports itself and lower layers.
 LAYERS = (
     {"validation", "arrays", "extras", "documentation"},
-    {"sparse", "batches"},
+    {"sparse"},
     {"momentum", "schedules", "lower_bounds"},
     {"rules"},
     {"methods", "theory"},

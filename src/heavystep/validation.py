@@ -15,8 +15,6 @@ SYMBOLS = {
     "steps_per_epoch": "n_b",
 }
 """The paper's symbol for each argument that is not named after it."""
-NEAREST = 3
-"""How many names are told in place of an unknown one."""
 
 
 class Interval(NamedTuple):
@@ -108,21 +106,6 @@ def did_you_mean(value: Any, names: Iterable[Any]) -> str:
     words = {name.lower(): name for name in names if isinstance(name, str)}
     close = get_close_matches(value.lower(), words, n=1) if isinstance(value, str) else []
     return f"; did you mean {words[close[0]]!r}?" if close else ""
-
-
-def registered(kind: str, name: Any, known: Mapping[str, str], listed_by: str) -> None:
-    """Refuse a name that is not in a long list, and say which of them are near.
-
-    ``known`` has the names by the words that one may look for them under, themselves among these;
-    ``listed_by`` is the command that shows the list.
-    """
-    if isinstance(name, str) and name in known.values():
-        return
-    words = {word.lower(): found for word, found in known.items()}
-    close = get_close_matches(str(name).lower(), words, n=NEAREST)
-    near = ", ".join(dict.fromkeys(words[word] for word in close))
-    hint = f"; nearest: {near}" if near else ""
-    raise ValueError(f"no {kind} is named {name!r}{hint}; {listed_by} lists all")
 
 
 def disagree(name: str, values: Iterable[Any]) -> NoReturn:

@@ -14,15 +14,9 @@ UNSURE = [n for n, row in METHODS.items() if not row.verified or row.evidence ==
 DIFFERS = {
     "AdaSLS": "perhaps in the defaults of max_step and c",
     "ALRSHB": "perhaps in the divisor c and the cap",
-    "DirectionalSLS": "the form of its conditions and their constants",
-    "MBCG": "whole batches, not the half that two of them share",
     "MSL": "not for Adam's; perhaps in its constants",
     "SaLSA": "without Adam's direction",
-    "SLiSeS": "only the abstract was at hand",
-    "SHBIMA": "perhaps in the constant of lambda_k",
-    "SLSDec": "the exponents",
     "ScheduleFreePlus": "momentum is constant",
-    "SPSDec": "the exponents",
 }
 """Methods that are simplified or not verified, with a part of what is said of it."""
 

@@ -6,9 +6,9 @@ write its rule (see :mod:`heavystep.rules.contract`), or take one that is there,
 """
 
 from heavystep.methods.method import (
-    ELSEWHERE,
     METHODS,
     MOMENTUM,
+    SCHEDULER,
     Method,
     check_name,
     method_of,
@@ -17,6 +17,6 @@ from heavystep.methods.method import (
 from heavystep.methods.rows import FAMILY, paper_settings
 
 __all__ = [
-    "ELSEWHERE", "FAMILY", "METHODS", "MOMENTUM", "Method", "check_name", "method_of",
+    "FAMILY", "METHODS", "MOMENTUM", "SCHEDULER", "Method", "check_name", "method_of",
     "paper_settings", "register",
 ]  # fmt: skip

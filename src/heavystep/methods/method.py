@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,8 @@ DIAGONAL = Option(
     'the metric: one second moment an element as in Adam ("element"), one a tensor ("tensor"), or '
     "none (None).",
 )
+NEAREST = 3
+"""How many names are told in place of an unknown one."""
 MAIN_OPTIONS = ("max_step", "c", "lr")
 """What users of a method would tune, unless its row says otherwise."""
 
@@ -59,9 +62,6 @@ class Method:
     this package have in common."""
     guarantee: str = ""
     """What its publication proves, and where it holds."""
-    batches: str = ""
-    """How batches of successive steps must be related: ``"kept"`` for as many steps as the option
-    ``kept`` says, ``"overlap"`` by half."""
     main: str = ""
     """The option that a user would tune, if one had to be; by default the first of
     :data:`MAIN_OPTIONS` that the method has."""
@@ -154,8 +154,6 @@ class Method:
             "loss": "loss" in reads and not searches,
             "lower bound": "lower_bound" in reads and not searches,
             "epoch length": known.get("steps_per_epoch") is not None,
-            "batches that are kept (PersistentBatches, kept=)": self.batches == "kept",
-            "batches that overlap (PersistentBatches, overlap=True)": self.batches == "overlap",
             "a diagonal": self.diagonal is not None,
         }
         return ", ".join(what for what, needed in wanted.items() if needed) or "nothing"
@@ -195,12 +193,8 @@ class Method:
 
 METHODS: dict[str, Method] = {}
 """By name, in the order in which they are listed."""
-ELSEWHERE = {
-    "Diminishing": "heavystep.Diminishing(optimizer), a scheduler",
-    "AdaSVRPS": 'lab.simulate(VarianceReduced(problem), "AdaSPS", ...)',
-    "AdaSVRLS": 'lab.simulate(VarianceReduced(problem), "AdaSLS", ...)',
-}
-"""Names that are listed beside the methods and are no optimizers: how they are called."""
+SCHEDULER = "Diminishing"
+"""It is listed beside the methods and is no optimizer."""
 
 
 def register(method: Method) -> Method:
@@ -238,8 +232,16 @@ def check_name(name: str, beside: Iterable[str] = ()) -> None:
     Traceback (most recent call last):
     ValueError: no method is named 'SHB-PS'; nearest: SHBPolyak...; heavystep methods lists all
     """
-    if name in ELSEWHERE and name not in beside:
-        raise ValueError(f"{name} is not an optimizer, but {ELSEWHERE[name]}")
-    known = {method.title: name for name, method in METHODS.items()}
-    known |= {other: other for other in (*METHODS, *beside)}
-    validation.registered("method", name, known, "heavystep methods")
+    names = (*METHODS, *beside)
+    if name in names:
+        return
+    if name == SCHEDULER:
+        raise ValueError(
+            f"{name} is not an optimizer, but heavystep.{name}(optimizer), a scheduler"
+        )
+    titles = {method.title.lower(): name for name, method in METHODS.items()}
+    words = titles | {other.lower(): other for other in names}
+    close = get_close_matches(str(name).lower(), words, n=NEAREST)
+    near = ", ".join(dict.fromkeys(words[word] for word in close))
+    hint = f"; nearest: {near}" if near else ""
+    raise ValueError(f"no method is named {name!r}{hint}; heavystep methods lists all")

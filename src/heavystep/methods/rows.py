@@ -1,6 +1,5 @@
 """The rows of the registry: the default, the paper's methods and baselines, their relatives."""
 
-from dataclasses import replace
 from typing import Any
 
 from heavystep import validation
@@ -8,10 +7,10 @@ from heavystep.methods.method import Method, method_of, register
 from heavystep.momentum import AVERAGED, EXPONENTIAL_AVERAGE, NESTEROV, TORCH_BUFFER
 from heavystep.rules.armijo import ARMIJO
 from heavystep.rules.contract import REQUIRED, Option
-from heavystep.rules.decreasing import ADASLS, ADASPS, DECSPS, SLS_DEC, SPS_DEC
+from heavystep.rules.decreasing import ADASLS, ADASPS, DECSPS
+from heavystep.rules.fixed import FIXED
 from heavystep.rules.heavystep import HEAVYSTEP
-from heavystep.rules.line_searches import PONOS, SALSA, SLISES
-from heavystep.rules.momentum_searches import DIRECTIONAL, MBCG, MSL
+from heavystep.rules.line_searches import MSL, PONOS, SALSA
 from heavystep.rules.polyak import POLYAK
 from heavystep.rules.polyak_direction import ALR_SMAG, L4, MOMO, SGDM_APS
 from heavystep.rules.polyak_gradient import (
@@ -23,7 +22,6 @@ from heavystep.rules.polyak_gradient import (
     SF_POLYAK,
     SPS_SAFE,
 )
-from heavystep.rules.prescribed import FIXED, SHB_IMA
 
 PAPER, IN_PAPER = "Zhang, Shi and Gu", "paper"
 CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "from memory"
@@ -38,9 +36,6 @@ GAMMA = Option(
     "the step gamma itself, >= 0; this is the number that the other optimizers choose. It may be "
     "left out where every group has its own.",
     symbol="gamma",
-)
-GAMMA_IMA = replace(
-    GAMMA, text="the step eta of z at first, >= 0; the rate needs eta <= 1 / (4 L).", symbol="eta"
 )
 MAIN = (
     Method("HeavyStep", "HeavyStep", "Averaged heavy ball that needs no tuning, the default.",
@@ -106,11 +101,6 @@ FAMILY = (
     Method("SGDMAPS", "SGDM-APS", "The Polyak step of torch's momentum buffer with fading gaps.",
            SGDM_APS, TORCH_BUFFER, evidence=CODE,
            guarantee="convex: O(1/k) to a neighbourhood; exact with interpolation"),
-    Method("SHBIMA", "SHB-IMA", "Heavy ball whose momentum grows, with a rate of the last iterate.",
-           SHB_IMA, fixed=NO_MOMENTUM, described=(GAMMA_IMA,), evidence=DERIVED,
-           verified=False, main="lr",
-           guarantee="convex: last iterate, O(1/k) to a neighbourhood, exact with interpolation",
-           differs="perhaps in the constant of lambda_k; ours is proved in heavystep.theory"),
     Method("NGN", "NGN", "The harmonic mean of a cap and a Polyak ratio.", NGN,
            fixed=NO_MOMENTUM, evidence=IN_PAPER,
            guarantee="convex: O(1/k) to a neighbourhood for every c"),
@@ -151,14 +141,6 @@ FAMILY = (
            fixed=NO_MOMENTUM, evidence=CODE,
            guarantee="with interpolation: O(1/k) if convex, linear under PL",
            differs="the bound is used, and nothing is added to the squared norm"),
-    Method("SPSDec", "SPS, decreasing", "SPS with a cap and a multiplier that fade.",
-           SPS_DEC, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False,
-           guarantee="convex: converges almost surely without interpolation",
-           differs="the exponents are those of Section 5 of the paper"),
-    Method("SLSDec", "SLS, decreasing", "SLS with a cap and a multiplier that fade.",
-           SLS_DEC, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False,
-           guarantee="convex: converges almost surely without interpolation",
-           differs="the exponents are those of Section 5 of the paper"),
     Method("SaLSA", "SaLSA", "An Armijo search on averages, as seldom as it may be.", SALSA,
            fixed=NO_MOMENTUM, evidence=SIMPLIFIED,
            differs="along the gradient only, without Adam's direction; steps between "
@@ -167,18 +149,6 @@ FAMILY = (
            evidence=FROM_MEMORY, verified=False,
            differs="for torch's momentum only, not for Adam's; perhaps in its constants, which "
            "are from memory"),
-    Method("DirectionalSLS", "SLS along directions", "A line search along directions that keep to "
-           "the gradient.", DIRECTIONAL, TORCH_BUFFER, evidence=FROM_MEMORY, verified=False,
-           guarantee="PL with interpolation: linear",
-           differs="the form of its conditions and their constants are ours"),
-    Method("MBCG", "MBCG-DP", "Conjugate gradients on overlapping batches, with a search.",
-           MBCG, TORCH_BUFFER, fixed=NO_MOMENTUM, evidence=SIMPLIFIED, main="polyak_c",
-           batches="overlap", guarantee="PL with interpolation: linear",
-           differs="the momentum compares whole batches, not the half that two of them share"),
-    Method("SLiSeS", "SLiSeS", "Barzilai and Borwein's step on a kept batch, with a search.",
-           SLISES, fixed=NO_MOMENTUM, evidence=FROM_MEMORY, verified=False, batches="kept",
-           guarantee="converges almost surely",
-           differs="only the abstract was at hand: its own safeguards of the search are not here"),
 )  # fmt: skip
 """Rivals and relatives of the paper's methods."""
 for _method in (*MAIN, *FAMILY):

@@ -17,8 +17,8 @@ from heavystep.rules.contract import (
     Slot,
     Whole,
 )
+from heavystep.rules.fixed import FIXED
 from heavystep.rules.polyak import POLYAK, polyak_step
-from heavystep.rules.prescribed import FIXED
 from heavystep.rules.primitives import (
     Primitives,
     batch_is_finite,

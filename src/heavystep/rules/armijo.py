@@ -63,10 +63,7 @@ TOLERANCE_ULPS = 4.0
 
 
 def armijo_bound(constants: Any, seen: Seen, level: Any, trial: Any, slope: Any) -> Any:
-    """The largest loss that is a sufficient decrease from ``level``: Armijo's condition.
-
-    ``slope`` is that of the loss along the trials, ||g||^2 where they go along the gradient.
-    """
+    """The largest loss that is a sufficient decrease from ``level``: Armijo's condition."""
     return level - constants.c * trial * slope + tolerance(seen)
 
 
@@ -80,11 +77,14 @@ def tolerance(seen: Seen) -> Any:
     return TOLERANCE_ULPS * seen.loss_eps * abs(seen.loss)
 
 
-def armijo_along_gradient(
-    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any
-) -> Any:
-    """The largest loss that makes a trial along the gradient acceptable."""
-    return armijo_bound(constants, seen, seen.loss, trial, seen.grad_sqnorm)
+def this_loss(constants: Any, memory: Any, seen: Seen) -> Any:
+    """The usual level: f_k."""
+    return seen.loss
+
+
+def slope_along_gradient(seen: Seen, momentum: Any) -> Any:
+    """||g_k||^2, where trials go along the gradient."""
+    return seen.grad_sqnorm
 
 
 def the_trial(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, Any]:
@@ -92,39 +92,45 @@ def the_trial(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[
     return search.trial, search.capped
 
 
-def not_set(constants: Any, memory: Any, seen: Seen) -> None:
+def momentum_of_options(constants: Any, memory: Any, seen: Seen) -> None:
     """The momentum is that of the options."""
 
 
 def backtracking(
     first: Callable[..., tuple[Any, Any]],
-    sufficient: Callable[..., Any] = armijo_along_gradient,
+    *,
     step: Callable[..., tuple[Any, Any]] = the_trial,
-    momentum: Callable[..., Any] = not_set,
+    level: Callable[..., Any] = this_loss,
+    momentum: Callable[..., Any] = momentum_of_options,
+    slope: Callable[..., Any] = slope_along_gradient,
 ) -> dict[str, Any]:
     """``start``, ``skip`` and ``advance`` of a rule whose trials are t, t omega, t omega^2, ...
 
     A search that fails refuses the batch: nothing changes.
 
     Args:
-        first: (constants, memory, seen, momentum) to the first trial, and whether it is the largest
-            step that the rule's caps allow.
-        sufficient: (constants, memory, seen, trial, momentum) to the largest loss that makes a
-            trial acceptable. It must rise as trials shrink.
+        first: (constants, memory, seen) to the first trial, and whether it is the largest step that
+            the rule's caps allow.
         step: (constants, memory, seen, search) to the step that an accepted trial stands for, and
             whether it is the largest.
+        level: (constants, memory, seen) to the loss from which a trial must decrease.
         momentum: (constants, memory, seen) to the momentum of this step, for a rule that sets it.
+        slope: (seen, momentum) to the slope of the loss along the trials.
     """
 
     def start(constants: Any, memory: Any, seen: Seen) -> Search:
         # Nothing to search, and step 0: a vanished gradient, or a loss at its lower bound.
         finite = batch_is_finite(seen.loss, seen.grad_sqnorm)
         active = finite & (constants.c * seen.grad_sqnorm > 0.0) & (seen.loss > seen.lower_bound)
+        trial, capped = first(constants, memory, seen)
         beta = momentum(constants, memory, seen)
-        trial, capped = first(constants, memory, seen, beta)
         return Search(
             0.0, finite, active & capped, where(active, trial, 0.0), 0, active, momentum=beta
         )
+
+    def enough(constants: Any, memory: Any, seen: Seen, search: Search, trial: Any) -> Any:
+        from_loss, steepness = level(constants, memory, seen), slope(seen, search.momentum)
+        return armijo_bound(constants, seen, from_loss, trial, steepness)
 
     def skip(constants: Any, memory: Any, seen: Seen, search: Search) -> Search:
         """Pass over the trials that ask for a loss below the lower bound, which cannot be had.
@@ -133,8 +139,8 @@ def backtracking(
         trials one by one, without evaluating their losses: thresholds only rise as trials shrink,
         so that after the first trial that may succeed none needs to be skipped.
         """
-        trial, low, beta = search.trial, seen.lower_bound, search.momentum
-        first_fails = search.active & (sufficient(constants, memory, seen, trial, beta) < low)
+        trial, low = search.trial, seen.lower_bound
+        first_fails = search.active & (enough(constants, memory, seen, search, trial) < low)
         hopeless, kept = first_fails, trial
         # Of several searches at once, each keeps what it had when it was over. Trials shrink for
         # all of them, so that none waits for the comparison.
@@ -143,7 +149,7 @@ def backtracking(
             # The smallest positive number times omega may round to itself, and 0 always does.
             possible = smaller < trial
             kept = where(hopeless, where(possible, smaller, 0.0), kept)
-            below = sufficient(constants, memory, seen, smaller, beta) < low
+            below = enough(constants, memory, seen, search, smaller) < low
             hopeless, trial = hopeless & possible & below, smaller
         # Not by comparing trials: one that begins at 0 ends there without being found.
         found = where(first_fails, kept != 0.0, search.active)
@@ -154,13 +160,13 @@ def backtracking(
             trial=kept,
             trials=search.trials,
             active=search.active & found,
-            momentum=beta,
+            momentum=search.momentum,
         )
 
     def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
-        enough = sufficient(constants, memory, seen, search.trial, search.momentum)
+        most = enough(constants, memory, seen, search, search.trial)
         taken, capped = step(constants, memory, seen, search)
-        return judge(constants, search, trial_loss, enough, seen.lower_bound, taken, capped)
+        return judge(constants, search, trial_loss, most, seen.lower_bound, taken, capped)
 
     start.__doc__, start.__module__ = first.__doc__, first.__module__
     return {"start": start, "skip": skip, "advance": advance}
@@ -194,7 +200,7 @@ def judge(
     )
 
 
-def first_at_cap(constants: Any, memory: Any, seen: Seen, momentum: Any) -> tuple[Any, Any]:
+def first_at_cap(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
     """Begin at cap_k / kappa."""
     return cap_of(constants, memory) / constants.kappa, True
 

@@ -1,4 +1,4 @@
-r"""Steps that decrease, for losses that do not vanish together: DecSPS, AdaSPS, AdaSLS, power laws.
+r"""Steps that decrease, for losses that do not vanish together: DecSPS, AdaSPS, AdaSLS.
 
 The formulas of AdaSPS and AdaSLS are as Wu (2025), arXiv 2511.20207v2, quotes Jiang and Stich in
 Section 2.1; no code of theirs is public. With momentum, 1 - beta turns the step of an averaged
@@ -10,18 +10,10 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.rules.armijo import OPTIONS, READS, SEARCHED, backtracking
-from heavystep.rules.armijo import C as DECREASE
 from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND, C, capped_polyak
 from heavystep.rules.primitives import maximum, minimum, where
-from heavystep.rules.scaling import (
-    AMOUNT,
-    LAST_STEP,
-    MAX_STEP,
-    damping,
-    remember_count,
-    remember_step,
-)
+from heavystep.rules.scaling import AMOUNT, LAST_STEP, MAX_STEP, damping, remember_step
 
 
 def start_decsps(constants: Any, memory: Any, seen: Seen) -> Search:
@@ -103,7 +95,7 @@ def gains(memory: Any, seen: Seen, trial: Any) -> tuple[Any, Any]:
     return memory.gains + gain, where(memory.first_gain > 0.0, memory.first_gain, gain)
 
 
-def first_adasls(constants: Any, memory: Any, seen: Seen, momentum: Any) -> tuple[Any, Any]:
+def first_adasls(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
     """Every search begins at max_step, which is our choice.
 
     The formula has the scale-free choice c_l = d / sqrt(a_0 ||g_0||^2) of their divisor, with
@@ -146,67 +138,3 @@ ADASLS = Rule(
     remember=remember_adasls,
     **backtracking(first_adasls, step=step_adasls),
 )  # fmt: skip
-
-
-def faded(constants: Any, memory: Any, power: Any) -> Any:
-    """The power law (1 + k/h)^-power. Steps that were refused do not count."""
-    return (1.0 + memory.count / constants.horizon) ** -power
-
-
-def faded_cap(constants: Any, memory: Any) -> Any:
-    """gamma_max,k."""
-    return constants.max_step * faded(constants, memory, constants.max_step_power)
-
-
-def start_sps_dec(constants: Any, memory: Any, seen: Seen) -> Search:
-    """Not verified: the exponents, which are those of Zhang, Shi and Gu with momentum."""
-    square, low, cap = seen.grad_sqnorm, seen.lower_bound, faded_cap(constants, memory)
-    found = capped_polyak(seen.loss, square, low, cap, constants.c)
-    eta = faded(constants, memory, constants.eta_power)
-    return Search(eta * found.step, found.accepted, found.capped)
-
-
-def first_sls_dec(constants: Any, memory: Any, seen: Seen, momentum: Any) -> tuple[Any, Any]:
-    """Begin at gamma_max,k. Not verified: the exponents, as for the Polyak step."""
-    return faded_cap(constants, memory), True
-
-
-def step_sls_dec(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, Any]:
-    """The trial times the multiplier, which is no part of Armijo's condition."""
-    return faded(constants, memory, constants.eta_power) * search.trial, search.capped
-
-
-LAWS = (
-    replace(MAX_STEP, text="largest step gamma_max before the multiplier at first, > 0."),
-    Option("eta_power", 0.4, validation.NON_NEGATIVE, "exponent a of the multiplier, >= 0.",
-           symbol="a"),
-    Option("max_step_power", 0.3, validation.NON_NEGATIVE, "exponent b of the cap, >= 0.",
-           symbol="b"),
-    Option("horizon", 1e4, validation.POSITIVE, "h, steps after which they fade, > 0.",
-           symbol="h"),
-)  # fmt: skip
-FADING = ("c", *(option.name for option in LAWS))
-SPS_DEC = Rule(
-    name="decreasing polyak",
-    formula=r"\gamma_k = \eta_k (1 + k/h)^{-a} \min\{(f_k - \ell_k) / (c \|g_k\|^2),\ "
-    r"\gamma_{\max} (1 + k/h)^{-b}\}",
-    reference="Sebbouh, Gower and Defazio (2021)",
-    options=(C, *LAWS, LOWER_BOUND),
-    resolve=constants(*FADING),
-    memory={"count": AMOUNT},
-    start=start_sps_dec,
-    remember=remember_count,
-)
-SLS_DEC = Rule(
-    name="decreasing armijo",
-    formula=r"\gamma_k = \eta_k (1 + k/h)^{-a} t_k, \qquad t_k \text{ the largest } t \in "
-    r"\{\gamma_{\max} (1 + k/h)^{-b} \omega^j\} \text{ with } "
-    r"f(\theta_k - t g_k; x_k) \le f_k - c\,t\,\|g_k\|^2",
-    reference="Sebbouh, Gower and Defazio (2021)",
-    options=(replace(DECREASE, default=0.5), *LAWS, *OPTIONS),
-    reads=READS,
-    resolve=constants(*FADING, "decrease_factor", "max_trials"),
-    memory={"count": AMOUNT},
-    remember=remember_count,
-    **backtracking(first_sls_dec, step=step_sls_dec),
-)

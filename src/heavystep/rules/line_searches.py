@@ -1,4 +1,4 @@
-"""Line searches along the gradient with a first trial or a condition of their own.
+"""Line searches with a first trial, a condition or a direction of their own: PoNoS, SaLSA, MSL.
 
 A search that fails refuses the batch, also where the authors' code takes a small step.
 """
@@ -18,19 +18,33 @@ from heavystep.rules.armijo import (
     READS,
     SEARCHED,
     C,
-    armijo_bound,
     backtracking,
     judge,
     tolerance,
 )
-from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, Whole, constants
+from heavystep.rules.contract import (
+    DIRECTION,
+    Option,
+    Rule,
+    Search,
+    Seen,
+    Slot,
+    Whole,
+    constants,
+)
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
-from heavystep.rules.scaling import AMOUNT, LAST_STEP, MAX_STEP
-
-MIN_STEP = Option(
-    "min_step", 1e-6, validation.POSITIVE, "smallest first trial, > 0.", symbol="gamma_min"
+from heavystep.rules.scaling import (
+    AMOUNT,
+    GROWTH,
+    LAST_STEP,
+    MAX_STEP,
+    STEPS_PER_EPOCH,
+    cap_of,
+    growth_of,
+    remember,
 )
+
 LEAST_SHRINK = 1e-300
 """Further down, delta^(l_k) could not grow again."""
 
@@ -49,48 +63,31 @@ def average(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
     return old + 1.0, (old * memory.average + seen.loss) / (old + 1.0)
 
 
-def nonmonotone(constants: Any, memory: Any, seen: Seen, trial: Any, slope: Any) -> Any:
-    """Armijo's largest loss, from the average of losses if that is larger."""
-    level = maximum(average(constants, memory, seen)[1], seen.loss)
-    return armijo_bound(constants, seen, level, trial, slope)
+def level_ponos(constants: Any, memory: Any, seen: Seen) -> Any:
+    """The average of losses, if that is larger than this one."""
+    return maximum(average(constants, memory, seen)[1], seen.loss)
 
 
-def nonmonotone_along_gradient(
-    constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any
-) -> Any:
-    """The same along the gradient."""
-    return nonmonotone(constants, memory, seen, trial, seen.grad_sqnorm)
-
-
-def clipped_polyak(constants: Any, memory: Any, seen: Seen, square: Any) -> Any:
-    """The first trial t_0 along a direction with this squared norm."""
+def first_ponos(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
+    """Begin at a Polyak step. Differs from the code: it uses the bound, and adds no 1e-8."""
     low, c, cap = seen.lower_bound, constants.polyak_c, constants.max_step
-    return maximum(polyak_step(seen.loss, square, low, c, memory.shrink, cap), constants.min_step)
+    wanted = polyak_step(seen.loss, seen.grad_sqnorm, low, c, memory.shrink, cap)
+    first = maximum(wanted, constants.min_step)
+    return first, first >= cap
 
 
-def next_shrink(constants: Any, memory: Any, search: Search, first: Any) -> Any:
-    """delta^(l_{k+1}), which stays if nothing was searched.
+def remember_ponos(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """Q_k, C_k and delta^(l_{k+1}), which stays if nothing was searched.
 
     l_{k+1} = max(l_k + e_k - 1, 0), where e_k counts the trials that failed: delta^(e_k) is the
     accepted trial divided by the first one.
     """
+    first, _ = first_ponos(constants, memory, seen)
     shrink = minimum(memory.shrink * search.trial / first / constants.decrease_factor, 1.0)
-    return where(search.trial > 0.0, maximum(shrink, LEAST_SHRINK), memory.shrink)
+    shrink = where(search.trial > 0.0, maximum(shrink, LEAST_SHRINK), memory.shrink)
+    return *average(constants, memory, seen), shrink
 
 
-def first_ponos(constants: Any, memory: Any, seen: Seen, momentum: Any) -> tuple[Any, Any]:
-    """Begin at a Polyak step. Differs from the code: it uses the bound, and adds no 1e-8."""
-    first = clipped_polyak(constants, memory, seen, seen.grad_sqnorm)
-    return first, first >= constants.max_step
-
-
-def remember_ponos(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """Q_k, C_k and delta^(l_{k+1})."""
-    first = clipped_polyak(constants, memory, seen, seen.grad_sqnorm)
-    return *average(constants, memory, seen), next_shrink(constants, memory, search, first)
-
-
-PONOS_CONSTANTS = (*SEARCHED, "polyak_c", "keeping")
 PONOS = Rule(
     name="ponos",
     formula=r"\gamma_k = \eta_k t_k, \qquad f(\theta_k - t_k g_k; x_k) \le "
@@ -102,7 +99,8 @@ PONOS = Rule(
         Option("polyak_c", 0.1, validation.POSITIVE, "divisor of the first trial, > 0.",
                symbol="c_p"),
         replace(MAX_STEP, default=10.0),
-        MIN_STEP,
+        Option("min_step", 1e-6, validation.POSITIVE, "smallest first trial, > 0.",
+               symbol="gamma_min"),
         replace(DECREASE_FACTOR, default=0.5, symbol="delta",
                 text="factor delta between trial steps, in (0, 1)."),
         Option("keeping", 1.0, validation.CLOSED_UNIT, "weight of past losses in C_k, in [0, 1].",
@@ -110,63 +108,11 @@ PONOS = Rule(
         LOWER_BOUND, MAX_TRIALS, LOSS_EPS,
     ),
     reads=READS,
-    resolve=constants(*PONOS_CONSTANTS, min_step=min_step),
+    resolve=constants(*SEARCHED, "polyak_c", "keeping", min_step=min_step),
     memory={"weight": AMOUNT, "average": 0.0,
             "shrink": Slot(1.0, validation.Interval(0.0, 1.0, closed_high=True))},
     remember=remember_ponos,
-    **backtracking(first_ponos, nonmonotone_along_gradient),
-)  # fmt: skip
-
-
-def spectral(constants: Any, memory: Any, seen: Seen) -> Any:
-    """The first trial t_0; the last one at a new batch, and where <s_k, y_k> <= 0."""
-    curvature = seen.drift + (seen.buffer_sqnorm * memory.last_sqnorm) ** 0.5
-    known = (memory.count > 0.0) & (curvature > 0.0)
-    found = where(known, seen.buffer_sqnorm / where(known, curvature, 1.0), memory.coefficient)
-    return maximum(minimum(found, constants.max_step), constants.min_step)
-
-
-def first_slises(constants: Any, memory: Any, seen: Seen, momentum: Any) -> tuple[Any, Any]:
-    """Begin at Barzilai and Borwein's step, whose two gradients are of the same batch.
-
-    Without momentum s_k = theta_k - theta_{k-1} points against g_{k-1}, so that <s_k, g_{k-1}> =
-    -||s_k|| ||g_{k-1}|| and no gradient need be kept. With another ``lr`` in each group, or weight
-    decay beside the step, this is only a bound, and t_0 comes out smaller: a first trial, which the
-    search judges all the same. A batch that is refused is refused each time that it is kept, so
-    that the count of its steps stays right. A run that goes on from a checkpoint has to go on with
-    that batch too (:meth:`heavystep.batches.PersistentBatches.set_epoch`).
-
-    Not verified: only the abstract (arXiv 2306.07379v3) was at hand; its own safeguards of the
-    search are not here.
-    """
-    first = spectral(constants, memory, seen)
-    return first, first >= constants.max_step
-
-
-def remember_slises(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """t_0, ||g_k||^2, and how often the batch was used."""
-    count = where(memory.count + 1.0 >= constants.kept, 0.0, memory.count + 1.0)
-    return spectral(constants, memory, seen), seen.grad_sqnorm, count
-
-
-SLISES = Rule(
-    name="slises",
-    formula=r"\gamma_k = \eta_k t_k, \qquad t_k \text{ the largest } t \in \{t_0 \omega^j\} "
-    r"\text{ with } f(\theta_k - t g_k; x_k) \le f(\theta_k; x_k) - c\,t\,\|g_k\|^2, \quad "
-    r"t_0 = \mathrm{clip}(\|s_k\|^2 / \langle s_k, y_k\rangle)",
-    reference="Bellavia, Krejic, Krklec Jerinkic and Raydan (2024)",
-    options=(
-        C,
-        replace(MAX_STEP, default=100.0),
-        MIN_STEP,
-        Option("kept", 5, Whole(1), "for how many steps a batch is kept, >= 1.", symbol="m"),
-        *OPTIONS,
-    ),
-    reads=READS | {"drift", "buffer_sqnorm"},
-    resolve=constants(*SEARCHED, "kept", min_step=min_step),
-    memory={"coefficient": Slot(1.0, validation.POSITIVE), "last_sqnorm": AMOUNT, "count": AMOUNT},
-    remember=remember_slises,
-    **backtracking(first_slises),
+    **backtracking(first_ponos, level=level_ponos),
 )  # fmt: skip
 
 FAST, SLOW = 0.9, 0.99
@@ -250,4 +196,66 @@ SALSA = Rule(
     start=start_salsa,
     advance=advance_salsa,
     remember=remember_salsa,
+)  # fmt: skip
+
+HALVINGS = 60
+"""After so many a momentum is nothing beside 1 in double precision."""
+FACTORS = {"correct": 0.5, "restart": 0.0}
+
+
+def slope(seen: Seen, momentum: Any) -> Any:
+    """<g_k, d_k> for this momentum: the loss falls along -d_k at this rate."""
+    return seen.grad_sqnorm + momentum * seen.drift
+
+
+def descending(seen: Seen, momentum: Any, factor: Any) -> Any:
+    """The momentum times the least power of ``factor`` that makes d_k a direction of descent.
+
+    >>> descending(Seen(grad_sqnorm=1.0, drift=-3.0), 0.8, 0.5)
+    0.2
+    >>> descending(Seen(grad_sqnorm=1.0, drift=-3.0), 0.8, 0.0)
+    0.0
+    """
+    for _ in range(HALVINGS):
+        momentum = where(slope(seen, momentum) > 0.0, momentum, factor * momentum)
+    return where(slope(seen, momentum) > 0.0, momentum, 0.0 * momentum)
+
+
+def momentum_msl(constants: Any, memory: Any, seen: Seen) -> Any:
+    """beta_k, corrected or dropped."""
+    return descending(seen, constants.momentum, constants.factor)
+
+
+def first_msl(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
+    """Begin at the cap. A correction halves beta_k until d_k descends, a restart sets beta_k = 0.
+
+    Not verified: only the abstract was at hand. Public code of a third party has
+    d_k = beta_k d_{k-1} + (1 - beta_k) g_k and the same halving.
+    """
+    return cap_of(constants, memory), True
+
+
+MSL = Rule(
+    name="msl",
+    formula=r"\gamma_k = \eta_k t_k, \qquad t_k \text{ the largest } t \in "
+    r"\{\mathrm{cap}_k \omega^j\} \text{ with } f(\theta_k - t d_k; x_k) \le "
+    r"f(\theta_k; x_k) - c\,t\,\langle g_k, d_k\rangle",
+    reference="Fan, Vaswani, Thrampoulidis and Schmidt (2023)",
+    options=(
+        C,
+        MAX_STEP,
+        Option("uphill", "correct", tuple(FACTORS), "what is done with a momentum that leads "
+               'uphill: "correct" halves it, "restart" drops it.'),
+        replace(STEPS_PER_EPOCH, default=500, text="n_b of the smooth reset, >= 1; None begins "
+                "every search at ``max_step``."),
+        replace(GROWTH, default=2.0),
+        *OPTIONS,
+    ),
+    reads=READS | {"drift"},
+    resolve=constants(*SEARCHED, "momentum", growth_factor=growth_of,
+                      factor=lambda options: FACTORS[options["uphill"]]),
+    memory={"last_step": LAST_STEP},
+    remember=remember,
+    along=DIRECTION,
+    **backtracking(first_msl, momentum=momentum_msl, slope=slope),
 )  # fmt: skip

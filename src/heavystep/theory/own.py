@@ -208,7 +208,9 @@ def last_iterate(
     .. math:: E[F(\theta_k) - F^\star] \le \frac{\|\theta_0-\theta^\star\|^2
               + 2\,E\|\nabla f(\theta^\star;x)\|^2\sum_{j\le k}\eta_j^2}{\sum_{j\le k}\eta_j}
 
-    for the method ``SHBIMA`` (:mod:`heavystep.rules.shb_ima`). Assumes convex L-smooth samples.
+    with :math:`z_{k+1} = z_k - \eta_k g_k`, :math:`\theta_{k+1} = (\lambda_{k+1}\theta_k +
+    z_{k+1}) / (1 + \lambda_{k+1})`, :math:`\lambda_k = \sum_{j<k}\eta_j / (2\eta_k)`. Assumes
+    convex L-smooth samples.
 
     >>> last_iterate(L=1.0, eta=0.25, dist0_sq=4.0).bound(7)
     2.0

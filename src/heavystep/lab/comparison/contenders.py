@@ -136,10 +136,6 @@ class Ours(Contender):
                 options |= BFLOAT16_LOSSES
         return create(self.method.name, work.parameters(), **options)
 
-    def left_out(self) -> str:
-        apart = getattr(self.method, "batches", "")
-        return "successive steps must share batches, and here they do not" if apart else ""
-
 
 @cache
 def formulas(method: Method) -> str:

@@ -48,8 +48,6 @@ class Scene(NamedTuple):
     key: Any  # of the seed's stream
     n: int  # number of terms
     loss_eps: float  # relative rounding error of losses
-    kept: int  # for how many steps a batch is kept
-    overlap: bool  # whether the first half of a batch is the second half of the one before
 
 
 @cache
@@ -180,10 +178,8 @@ def _sample(batch: Any, indices: Any, scene: Any, k: Any, place: Any) -> None:
         for b in range(size):
             batch[b] = indices[place, b]
     else:
-        stride = size - size // 2 if scene.overlap else size
-        first = (k if scene.kept == 1 else k // scene.kept) * stride
         for b in range(size):
-            batch[b] = random_index(scene.key, first + b, scene.n)
+            batch[b] = random_index(scene.key, k * size + b, scene.n)
 
 
 # Named tuples are put together element by element, because numba can neither unpack an array into

@@ -73,12 +73,11 @@ class OneRun:
         ``indices`` are (count, batch) samples, or (0, batch) for those of the seed's stream.
         """
         configuration, first = self._configuration, self._steps
-        rows, batches = configuration.rows(count), configuration.row.batches
+        rows = configuration.rows(count)
         scene = Scene(
             first, count, *configuration.parameters(first, rows), self._grid,
             int(np.searchsorted(self._grid, first + 1)), self._key, self._n,
-            configuration.loss_eps, int(configuration["kept"]) if batches == "kept" else 1,
-            batches == "overlap",
+            configuration.loss_eps,
         )  # fmt: skip
         watch = self._watch.prepare(configuration, first, rows)
         done = self._advance(self.data, self._work, watch, self.state, scene, indices, self.out)
