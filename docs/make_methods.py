@@ -138,7 +138,7 @@ def page(method: Method) -> str:
     facts = {
         "Name in its publication": method.title,
         "Published": method.reference,
-        "Formula from": method.source,
+        "Formula from": method.evidence,
         "Differs from its publication": method.differs,
         "Guarantee, as published": method.guarantee or "none",
         "Needs": method.needs,

@@ -40,7 +40,7 @@ def polyak_steps(k, theta, i, g, d):
 
 
 RULES = {
-    "fixed": (FIXED, {}, lambda k, theta, i, g, d: eta(k)),
+    "fixed": (FIXED, {"lr": 1.0}, lambda k, theta, i, g, d: eta(k)),
     "polyak": (
         POLYAK,
         {"c": 0.7, "max_step": 0.8, "scaling": "plain", "steps_per_epoch": None},

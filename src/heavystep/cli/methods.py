@@ -80,7 +80,7 @@ def _listed() -> Table:
     table = Table(*heading, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for each in METHODS.values():
         where = each.guarantee.partition(":")[0] or "none"
-        table.add_row(each.name, each.summary, each.needs, where, each.source)
+        table.add_row(each.name, each.summary, each.needs, where, each.evidence)
     table.add_section()
     table.add_row(SCHEDULER, _summary(SCHEDULER))
     return table

@@ -1,4 +1,4 @@
-"""A method: a rule, a momentum form, perhaps a diagonal, and the options that it fixes, named."""
+"""A method: a rule, a momentum form, perhaps a diagonal, under a name; and their registry."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,10 +25,7 @@ DIAGONAL = Option(
     'the metric: one second moment an element as in Adam ("element"), one a tensor ("tensor"), or '
     "none (None).",
 )
-NEAREST = 3
-"""How many names are told in place of an unknown one."""
-MAIN_OPTIONS = ("max_step", "c", "lr")
-"""What users of a method would tune, unless its row says otherwise."""
+NOT_VERIFIED = "not verified"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,26 +46,21 @@ class Method:
     """Options whose default differs from the rule's own."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Options that the method does not leave to the user."""
-    described: tuple[Option, ...] = ()
-    """Options that mean something else here than elsewhere, such as a learning rate to tune."""
     reference: str = ""
     """Where the method was published; empty: where its rule was."""
     evidence: str = ""
-    """How the formula was obtained: from the paper, the authors' code, derived, or from memory."""
-    verified: bool = True
-    """False: neither the publication's text nor code of its authors was at hand to check it."""
+    """The origin of the formula: paper, authors' code, derived. ``NOT_VERIFIED``: neither the
+    publication's text nor code of its authors was at hand."""
     differs: str = ""
-    """Where it departs from its publication or from the authors' code, beside what all methods of
-    this package have in common."""
+    """Where it departs from its publication or its authors' code."""
     guarantee: str = ""
     """What its publication proves, and where it holds."""
     main: str = ""
-    """The option that a user would tune, if one had to be; by default the first of
-    :data:`MAIN_OPTIONS` that the method has."""
+    """The option that a user would tune; by default ``max_step``, ``c`` or ``lr``."""
 
     def __post_init__(self) -> None:
-        names = {option.name for option in self._declared}
-        for name in (*self.defaults, *self.fixed, *(option.name for option in self.described)):
+        names = [option.name for option in self.all_options]
+        for name in (*self.defaults, *self.fixed):
             if name not in names:
                 known = ", ".join(sorted(names))
                 raise ValueError(
@@ -78,17 +70,17 @@ class Method:
             raise ValueError(
                 f"method {self.name!r}: its momentum form averages, and its rule does not say how"
             )
-        object.__setattr__(self, "reference", self.reference or self.rule.reference)
         left = [option.name for option in self.options]
         if self.main and self.main not in left:
             raise ValueError(f"method {self.name!r}: main is {self.main!r}, which is no option")
-        usual = next((name for name in MAIN_OPTIONS if name in left), "")
+        usual = next((name for name in ("max_step", "c", "lr") if name in left), "")
         object.__setattr__(self, "main", self.main or usual)
+        object.__setattr__(self, "reference", self.reference or self.rule.reference)
 
     @property
-    def source(self) -> str:
-        """The origin of the formula, or that it is not verified."""
-        return self.evidence if self.verified else "not verified"
+    def verified(self) -> bool:
+        """False where the formula could not be checked."""
+        return self.evidence != NOT_VERIFIED
 
     @property
     def diagonal(self) -> str | None:
@@ -112,21 +104,15 @@ class Method:
         without = self.fixed.get("momentum") == 0.0 and not self.rule.steers
         return not without or any("buffer" in PRODUCTS.get(name, ()) for name in self.rule.reads)
 
-    @property
-    def _declared(self) -> tuple[Option, ...]:
-        """All options, as they were declared, in the order of signatures."""
-        usual, *others = self.diagonals
-        metric = replace(DIAGONAL, default=usual, allowed=self.diagonals)
-        return (LR, MOMENTUM, *self.rule.options, *((metric,) if others else ()))
-
     @cached_property
     def all_options(self) -> tuple[Option, ...]:
         """All options, those that the method fixes among them, with this method's defaults."""
-        own = {option.name: option for option in self.described}
-        return tuple(
-            replace(each, default=self.defaults.get(each.name, each.default))
-            for each in (own.get(o.name, o) for o in self._declared)
-        )
+        usual, *others = self.diagonals
+        metric = [replace(DIAGONAL, default=usual, allowed=self.diagonals)] if others else []
+        # An ``lr`` of the rule itself takes the place of the common one.
+        known = {option.name: option for option in (LR, MOMENTUM, *self.rule.options, *metric)}
+        own = self.defaults
+        return tuple(replace(o, default=own.get(name, o.default)) for name, o in known.items())
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -146,14 +132,14 @@ class Method:
 
     @property
     def needs(self) -> str:
-        """What a step must be given besides the gradient, and what it keeps of each parameter."""
-        known = {option.name: option.default for option in self.options}
-        searches, reads = self.rule.searches, self.rule.reads
+        """The inputs of a step besides the gradient, and its state of each parameter, in words."""
+        reads = () if self.rule.searches else self.rule.reads
+        epochs = any(o.name == "steps_per_epoch" and o.default is not None for o in self.options)
         wanted = {
-            "closure": searches,
-            "loss": "loss" in reads and not searches,
-            "lower bound": "lower_bound" in reads and not searches,
-            "epoch length": known.get("steps_per_epoch") is not None,
+            "closure": self.rule.searches,
+            "loss": "loss" in reads,
+            "lower bound": "lower_bound" in reads,
+            "epoch length": epochs,
             "a diagonal": self.diagonal is not None,
         }
         return ", ".join(what for what, needed in wanted.items() if needed) or "nothing"
@@ -241,7 +227,7 @@ def check_name(name: str, beside: Iterable[str] = ()) -> None:
         )
     titles = {method.title.lower(): name for name, method in METHODS.items()}
     words = titles | {other.lower(): other for other in names}
-    close = get_close_matches(str(name).lower(), words, n=NEAREST)
+    close = get_close_matches(str(name).lower(), words, n=3)
     near = ", ".join(dict.fromkeys(words[word] for word in close))
     hint = f"; nearest: {near}" if near else ""
     raise ValueError(f"no method is named {name!r}{hint}; heavystep methods lists all")

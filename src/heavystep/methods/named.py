@@ -5,18 +5,13 @@ from typing import Any
 
 Options = tuple[tuple[str, Any], ...]
 """Options by name, as they were given."""
-_CONSTANTS = {str(each): each for each in (None, True, False)}
-_CONSTANTS |= {"null": None, "true": True, "false": False}
+_CONSTANTS = {
+    "None": None, "null": None, "True": True, "true": True, "False": False, "false": False,
+}  # fmt: skip
 
 
 def read(text: str) -> tuple[str, Options]:
     """A name and the options after it: numbers, None, True, False or words.
-
-    Args:
-        text: ``NAME:option=value:option=value``.
-
-    Raises:
-        ValueError: an option has no value, or two.
 
     >>> read("SHBPolyak: c=.5 : scaling=practical")
     ('SHBPolyak', (('c', 0.5), ('scaling', 'practical')))

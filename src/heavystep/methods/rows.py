@@ -3,10 +3,9 @@
 from typing import Any
 
 from heavystep import validation
-from heavystep.methods.method import Method, method_of, register
+from heavystep.methods.method import NOT_VERIFIED, Method, method_of, register
 from heavystep.momentum import AVERAGED, EXPONENTIAL_AVERAGE, NESTEROV, TORCH_BUFFER
 from heavystep.rules.armijo import ARMIJO
-from heavystep.rules.contract import REQUIRED, Option
 from heavystep.rules.decreasing import ADASLS, ADASPS, DECSPS
 from heavystep.rules.fixed import FIXED
 from heavystep.rules.heavystep import HEAVYSTEP
@@ -24,19 +23,11 @@ from heavystep.rules.polyak_gradient import (
 )
 
 PAPER, IN_PAPER = "Zhang, Shi and Gu", "paper"
-CODE, DERIVED, FROM_MEMORY = "authors' code", "derived", "from memory"
+CODE, DERIVED = "authors' code", "derived"
 QUOTED, SIMPLIFIED = "quoted in a later paper", "authors' code, simplified"
 NO_MOMENTUM = {"momentum": 0.0}
 WITHOUT_MOMENTUM = {"momentum": 0.0, "scaling": "plain"}
 
-GAMMA = Option(
-    "lr",
-    REQUIRED,
-    validation.NON_NEGATIVE,
-    "the step gamma itself, >= 0; this is the number that the other optimizers choose. It may be "
-    "left out where every group has its own.",
-    symbol="gamma",
-)
 MAIN = (
     Method("HeavyStep", "HeavyStep", "Averaged heavy ball that needs no tuning, the default.",
            HEAVYSTEP, AVERAGED, ("element", "tensor", None), evidence="of this package"),
@@ -57,7 +48,7 @@ MAIN = (
            reference=f"Vaswani et al. (2019); constants of the baseline in Appendix E of {PAPER}",
            guarantee="with interpolation: O(1/k) if convex, linear if strongly convex"),
     Method("SHB", "SHB", "Stochastic heavy ball with a step that you choose, the baseline of the "
-           "paper.", FIXED, described=(GAMMA,), evidence=IN_PAPER,
+           "paper.", FIXED, evidence=IN_PAPER,
            reference=f"Polyak (1964); baseline of {PAPER}",
            guarantee="convex: O(1/k) to a neighbourhood, for steps below a bound with L"),
 )  # fmt: skip
@@ -95,7 +86,7 @@ FAMILY = (
            TORCH_BUFFER, evidence="third-party code",
            guarantee="semi-strongly convex with interpolation: linear"),
     Method("ALRSHB", "ALR-SHB", "The Polyak step with what momentum does on its own.",
-           ALR_SHB, evidence=FROM_MEMORY, verified=False,
+           ALR_SHB, evidence=NOT_VERIFIED,
            guarantee="without noise: linear if strongly convex",
            differs="perhaps in the divisor c and the cap, which are from memory"),
     Method("SGDMAPS", "SGDM-APS", "The Polyak step of torch's momentum buffer with fading gaps.",
@@ -146,7 +137,7 @@ FAMILY = (
            differs="along the gradient only, without Adam's direction; steps between "
            "searches do not grow"),
     Method("MSL", "MSL", "A line search along torch's momentum buffer.", MSL, TORCH_BUFFER,
-           evidence=FROM_MEMORY, verified=False,
+           evidence=NOT_VERIFIED,
            differs="for torch's momentum only, not for Adam's; perhaps in its constants, which "
            "are from memory"),
 )  # fmt: skip

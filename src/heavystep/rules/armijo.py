@@ -4,8 +4,8 @@ r"""The modified Armijo line search, as a state that each trial loss advances on
           f(\theta_k - t g_k; x_k) \le f(\theta_k; x_k) - c\,t\,\|g_k\|^2\,\},
           \qquad \gamma_k / \eta_k = \kappa\,t_k
 
-The trial moves along the gradient only, without momentum, and its step t is larger than the step
-kappa * t that is then applied. :func:`backtracking` makes this search and its relatives.
+The trial moves along the gradient only, and t is larger than the step kappa * t that is applied.
+:func:`backtracking` makes this search and its relatives.
 
 Reference: Zhang, Shi and Gu, eqs. (shb-ls) and (shb-ls-parameters); Section 4 with kappa = 1.
 """
@@ -55,10 +55,9 @@ LOSS_EPS = Option(
     optional=True,
 )
 OPTIONS = (DECREASE_FACTOR, KNOWN_BOUND, MAX_TRIALS, LOSS_EPS)
-"""Options of every search that knows a lower bound."""
 READS = frozenset({"loss", "lower_bound", "grad_sqnorm", "loss_eps"})
 SEARCHED = ("c", "max_step", "decrease_factor", "max_trials")
-"""Constants of every such search."""
+"""Options, inputs and constants of every search that knows a lower bound."""
 TOLERANCE_ULPS = 4.0
 
 
@@ -68,11 +67,10 @@ def armijo_bound(constants: Any, seen: Seen, level: Any, trial: Any, slope: Any)
 
 
 def tolerance(seen: Seen) -> Any:
-    """By how much a trial loss may miss its threshold.
+    """A few units in the last place of the loss, by which a trial may miss its threshold.
 
-    Differs from the paper: losses are compared with a tolerance of a few units in the last place of
-    the loss. Near a minimiser the decrease asked for is smaller than the rounding of the loss, and
-    without a tolerance a search fails there on rounding alone.
+    Differs from the paper: near a minimiser the decrease asked for is smaller than the rounding of
+    the loss, and without a tolerance a search fails there on rounding alone.
     """
     return TOLERANCE_ULPS * seen.loss_eps * abs(seen.loss)
 
@@ -135,9 +133,8 @@ def backtracking(
     def skip(constants: Any, memory: Any, seen: Seen, search: Search) -> Search:
         """Pass over the trials that ask for a loss below the lower bound, which cannot be had.
 
-        By Lemma 1 an accepted t satisfies c t ||g||^2 <= f_k - l_k. What ``advance`` makes of these
-        trials one by one, without evaluating their losses: thresholds only rise as trials shrink,
-        so that after the first trial that may succeed none needs to be skipped.
+        By Lemma 1 an accepted t satisfies c t ||g||^2 <= f_k - l_k. Thresholds only rise as trials
+        shrink, so that after the first trial that may succeed none needs to be skipped.
         """
         trial, low = search.trial, seen.lower_bound
         first_fails = search.active & (enough(constants, memory, seen, search, trial) < low)

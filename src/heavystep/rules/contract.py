@@ -1,9 +1,9 @@
-"""What a rule is: its options, its memory and its formulas.
+"""The contract of a rule: its options, its memory and its formulas.
 
 A rule chooses one number a step, the step size before the outer multiplier ``lr``. Its formulas
 are pure functions of numbers, written with arithmetic, comparisons and
-:mod:`heavystep.rules.primitives`. The drivers call them on Python floats, on 0-dim tensors that
-stay on their device, on numpy arrays (an entry a run) and inside numba kernels::
+:mod:`heavystep.rules.primitives`. Drivers call them on Python floats, on 0-dim tensors, on numpy
+arrays (an entry a run) and inside numba kernels::
 
     search = start(constants, memory, seen)
     search = skip(constants, memory, seen, search)           # line searches only
@@ -12,8 +12,7 @@ stay on their device, on numpy arrays (an entry a run) and inside numba kernels:
     memory = remember(constants, memory, seen, search)       # unless the batch is refused
 
 ``constants``, ``memory`` and ``seen`` have named fields: ``resolve`` names the first, the rule
-declares the second, the third is :class:`Seen`. Nothing else knows a rule: all parts of the package
-read what is declared here.
+declares the second, the third is :class:`Seen`.
 """
 
 from collections import namedtuple
@@ -74,11 +73,10 @@ class Option:
 
 
 class Seen(NamedTuple):
-    """What a rule may look at; a driver computes the fields that the rule says it ``reads``.
+    """The numbers of a batch; a driver computes those that the rule says it ``reads``.
 
-    Without momentum d_k is the gradient. b_k is the buffer of the momentum form:
-    theta_k - theta_{k-1} under heavy ball, z_k - x_k under averaged heavy ball. A method with a
-    diagonal D_k divides by it as often as :data:`PRODUCTS` says.
+    d_k is the direction and b_k the buffer of the momentum form: theta_k - theta_{k-1} under heavy
+    ball, z_k - x_k under averaged heavy ball. A diagonal D_k divides as :data:`PRODUCTS` says.
     """
 
     loss: Any = 0.0
@@ -119,13 +117,12 @@ PRODUCTS = {
     "direction_position": (DIRECTION, "position", 0),
     "buffer_sqnorm": ("buffer", "buffer", 0),
 }
-"""The fields of :class:`Seen` that are inner products <x, D^-power y>: the two vectors, and how
-often they are divided by the diagonal D of a method that has one. All entries of ``unit`` are
-1/sqrt(n)."""
+"""The fields of :class:`Seen` that are inner products <x, D^-power y>: x, y and the power. All
+entries of ``unit`` are 1/sqrt(n)."""
 
 
 class Search(NamedTuple):
-    """What a rule has decided so far. A closed form has decided all of it at once."""
+    """The decision so far; that of a closed form is complete at once."""
 
     step: Any
     """The step before the outer multiplier; it counts once the search is over."""
@@ -146,7 +143,7 @@ class Search(NamedTuple):
     weight: Any = None
     """The weight of the next point in the average, for a momentum form that averages."""
     decay: Any = None
-    """What decoupled ``weight_decay`` is multiplied by, before ``lr``; None: the step."""
+    """The factor of decoupled ``weight_decay``, before ``lr``; None: the step."""
 
 
 def constants(*names: str, **made: Callable[[Mapping[str, Any]], Any]) -> Callable[..., Any]:
@@ -184,7 +181,7 @@ class Rule:
 
     name: str
     formula: str
-    r"""The step in LaTeX, one line: what docstrings and pages show."""
+    r"""The step in LaTeX, one line."""
     reference: str
     """Where the rule was published, or how it was obtained."""
     options: tuple[Option, ...]
@@ -193,11 +190,11 @@ class Rule:
     reads: frozenset[str] = frozenset({"loss", "lower_bound", "grad_sqnorm"})
     """The fields of :class:`Seen` that the formulas use."""
     resolve: Callable[[Mapping[str, Any]], Mapping[str, Any]] = constants()  # noqa: RUF009
-    """From options, the momentum among them, to the constants of the formulas; a ValueError refuses
-    options that do not go together. Options may be arrays over steps."""
+    """From options, the momentum among them, to the constants of the formulas. Options may be
+    arrays over steps; a ValueError refuses those that do not go together."""
     memory: Mapping[str, Any] = field(default_factory=dict)
-    """What is carried from step to step: the first value by name. It is declared as a
-    :class:`Slot` where a state with a value out of range is to be refused."""
+    """The numbers carried from step to step: the first value by name, or a :class:`Slot` where a
+    state with a value out of range is to be refused."""
     remember: Callable[[Any, Any, Seen, Search], tuple[Any, ...]] = _remember_nothing
     """The memory after an accepted step, in the order of ``memory``."""
     advance: Callable[[Any, Any, Seen, Search, Any], Search] | None = None
@@ -205,7 +202,7 @@ class Rule:
     skip: Callable[[Any, Any, Seen, Search], Search] = _skip_nothing
     """Passes over trials that must fail, on numbers; saves evaluations and changes no step."""
     along: str = GRADIENT
-    """What trials go along: ``"gradient"``, or ``"direction"`` for that of the momentum form."""
+    """The way of trials: ``"gradient"``, or ``"direction"`` for that of the momentum form."""
 
     # What follows from the declaration.
     slots: ClassVar[Mapping[str, Slot]]

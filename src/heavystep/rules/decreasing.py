@@ -61,9 +61,8 @@ def gaps(memory: Any, seen: Seen) -> tuple[Any, Any]:
 def start_adasps(constants: Any, memory: Any, seen: Seen) -> Search:
     """A Polyak step divided by the root of all gaps, never longer than before.
 
-    AdaSPS divides by c_p sqrt(sum), and c_p = c / sqrt(f_0 - l_0) makes it free of units. Its
-    theorem where one point fits all has c = 1. (Wu's Algorithm 3 prints squares under the root,
-    which his Section 2.1 and proofs have not.)
+    c_p = c / sqrt(f_0 - l_0) makes it free of units; the theorem with interpolation has c = 1.
+    (Wu's Algorithm 3 prints squares under the root, which his Section 2.1 and proofs have not.)
     """
     total, first = gaps(memory, seen)
     share = constants.damping * (first / where(total > 0.0, total, 1.0)) ** 0.5
@@ -98,9 +97,8 @@ def gains(memory: Any, seen: Seen, trial: Any) -> tuple[Any, Any]:
 def first_adasls(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
     """Every search begins at max_step, which is our choice.
 
-    The formula has the scale-free choice c_l = d / sqrt(a_0 ||g_0||^2) of their divisor, with
-    d = 1 / rho for Armijo's constant rho: with it the theorem for convex losses that one point fits
-    holds. Another method of this name (Vaswani et al. 2020) is AdaGrad with a line search.
+    c_l = d / sqrt(a_0 ||g_0||^2) is the scale-free divisor; the theorem with interpolation has
+    d = 1 / rho for Armijo's constant rho.
     """
     return constants.max_step, True
 

@@ -123,13 +123,11 @@ def start_salsa(constants: Any, memory: Any, seen: Seen) -> Search:
     """Search from 1.1 times the last step on, or repeat the last step while it hardly changes.
 
     With R_k >= 1 the ratio of the larger of F_k and S_k to the smaller, the next search comes after
-    1 / (R_k - 1) steps, and after ``longest_pause`` at the latest. Averages stay as they are in
-    between, and are 0 before the first search.
+    1 / (R_k - 1) steps, and after ``longest_pause`` at the latest. Averages stay in between.
 
-    From the code, for its option of steps along the gradient. Differs from the code: Adam's
-    direction, its default, is left out; steps in between do not grow (its versions disagree); s_k
-    averages squared norms, F and S begin at 0, and equal losses are compared with a tolerance. (It
-    searches in its first ten steps whatever R_k is, which is no difference: R_k is far above 2.)
+    Differs from the code: Adam's direction, its default, is left out; steps in between do not grow
+    (its versions disagree); s_k averages squared norms; F and S begin at 0; losses are compared
+    with a tolerance.
     """
     finite = batch_is_finite(seen.loss, seen.grad_sqnorm)
     moves = finite & (constants.c * seen.grad_sqnorm > 0.0)

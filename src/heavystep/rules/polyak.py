@@ -38,14 +38,7 @@ def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: An
 
     A vanished gradient gives step 0, so that only momentum moves the iterate, and so does a loss at
     or below its lower bound. A NaN among the arguments gives NaN; see :func:`batch_is_finite`.
-
-    Args:
-        loss: sampled loss f(theta_k; x_k).
-        grad_sqnorm: squared norm of its gradient, >= 0.
-        lower_bound: f*(x_k) or any lower bound of the sampled loss.
-        c: divisor, > 0; Theorems 1 and 2 ask for c >= 1/2 and c > 1/2.
-        kappa: scaling of the rule, from :func:`heavystep.rules.kappa`.
-        cap: largest step, from :func:`heavystep.rules.step_cap`.
+    Theorems 1 and 2 ask for c >= 1/2 and c > 1/2.
 
     >>> polyak_step(loss=3.0, grad_sqnorm=8.0, lower_bound=1.0, c=0.5, kappa=0.5, cap=10.0)
     0.25

@@ -1,8 +1,8 @@
-"""The array-library operations that the step-size rules need, so that each formula exists once.
+"""The array-library operations that rules need, so that each formula exists once.
 
-A back end adds its own scalars with :func:`register`, or with ``numba.extending.overload`` (see
-``heavystep.lab.simulate``), and every rule then runs on them unchanged. Minimum, maximum and
-``where`` propagate NaN, so that a non-finite loss or gradient shows up in the step.
+A back end adds its own scalars with :func:`register`, or with ``numba.extending.overload``, and
+every rule then runs on them. All of them propagate NaN, so that a non-finite loss or gradient shows
+up in the step.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Primitives(NamedTuple):
-    """What a back end must supply for its scalar type."""
+    """The operations of one scalar type."""
 
     where: Callable[[Any, Any, Any], Any]
     minimum: Callable[[Any, Any], Any]

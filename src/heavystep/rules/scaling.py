@@ -1,4 +1,4 @@
-r"""What both rules of the paper share: the scaling kappa, and the cap of a step.
+r"""The scaling kappa and the cap of a step, which both rules of the paper share.
 
 Every rule of the paper is the Polyak or the Armijo rule times one number:
 
@@ -19,9 +19,8 @@ In Appendix E the growth over an epoch of :math:`n_b` steps is 4 for Polyak and 
 ``last_step`` = gamma_{k-1} / eta_{k-1} is the last positive step before its outer multiplier. It
 starts at infinity, and without a reset q is infinite, so that neither needs a case of its own.
 
-The three resets in the code of SLS (Vaswani et al. 2019), where gamma_max is the initial step: a
-search begins at the last step (growth = 1 and any n_b), at q times the last step, or at the initial
-step (n_b = None). Differs from that code: no step exceeds gamma_max.
+SLS (Vaswani et al. 2019) has three resets: a search begins at the last step (growth = 1), at q
+times that, or at gamma_max (n_b = None). Differs from its code: no step exceeds gamma_max.
 """
 
 from collections.abc import Mapping
@@ -126,8 +125,7 @@ def cap_of(constants: Any, memory: Any) -> Any:
 def remember_step(last_step: Any, step: Any) -> Any:
     """``last_step`` for the next iteration: the step just taken, if it was one.
 
-    A zero step (vanished gradient, loss at its lower bound) leaves the memory as it was, because no
-    factor would make zero grow again. So does a refused batch, for every rule.
+    A zero step leaves the memory as it was, because no factor would make zero grow again.
 
     >>> remember_step(0.5, 0.25), remember_step(0.5, 0.0)
     (0.25, 0.5)
