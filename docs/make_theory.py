@@ -52,7 +52,7 @@ MOMENTUM = """## Momentum, side by side
 Constants of Theorems 1 to 3 for SHB-PS at L = 1, mu = 0.1, rho = 1, c = 1, from
 `theory.side_by_side`. All of them grow with beta: these theorems promise nothing better with
 momentum than without. They admit every beta below 1, and Theorems 1 and 2 every gamma_max; MomSPS
-admits a momentum only below a cap (`theory.momsps_limit`, derived here).
+admits a momentum only below a cap (derived here).
 
 ![Constants and limits against beta](momentum.png)
 

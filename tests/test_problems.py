@@ -16,14 +16,13 @@ from heavystep.problems import (
     paper_least_squares,
 )
 from heavystep.problems.cosine import tilted_minimum
-from heavystep.problems.logistic import stationary
+from heavystep.problems.logistic import sigmoid, softplus, stationary
 from heavystep.sparse import SparseRows
 from tests.helpers.finite_sums import (
     CASES,
     LEAST_SQUARES,
     cosine,
     every_gradient,
-    features,
     logistic,
     numerical_hessian,
     points,
@@ -85,11 +84,10 @@ def test_gap(problem):
 
 
 def test_logistic_far_out_neither_overflows_nor_vanishes():
-    problem = LogisticRegression([[1.0], [-1.0]], [1, 1])
+    problem = LogisticRegression([[1.0], [-1.0]], [1, 1], l2=1e-9)
     theta = np.array([[700.0], [1e6], [-1e6]])
-    i = np.array([0, 0, 0])
-    np.testing.assert_allclose(problem.losses(theta, i), [np.exp(-700.0), 0.0, 1e6])
-    np.testing.assert_allclose(problem.gradients(theta, i)[:, 0], [-np.exp(-700.0), 0.0, -1.0])
+    np.testing.assert_allclose(softplus(-theta[:, 0]), [np.exp(-700.0), 0.0, 1e6])
+    np.testing.assert_allclose(sigmoid(-theta[:, 0]), [np.exp(-700.0), 0.0, 1.0])
     np.testing.assert_allclose(problem.gap(theta), [350.0, 5e5, 5e5], rtol=1e-2)
 
 
@@ -121,7 +119,6 @@ def test_mu_of_logistic():
     for theta in points(problem, 20, scale=3.0):
         hessian = numerical_hessian(problem.full_gradient, theta)
         assert np.linalg.eigvalsh(hessian)[0] >= problem.mu * (1 - 1e-8)
-    assert logistic(0.0).mu == 0.0
 
 
 def test_convexity(problem):
@@ -296,67 +293,8 @@ def test_interpolation_is_told_from_noise(n, dim, decades, seed):
         assert LeastSquares(a, b + noise * rng.standard_normal(n)).sigma2 > 0.0
 
 
-QUASI = np.array([[1.0, 0.0], [-1.0, 0.0], [0.5, 1.0], [-0.5, 2.0]])
-NO_MINIMISER = {
-    "separable": (features(3), np.sign(features(3) @ [1.0, 2.0, -1.0, 0.5]), "no minimiser: .*separable"),
-    "separable but for a zero row": ([[1.0], [2.0], [0.0]], [1, 1, -1], "no minimiser: .*separable"),
-    "weakly separable": (QUASI, [1, 1, 1, 1], "no minimiser to working precision: .*margins of"),
-    "a repeated column": (features(3)[:, [0, 1, 0]], np.tile([1, -1], 20), "no unique minimiser: .*rank 2 < d = 3"),
-    "fewer rows than columns": ([[1.0, 2.0]], [1], "no unique minimiser: .*rank 1 < d = 2"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NO_MINIMISER)
-def test_no_minimiser(name):
-    a, y, message = NO_MINIMISER[name]
-    problem = LogisticRegression(a, y)
-    sqnorms = np.sum(np.square(a), axis=1)
-    assert pytest.approx(sqnorms.max() / 4, rel=1e-15) == problem.L
-    assert (problem.rho, problem.delta) == (1.0, pytest.approx(sqnorms.mean(), rel=1e-15))
-    for _ in range(2):
-        with pytest.raises(ValueError, match=message):
-            _ = problem.theta_star
-    penalised = LogisticRegression(a, y, l2=1e-6)
-    residue = np.linalg.norm(penalised.full_gradient(penalised.theta_star))
-    assert residue <= 1e-14 * (1.0 + np.linalg.norm(penalised.theta_star))
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_minimiser_exists_exactly_where_no_direction_separates(seed):
-    linprog = pytest.importorskip("scipy.optimize").linprog
-    rng = np.random.default_rng(seed)
-    refused = []
-    for _ in range(10):
-        z = rng.integers(-2, 3, (rng.integers(3, 9), 2)).astype(float)
-        z = np.concatenate([z, [[1.0, 1.0], [1.0, -1.0]]])  # full rank
-        n, dim = z.shape
-        # Some theta has all margins >= 0 and, scaled, their sum >= 1.
-        bounds = np.append(np.zeros(n), -1.0)
-        found = linprog(np.zeros(dim), np.vstack([-z, -z.sum(axis=0)]), bounds, bounds=(None, None))
-        try:
-            _ = LogisticRegression(z, np.ones(n)).theta_star
-            refused.append(False)
-        except ValueError:
-            refused.append(True)
-        assert refused[-1] == (found.status == 0), z
-
-
-def test_badly_scaled_columns_are_fitted():
-    problem = logistic(0.0)
-    scale = np.array([1e-8, 1.0, 1e8, 1e3])
-    scaled = LogisticRegression(problem.A * scale, problem.y)
-    np.testing.assert_allclose(scaled.theta_star * scale, problem.theta_star, rtol=1e-12)
-
-
-def test_fit_where_full_newton_steps_diverge():
-    z = np.array([[-0.5, -0.2], [-0.4, 40.5], [63.9, -0.3], [1.2, 2.6]])
-    problem = LogisticRegression(np.repeat(z, [3, 17, 1, 4], axis=0), np.ones(25))
-    np.testing.assert_allclose(problem.theta_star, [0.07642668, 1.26002279], rtol=1e-6)
-
-
-@pytest.mark.parametrize("l2", [0.0, 0.05])
-def test_a_point_beside_the_minimiser_is_not_stationary(l2):
-    problem = logistic(l2)
+def test_a_point_beside_the_minimiser_is_not_stationary():
+    problem, l2 = logistic(0.05), 0.05
     rows = problem.y[:, None] * problem.A
     assert stationary(problem.theta_star, rows, l2)
     for shift in 1e-11 * np.eye(problem.dim):
@@ -419,11 +357,11 @@ BAD = [
     (lambda: Cosine(S, [[0.1], [-0.1001]]), ValueError, "xi must have mean 0, got a mean of size 5e-05"),
     (lambda: Cosine(S, [[0.1], [np.inf]]), ValueError, "xi must be finite"),
     (lambda: Cosine(S, XI, theta0=[[0.0, 0.0]]), ValueError, "theta0 must have 1 dimension"),
-    (lambda: LogisticRegression(A, [0, 1, 1]), ValueError, r"labels -1 and \+1 only, found 0, 1"),
-    (lambda: LogisticRegression(A, [1, 2, 3]), ValueError, r"labels -1 and \+1 only, found 1, 2, 3"),
-    (lambda: LogisticRegression(A, Y, l2=-1.0), ValueError, "l2 must be >= 0 and finite, got -1.0"),
+    (lambda: LogisticRegression(A, [0, 1, 1], 1.0), ValueError, r"labels -1 and \+1 only, found 0, 1"),
+    (lambda: LogisticRegression(A, [1, 2, 3], 1.0), ValueError, r"labels -1 and \+1 only, found 1, 2, 3"),
+    (lambda: LogisticRegression(A, Y, l2=-1.0), ValueError, "l2 must be > 0 and finite, got -1.0"),
     (lambda: LogisticRegression(A, Y, l2="1"), TypeError, "l2 must be a real number"),
-    (lambda: LogisticRegression(A, [1, -1]), ValueError, r"y must have shape \(3,\) to match the rows of A"),
+    (lambda: LogisticRegression(A, [1, -1], 1.0), ValueError, r"y must have shape \(3,\) to match the rows of A"),
     (lambda: paper_cosine("weak"), ValueError, "setting must be one of 'strong_growth', 'noise', got 'weak'"),
     (lambda: paper_least_squares(noise=-0.3), ValueError, r"noise \(nu\) must be >= 0 and finite, got -0.3"),
 ]  # fmt: skip

@@ -235,7 +235,7 @@ def test_step_bounds_from_scalars_alone():
     assert certificate.holds
     assert not certify(scalars, L=problem.L / 2).holds
     without = certify(scalars)
-    assert len(without) == 2
+    assert len(without.checks) == 2
     assert "needs the problem or its L" in without.skipped["Lemma 2, smallest step"]
 
 

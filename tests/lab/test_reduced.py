@@ -210,7 +210,7 @@ def test_line_searches_are_not_stopped_by_the_rounding_of_losses(curvature, long
     assert (found.metrics["gap_last"][:, -1] < 1e-12).all()
 
 
-DENSE = LogisticRegression(A, Y)
+DENSE = LogisticRegression(A, Y, l2=0.1)
 BAD = [
     (lambda: VarianceReduced(SQUARES, probability=0.0), ValueError, r"probability \(p\) must be in \(0, 1\], got 0"),
     (lambda: VarianceReduced(SQUARES, probability=1.5), ValueError, r"probability \(p\) must be in \(0, 1\], got 1.5"),

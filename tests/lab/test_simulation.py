@@ -222,7 +222,7 @@ BAD = [
     (lambda: configure("SHBPolyak", average="best"), ValueError, "average must be one of"),
     (lambda: configure("SHB", lr=1.0, average="weighted"), ValueError, "does not cover SHB"),
     (
-        lambda: kernels_of(LogisticRegression(A, np.sign(RNG.normal(size=12)))),
+        lambda: kernels_of(LogisticRegression(A, np.sign(RNG.normal(size=12)), l2=0.1)),
         TypeError,
         "no compiled kernels for LogisticRegression",
     ),

@@ -197,7 +197,6 @@ REFUSED = [
      ValueError, "Lemma 4 needs steps finite"),
     (lambda: theory.decoupling_identity(ONE, np.ones(1), ONE, beta=0.0, point=[np.inf]),
      ValueError, "Lemma 3 needs point finite"),
-    (lambda: theory.momsps_limit(L=1.0, gamma_max=1.0, c=0.5), ValueError, r"MomSPS needs c > 0\.5"),
     *((lambda tau=tau: theory.averaged(tau=tau, beta=0.9), ValueError,
        rf"Theorem A needs tau in \(0, 2\), got tau = {tau}") for tau in (2.0, 5.0)),
     (lambda: theory.averaged(tau=1.0, beta=1.0), ValueError, r"A needs beta in \[0, 1\), got beta = 1.0"),
@@ -279,13 +278,9 @@ def test_side_by_side_is_the_theorems():
 
 
 @pytest.mark.parametrize("c", [0.75, 1.0, 2.0])
-@pytest.mark.parametrize("cap", [0.1, 1.0, 10.0])
-def test_limit_of_momsps(c, cap):
-    """The momentum at which its two sums balance, and the cap that belongs to that momentum."""
-    beta, alpha = theory.momsps_limit(L=1.0, gamma_max=cap, c=c), min(1.0 / (2.0 * c), cap)
-    if cap > alpha:
-        assert alpha * (2.0 - (1.0 - beta) / c) == pytest.approx(2.0 * cap * beta)
-        (row,) = theory.side_by_side(L=1.0, mu=0.1, c=c, betas=(beta,))
-        assert row.momsps_gamma_max == pytest.approx(cap)
-    else:
-        assert beta == 1.0
+def test_cap_of_momsps(c):
+    """The cap at which the two sums of its proof balance."""
+    alpha = 1.0 / (2.0 * c)
+    for row in theory.side_by_side(L=1.0, mu=0.1, c=c, betas=(0.3, 0.5, 0.9)):
+        balanced = alpha * (2.0 - (1.0 - row.beta) / c) / (2.0 * row.beta)
+        assert row.momsps_gamma_max == pytest.approx(max(balanced, alpha))

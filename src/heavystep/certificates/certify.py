@@ -29,29 +29,26 @@ def certify(
     r"""Check a recorded run against every lemma and theorem that says something about it.
 
     From the recorded scalars alone: the step bounds (Lemmas 2 and 5) and the basic inequality
-    (Lemmas 1 and 6) at every step. With iterates: the decoupling identity (Lemma 3). With the
-    problem: the decoupling inequality (Lemma 4), the distance recursion on every run, and the
-    bound of each theorem at every k, for the mean over runs less its standard error, and whether
-    samples were drawn uniformly. Results that do not apply to the run are in ``skipped``, with the
-    reason; ``covered`` says whether any theorem applies.
+    (Lemmas 1 and 6). With iterates: the decoupling identity (Lemma 3). With the problem: Lemma 4,
+    the distance recursion on every run, the bound of each theorem at every k, for the mean over
+    runs less its standard error, and how evenly samples were drawn. ``skipped`` has the results
+    that do not apply to the run, with the reasons.
 
     Args:
         record: of runs that were simulated, or of a :class:`heavystep.Recorder`.
         problem: the finite sum that was minimised, with its exact constants.
-        L: smoothness of the sampled losses where there is no ``problem``, for the smallest
-            step: a number, or the estimate of :func:`heavystep.estimate_smoothness`, which the
-            table then names.
+        L: smoothness of the sampled losses where there is no ``problem``: a number, or the
+            estimate of :func:`heavystep.estimate_smoothness`, which the table then names.
         schedules: the power laws of a diminishing run, for Theorems 6 to 9.
-        samples: which terms of the problem were sampled, (R, K), where the record does not
-            say it; losses and gradients are then compared with the problem's.
+        samples: (R, K) terms of the problem that were sampled, where the record does not say it;
+            losses and gradients are then compared with the problem's.
         asked: results that the run must be covered by, such as ``["Theorem 2"]``; by default any
-            theorem will do. ``covered`` and the last line of the text answer it.
+            theorem will do.
 
     Raises:
         TypeError: an argument is of another kind.
-        ValueError: no theorem covers the rule, or the record is not finite or not one of this
-            problem; names the rule, or the run and the step. Or a result that was asked about
-            does not exist.
+        ValueError: no theorem covers the rule, the record is not finite or not of this problem,
+            or a result that was asked about does not exist.
 
     >>> import numpy as np
     >>> loss, ones = np.array([[2.0, 0.5]]), np.ones(2)  # of theta^2 / 2 at 2 and 1
@@ -116,4 +113,5 @@ def _checks(run: Run) -> Iterator[tuple[str, Callable[[str, Run], Check]]]:
     if run.given is not None and scaling in lemmas.RECURSIONS:
         path[lemmas.RECURSIONS[scaling]] = lemmas.recursion
     path |= DIMINISHING if scaling == "plain" else STANDARD
-    yield from (path if run.has_path else dict.fromkeys(path, lemmas.needs_path)).items()
+    known = run.record.iterates is not None and run.record.gradients is not None
+    yield from (path if known else dict.fromkeys(path, lemmas.needs_path)).items()

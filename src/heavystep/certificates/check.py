@@ -1,4 +1,4 @@
-"""The parts of a certificate: checks, results that were skipped, and a table of them."""
+"""A certificate: checks, results that were skipped, and a table of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,11 +16,9 @@ TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """One inequality, at all the steps at which it was checked.
+    """One inequality at every step: (K,) of means over runs, (R, K) of what every run must obey.
 
-    ``measured``, ``bound`` and ``tolerance`` are arrays (K,) for a mean over runs and (R, K)
-    for what must hold on every run; ``k`` is (K,). NaN in ``measured`` marks a step to which
-    the result does not apply.
+    NaN in ``measured`` marks a step to which the result does not apply.
     """
 
     result: str
@@ -33,7 +31,7 @@ class Check:
     tolerance: Array
     """How much rounding may take away from the slack."""
     lower: bool = False
-    """Whether ``bound`` is a lower one."""
+    """The bound is a lower one."""
 
     @property
     def slacks(self) -> Array:
@@ -43,7 +41,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether the inequality holds everywhere, up to rounding."""
+        """True if the inequality holds everywhere, up to rounding."""
         applies = ~np.isnan(self.measured)
         return bool((self.slacks >= -self.tolerance)[applies].all())
 
@@ -100,11 +98,7 @@ class StepBias:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """All checks of a run.
-
-    ``print(certificate)`` shows the table, with each check at the step where it is tightest, and
-    says whether any theorem covers the run.
-    """
+    """All checks of a run; ``print`` it for the table, each check at its tightest step."""
 
     checks: tuple[Check, ...]
     skipped: dict[str, str] = field(default_factory=dict)
@@ -112,23 +106,27 @@ class Certificate:
     asked: tuple[str, ...] = ()
     """The results that were asked about; empty: any theorem will do."""
     bias: StepBias | None = None
-    """How far steps depend on their samples; None where the record cannot say it."""
+    """None where the record cannot say it."""
 
     @property
     def holds(self) -> bool:
-        """Whether every check holds. A certificate without checks certifies nothing."""
+        """True if every check holds. A certificate without checks certifies nothing."""
         return bool(self.checks) and all(check.holds for check in self.checks)
 
     @property
     def covered(self) -> bool:
-        """Whether every result that was asked about was checked; by default at least one theorem.
+        """True if every result that was asked about was checked; by default at least one theorem.
 
         Lemmas hold where no theorem does: with c = 0.4 every check may hold, and Theorem 2, which
         needs c > 1/2, still promises nothing.
         """
         if self.asked:
             return all(result in self for result in self.asked)
-        return any(check.result.startswith("Theorem") for check in self.checks)
+        return bool(self._theorems)
+
+    @property
+    def _theorems(self) -> list[str]:
+        return list(dict.fromkeys(c.result for c in self.checks if c.result.startswith("Theorem")))
 
     @property
     def failures(self) -> tuple[Check, ...]:
@@ -142,23 +140,15 @@ class Certificate:
             return "Nothing was checked."
         if failures := self.failures:
             return f"BROKEN: {', '.join(dict.fromkeys(check.result for check in failures))}."
-        theorems = dict.fromkeys(c.result for c in self.checks if c.result.startswith("Theorem"))
         if missing := [result for result in self.asked if result not in self]:
             why = "; ".join(f"{r} {self.skipped.get(r, 'was not checked')}" for r in missing)
             return f"Every check holds, but what was asked about does not cover the run: {why}."
-        if not theorems:
+        if not self.covered:
             return "Every check holds, but no theorem covers the run."
-        return f"Every check holds; covered by {', '.join(theorems)}."
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The table as a list of dicts: result, quantity, k, bound, measured, slack, holds."""
-        return [check.row() for check in self.checks]
+        return f"Every check holds; covered by {', '.join(self._theorems)}."
 
     def __iter__(self) -> Iterator[Check]:
         return iter(self.checks)
-
-    def __len__(self) -> int:
-        return len(self.checks)
 
     def __contains__(self, result: object) -> bool:
         return any(check.result == result for check in self.checks)
@@ -173,7 +163,7 @@ class Certificate:
 
     def __str__(self) -> str:
         header = ("result", "quantity", "k", "bound", "measured", "slack", "holds")
-        body = [header, *(tuple(map(_text, row.values())) for row in self.rows())]
+        body = [header, *(tuple(map(_text, check.row().values())) for check in self.checks)]
         widths = [max(len(line[column]) for line in body) for column in range(len(header))]
         lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in body]
         lines += [f"not checked: {result} {reason}" for result, reason in self.skipped.items()]

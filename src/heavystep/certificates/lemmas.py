@@ -18,7 +18,6 @@ from heavystep.theory.lemmas import (
 from heavystep.theory.theorems import distance_recursion
 
 SAMPLES = "needs to know which terms were sampled: certify(..., samples=)"
-"""The reason of what needs to know them."""
 CHANCE = 1e-9
 """How often samples that were drawn uniformly fail their test."""
 FEWEST_DRAWS = 10
@@ -45,14 +44,14 @@ def _taken(record: Record) -> Array:
 
 
 def largest_step(result: str, run: Run) -> Check:
-    """The upper bound of Lemmas 2 and 5."""
+    """Lemmas 2 and 5."""
     gamma = _taken(run.record)
     largest = np.broadcast_to(run.record.eta * run.record.gamma_max, gamma.shape)
     return Check(result, "gamma_k <= eta_k gamma_max,k", run.k, gamma, largest, run.unit * largest)
 
 
 def smallest_step(result: str, run: Run) -> Check:
-    """The lower bound of Lemmas 2 and 5, where rounding of the losses does not decide."""
+    """Lemmas 2 and 5, where rounding of the losses does not decide."""
     record, gamma = run.record, _taken(run.record)
     if run.L is None:
         raise ValueError("needs the problem or its L")
@@ -83,13 +82,11 @@ def basic_inequality(result: str, run: Run) -> Check:
 
 
 def uniform_samples(result: str, run: Run) -> Check:
-    r"""Whether samples were drawn uniformly: a chi-square test of how often each term was.
+    r"""A chi-square test of how often each term was drawn, which theorems want to be uniform.
 
-    Theorems are about terms drawn independently and uniformly; a run on the worst ones only obeys
-    every lemma. Neighbouring terms are put into one cell until each expects ten draws. The limit
-    is Wilson and Hilferty's :math:`d (1 - 2/(9d) + z \sqrt{2/(9d)})^3` for d degrees of freedom,
-    which fair samples exceed once in 10^9 records. Draws that are *more* even than chance, as in
-    epochs without replacement, pass.
+    Neighbouring terms are put into one cell until each expects ten draws. The limit is Wilson and
+    Hilferty's :math:`d (1 - 2/(9d) + z \sqrt{2/(9d)})^3` for d degrees of freedom. Draws that are
+    *more* even than chance, as in epochs without replacement, pass.
     """
     samples, n = run.record.samples, run.problem.n
     if samples is None:
@@ -108,10 +105,7 @@ def uniform_samples(result: str, run: Run) -> Check:
 
 
 def step_bias(record: Record) -> StepBias | None:
-    """The covariance of step and gradient over the second half of all runs.
-
-    None without gradients, or where no step was taken.
-    """
+    """Over the second half of all runs; None without gradients, or where no step was taken."""
     if record.gradients is None:
         return None
     late = np.broadcast_to(np.arange(record.steps) >= record.steps // 2, record.gamma.shape)
@@ -126,7 +120,7 @@ def step_bias(record: Record) -> StepBias | None:
 
 
 def needs_path(result: str, run: Run) -> Check:
-    """Stands for what needs more than the numbers of each step."""
+    """In place of a check that needs more than the numbers of each step."""
     raise ValueError("needs iterates and gradients, not recorded here")
 
 

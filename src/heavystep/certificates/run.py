@@ -8,7 +8,7 @@ is far more than eps times the loss.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -33,10 +33,9 @@ class Run:
 
     record: Record
     given: FiniteSum | None
-    """The problem, or None."""
     L: float | None
     note: str
-    """What the table says about ``L``."""
+    """Stands behind ``L`` in the table."""
     schedules: Schedules | None
 
     @property
@@ -50,11 +49,6 @@ class Run:
     def k(self) -> Array:
         """0 .. K - 1."""
         return np.arange(self.record.steps)
-
-    @property
-    def has_path(self) -> bool:
-        """Whether iterates and gradients are known, as the next three need."""
-        return self.record.iterates is not None and self.record.gradients is not None
 
     @property
     def iterates(self) -> Array:
@@ -87,8 +81,6 @@ class Run:
         if not self.problem.convex:
             raise ValueError("is about convex samples, the problem's are not")
 
-    # Errors
-
     @property
     def unit(self) -> float:
         """Relative error of a single number."""
@@ -114,8 +106,6 @@ class Run:
         error: Array = self.unit * (abs(record.loss) + abs(low)) + moved + ROUNDINGS * record.tiny
         return error
 
-    # Numbers that several checks need
-
     @cached_property
     def kappas(self) -> Array:
         """(K,) kappa of the scaling."""
@@ -124,8 +114,10 @@ class Run:
     def least_steps(self, L: float) -> Array:
         """(K,) gamma_min,k of Lemmas 2 and 5."""
         record = self.record
-        constants: dict[str, Any] = {"c": record.c, "omega": record.omega, "kappa": self.kappas}
-        least: Array = smallest_step(record.rule, L=L, cap=record.gamma_max, **constants)
+        least: Array = smallest_step(
+            record.rule, L=L, c=record.c, omega=record.omega, kappa=self.kappas,
+            cap=record.gamma_max,
+        )  # fmt: skip
         return least
 
     def dist_sq(self) -> Array:

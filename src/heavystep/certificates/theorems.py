@@ -69,11 +69,7 @@ def _given_caps(run: Run) -> None:
 
 
 def _sigma2(run: Run) -> float:
-    """sigma^2 counted from the lower bounds that the rule used.
-
-    A rule whose steps depend on them must have used the infima f*(x), or one number below
-    all of them. For other rules it is the sigma^2 of the problem.
-    """
+    """sigma^2 counted from the lower bounds that the rule used: the infima, or one number below."""
     problem, record = run.problem, run.record
     low, exact, slack = record.f_star, problem.f_star, run.loss_error
     if not record.theory.uses_lower_bound:
@@ -103,11 +99,10 @@ ARGUMENTS: dict[str, Callable[[Run], Any]] = {
     "dist0_sq": lambda run: float(run.dist_sq()[:, 0].mean()),
     "gap0": lambda run: float(run.problem.gap(run.iterates[:, 0]).mean()),
 }
-"""What the functions of theorems take, by the names of their arguments."""
 
 
 def _promise(theorem: Result, run: Run, **given: Any) -> Any:
-    """What the theorem promises of the run, or ValueError with the reason why nothing."""
+    """What the theorem promises of the run; ValueError with the reason if nothing."""
     names, convex = inspect.signature(theorem.function).parameters, CONVEX in theorem.assumptions
     if convex:
         run.convex()
@@ -127,11 +122,11 @@ class Measure(NamedTuple):
 
     text: str
     of: Callable[[Run, Any], Array]
-    """(R, K) numbers from the runs and the promise, one row a run."""
+    """(R, K) numbers from the runs and the promise."""
     power: int
     """Rounding moves it by L to this power times the squared error of a point."""
     least: bool = False
-    """Whether it is the least mean so far."""
+    """The least mean so far is what counts."""
     first: int = 1
     """The k of the first column."""
 
@@ -160,10 +155,10 @@ MEASURES = {
 
 
 def in_expectation(result: str, run: Run) -> Check:
-    """A check of the mean over runs, less its standard error, where the bound is finite.
+    """The mean over runs, less its standard error, where the bound is finite.
 
-    This is a statistical check. Runs that obey the theorem may fail it by chance where the bound
-    is nearly attained, or where it depends on samples so rare that none was drawn.
+    Runs that obey the theorem may fail by chance where the bound is nearly attained, or depends on
+    samples so rare that none was drawn.
     """
     theorem, measure = BY_ID[result], MEASURES[result]
     promised = _promise(theorem, run)
@@ -257,7 +252,9 @@ def tail_of_theorem_9(result: str, run: Run) -> Check:
 
 
 STANDARD: dict[str, Callable[[str, Run], Check]] = {
-    f"Theorem {number}": theorem_4 if number == 4 else in_expectation for number in range(1, 6)
+    **dict.fromkeys(("Theorem 1", "Theorem 2", "Theorem 3"), in_expectation),
+    "Theorem 4": theorem_4,
+    "Theorem 5": in_expectation,
 }
 DIMINISHING: dict[str, Callable[[str, Run], Check]] = {
     "Theorem 6": in_expectation,

@@ -1,4 +1,4 @@
-"""What every finite sum offers: vectorised losses and gradients, and exact constants."""
+"""Finite sums: vectorised losses and gradients, and exact constants."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -23,7 +23,7 @@ class FiniteSum(ABC):
     version: ClassVar[int]
     """Raised when the same arguments would give other numbers; part of the key of stored runs."""
     convex: bool
-    """Whether every term is convex."""
+    """True if every term is convex."""
     n: int
     """Number of terms."""
     theta0: Array

@@ -10,41 +10,27 @@ from numpy.typing import ArrayLike
 from heavystep.arrays import Array, inner
 from heavystep.problems.base import EPS, FiniteSum, finite_array, frozen, start
 from heavystep.sparse import SparseRows
-from heavystep.validation import NON_NEGATIVE, real
+from heavystep.validation import POSITIVE, real
 
 
 def softplus(x: Array) -> Array:
-    """log(1 + exp(x)), without overflow and exact in both tails.
-
-    >>> softplus(np.array([-40.0, 0.0, 800.0]))
-    array([4.24835426e-18, 6.93147181e-01, 8.00000000e+02])
-    """
+    """log(1 + exp(x)), without overflow and exact in both tails."""
     return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)), without overflow and exact in both tails.
-
-    >>> sigmoid(np.array([-40.0, 0.0, 40.0]))
-    array([4.24835426e-18, 5.00000000e-01, 1.00000000e+00])
-    """
+    """1 / (1 + exp(-x)), without overflow and exact in both tails."""
     tail = np.exp(-np.abs(x))
     return np.where(x >= 0.0, 1.0, tail) / (1.0 + tail)
 
 
 def penalised_minimum(r: Array) -> Array:
-    r"""Minimum over x of :math:`\log(1 + e^{-x}) + x^2 / (2r)`, for r >= 0.
+    r"""Minimum over x of :math:`\log(1 + e^{-x}) + x^2 / (2r)`, r = ||a||^2 / l2 >= 0.
 
-    The least value of a penalised logistic term, with r = ||a_i||^2 / l2: only the part of theta
-    along a_i matters, and x is its margin. The minimiser solves g(x) = x - r / (1 + e^x) = 0. On
-    x >= 0 g increases and is concave, so Newton's method from the left of the root approaches it
-    monotonically. The start is left of it: as :math:`1/(1 + e^x) \ge e^{-x}/2`,
-    the root is at least the W with :math:`W e^W = z = r/2`; and :math:`W \le \log(1 + z)` gives
-    :math:`W = z e^{-W} \ge z/(1 + z)`, while for z >= e :math:`W \le \log z` gives
-    :math:`W = \log z - \log W \ge \log z - \log\log z`.
-
-    >>> penalised_minimum(np.array([0.0, 2.0])).round(6)
-    array([0.693147, 0.525457])
+    The minimiser solves g(x) = x - r / (1 + e^x) = 0. On x >= 0 g increases and is concave, so
+    Newton's method from the left of the root approaches it monotonically. The start is left of it:
+    as :math:`1/(1 + e^x) \ge e^{-x}/2`, the root is at least the W with :math:`W e^W = z = r/2`,
+    which is at least :math:`z/(1 + z)`, and :math:`\log z - \log\log z` for z >= e.
     """
     z = 0.5 * r
     log_z = np.log(np.maximum(z, np.e))
@@ -70,19 +56,17 @@ class LogisticRegression(FiniteSum):
     Args:
         A: (n, d) features.
         y: (n,) labels, -1 or +1.
-        l2: penalty, >= 0.
+        l2: penalty, > 0, with which there is one minimiser.
         theta0: (d,) where runs start; zeros by default.
 
     Raises:
         TypeError: an argument does not hold real numbers.
         ValueError: an argument is empty, not finite or of the wrong shape, a label is neither
-            -1 nor +1, or the penalty is negative.
+            -1 nor +1, or the penalty is not positive.
 
-    >>> problem = LogisticRegression([[1.0], [2.0], [4.0]], [1, -1, 1])
-    >>> problem.L, problem.mu
-    (4.0, 0.0)
-    >>> float(problem.theta_star[0].round(6)), round(problem.sigma2, 6)
-    (0.315208, 0.618223)
+    >>> problem = LogisticRegression([[1.0], [2.0], [4.0]], [1, -1, 1], l2=0.5)
+    >>> problem.L, problem.mu, float(problem.theta_star[0].round(6))
+    (4.5, 0.5, 0.231942)
     """
 
     A: Array
@@ -93,12 +77,12 @@ class LogisticRegression(FiniteSum):
     version: ClassVar[int] = 1
 
     def __init__(
-        self, A: ArrayLike, y: ArrayLike, l2: float = 0.0, theta0: ArrayLike | None = None
+        self, A: ArrayLike, y: ArrayLike, l2: float, theta0: ArrayLike | None = None
     ) -> None:
         rows = finite_array("A", A, 2)
         n, dim = rows.shape
         labels = binary(y, n, f"the rows of A of shape {rows.shape}")
-        real("l2", l2, NON_NEGATIVE)
+        real("l2", l2, POSITIVE)
         first = start(theta0, np.zeros(dim), f"the columns of A of shape {rows.shape}")
         self.__dict__.update(A=rows, y=labels, l2=float(l2), theta0=first, n=n)
 
@@ -131,12 +115,12 @@ class LogisticRegression(FiniteSum):
         return gradient
 
     def gap(self, theta: Array) -> Array:
-        r"""F - F* as the Bregman distance to the minimiser, where the gradient of F is 0.
+        r"""F - F* as the Bregman distance to the minimiser, with an error of order eps |u|.
 
         With :math:`u_i` the margins of :math:`\theta` less those of :math:`\theta^\star` and
         :math:`p_i = 1/(1 + e^{m_i^\star})`, it is the mean of
         :math:`\log(1 + p_i (e^{-u_i} - 1)) + p_i u_i`, plus the penalty of
-        :math:`\theta - \theta^\star`. The error is of order eps |u|, not eps F*.
+        :math:`\theta - \theta^\star`.
         """
         offset = theta - self.theta_star
         fitted = self.y * (self.A @ self.theta_star)
@@ -155,46 +139,37 @@ class LogisticRegression(FiniteSum):
 
     @cached_property
     def mu(self) -> float:
-        """Exact: the penalty. The losses are flat far from 0 and add nothing to it."""
+        """Exact: the penalty. The losses are flat far from 0."""
         return self.l2
 
     @cached_property
     def f_star(self) -> Array:
-        """Exact infimum of each term.
-
-        Without penalty it is 0 where a_i is not 0 (and never attained), and log 2 where a_i is 0.
-        With penalty only the direction of a_i matters: :func:`penalised_minimum`.
-        """
-        if self.l2 == 0.0:
-            return frozen(np.where(self._row_sqnorms > 0.0, 0.0, np.log(2.0)))
+        """Exact: only the part of theta along a_i matters."""
         return frozen(penalised_minimum(self._row_sqnorms / self.l2))
 
     @cached_property
     def theta_star(self) -> Array:
-        """The unique minimiser, by :func:`fit_logistic`; ValueError if there is none."""
+        """The minimiser."""
         return frozen(fit_logistic(self.y[:, None] * self.A, self.l2))
 
     @cached_property
     def rho(self) -> float:
-        r"""Valid, not the smallest: 1 without penalty, L / mu with it; see :attr:`delta`."""
-        return self.L / self.mu if self.l2 > 0.0 else 1.0
+        r"""Valid, not the smallest: L / mu; see :attr:`delta`."""
+        return self.L / self.mu
 
     @cached_property
     def delta(self) -> float:
-        r"""Valid for :attr:`rho`, not the smallest.
+        r"""Valid for :attr:`rho`, not the smallest: :math:`2 L \sigma^2`.
 
-        Without penalty the mean of :math:`\|a_i\|^2`: the gradient of term i is :math:`a_i`
-        times a number in (-1, 1), so this bounds :math:`E\|\nabla f\|^2` on its own.
-
-        With penalty :math:`2 L \sigma^2`. One gradient step of length 1/L lowers a term by at
-        least :math:`\|\nabla f_i\|^2 / (2L)`, and never below :math:`f_i^\star`; the mean over i is
+        One gradient step of length 1/L lowers a term by at least
+        :math:`\|\nabla f_i\|^2 / (2L)`, and never below :math:`f_i^\star`; the mean over i is
 
         .. math:: E\|\nabla f\|^2 \le 2L (F - \overline{f^\star})
                   = 2L (F - F^\star) + 2L\sigma^2 \le (L/\mu)\|\nabla F\|^2 + 2L\sigma^2,
 
         the last step by strong convexity.
         """
-        return 2.0 * self.L * self.sigma2 if self.l2 > 0.0 else float(self._row_sqnorms.mean())
+        return 2.0 * self.L * self.sigma2
 
 
 def binary(y: ArrayLike, n: int, why: str) -> Array:
@@ -208,89 +183,44 @@ def binary(y: ArrayLike, n: int, why: str) -> Array:
 
 
 def fit_logistic(Z: Array, l2: float) -> Array:
-    r"""The unique minimiser of :math:`\frac1n\sum_i \log(1 + e^{-z_i^\top\theta})` plus penalty.
+    r"""The minimiser of :math:`\frac1n\sum_i \log(1 + e^{-z_i^\top\theta})` plus penalty.
 
     Newton's method from 0. Let :math:`\delta` be Newton's step and :math:`r = \max_i |z_i^\top
-    \delta|` the most it changes a margin. *Damping*: as :math:`|\ell'''| \le \ell''`, F falls along
+    \delta|` the most it changes a margin. As :math:`|\ell^{(3)}| \le \ell^{(2)}`, F falls along
     :math:`t\delta` by at least :math:`\Delta^2 (t - (e^{rt} - 1 - rt)/r^2)`, which is largest at
-    :math:`t = \log(1 + r)/r`: the step taken, with no line search, from anywhere. *Existence*:
-    without penalty r < 1 proves that there is a minimiser, because Newton's equation then is a
-    positive combination of the :math:`z_i` that cancels, which leaves no direction that separates
-    the data. The method stops only at r <= 1e-9 and gives up where rounding could hide a step of 1.
-
-    Args:
-        Z: (n, d) rows :math:`z_i = y_i a_i`.
-        l2: :math:`\lambda \ge 0`.
-
-    Raises:
-        ValueError: there is no minimiser, or more than one, to working precision.
+    :math:`t = \log(1 + r)/r`: the step taken, with no line search, from anywhere.
     """
-    basis = orthonormal_basis(Z) if l2 == 0.0 else np.diag(1.0 / np.sqrt(np.mean(Z**2, 0) + l2))
-    rows, penalty = Z @ basis, l2 * basis.T @ basis
+    scale = 1.0 / np.sqrt(np.mean(Z**2, 0) + l2)  # better conditioned in these coordinates
+    rows, penalty = Z * scale, np.diag(l2 * scale * scale)
     point = np.zeros(Z.shape[1])
     for _ in range(1000):
-        if l2 == 0.0 and separates(basis @ point, Z):
-            raise ValueError("no minimiser: the data are separable; use l2 > 0")
-        step, resolved = newton_step(point, rows, penalty)
-        if l2 == 0.0 and not resolved:
-            break
+        step = newton_step(point, rows, penalty)
         change = float(np.abs(rows @ step).max())
         if change <= 1e-9:
             point = point + step
             # One more step: what is then left is at rounding level.
-            last, _ = newton_step(point, rows, penalty)
-            theta: Array = basis @ (point + last)
+            theta: Array = scale * (point + newton_step(point, rows, penalty))
             if stationary(theta, Z, l2):
                 return theta
             break
         point = point + (np.log1p(change) / change) * step
-    raise ValueError(
-        "no minimiser to working precision: Newton's method stopped at margins of "
-        f"{np.abs(rows @ point).max():.3g}; use a larger l2"
-    )
+    raise ValueError(f"no minimiser to working precision for l2 = {l2:g}: use a larger one")
 
 
-def orthonormal_basis(Z: Array) -> Array:
-    """A matrix T for which Z T has orthonormal columns. A rank of Z below d is refused.
-
-    Without penalty the coordinates are free to choose. In these the Hessian is ill conditioned
-    only if the weights p of the rows are.
-    """
-    n, dim = Z.shape
-    lengths = np.linalg.norm(Z, axis=0)
-    lengths = np.where(lengths > 0.0, lengths, 1.0)
-    _, S, V = np.linalg.svd(Z / lengths, full_matrices=False)
-    rank = int(np.sum(max(n, dim) * EPS * S[0] < S))
-    if rank < dim:
-        raise ValueError(f"no unique minimiser: A has rank {rank} < d = {dim}; use l2 > 0")
-    basis: Array = V.T / S / lengths[:, None]
-    return basis
-
-
-def separates(theta: Array, Z: Array) -> bool:
-    """Whether every margin is positive beyond rounding; zero rows do not count."""
-    rounding = Z.shape[1] * EPS * (np.abs(Z) @ np.abs(theta))
-    return bool(np.all((Z @ theta > rounding) | (inner(Z, Z) == 0.0)))
-
-
-def newton_step(point: Array, rows: Array, penalty: Array) -> tuple[Array, bool]:
-    """Newton's step with the penalty point.penalty.point / 2, and whether it is resolved.
-
-    The relative error of the step is of the order of (n + d) eps times the condition number of
-    the Hessian. Resolved means that this is below 0.01.
-    """
+def newton_step(point: Array, rows: Array, penalty: Array) -> Array:
+    """Newton's step with the penalty point.penalty.point / 2."""
     n, dim = rows.shape
     margins = rows @ point
     p, q = sigmoid(-margins), sigmoid(margins)
     hessian = (rows * (p * q)[:, None]).T @ rows / n + penalty
     gradient = penalty @ point - p @ rows / n
     # Not `solve`: with a tiny penalty a direction without data may be lost to rounding.
-    step, _, _, curvature = np.linalg.lstsq(hessian, -gradient, rcond=dim * EPS)
-    return step, bool(curvature[-1] > 100 * (n + dim) * EPS * curvature[0])
+    step: Array = np.linalg.lstsq(hessian, -gradient, rcond=dim * EPS)[0]
+    return step
 
 
 def stationary(theta: Array, Z: Array, l2: float) -> bool:
-    """Whether each partial derivative of F is at the rounding level of its summands."""
+    """True if each partial derivative of F is at the rounding level of its summands."""
     n, dim = Z.shape
     size, margins = np.abs(Z), Z @ theta
     p, q = sigmoid(-margins), sigmoid(margins)

@@ -43,11 +43,7 @@ def paper_least_squares(noise: float = 0.0, seed: int = 0) -> LeastSquares:
 
 
 def off_range(matrix: Array, vector: Array) -> Array:
-    """The part of ``vector`` orthogonal to the columns of ``matrix``.
-
-    >>> off_range(np.array([[1.0], [1.0]]), np.array([3.0, 1.0])).round(12)
-    array([ 1., -1.])
-    """
+    """The part of ``vector`` orthogonal to the columns of ``matrix``."""
     basis, _ = np.linalg.qr(matrix)
     # Twice: the second pass removes what rounding left of the first.
     for _ in range(2):

@@ -6,7 +6,7 @@ numbers, in float64; ``k`` may be an array. A violated condition raises ``ValueE
 theorem, the inequality and the numbers.
 """
 
-from heavystep.theory.advice import advice, momsps_limit, side_by_side
+from heavystep.theory.advice import advice, side_by_side
 from heavystep.theory.diminishing import (
     almost_supermartingale,
     check_schedules,
@@ -37,7 +37,7 @@ __all__ = [
     "advice", "almost_supermartingale", "averaged", "averaged_sampled", "basic_inequality",
     "check_schedules", "convex", "convex_almost_sure", "convex_diminishing", "convex_tail_bound",
     "decoupling_identity", "decoupling_inequality", "diminishing_basic_inequality",
-    "diminishing_step_bounds", "directional_step", "last_iterate", "momsps_limit", "nonconvex",
+    "diminishing_step_bounds", "directional_step", "last_iterate", "nonconvex",
     "nonconvex_almost_sure", "nonconvex_diminishing", "nonconvex_step_limit",
     "nonconvex_tail_bound", "side_by_side", "step_bounds", "strongly_convex",
 ]  # fmt: skip

@@ -6,29 +6,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavystep import validation
-from heavystep.theory import conditions
 from heavystep.theory.arguments import check, documented
-from heavystep.theory.rules import Polyak, checked
+from heavystep.theory.rules import checked
 from heavystep.theory.theorems import convex, nonconvex, nonconvex_step_limit, strongly_convex
 from heavystep.validation import Interval
 
 
 class Advice(NamedTuple):
-    """What one theorem asks of c and gamma_max."""
+    """The conditions of one theorem on c and gamma_max."""
 
     theorem: str
     c: Interval
     gamma_max: Interval
     """The admissible range. Where it depends on c, it is the one for ``at_c``."""
     best_c: float | None
-    """The c with the smallest constant where gamma_max is no restriction.
-
-    None: there is no closed form."""
+    """The c with the smallest constant where gamma_max is no restriction, if there is a formula."""
     at_c: float | None = None
     """The c for which gamma_max was advised; None: the range does not depend on c."""
 
     def admits(self, *, c: float, gamma_max: float) -> bool:
-        """Whether the theorem covers these values."""
+        """True if the theorem covers these values."""
         if self.at_c is not None and c != self.at_c:
             raise ValueError(f"{self.theorem}: advised for c = {self.at_c:g}, asked for c = {c!r}")
         return float(c) in self.c and float(gamma_max) in self.gamma_max
@@ -89,7 +86,11 @@ class WithMomentum(NamedTuple):
     gamma_max_limit: float
     """What gamma_max must stay below in Theorem 3. Theorems 1 and 2 admit any."""
     momsps_gamma_max: float
-    """What the cap of MomSPS must stay below, so that its theorem admits this momentum."""
+    r"""What the cap of MomSPS must stay below, so that its theorem admits this momentum.
+
+    Derived here for :math:`\gamma_k = (1-\beta)\eta_k`, from :math:`\eta_k\|g_k\|^2 \le
+    (f_k-\ell_k)/c`, and not compared with the text of Oikonomou and Loizou (arXiv 2406.04142).
+    """
 
 
 def side_by_side(
@@ -109,7 +110,7 @@ def side_by_side(
     0.5 0.00322 31.1 41.4 0.0429 0.75
     0.9 0.000125 799 1.07e+03 0.00132 0.528
 
-    Reference: Zhang, Shi and Gu, Theorems 1-3; :func:`momsps_limit`.
+    Reference: Zhang, Shi and Gu, Theorems 1-3.
     """
     rows = []
     for beta in map(float, betas):
@@ -126,27 +127,3 @@ def side_by_side(
             WithMomentum(beta, contraction, A, 1.0 / half.scale, limit, max(float(cap), alpha))
         )
     return rows
-
-
-def momsps_limit(*, L: float, gamma_max: float, c: float = 1.0) -> float:
-    r"""The momentum that the theorem of MomSPS must stay below; its cap is gamma_max.
-
-    .. math:: \beta < \frac{\alpha(2-1/c)}{2\gamma_{\max}-\alpha/c}, \qquad
-              \alpha = \min\{1/(2cL),\ \gamma_{\max}\}
-
-    With :math:`\eta_k` the step of SPS, :math:`\gamma_k = (1-\beta)\eta_k`, and :math:`z_k = x_k +
-    \frac\beta{1-\beta}(x_k-x_{k-1})`, MomSPS moves z by :math:`-\eta_k g_k`. Convexity,
-    :math:`\eta_k\|g_k\|^2 \le (f_k-\ell_k)/c` and :math:`\alpha\le\eta_k\le\gamma_{\max}` leave
-    :math:`\alpha(2-\frac{1-\beta}c) F(x_k)` against :math:`2\gamma_{\max}\beta F(x_{k-1})`: the sum
-    is a rate where the first is more. For c = 1 it is the limit of the publication as remembered,
-    :math:`\alpha/(2\gamma_b-\alpha)`; derived here, and not compared with its text.
-
-    >>> momsps_limit(L=1.0, gamma_max=0.5), round(momsps_limit(L=1.0, gamma_max=10.0), 4)
-    (1.0, 0.0256)
-
-    Reference: Oikonomou and Loizou (ICLR 2025), arXiv 2406.04142.
-    """
-    check("MomSPS", {"L": L, "gamma_max": gamma_max})
-    conditions.real("MomSPS", Interval(0.5), c=c)
-    alpha = min(Polyak(c=c).unit_step() / L, gamma_max)
-    return min(1.0, alpha * (2.0 - 1.0 / c) / (2.0 * gamma_max - alpha / c))

@@ -24,11 +24,7 @@ class Argument(NamedTuple):
 
 
 def c_from(least: str) -> str:
-    """The text of c where a theorem asks for more than the rules themselves.
-
-    >>> c_from("> 1/2")
-    '> 1/2; below 1 for Armijo.'
-    """
+    """The text of c where a theorem asks for more than the rules themselves."""
     bounded = (rule for rule in RULES.values() if rule.ranges["c"].high < float("inf"))
     return least + "".join(f"; below {r.ranges['c'].high:g} for {r.title}" for r in bounded) + "."
 
@@ -70,8 +66,7 @@ def check(result: str, given: Mapping[str, Any], known: Mapping[str, Argument] =
 def documented(result: str = "", /, **own: str | Argument) -> Callable[[Function], Function]:
     """Write the sections ``Args`` and ``Raises``, check ranges, take numbers of other libraries.
 
-    The sections stand before the example. An argument has its text and range from ``own``, or else
-    from the table above. A numpy or torch scalar arrives in the function as a float. Without a
+    An argument has its text and range from ``own``, or else from the table above. Without a
     ``result`` nothing is checked here; a default is never checked.
     """
 

@@ -11,17 +11,9 @@ from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.validation import Interval
 
-LARGEST = 10**300
-"""Larger indices come near the end of the range of float64."""
-
 
 def require(result: str, holds: bool, inequality: str, **numbers: float | None) -> None:
-    """Refuse numbers that break a condition of ``result``.
-
-    >>> require("Theorem 2", 0.4 > 0.5, "c > 1/2", c=0.4)
-    Traceback (most recent call last):
-    ValueError: Theorem 2 needs c > 1/2, got c = 0.4
-    """
+    """Refuse numbers that break a condition: ``Theorem 2 needs c > 1/2, got c = 0.4``."""
     if not holds:
         got = ", ".join(
             f"{name} = {value if value is None or isinstance(value, int) else float(value)!r}"
@@ -31,12 +23,7 @@ def require(result: str, holds: bool, inequality: str, **numbers: float | None) 
 
 
 def real(result: str, interval: Interval, **named: Any) -> None:
-    """Refuse a constant that is not a real number in ``interval``.
-
-    >>> real("Theorem 2", validation.POSITIVE, L=float("nan"))
-    Traceback (most recent call last):
-    ValueError: Theorem 2 needs L > 0 and finite, got L = nan
-    """
+    """Refuse constants that are not real numbers in ``interval``."""
     for name, value in named.items():
         try:
             validation.real(name, value, interval)
@@ -75,12 +62,7 @@ def steps(result: str, k: Any, least: int, most: float = inf) -> Array:
 
 
 def finite_arrays(result: str, *, nonnegative: bool = False, **arrays: Any) -> list[Array]:
-    """The arrays as float64. Entries must be finite, and at least 0 where ``nonnegative``.
-
-    >>> finite_arrays("Lemma 1", nonnegative=True, gap=[1.0, -2.0])
-    Traceback (most recent call last):
-    ValueError: Lemma 1 needs gap >= 0 and finite, got gap = -2.0
-    """
+    """The arrays as float64. Entries must be finite, and at least 0 where ``nonnegative``."""
     converted = []
     for name, given in arrays.items():
         try:
@@ -110,15 +92,11 @@ def like(k: Any, values: Array) -> Any:
 
 
 def smallest_index(holds: Callable[[int], bool], what: str) -> int:
-    """The smallest K >= -1 with ``holds(K)``, which must then hold for every larger K too.
-
-    >>> smallest_index(lambda K: K >= 41, "Theorem 6")
-    41
-    """
+    """The smallest K >= -1 with ``holds(K)``, which must then hold for every larger K too."""
     fails, found = -2, -1
     while not holds(found):
         fails, found = found, 2 * found + 3
-        if found > LARGEST:
+        if found > 10**300:  # larger ones come near the end of the range of float64
             raise ValueError(f"{what} holds from no K below 10^300 on, for these schedules")
     while found - fails > 1:
         middle = (fails + found) // 2

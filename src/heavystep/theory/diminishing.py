@@ -107,8 +107,6 @@ def diminishing_step_bounds(
     .. math:: \eta_k\min\Big\{\frac1{2cL},\gamma_{\max,k}\Big\}\ \text{(Polyak)},\qquad
               \eta_k\min\Big\{\gamma_{\max,k},\frac{2\omega(1-c)}L\Big\}\ \text{(Armijo)}
 
-    Holds on every run at every step whose gradient does not vanish.
-
     >>> schedules = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 1.0, 0.3)
     >>> diminishing_step_bounds("polyak", L=2.0, schedules=schedules, c=1.0, k=0)
     StepBounds(gamma_min=0.125, gamma_max=0.5)
@@ -123,7 +121,7 @@ def diminishing_step_bounds(
 
 
 class AlmostSupermartingale(NamedTuple):
-    """The two sequences in the finite form of the lemma."""
+    """The two sequences in the finite form of Lemma 7."""
 
     growth: Array
     """:math:`P_{j+1} = \\prod_{i \\le j} (1 + \\alpha_i)`; inf beyond the range of float64."""
@@ -155,11 +153,10 @@ def almost_supermartingale(V0: float, alpha: Array, Z: Array) -> AlmostSupermart
 
 
 def c_condition(steps: DiminishingSteps, first: int, last: float | None = None) -> float:
-    """g(first) above, or an upper bound on g over first <= k <= last.
+    """g(first) above, or an upper bound on g over first <= k <= last; inf without a denominator.
 
-    It is infinite if the denominator is not positive. All schedules and gamma_max / gamma_min
-    decrease, so the numerator and the part that is subtracted are largest at ``first``, the part
-    that is added is smallest at ``last``.
+    All schedules and gamma_max / gamma_min decrease, so the numerator and the part that is
+    subtracted are largest at ``first``, the part that is added is smallest at ``last``.
     """
     eta, beta, gamma_max = steps.schedules
     last = first if last is None else last
@@ -171,14 +168,9 @@ def c_condition(steps: DiminishingSteps, first: int, last: float | None = None) 
 
 
 def c_limit(steps: DiminishingSteps, K: int) -> float:
-    r"""The supremum of g over all k > K: what c must be at least.
+    r"""The supremum of g over all k > K, which falls to 0 as K grows.
 
-    Branch and bound on :func:`c_condition`: exact up to a relative 1e-9, from above. Assumption 5
-    makes it fall to 0 as K grows.
-
-    >>> laws = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
-    >>> round(c_limit(DiminishingSteps("polyak", 42.0, laws, 0.75, None), K=0), 4)
-    0.3837
+    Branch and bound on :func:`c_condition`: exact up to a relative 1e-9, from above.
     """
     least, horizon = K + 1, steps.schedules.eta.horizon
     best = c_condition(steps, least)
@@ -203,7 +195,7 @@ def c_limit(steps: DiminishingSteps, K: int) -> float:
 
 @dataclass(frozen=True)
 class ConvexDiminishing(DiminishingSteps):
-    """What Theorem 6 promises: the gap of the weighted average is O(1 / S_k) almost surely."""
+    """Theorem 6: the gap of the weighted average is O(1 / S_k) almost surely."""
 
     sigma2: float
     K: int
@@ -258,8 +250,8 @@ def convex_diminishing(
               \bar\theta^{\rm w}_k = \frac{\sum_{m=1}^k\eta_m\gamma_{\min,m}\theta_m}
               {\sum_{m=1}^k\eta_m\gamma_{\min,m}},\quad S_k = \sum_{m=1}^k\eta_m\gamma_{\max,m}
 
-    Assumes convex L-smooth samples, finite sigma^2, Assumption 5 and the condition on c
-    (:mod:`heavystep.theory.diminishing`) for all k > K.
+    Assumes convex L-smooth samples, finite sigma^2, Assumption 5 and, for all k > K, the condition
+    on c of :mod:`heavystep.theory.diminishing`.
 
     >>> laws = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
     >>> promise = convex_diminishing("polyak", L=42.0, schedules=laws, c=0.75)
@@ -310,9 +302,9 @@ def convex_tail_bound(
               + \frac{LM^2W_n^2}{2W_k},\qquad W_k = \sum_{m=1}^k\eta_m\gamma_{\min,m}
 
     with the weighted average :math:`y_{n,k}` of theta_{n+1} .. theta_k and
-    :math:`M \ge \|\bar\theta^{\rm w}_n-y_{n,k}\|`. As k grows the right side goes to the tail
-    of a convergent sum, so that the left side goes to 0: the gap is o(1 / W_k) almost surely,
-    under the conditions of Theorem 6. ``head`` is W_n, ``total`` W_k, ``diameter`` M.
+    :math:`M \ge \|\bar\theta^{\rm w}_n-y_{n,k}\|`. The right side goes to the tail of a convergent
+    sum, so that the gap is o(1 / W_k) almost surely, under the conditions of Theorem 6. ``head`` is
+    W_n, ``total`` W_k, ``diameter`` M.
 
     >>> half, one = np.array(0.5), np.array(1.0)
     >>> convex_tail_bound(half, one, head=one, total=4.0 * one, diameter=2.0 * one, L=1.0)
@@ -339,7 +331,7 @@ class Lyapunov(NamedTuple):
 
 @dataclass(frozen=True)
 class NonConvexDiminishing(DiminishingSteps):
-    """What Theorem 7 promises: min over 1 <= m <= k of ||grad F||^2 is O(1 / S_k) almost surely."""
+    """Theorem 7: min over 1 <= m <= k of ||grad F||^2 is O(1 / S_k) almost surely."""
 
     rho: float
     delta: float
@@ -403,8 +395,7 @@ def nonconvex_diminishing(
     .. math:: \min_{1\le m\le k}\|\nabla F(\theta_m)\|^2 = O(1/S_k)\ \text{a.s.},\qquad
               S_k = \sum_{m=1}^k\eta_m\gamma_{\max,m}
 
-    Assumes L-smooth samples, weak growth and Assumption 5; there is no condition on c beyond
-    the rule's own.
+    Assumes L-smooth samples, weak growth and Assumption 5.
 
     >>> laws = Schedules.power_laws(0.5, 0.4, 0.1, 1.1, 0.1, 0.3)
     >>> nonconvex_diminishing("polyak", L=1.0, rho=1.0, delta=0.5, schedules=laws, c=1.0).K
@@ -422,9 +413,8 @@ def nonconvex_tail_bound(tail_sum: Array, least: Array, *, head: Array) -> Array
     .. math:: \sum_{m=n}^{k}\eta_m\gamma_{\max,m}\|\nabla F(\theta_m)\|^2
               + \min_{1\le j\le k}\|\nabla F(\theta_j)\|^2\,S_n
 
-    Holds on every run. The sum is the tail of a convergent one and the minimum goes to 0, so
-    that the left side goes to 0: o(1 / S_k) almost surely, under the conditions of Theorem 7.
-    ``tail_sum`` is the sum, ``least`` the minimum, ``head`` S_n.
+    Holds on every run. The sum is the tail of a convergent one and the minimum goes to 0, so that
+    it is o(1 / S_k) almost surely, under the conditions of Theorem 7. ``head`` is S_n.
 
     >>> nonconvex_tail_bound(np.float64(2.0), np.float64(0.5), head=3.0)
     np.float64(3.5)

@@ -30,14 +30,7 @@ class StepBounds(NamedTuple):
 def smallest_step(
     rule: str, *, L: float, c: float, omega: float | None, kappa: Any, cap: Any
 ) -> Any:
-    """Smallest step before the multiplier, for any scaling; ``kappa`` and ``cap`` may be arrays.
-
-    It is no bound under smooth reset, whose cap depends on the step before, nor where the
-    gradient vanishes and no step is taken.
-
-    >>> float(smallest_step("armijo", L=2.0, c=0.75, omega=0.5, kappa=1.0, cap=3.0))
-    0.125
-    """
+    """Smallest step before the multiplier, for any scaling but not under smooth reset."""
     return np.minimum(kappa * covered(rule, c=c, omega=omega).unit_step() / L, cap)
 
 
@@ -50,8 +43,8 @@ def step_bounds(
     .. math:: \min\Big\{\frac{(1-\sqrt\beta)^2}{4cL},\ \gamma_{\max}\Big\}\ \text{(Polyak)},\qquad
               \min\Big\{\gamma_{\max},\ (1-\sqrt\beta)^2\frac{\omega(1-c)}{L}\Big\}\ \text{(Armijo)}
 
-    Holds on every run at every step whose gradient does not vanish. Assumes L-smooth samples. A
-    quadratic sample with curvature L attains the Polyak bound.
+    Holds at every step whose gradient does not vanish, for L-smooth samples. A quadratic with
+    curvature L attains the Polyak bound.
 
     >>> step_bounds("polyak", L=2.0, beta=0.25, c=0.5, gamma_max=1.0)
     StepBounds(gamma_min=0.0625, gamma_max=1.0)
@@ -66,12 +59,9 @@ def step_bounds(
 def largest_slope(scaling: str, *, beta: Any, eta: Any, c: float, gap: Any) -> Any:
     r"""Upper bound on :math:`\gamma_k \|g_k\|^2` for any scaling.
 
-    .. math:: \gamma_k \|g_k\|^2 \le \frac{\eta_k \kappa}{c}
-              \big(f(\theta_k; x_k) - f^\star(x_k)\big)
-
     The Polyak step is at most the ratio; an Armijo step decreased the sampled loss by
-    :math:`c\,(\gamma_k/\kappa)\|g_k\|^2`, which cannot be more than its height above the
-    infimum. ``gap`` is that height; with a lower bound in place of the infimum both hold too.
+    :math:`c\,(\gamma_k/\kappa)\|g_k\|^2`, which cannot be more than ``gap``, its height above the
+    infimum or any lower bound.
     """
     return eta * kappa(scaling, beta) / c * gap
 
@@ -81,8 +71,8 @@ def basic_inequality(*, beta: float, c: float, gap: Any) -> Any:
 
     .. math:: \frac{(1-\sqrt\beta)^2}{2c}\,\big(f(\theta_k; x_k) - f^\star(x_k)\big)
 
-    Holds at every step of SHB-PS and SHB-ALS, on every run. No smoothness is needed. An uncapped
-    Polyak step attains it. ``gap`` is f(theta_k; x_k) - f*(x_k), a number or an array.
+    Holds at every step of SHB-PS and SHB-ALS, without smoothness. An uncapped Polyak step attains
+    it. ``gap`` is f(theta_k; x_k) - f*(x_k), a number or an array.
 
     >>> basic_inequality(beta=0.25, c=0.5, gap=2.0)
     0.5
@@ -115,11 +105,7 @@ def diminishing_basic_inequality(*, eta: Any, c: float, gap: Any) -> Any:
 
 
 def discounted_sums(beta: float, terms: Array, axis: int) -> Array:
-    r"""Sums :math:`u_k = \sum_{m=0}^k \beta^{k-m} t_m`, by :math:`u_k = \beta u_{k-1} + t_k`.
-
-    >>> discounted_sums(0.5, np.array([1.0, 1.0, 4.0]), axis=0)
-    array([1.  , 1.5 , 4.75])
-    """
+    r"""Sums :math:`u_k = \sum_{m=0}^k \beta^{k-m} t_m`, by :math:`u_k = \beta u_{k-1} + t_k`."""
     terms = np.moveaxis(np.asarray(terms, dtype=np.float64), axis, 0)
     sums = np.empty_like(terms)
     carried: Any = 0.0
@@ -146,10 +132,9 @@ def decoupling_identity(
               = \sum_{m=0}^k \beta^{k-m}\gamma_m\langle\theta_m - \theta^\star, g_m\rangle
               - \sum_{n=0}^{k-1}\beta^{k-n}\|v_n\|^2
 
-    Holds for every heavy-ball run from :math:`\theta_{-1} = \theta_0`, whatever the steps
-    and the gradients, and for every point in place of :math:`\theta^\star`. It fails for
-    another form of momentum, such as torch's buffer with a step that varies. Iterates and gradients
-    are (..., K, d), steps (..., K), the point (d,).
+    Holds for every heavy-ball run from :math:`\theta_{-1} = \theta_0`, whatever the steps and the
+    gradients, and for every point in place of :math:`\theta^\star`; not for another form of
+    momentum. Iterates and gradients are (..., K, d), steps (..., K), the point (d,).
 
     >>> one = np.ones((2, 1))
     >>> decoupling_identity(one * [[3.0], [2.0]], np.array([1.0, 0.5]), one, beta=0.5,
@@ -186,9 +171,9 @@ def decoupling_inequality(
     .. math:: -\sum_{m=0}^k \beta^{k-m}\gamma_m\langle\nabla F(\theta_m), g_m\rangle
               + L\sum_{n=0}^k \beta^{k-n}\|v_n\|^2
 
-    Holds on every heavy-ball run from :math:`\theta_{-1} = \theta_0` if F is L-smooth, whatever
-    the steps. The proof gives L/2 instead of L for the last square. Steps are (..., K), gradients
-    of the samples and of F (..., K, d). Gives (..., K): the bound, and the size of its terms.
+    Holds on every heavy-ball run from :math:`\theta_{-1} = \theta_0` if F is L-smooth. The proof
+    gives L/2 instead of L for the last square. Steps are (..., K), gradients of the samples and of
+    F (..., K, d). Gives (..., K): the bound, and the size of its terms.
 
     Reference: Zhang, Shi and Gu, Lemma 4 (label decouple_nonconvex), proof in Appendix A.
     """

@@ -1,4 +1,4 @@
-r"""What this package proves itself: averaged heavy ball, SHB-IMA, searches along directions.
+r"""Results proved by this package: averaged heavy ball, SHB-IMA, searches along directions.
 
 Theorem A (full losses) and Theorem S (sampled ones) are about the form of
 :class:`heavystep.HeavyStep`, with a fixed positive diagonal D,
@@ -32,9 +32,7 @@ WEIGHTS = Argument("p of the weights w_k, >= 0.", NON_NEGATIVE)
 
 @dataclass(frozen=True)
 class Averaged:
-    r"""What Theorem A promises: V never increases.
-
-    .. math:: V_k = \|z_k - x^\star\|^2 + L_k (F(x_{k-1}) - F^\star)
+    r"""Theorem A: :math:`V_k = \|z_k - x^\star\|^2 + L_k (F(x_{k-1}) - F^\star)` never increases.
 
     Therefore :math:`F(x_k) - F^\star \le \|\theta_0 - x^\star\|^2 / L_{k+1}`.
     """
@@ -44,7 +42,7 @@ class Averaged:
     power: float
 
     def growth(self, k: Any) -> Any:
-        r"""What :math:`a_k / a_{k-1}` may be, for k >= 2; earlier steps are free."""
+        r"""The largest :math:`a_k / a_{k-1}` for k >= 2; earlier steps are free."""
         steps = conditions.steps(THEOREM_A, k, least=2)
         exponent = (self.power + 1.0) * (2.0 - self.tau) / self._slope - 1.0
         return conditions.like(k, 1.0 + exponent / (steps - 1.0))
@@ -121,7 +119,7 @@ def averaged(*, tau: float, beta: float, power: float = 8.0) -> Averaged:
 
 @dataclass(frozen=True)
 class AveragedSampled:
-    """What Theorem S promises about the average x_k, which is the last iterate of the method."""
+    """Theorem S on the average x_k, which is the last iterate of the method."""
 
     tau: float
     power: float
@@ -178,7 +176,7 @@ def averaged_sampled(
 
 @dataclass(frozen=True)
 class LastIterate:
-    """What Theorem L promises of the last iterate of SHB-IMA."""
+    """Theorem L on the last iterate of SHB-IMA."""
 
     eta: float
     eta_power: float

@@ -22,29 +22,22 @@ from heavystep.validation import Interval
 
 
 class ConditionOnC(NamedTuple):
-    """What Theorem 3 asks of c, for one rho; ``typical`` is advised where the user names none."""
+    """Theorem 3's condition on c for one rho, a c to advise, and numbers for an error."""
 
     admissible: Interval
     typical: float
     numbers: Mapping[str, float]
-    """The numbers that an error shows."""
 
 
 class CoveredRule(ABC):
     """A rule that the theorems cover, with its constants as fields."""
 
-    name: ClassVar[str]
-    """The value of the argument ``rule``."""
-    title: ClassVar[str]
-    """Its name in messages and docstrings."""
-    ranges: ClassVar[Mapping[str, Interval]]
-    """The range of each constant; the first is c."""
-    inequality: ClassVar[str]
-    """The condition of Theorem 3 on c, as text; :meth:`condition_on_c` has the numbers."""
-    best_c: ClassVar[float]
-    """The c with the smallest A in Theorem 2 where gamma_max is no restriction."""
-    uses_lower_bound: ClassVar[bool]
-    """Whether the step depends on the lower bound of the sampled loss."""
+    name: ClassVar[str]  # the value of the argument `rule`
+    title: ClassVar[str]  # in messages and docstrings
+    ranges: ClassVar[Mapping[str, Interval]]  # of each constant; the first is c
+    inequality: ClassVar[str]  # the condition of Theorem 3 on c
+    best_c: ClassVar[float]  # smallest A in Theorem 2 where gamma_max is no restriction
+    uses_lower_bound: ClassVar[bool]  # the step depends on the lower bound of the sampled loss
 
     @abstractmethod
     def unit_step(self) -> float:
@@ -56,7 +49,7 @@ class CoveredRule(ABC):
 
     @abstractmethod
     def decisive_loss(self, gap: Any, grad_sqnorm: Any, trial: Any) -> Any:
-        """The difference of losses from which the rule gets its smallest step.
+        """The difference of losses that decides about the smallest step.
 
         Where rounding of the losses is as large, the step says nothing about Lemma 2. ``gap`` is
         the height above f*, ``trial`` the smallest trial step of a line search.
@@ -118,7 +111,6 @@ class Armijo(CoveredRule):
 
 
 RULES: dict[str, type[CoveredRule]] = {rule.name: rule for rule in (Polyak, Armijo)}
-"""The covered rules by name."""
 
 
 def covered(name: str, **constants: Any) -> CoveredRule:
@@ -129,12 +121,7 @@ def covered(name: str, **constants: Any) -> CoveredRule:
 
 
 def checked(result: str, name: str, **constants: Any) -> CoveredRule:
-    """The rule of that name with its constants, refused unless in range; errors name ``result``.
-
-    >>> checked("Theorem 2", "armijo", c=0.75, omega=None)
-    Traceback (most recent call last):
-    ValueError: Theorem 2 needs omega in (0, 1) for the Armijo rule, got omega = None
-    """
+    """The rule of that name with its constants, refused unless in range; errors name ``result``."""
     rule = covered(name, **constants)
     for constant, interval in rule.ranges.items():
         value = constants[constant]

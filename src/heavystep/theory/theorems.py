@@ -19,7 +19,7 @@ _BELOW = "cap of the step, below :func:`nonconvex_step_limit`."
 
 @dataclass(frozen=True)
 class StronglyConvex:
-    r"""What Theorem 1 promises: :math:`E\|\theta_k - \theta^\star\|^2 \le B r^k + R`."""
+    r"""Theorem 1: :math:`E\|\theta_k - \theta^\star\|^2 \le B r^k + R`."""
 
     rate: float
     """r, the larger root of :math:`r^2 - (1 - x) r + x\\beta`, x = mu gamma_min."""
@@ -31,7 +31,7 @@ class StronglyConvex:
     """R = 2 gamma_max sigma^2 / (mu gamma_min)."""
     gamma_min: float
     B: float | None
-    """Constant from e_0 and e_1; None if ``dist0_sq`` was not given."""
+    """None if ``dist0_sq`` was not given."""
 
     def bound(self, k: Any) -> Any:
         """Bound on the expected squared distance after ``k`` steps, a number or an array."""
@@ -98,10 +98,7 @@ def strongly_convex(
 
 @dataclass(frozen=True)
 class Convex:
-    r"""What Theorem 2 promises.
-
-    .. math:: E[F(\bar\theta_k) - F(\theta^\star)] \le \frac Ak + M\,\frac{k+1}k\,\sigma^2
-    """
+    r"""Theorem 2: :math:`E[F(\bar\theta_k) - F(\theta^\star)] \le A/k + M \sigma^2 (k+1)/k`."""
 
     A: float
     M: float
@@ -150,9 +147,8 @@ def distance_recursion(
               - \Big(2-\frac1c\Big)\sum_{m=0}^k\beta^{k-m}\gamma_m\big(f_m - f^\star(x_m)\big)
               + 2\sum_{m=0}^k\beta^{k-m}\gamma_m\big(f(\theta^\star;x_m)-f^\star(x_m)\big)
 
-    Theorems 1, 2 and 4 follow from it by summation. It needs convexity and Lemma 1 only. Under
-    interpolation and c >= 1/2 the distance therefore never increases. Arrays are (..., K): squared
-    distances, steps, and f(.; x_k) - f*(x_k) at theta_k and at theta*.
+    Theorems 1, 2 and 4 follow from it by summation. Arrays are (..., K): squared distances, steps,
+    and f(.; x_k) - f*(x_k) at theta_k and at theta*.
 
     Reference: Zhang, Shi and Gu, first display of the proof of Theorem 2, Appendix B.
     """
@@ -166,7 +162,7 @@ def distance_recursion(
 
 @dataclass(frozen=True)
 class NonConvex:
-    r"""What Theorem 3 promises about :math:`\min_{m<k} E\|\nabla F(\theta_m)\|^2`."""
+    r"""Theorem 3 on :math:`\min_{m<k} E\|\nabla F(\theta_m)\|^2`."""
 
     s1: float
     s2: float
@@ -269,11 +265,10 @@ class SummableSequence:
     """Bound on the expectation of the sum over all m."""
 
     def bound(self, k: Any, probability: float) -> Any:
-        """Bound on the mean of the first ``k`` terms.
+        """Bound on the mean of the first ``k`` terms, for all k at once but with that probability.
 
-        It holds for all k at once, except with the given probability. The quantity of the theorem
-        is at most that mean: the gap of the average iterate (convex), the least squared gradient
-        norm (non-convex).
+        The gap of the average iterate (convex) and the least squared gradient norm (non-convex)
+        are at most that mean.
         """
         conditions.real(self.result, validation.OPEN_UNIT, probability=probability)
         steps = conditions.steps(self.result, k, least=1)
@@ -282,7 +277,7 @@ class SummableSequence:
 
 @dataclass(frozen=True)
 class ConvexAlmostSure(SummableSequence):
-    """What Theorem 4's proof sums: the gaps F(theta_m) - F*, and the sampled gaps."""
+    """The sums of Theorem 4: of the gaps F(theta_m) - F*, and of the sampled gaps."""
 
     sampled_sum: float
     r"""On every run :math:`\sum_m \gamma_m (f(\theta_m;x_m) - f^\star(x_m))` is at most this."""
