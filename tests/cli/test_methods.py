@@ -1,7 +1,6 @@
 """``heavystep methods`` lists what can be imported, with the arguments that there are."""
 
 import inspect
-import json
 
 import pytest
 from typer.testing import CliRunner
@@ -29,25 +28,6 @@ def test_every_optimizer_is_listed():
     assert "`" not in shown.stdout
     assert "…" not in shown.stdout
     assert max(map(len, lines)) <= 100
-
-
-def test_everything_for_a_program():
-    shown = CliRunner().invoke(app, ["methods", "--json"])
-    assert shown.exit_code == 0
-    found = {entry["name"]: entry for entry in json.loads(shown.stdout)}
-    assert list(found) == list(KINDS)
-    for name, entry in found.items():
-        arguments = inspect.signature(KINDS[name]).parameters
-        assert list(entry["arguments"]) == list(arguments)
-        for argument, parameter in arguments.items():
-            required = parameter.default is inspect.Parameter.empty
-            default = {} if required else {"default": parameter.default}
-            assert {**entry["arguments"][argument], "meaning": ""} == {"meaning": "", **default}
-    one = json.loads(CliRunner().invoke(app, ["methods", "MSL", "--json"]).stdout)
-    assert one == [found["MSL"]]
-    assert one[0]["differs"] == METHODS["MSL"].differs
-    assert one[0]["momentum_form"] == "torch buffer"
-    assert one[0]["needs"] == "closure, epoch length"
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -1,9 +1,8 @@
 """``heavystep methods``: the registry, and what each argument of a method means."""
 
 import inspect
-import json
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich import box
@@ -19,11 +18,6 @@ AFTER_LIST = (
     "heavystep.create(NAME, params) makes an optimizer. heavystep methods NAME: formulas, what is",
     "proved, and the arguments with their defaults. The row after the gap is a scheduler.",
 )
-FIELDS = (
-    "title", "summary", "needs", "guarantee", "evidence", "verified", "differs", "reference",
-    "main",
-)  # fmt: skip
-"""What ``--json`` says of a method, beside its formulas and arguments."""
 
 
 @told
@@ -32,19 +26,12 @@ def methods(
         str | None,
         typer.Argument(help="One of them, for its arguments.", autocompletion=one_of(method_names)),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="All of it, to be read by a program.")
-    ] = False,
 ) -> None:
     """List the methods; give a name for its formulas, its arguments and their defaults."""
-    if name is not None:
-        check_name(name, [SCHEDULER])
-    if as_json:
-        names = (*METHODS, SCHEDULER) if name is None else (name,)
-        typer.echo(json.dumps([_described(each) for each in names], indent=2, allow_nan=False))
-    elif name is None:
+    if name is None:
         show(_listed(), *AFTER_LIST)
     else:
+        check_name(name, [SCHEDULER])
         method = METHODS.get(name)
         show(*_explained(method) if method else [_summary(name)], _arguments(name))
 
@@ -86,21 +73,6 @@ def _listed() -> Table:
     return table
 
 
-def _described(name: str) -> dict[str, Any]:
-    """What there is to know of it, in plain types."""
-    if name in METHODS:
-        method = METHODS[name]
-        about: dict[str, Any] = {field: getattr(method, field) for field in FIELDS}
-        about |= {"momentum_form": method.form.name, "formulas": method.formulas}
-    else:
-        about = {"title": "SHB-PS_dec, SHB-ALS_dec", "summary": _summary(name)}
-    described = {
-        argument: {"meaning": text} | ({} if default is _EMPTY else {"default": default})
-        for argument, default, text in _rows(name)
-    }
-    return {"name": name, **about, "arguments": described}
-
-
 def _summary(name: str) -> str:
     """The first sentence of its docstring, without markup."""
     first = (inspect.getdoc(kind_of(name)) or "").partition("\n\n")[0]
@@ -108,17 +80,9 @@ def _summary(name: str) -> str:
 
 
 def _arguments(name: str) -> Table:
-    table = Table("argument", "default", "meaning")
-    for argument, default, text in _rows(name):
-        table.add_row(argument, "" if default is _EMPTY else repr(default), text)
+    kind, table = kind_of(name), Table("argument", "default", "meaning")
+    texts = argument_texts(kind)
+    for argument, parameter in inspect.signature(kind).parameters.items():
+        required = parameter.default is inspect.Parameter.empty
+        table.add_row(argument, "" if required else repr(parameter.default), texts[argument])
     return table
-
-
-def _rows(name: str) -> list[tuple[str, Any, str]]:
-    """Name, default and meaning of each argument."""
-    kind = kind_of(name)
-    texts, given = argument_texts(kind), inspect.signature(kind).parameters
-    return [(argument, parameter.default, texts[argument]) for argument, parameter in given.items()]
-
-
-_EMPTY = inspect.Parameter.empty

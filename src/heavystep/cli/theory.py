@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,11 @@ from heavystep.theory.registry import RESULTS, Result
 SECTION_5 = {"eta0": 0.5, "eta_power": 0.4, "beta0": 0.9, "beta_power": 1.1,
              "gamma_max_power": 0.3, "horizon": 1e4}  # fmt: skip
 """The defaults of the schedules. gamma_max0 depends on the problem and must be given."""
+EMPTY = inspect.Parameter.empty
+LAWS = [
+    option(name, float, SECTION_5.get(name, EMPTY), "schedules: a (1 + k / horizon)^-power")
+    for name in inspect.signature(Schedules.power_laws).parameters
+]
 STEPS = "1,10,100,1000,10000,100000"
 theory = common.group_of_commands(
     "List the paper's results, compute their constants and bounds, see what they admit.\n\n"
@@ -44,51 +48,42 @@ def registry(context: typer.Context) -> None:
 
 def _command(result: Result) -> Callable[..., None]:
     """A command with the arguments of the result's function, and ``--k`` where it has a bound."""
-    function = result.function
-    proof = "for the bound that the proof carries"
-    extra = [option(name, float | None, None, proof) for name in result.bound_arguments]
 
     @told
     def command(**values: Any) -> None:
         k = _steps(values.pop("k")) if result.grid else None
         given = {name: values.pop(name) for name in result.bound_arguments}
-        promise = function(**_arguments(function, {**values, "k": k}))
+        promise = _called(result.function, {**values, "k": k})
         bounds = [] if k is None else _bounds(promise, k, given)
         show(f"{result.id}: {result.statement}", _constants(promise, k, values), *bounds)
 
-    taken = [p for p in _parameters(function) if p.name != "k"] + extra
-    counts = [option("k", str, STEPS, "numbers of steps, separated by commas")]
-    taken += counts if result.grid else []
+    proof = "for the bound that the proof carries"
+    taken = [p for p in _options(result.function) if p.name != "k"]
+    taken += [option(name, float | None, None, proof) for name in result.bound_arguments]
+    if result.grid:
+        taken.append(option("k", str, STEPS, "numbers of steps, separated by commas"))
     return with_options(command, taken, f"{result.id}: {result.statement}")
 
 
-def _parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+def _options(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """The options of a command that calls ``function``."""
     texts = common.argument_texts(function)
     for name, parameter in inspect.signature(function).parameters.items():
         if name == "schedules":
-            yield from _schedule_options()
-            continue
-        required = parameter.default is inspect.Parameter.empty
-        kind: Any = str if name == "rule" else int if name == "K" else float
-        yield option(name, kind if required else kind | None, parameter.default, texts[name])
+            yield from LAWS
+        else:
+            kind: Any = str if name == "rule" else int if name == "K" else float
+            kind = kind if parameter.default is EMPTY else kind | None
+            yield option(name, kind, parameter.default, texts[name])
 
 
-def _schedule_options() -> Iterator[inspect.Parameter]:
-    """The options that make up the three power laws."""
-    for name in inspect.signature(Schedules.power_laws).parameters:
-        default = SECTION_5.get(name, inspect.Parameter.empty)
-        yield option(name, float, default, "schedules: a (1 + k / horizon)^-power")
-
-
-def _arguments(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a function, from the values of the options."""
+def _called(function: Callable[..., Any], values: dict[str, Any]) -> Any:
+    """The function of the values of its options."""
     names = inspect.signature(function).parameters
     found = {name: values[name] for name in names if name in values}
     if "schedules" in names:
-        laws = inspect.signature(Schedules.power_laws).parameters
-        found["schedules"] = Schedules.power_laws(**{name: values[name] for name in laws})
-    return found
+        found["schedules"] = Schedules.power_laws(**{law.name: values[law.name] for law in LAWS})
+    return function(**found)
 
 
 def _steps(text: str) -> np.ndarray[Any, Any]:
@@ -99,27 +94,20 @@ def _steps(text: str) -> np.ndarray[Any, Any]:
 
 
 def _constants(promise: Any, k: Any, values: dict[str, Any]) -> Table:
+    """The fields of a result that are numbers and were not given, and K where it is computed."""
     table = Table("constant", "value")
-    for name, value in _numbers(promise).items():
-        if np.ndim(value):
+    for name in getattr(promise, "_fields", None) or dict.fromkeys([*vars(promise), "K"]):
+        value = getattr(promise, name, None)
+        if isinstance(value, np.ndarray):
             for step, entry in zip(k, value, strict=True):
                 table.add_row(f"{name} at k = {step:.15g}", _text(entry))
-        elif values.get(name) is None or name == "gamma_max":
+        elif isinstance(value, int | float) and (values.get(name) is None or name == "gamma_max"):
             table.add_row(name, _text(value))
     return table
 
 
-def _numbers(promise: Any) -> dict[str, Any]:
-    """The fields of a result that are numbers, and K where it is computed."""
-    if not is_dataclass(promise):
-        return dict(promise._asdict())
-    names = [*(field.name for field in fields(promise)), "K"]
-    found = {name: getattr(promise, name, None) for name in names}
-    return {name: value for name, value in found.items() if isinstance(value, (int, float))}
-
-
 def _bounds(promise: Any, k: Any, given: dict[str, Any]) -> Iterator[Table]:
-    """What is known at each k, as tables; ``given`` is what a bound of the proof needs."""
+    """The bounds known at each k, as tables; ``given`` is what a bound of the proof needs."""
     if hasattr(promise, "S"):
         yield _columns(k, {"S_k": promise.S(k), "rate 1 / S_k": promise.rate(k)})
         if all(value is not None for value in given.values()):
@@ -139,13 +127,13 @@ def _columns(k: Any, columns: dict[str, Any]) -> Table:
 
 
 def _text(value: Any) -> str:
-    return f"{float(value):.10g}" if isinstance(value, (float, np.floating)) else str(value)
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 @told
 def _advice(**values: Any) -> None:
     table = Table("theorem", "c", "gamma_max", "best c")
-    for line in advice(**_arguments(advice, values)):
+    for line in _called(advice, values):
         best = "-" if line.best_c is None else f"{line.best_c:.6g}"
         at = "" if line.at_c is None else f" at c = {line.at_c:g}"
         table.add_row(line.theorem, str(line.c), f"{line.gamma_max}{at}", best)
@@ -175,6 +163,6 @@ for _result in RESULTS:
     if _result.scalar:
         theory.command(_result.name)(_command(_result))
 _text_of = "Assumption 5: whether power laws are schedules of the diminishing theorems."
-theory.command("schedules")(with_options(_schedules, list(_schedule_options()), _text_of))
+theory.command("schedules")(with_options(_schedules, LAWS, _text_of))
 _text_of = "Which c and gamma_max each theorem admits."
-theory.command("advice")(with_options(_advice, list(_parameters(advice)), _text_of))
+theory.command("advice")(with_options(_advice, list(_options(advice)), _text_of))
