@@ -17,7 +17,7 @@ from heavystep.extras import install
 from heavystep.lab.data import SETS
 from heavystep.lab.figures.figure import FIGURES
 from heavystep.lab.sweeps import ENGINES
-from heavystep.lab.training.run import DEVICES
+from heavystep.lab.training.trainer import DEVICES
 from tests.helpers.places import ROOT
 
 SLOW = ("torch", "scipy", "numba", "pyarrow", "matplotlib")

@@ -6,7 +6,7 @@ import pytest
 from heavystep.lab.figures.appendix_e import FIXED, METHODS
 from heavystep.lab.figures.figure3 import figure3
 from heavystep.lab.training.runs import curves
-from tests.helpers.histories import EPOCHS, TINY, rows, save, spec, store_of
+from tests.helpers.histories import EPOCHS, TINY, folder_of, rows, save, spec
 
 K = np.arange(1, EPOCHS + 1)
 LOSSES = {"SHB-PS": 0.1, "SPS": 0.2, "SHB-ALS": 0.15, "SLS": 0.12, **dict.fromkeys(FIXED, 0.3)}
@@ -40,7 +40,7 @@ def fill(out, data_sets=BOTH, seeds=3, scale=TINY, **other):
 def drawn(out, note=pytest.fail, **options):
     """The figure with what is there of it."""
     figure = figure3(**({"epochs": EPOCHS, "scale": TINY} | options))
-    results = curves(figure.runs(), store_of(out), note)
+    results = curves(figure.runs(), folder_of(out), note)
     return figure.only(results), results
 
 

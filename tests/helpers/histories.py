@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from heavystep.lab.figures.figure3 import methods
-from heavystep.lab.training.runs import Scale, TrainingSpec, TrainingStore
-from heavystep.lab.training.trainer import EpochRow
+from heavystep.lab.figures.figure3 import method_specs
+from heavystep.lab.training.epochs import EpochRow
+from heavystep.lab.training.runs import Scale, TrainingSpec
 
 EPOCHS = 20
 TINY = Scale("small", 4, 32, 16)
@@ -23,20 +23,16 @@ def rows(epochs=EPOCHS, **values):
     ]
 
 
-def store_of(out):
-    """The runs of Figure 3 in an output folder."""
-    return TrainingStore(out / "figure3" / "runs")
+def folder_of(out):
+    """Where the runs of Figure 3 are in an output folder."""
+    return out / "figure3" / "runs"
 
 
 def spec(data_set="cifar10", method="SHB-PS", seed=0, scale=TINY):
     """One run."""
-    return TrainingSpec(data_set, methods()[method], scale, seed)
+    return TrainingSpec(data_set, method_specs()[method], scale, seed)
 
 
-def save(out, run, history, checkpoint=None):
-    """Keep a run, and perhaps something in place of a checkpoint."""
-    store = store_of(out)
-    store.save(run, history)
-    if checkpoint is not None:
-        store.checkpoint(run).parent.mkdir(exist_ok=True)
-        store.checkpoint(run).write_bytes(checkpoint)
+def save(out, run, history):
+    """Keep a run."""
+    run.save(folder_of(out), history)

@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 
 from heavystep.lab.figures.figure1 import figure1
 from heavystep.lab.store import Store
-from heavystep.lab.sweeps import complete
+from heavystep.lab.sweeps import Engine, complete
 from tests.helpers.told import Told
 
 SMALL = {"seeds": 2, "iterations": 1000}
@@ -14,7 +14,7 @@ def run_it(folder):
     """The figure, the store of its runs in a folder, and their results."""
     figure, store = figure1(**SMALL), Store(folder)
     runs = figure.runs()
-    found = complete(runs.values(), store, Told(), jobs=2)
+    found = complete(runs.values(), store, Told(), Engine(jobs=2))
     return figure, store, {key: run.trajectories(found[key]) for key, run in runs.items()}
 
 

@@ -3,7 +3,7 @@
 
 class Told:
     def __init__(self):
-        self.notes, self.begun, self.amount, self.finished = [], [], 0, 0
+        self.notes, self.begun, self.reports, self.amount, self.finished = [], [], [], 0, 0
 
     def start(self, runs, kept, amount):
         self.started = (runs, kept, amount)
@@ -17,8 +17,8 @@ class Told:
     def advance(self, amount):
         self.amount += amount
 
-    def epoch(self, row, images):
-        """Of training."""
+    def report(self, numbers):
+        self.reports.append(numbers)
 
     def finish(self):
         self.finished += 1

@@ -25,8 +25,9 @@ from heavystep.lab.comparison.page import compare
 from heavystep.lab.comparison.table import COLUMNS, KEY, RunTable, outcome_of, plans, rows_of
 from heavystep.lab.comparison.tasks import HIGHER, LOWER, TASKS, Metric, Task, task_of
 from heavystep.lab.comparison.tasks.contract import Examples, Split, Supervised
-from heavystep.lab.comparison.train import LOOK_EVERY, NUMBERS, START, TaskRun
+from heavystep.lab.comparison.train import NUMBERS, START, TaskRun
 from heavystep.lab.data import SETS
+from heavystep.lab.training.trainer import LOOK_EVERY
 from heavystep.methods import METHODS
 from heavystep.optimizers import create
 from tests.helpers.places import ROOT

@@ -6,8 +6,7 @@ import torch
 from typer.testing import CliRunner
 
 from heavystep.cli.app import app
-from heavystep.lab import cost
-from heavystep.lab.cost import ranks, step, training
+from heavystep.lab.cost import networks as cost
 
 
 def test_jobs_take_turns_and_the_shortest_time_counts(monkeypatch):
@@ -21,26 +20,26 @@ def test_jobs_take_turns_and_the_shortest_time_counts(monkeypatch):
 
 
 def test_memory_of_sgd_and_of_ours_in_copies_of_the_parameters(monkeypatch):
-    monkeypatch.setitem(step.WORKLOADS, "small", [(50, 20)] * 3)
-    found = {each.what: each for each in step.step_costs("small", rounds=1)}
+    monkeypatch.setitem(cost.WORKLOADS, "small", [(50, 20)] * 3)
+    found = {each.optimizer: each for each in cost.step_costs("small", rounds=1)}
     assert found["SGD(foreach=True)"].ratio == 1.0
     assert found["SGD(foreach=True)"].kept == pytest.approx(1.0)
     assert found["AdamW(foreach=True)"].kept == pytest.approx(2.0, abs=0.01)  # and a step count
     assert found["SHBPolyak"].kept == pytest.approx(1.0, abs=0.01)
-    assert all(each.peak >= each.kept and each.seconds > 0.0 for each in found.values())
+    assert all(each.peak >= each.kept and each.ms > 0.0 for each in found.values())
 
 
 def test_training_costs_of_every_method():
-    size = training.Size("small", 8, 3, 1)
-    found = training.training_costs(size, torch.device("cpu"))
-    assert [each.what for each in found] == ["SGD", *cost.MEASURED]
-    assert all(each.step > 0.0 and each.eager > 0.0 for each in found)
-    assert found[0].memory == 0
-    assert {each.what for each in found if each.trials} <= {"SHBArmijo"}
+    size = cost.Size("small", 8, 3, 1)
+    found = cost.training_costs(size, torch.device("cpu"))
+    assert [each.optimizer for each in found] == ["SGD", *cost.MEASURED]
+    assert all(each.ms > 0.0 and each.plain_ratio > 0.0 for each in found)
+    assert found[0].peak_mib == 0
+    assert {each.optimizer for each in found if each.trials} <= {"SHBArmijo"}
 
 
 def test_made_up_images_can_be_told_apart():
-    images = training.made_up_images(400)
+    images = cost.made_up_images(400)
     means = np.stack([images.images[images.labels == c].mean(axis=0) for c in range(10)])
     nearest = ((images.images[:, None] - means) ** 2.0).sum(axis=(2, 3, 4)).argmin(axis=1)
     assert (nearest == images.labels).mean() > 0.99
@@ -48,12 +47,12 @@ def test_made_up_images_can_be_told_apart():
 
 @pytest.mark.slow  # two processes
 def test_messages_of_two_ranks():
-    found = {each.what: each for each in ranks.ranks_cost(2, ranks.QUICK)}
+    found = {each.optimizer: each for each in cost.ranks_cost(2, cost.RANKS_QUICK)}
     assert found["SGD"].messages == 0.0
     assert found["SHBPolyak"].messages == 1.0  # loss and agreement in one
     assert found["SHBArmijo"].messages == 1.0 + found["SHBArmijo"].trials
     with pytest.raises(ValueError, match="ranks must be >= 1"):
-        ranks.ranks_cost(0, ranks.QUICK)
+        cost.ranks_cost(0, cost.RANKS_QUICK)
 
 
 @pytest.mark.slow  # compiles
@@ -71,7 +70,7 @@ def test_the_literal_loop_makes_the_same_run():
 @pytest.mark.slow  # compiles
 @pytest.mark.parametrize("name", ["step", "simulation", "train"])
 def test_the_command_shows_tables(name, monkeypatch):
-    monkeypatch.setattr(training, "SMALL", training.Size("small", 8, 2, 1))
+    monkeypatch.setattr(cost, "SMALL", cost.Size("small", 8, 2, 1))
     quick = [] if name == "train" else ["--quick"]
     result = CliRunner().invoke(app, ["bench", name, *quick])
     assert result.exit_code == 0, result.output

@@ -1,62 +1,157 @@
-"""``heavystep reproduce figure1`` and ``heavystep claims``: what they write, refuse and survive."""
+"""``heavystep reproduce`` and ``heavystep claims``: what they write, refuse and survive."""
 
+import bz2
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from heavystep.cli.app import app
+from heavystep.lab.data import LIBSVM
+from heavystep.lab.figures import figure as figures
 from heavystep.lab.files import MARK
-from heavystep.lab.simulation import sweep
+from tests.helpers import tiny_libsvm
+from tests.helpers.data_sets import changed, file_of
+from tests.helpers.figure3_results import fill
+from tests.helpers.histories import EPOCHS
 
-ARGUMENTS = ["--seeds", "2", "--iterations", "1000"]
+SMALL = ["--seeds", "2", "--iterations", "1000"]
 
 
 def invoke(*arguments):
-    return CliRunner().invoke(app, list(arguments))
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def reproduced(figure, out, *arguments):
+    """What is said; claims need more than 1000 steps."""
+    result = invoke("reproduce", figure, *arguments, "--out", out)
+    assert result.exit_code in (0, 1), result.output
+    return result
+
+
+def files(out):
+    return {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.is_file()}
+
+
+def claims_of(out, figure):
+    return json.loads((out / figure / "claims.json").read_text())
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Three of the data sets, real-sim among them."""
+    names = ["mushrooms", "real-sim", "svmguide1"]
+    with tiny_libsvm.folder(tmp_path / "data", names) as folder:
+        yield folder
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """They take seconds."""
+    monkeypatch.setattr(figures, "save", lambda *arguments: [])
 
 
 @pytest.mark.slow
-def test_reproduce_writes_everything_and_claims_reads_it(tmp_path):
+def test_figure1_writes_everything_and_claims_shows_it(tmp_path):
     out = tmp_path / "results"
-    result = invoke("reproduce", "figure1", *ARGUMENTS, "--out", str(out), "--jobs", "2")
-    assert result.exit_code in (0, 1), result.output  # claims need more than 1000 steps
-    files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
-    assert files >= {"figure1.png", "figure1.pdf", "figure1/claims.json", MARK}
-    assert len([name for name in files if name.endswith(".parquet")]) == 28
-    entries = json.loads((out / "figure1" / "claims.json").read_text())
+    reproduced("figure1", out, *SMALL, "--jobs", "2")
+    before = files(out)
+    assert set(before) >= {"figure1.png", "figure1.pdf", "figure1/claims.json", MARK}
+    assert len([name for name in before if name.endswith(".parquet")]) == 28
+    entries = claims_of(out, "figure1")
     assert {"id", "of", "text", "holds", "measured"} == set(entries[0])
-    shown = invoke("claims", "--out", str(out))
+    assert {entry["of"] for entry in entries} == {"paper", "project"}
+    shown = invoke("claims", "--out", out)
     assert shown.exit_code == int(not all(entry["holds"] for entry in entries))
     assert "figure1.a.bound" in shown.stdout
-    assert "figure1: 2 runs of 1,000 steps" in shown.stderr
-    (out / "figure1" / "claims.json").write_text("[]")
-    assert invoke("claims", "--out", str(out)).stdout == shown.stdout  # from the runs, not from it
-    picture = (out / "figure1.png").read_bytes()
-    again = invoke("reproduce", "figure1", *ARGUMENTS, "--out", str(out))
+    assert "of the paper's claims hold" in shown.stdout
+    again = reproduced("figure1", out, *SMALL)
     assert "28 of 28 runs are there already" in again.output
-    assert (out / "figure1.png").read_bytes() == picture
+    assert files(out) == before
+    reproduced("figure1", out, *SMALL, "--panels", "c, d")
+    assert {entry["id"][0] for entry in claims_of(out, "figure1")} == {"c", "d"}
+
+
+@pytest.mark.slow
+def test_figure2_writes_everything(three, tmp_path):
+    out = tmp_path / "results"
+    said = reproduced("figure2", out, *SMALL).stderr
+    before = files(out)
+    assert set(before) >= {
+        *(f"{name}.{ending}" for name in ("figure2", "figure2_max_step_100")
+          for ending in ("png", "pdf")),
+        "figure2/table.csv", "figure2/table_max_step_100.csv", "figure2/claims.json",
+    }  # fmt: skip
+    assert len(list((out / "figure2" / "runs").glob("*.parquet"))) == 3 * (8 + 4)
+    assert "no a9a" in said
+    assert "heavystep data fetch a9a" in said
+    assert len(claims_of(out, "figure2")) == 4 + 4 + 6
+    assert "36 of 36 runs are there already" in reproduced("figure2", out, *SMALL).stderr
+    assert files(out) == before
+
+
+@pytest.mark.slow
+def test_real_sim_in_its_own_shape(tmp_path, no_pictures):
+    """A made twin, packed as published: as many rows and columns, and fewer entries in a row."""
+    known, rng = LIBSVM["real-sim"], np.random.default_rng(0)
+    columns = np.sort(rng.integers(1, known.dim, (known.n, 3)))
+    labels = np.where(np.arange(known.n) < known.positives, "+1", "-1")
+    lines = (
+        f"{label} " + " ".join(f"{j}:0.5" for j in sorted({*row, known.dim * (i == 7) or row[0]}))
+        for i, (label, row) in enumerate(zip(labels, columns.tolist(), strict=True))
+    )
+    text, out = ("\n".join(lines) + "\n").encode(), tmp_path / "results"
+    with tiny_libsvm.folder(tmp_path, []) as libsvm:
+        (libsvm / "real-sim.bz2").write_bytes(bz2.compress(text, 1))
+        with changed(**{"real-sim": replace(known, files=(file_of("libsvm/real-sim", text),))}):
+            reproduced("figure2", out, *SMALL, "--max-step", "1")
+    assert "real-sim" in (out / "figure2" / "table.csv").read_text()
+    assert len(list((out / "figure2" / "runs").glob("*.parquet"))) == 8
+
+
+def test_one_largest_step_shares_the_fixed_runs(three, tmp_path, no_pictures):
+    out = tmp_path / "results"
+    paper = reproduced("figure2", out, *SMALL, "--max-step", "1")
+    assert "claims hold" in paper.stdout
+    claims = claims_of(out, "figure2")
+    other = reproduced("figure2", out, *SMALL, "--max-step", "2.5", "--jobs", "1")
+    assert "12 of 24 runs are there already" in other.stderr
+    assert "claims hold" not in other.stdout
+    assert claims_of(out, "figure2") == claims
+    assert "figure2/table_max_step_2.5.csv" in files(out)
+
+
+def test_figure3_draws_what_is_there(tmp_path, no_pictures):
+    """At another size than the paper's, claims are shown and not judged."""
+    out, drawing = tmp_path / "results", ["--quick", "--no-train", "--epochs"]
+    assert invoke("reproduce", "figure3", *drawing, 9, "--out", out).exit_code == 2
+    fill(out, ("cifar10",), scale=figures.reproducible("figure3").quick["scale"], seeds=1)
+    result = reproduced("figure3", out, *drawing, EPOCHS, "--seed", 0)
+    assert "at this size claims show how they are measured" in result.stdout
+    assert {claim["judged"] for claim in claims_of(out, "figure3")} == {False}
+    some = reproduced("figure3", out, *drawing, EPOCHS, "--methods", "SPS", "--datasets", "cifar10")
+    assert "SHB-PS" not in some.stdout
+    assert "claims hold" not in some.stdout
+    refused = invoke("reproduce", "figure3", *drawing, 90, "--out", out)
+    assert refused.exit_code == 2
+    assert "reaches epoch 90: give fewer --epochs, or leave out --no-train" in refused.stderr
 
 
 BAD = [
-    (
-        ["reproduce", "figure9"],
-        r"figure must be one of 'figure1', 'figure2', 'figure3', got 'figure9'",
-    ),
-    (["reproduce", "figure1", "--seeds", "-3"], r"seeds must be >= 2, got -3"),
-    (["reproduce", "figure1", "--iterations", "0"], r"iterations must be >= 1000, got 0"),
-    (
-        ["reproduce", "figure1", "--iterations", "1" + 22 * "0"],
-        r"iterations must be <= 1e+10, got 1000",
-    ),
-    (["reproduce", "figure1", "--jobs", "0"], r"jobs must be >= 1, got 0"),
-    (
-        ["reproduce", "figure1", "--max-step", "1"],
-        r"figure1 has no --max-step: it is for figure2 only",
-    ),
-    (["claims", "--out", "nowhere"], r"nothing to evaluate under nowhere"),
+    (["reproduce", "figure9"], "figure must be one of 'figure1', 'figure2', 'figure3', got"),
+    (["reproduce", "figure1", "--seeds", "-3"], "seeds must be >= 2, got -3"),
+    (["reproduce", "figure1", "--iterations", "0"], "iterations must be >= 1000, got 0"),
+    (["reproduce", "figure1", "--iterations", "1" + 22 * "0"], "iterations must be <= 1e+10"),
+    (["reproduce", "figure1", "--max-step", "1"], "figure1 has no --max-step: it is for figure2"),
+    (["reproduce", "figure1", "--panels", "x"], "panels must be one of"),
+    (["reproduce", "figure3", "--methods", "SGD"], "methods must be one of"),
+    (["reproduce", "figure3", "--seed", "-1"], "seed must be >= 0"),
+    (["reproduce", "figure3", "--engine", "ray"], "it is for figure1 and figure2 only"),
+    (["claims", "--out", "nowhere"], "no claims under nowhere: run heavystep reproduce first"),
 ]
 
 
@@ -70,48 +165,41 @@ def test_bad_input_is_one_line(arguments, message, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_damaged_claims_are_one_line(tmp_path):
+    (tmp_path / "figure2").mkdir()
+    (tmp_path / "figure2" / "claims.json").write_text('[{"id": "a"}]')
+    result = invoke("claims", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert "claims.json is not a list of claims: reproduce the figure again" in result.stderr
+
+
 def test_a_folder_that_is_not_ours_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
-    result = invoke("reproduce", "figure1", *ARGUMENTS, "--out", str(tmp_path))
+    result = invoke("reproduce", "figure1", *SMALL, "--out", tmp_path)
     assert result.exit_code == 2
     assert "holds other files" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def test_claims_name_runs_that_are_not_used_any_more(small_figure1, tmp_path, monkeypatch):
-    _, store, _ = small_figure1
-    runs = tmp_path / "figure1" / "runs"
-    runs.mkdir(parents=True)
-    for path in store.folder.iterdir():
-        (runs / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(sweep, "VERSION", sweep.VERSION + 1)
-    result = invoke("claims", "--out", str(tmp_path))
+    result = invoke("reproduce", "figure1", *SMALL, "--out", tmp_path / "thesis.tex" / "results")
     assert result.exit_code == 2
-    change = f"simulation {sweep.VERSION - 1} is now {sweep.VERSION}"
-    assert f"28 runs in {runs} are not used" in result.stderr
-    assert f"({change}); heavystep reproduce figure1 runs them again" in result.stderr
+    assert f"cannot write to {tmp_path / 'thesis.tex' / 'results'}" in result.stderr
 
 
-@pytest.mark.slow
-def test_some_panels_alone(tmp_path):
-    out = str(tmp_path / "results")
-    result = invoke("reproduce", "figure1", *ARGUMENTS, "--out", out, "--panels", "c, d")
-    assert result.exit_code in (0, 1), result.output
-    entries = json.loads((tmp_path / "results" / "figure1" / "claims.json").read_text())
-    assert {entry["id"][0] for entry in entries} == {"c", "d"}
-    assert {entry["of"] for entry in entries} == {"paper", "project"}
-    shown = invoke("claims", "--out", out)
-    assert "figure1.c.neighbourhood" in shown.stdout
-    assert "figure1.a.bound" not in shown.stdout
-    assert "panels c, d" in shown.stderr
-    assert "of the paper's claims hold" in shown.stdout
-    assert invoke("reproduce", "figure1", "--panels", "x").exit_code == 2
+@pytest.mark.parametrize("damaged", [False, True])
+def test_data_that_are_missing_or_damaged_are_told_before_anything_is_written(damaged, tmp_path):
+    out = tmp_path / "results"
+    with tiny_libsvm.folder(tmp_path / "data", ["svmguide1"] if damaged else []) as folder:
+        if damaged:
+            (folder / "svmguide1").write_text("1 1:0.5\n2 2:abc\n")
+        result = invoke("reproduce", "figure2", *SMALL, "--out", out)
+    assert result.exit_code == 2
+    assert len(result.stderr.strip().splitlines()) == 1
+    parts = [str(folder / "svmguide1")] if damaged else ["no a9a", "heavystep data fetch a9a"]
+    assert all(part in result.stderr for part in parts)
+    assert not out.exists()
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path):
-    blocked = (
-        "import sys; [sys.modules.__setitem__(m, None) for m in ('numba', 'pyarrow', 'matplotlib')]"
-    )
+    blocked = "import sys; sys.modules |= dict.fromkeys(('numba', 'pyarrow', 'matplotlib'))"
     for arguments, code in (("'theory'", 0), ("'reproduce', 'figure1'", 2)):
         line = f"{blocked}; sys.argv = ['heavystep', {arguments}]; from heavystep.cli import main; main()"
         run = subprocess.run(
@@ -120,11 +208,3 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path):
         assert run.returncode == code, run.stderr
         assert ("pip install 'heavystep[lab]'" in run.stderr) == (code == 2)
         assert len(run.stderr.splitlines()) == (code == 2)
-
-
-def test_an_unwritable_folder_is_told(tmp_path):
-    blocker = tmp_path / "file"
-    blocker.write_text("")
-    result = invoke("reproduce", "figure1", *ARGUMENTS, "--out", str(blocker / "results"))
-    assert result.exit_code == 2
-    assert f"cannot write to {blocker / 'results'}" in result.stderr

@@ -1,6 +1,5 @@
 """Sweeps: what is kept, what is run again, and what survives when somebody is killed."""
 
-import json
 import os
 import signal
 import subprocess
@@ -30,17 +29,15 @@ def files(folder):
 @every_kind
 def test_results_are_kept_and_not_made_again(kind, tmp_path):
     runs, store, told = [kind(number) for number in range(5)], Store(tmp_path), Told()
-    results = complete([*runs, runs[0]], store, told, jobs=2)
+    results = complete([*runs, runs[0]], store, told, Engine(jobs=2))
     assert told.started == (5, 0, 5.0)
     assert (told.finished, told.amount, len(told.begun)) == (5, 5.0, 5)
     for run in runs:
         np.testing.assert_array_equal(results[run.key()]["value"], run.compute(float)["value"])
     before, again = files(tmp_path), Told()
-    assert list(complete(runs, store, again, jobs=2)) == [run.key() for run in runs]
+    assert list(complete(runs, store, again, Engine(jobs=2))) == [run.key() for run in runs]
     assert again.started == (5, 5, 0)
     assert not again.begun
-    complete(runs, store, again, jobs=2, force=True)
-    assert again.finished == 5
     assert files(tmp_path) == before  # to the byte
 
 
@@ -48,7 +45,7 @@ def test_results_are_kept_and_not_made_again(kind, tmp_path):
 def test_the_others_go_on_when_one_fails(kind, tmp_path):
     runs, told = [kind(0), kind(1, fails=True), kind(2)], Told()
     with pytest.raises(FailedRunsError, match="1 of 3 runs failed, what is complete is kept") as at:
-        complete(runs, Store(tmp_path), told, jobs=2)
+        complete(runs, Store(tmp_path), told, Engine(jobs=2))
     assert set(at.value.results) == {runs[0].key(), runs[2].key()}
     assert at.value.failed == {runs[1].key(): "ValueError: number 1 is refused"}
     assert "toy 1 (ValueError: number 1 is refused)" in str(at.value)
@@ -59,17 +56,18 @@ def test_the_others_go_on_when_one_fails(kind, tmp_path):
 def test_a_killed_worker_loses_what_it_held_and_one_that_always_is_its_run(tmp_path):
     runs = [Toy(number, tmp_path / f"mark{number}", kills=number == 3) for number in range(6)]
     told = Told()
-    assert len(complete(runs, Store(tmp_path / "runs"), told, jobs=2)) == 6
+    assert len(complete(runs, Store(tmp_path / "runs"), told, Engine(jobs=2))) == 6
     assert any("a worker was lost" in note for note in told.notes)
     always = [Toy(10), Toy(11, tmp_path / "nowhere" / "mark", kills=True)]  # it can leave no mark
     with pytest.raises(FailedRunsError) as at:
-        complete(always, Store(tmp_path / "runs"), Told(), jobs=1)
+        complete(always, Store(tmp_path / "runs"), Told(), Engine(jobs=1))
     assert set(at.value.results) == {always[0].key()}
 
 
 def test_closing_gives_up_what_is_in_flight():
     runs = [Threaded(number, seconds=0.05) for number in range(50)]
-    with closing(outcomes(runs, Told(), Engine(jobs=2))) as found:
+    wanted = {run.key(): run for run in runs}
+    with closing(outcomes(wanted, Told(), Engine(jobs=2))) as found:
         next(found)
         begin = time.monotonic()
     assert time.monotonic() - begin < 2.0
@@ -87,7 +85,7 @@ BAD = [
 @pytest.mark.parametrize(("engine", "message"), BAD)
 def test_bad_engines(engine, message, tmp_path):
     with pytest.raises(ValueError, match=message):
-        complete([Toy(0)], Store(tmp_path), Told(), engine=engine)
+        complete([Toy(0)], Store(tmp_path), Told(), engine)
     assert not files(tmp_path)
 
 
@@ -100,7 +98,7 @@ from tests.helpers.toy_runs import Toy
 if __name__ == "__main__":
     runs = [Toy(number, seconds=0.1) for number in range(12)]
     engine = Engine(sys.argv[2], 2, sys.argv[3] or None)
-    complete(runs, Store(Path(sys.argv[1])), engine=engine)
+    complete(runs, Store(Path(sys.argv[1])), None, engine)
 """
 SEARCHED = os.pathsep.join([str(ROOT), *sys.path])
 
@@ -236,15 +234,6 @@ def test_damage_is_noticed_and_run_again(damage, tmp_path):
         complete([RUN], store, told)
         assert any("it has to be run again" in note for note in told.notes)
         assert store.load(RUN.key(), RUN.text()) is not None
-
-
-def test_runs_of_other_versions_are_told(tmp_path):
-    store = Store(tmp_path)
-    old = {**RUN.content(), "versions": {"toy": 0}}
-    store.save("old", json.dumps(old, sort_keys=True), COLUMNS)
-    (line,) = store.outdated([RUN.content()])
-    assert line.endswith("are not used: they were made with other versions (toy 0 is now 1)")
-    assert not store.outdated([{"number": 8, "versions": {"toy": 1}}])
 
 
 def test_files_appear_in_one_step(tmp_path):

@@ -32,7 +32,7 @@ MUTANTS = [
     Mutant("rules that are no source of kernels", "lab/simulation/compiling.py",
            '("rules", "momentum.py",', '("momentum.py",', CACHE),
     Mutant("complete runs made again", "lab/sweeps.py",
-           "results = {} if force else kept(", "results = {} if True else kept(", SWEEPS),
+           "if (columns := store.load(key, run.text())) is not None:", "if (columns := None):", SWEEPS),
     Mutant("a lost worker that ends the sweep", "lab/sweeps.py",
            "if losses == TRIES:", "if losses:", SWEEPS),
     Mutant("damage that is not looked for", "lab/store.py",

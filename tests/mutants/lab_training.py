@@ -2,8 +2,12 @@
 
 from tests.mutants.mutant import Mutant
 
-DATA, RUNS = ("lab/test_data.py",), ("lab/test_training_runs.py", "lab/test_checkpoint.py")
-TRAINER, COMPARE = ("lab/test_trainer.py",), ("lab/test_compare.py",)
+DATA, RUNS, TRAINER = (
+    ("lab/test_data.py",),
+    ("lab/test_training_runs.py",),
+    ("lab/test_training.py",),
+)
+COMPARE = ("lab/test_compare.py",)
 REPORT, COST = ("lab/test_report.py",), ("lab/test_cost.py",)
 HERE = "lab/training/"
 
@@ -15,16 +19,17 @@ MUTANTS = [
     Mutant("images: the coarse label", "lab/data.py", "records[:, -PIXELS - 1]",
            "records[:, 0]", DATA),
     Mutant("a download that is not checked", "lab/data.py", "_contents(known, [file], source)", "pass", DATA),
-    Mutant("any checkpoint is whole", HERE + "run.py", "if hashlib.sha256(body).digest() != digest:", "if False:", RUNS),
-    Mutant("any run's checkpoint", HERE + "run.py", 'if content["run"] != run:', "if False:", RUNS),
-    Mutant("a signal is forgotten", HERE + "run.py", "self.signal is not None or time", "time", RUNS),
-    Mutant("minutes are seconds", HERE + "run.py", "60.0 * minutes", "minutes", RUNS),
-    Mutant("bad steps are kept", HERE + "run.py", "        if not bad:\n", "        if True:\n", RUNS),
-    Mutant("fewer epochs replace more", HERE + "run.py",
-           "len(trainer.history) > self.store.epochs(self.run)", "True", RUNS),
-    Mutant("a refused step counts", HERE + "trainer.py", "self._sums[REFUSED].add_(one - accepted.to(torch.float64))",
+    Mutant("any checkpoint is whole", HERE + "epochs.py", "if hashlib.sha256(body).digest() != digest:", "if False:", TRAINER),
+    Mutant("any run's checkpoint", HERE + "epochs.py", '(content["format"], content["run"]) != (CHECKPOINT, run)',
+           "False", TRAINER),
+    Mutant("bad steps are kept", HERE + "runs.py", "        if not bad:\n", "        if True:\n", RUNS),
+    Mutant("fewer epochs replace more", HERE + "runs.py",
+           "len(trainer.history) > len(run.history(folder))", "True", RUNS),
+    Mutant("a killed run begins its epoch again", HERE + "epochs.py",
+           '* self.work.train.batches + state["done"]', "* self.work.train.batches", TRAINER),
+    Mutant("a refused step counts", HERE + "epochs.py", "self._sums[REFUSED].add_(one - accepted.to(torch.float64))",
            "self._sums[REFUSED].add_(accepted.to(torch.float64))", TRAINER),
-    Mutant("the stream is not kept", HERE + "trainer.py",
+    Mutant("the stream is not kept", HERE + "epochs.py",
            'torch.set_rng_state(state["streams"]["cpu"])', "pass", TRAINER),
     Mutant("evaluated as it trains", HERE + "trainer.py", "        self.network.eval()\n", "", TRAINER),
     Mutant("crops without flips", HERE + "images.py", "flip[:, None] == 1", "flip[:, None] == 2", TRAINER),
@@ -32,7 +37,7 @@ MUTANTS = [
     Mutant("no warm-up", "lab/comparison/train.py", "return rising * 0.5", "return 0.5", COMPARE),
     Mutant("runs that diverge go on", "lab/comparison/train.py",
            "if not torch.stack(finite).all():", "if False:", COMPARE),
-    Mutant("the evaluation draws from the run", "lab/comparison/tasks/contract.py",
+    Mutant("the evaluation draws from the run", HERE + "trainer.py",
            "torch.manual_seed(EVALUATION_SEED)", "pass", COMPARE),
     Mutant("regret of the loss alone", "lab/comparison/table.py",
            "100.0 * (loss - self.best[0]) / gained", "100.0 * loss / gained", COMPARE),
@@ -45,5 +50,5 @@ MUTANTS = [
     Mutant("the grid is off", "lab/comparison/contenders.py", "10.0**power", "9.0**power", COMPARE),
     Mutant("texts are not escaped", "lab/report.py", "escape(str(cell)), ", "str(cell), ", REPORT),
     Mutant("seeds are curves", "lab/report.py", '        run.pop("seed", None)\n', "", REPORT),
-    Mutant("the longest time counts", "lab/cost/__init__.py", "name: min(times)", "name: max(times)", COST),
+    Mutant("the longest time counts", "lab/cost/networks.py", "name: min(times)", "name: max(times)", COST),
 ]  # fmt: skip

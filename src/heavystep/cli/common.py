@@ -28,9 +28,9 @@ def told(command: Command) -> Command:
             return command(*args, **values)
         except (ValueError, TypeError, MissingExtraError) as error:
             text = str(error)
-        except KeyboardInterrupt as stop:
+        except KeyboardInterrupt:
             text = "stopped; what is complete is kept, the same command goes on there"
-            status = 128 + (stop.args[0] if stop.args else signal.SIGINT)
+            status = 128 + signal.SIGINT
         except ModuleNotFoundError as missing:
             text = f"this command needs {package_of(missing)}: {install('lab')}"
         except OSError as error:

@@ -21,7 +21,6 @@ from heavystep.cli.common import (
     told,
     with_options,
 )
-from heavystep.cli.progress import RunProgress
 
 # Written down once more, because the TAB key must not import torch; a test compares them.
 TASKS = (
@@ -76,29 +75,19 @@ OPTIONS = (
 
 
 @told
-def _compare(
-    *, tasks: Any, methods: Any, jobs: int | None, engine: str, address: str | None,
-    data: Path | None, out: Path, stored: bool, **chosen: Any,
-) -> None:  # fmt: skip
+def _compare(*, tasks: Any, methods: Any, data: Path | None, **chosen: Any) -> None:
     # Torch and matplotlib take seconds to import.
-    from heavystep.lab.comparison.page import EXPLAINED, made_of, short
-    from heavystep.lab.comparison.table import plans
+    from heavystep.cli.progress import RunProgress
+    from heavystep.lab.comparison.page import EXPLAINED, compare, short
     from heavystep.lab.data import VARIABLE
     from heavystep.lab.files import expanded
-    from heavystep.lab.sweeps import Engine
 
     if data is not None:  # processes that do the runs inherit it
         os.environ[VARIABLE] = str(expanded(data).absolute())
     names = _listed("--tasks", tasks), _listed("--methods", methods)
-    found, lines = plans(*names, stored=stored, **chosen)
-    gpus = float(any(run.device == "cuda" for plan in found for run in plan.start))
-    left = {name: why for plan in found for name, why in plan.left_out.items()}
-    with RunProgress("steps") as progress:
-        for line in (*lines, *(f"{name} is left out: {why}" for name, why in left.items())):
-            progress.note(line)
-        doer = Engine(engine, jobs, address, gpus)
-        command = " ".join(["heavystep", *sys.argv[1:]])
-        made = made_of(found, expanded(out), progress, engine=doer, command=command, stored=stored)
+    command = " ".join(["heavystep", *sys.argv[1:]])
+    with RunProgress() as progress:
+        made = compare(*names, progress=progress, command=command, **chosen)
     rows = [
         (row.method, short(row.regret), short(row.worst), row.worst_on, f"{row.level}/{row.tasks}",
          short(row.behind), f"{row.metric_level}/{row.tasks}", short(row.tuned))
@@ -154,11 +143,10 @@ bench = group_of_commands(
 Quick = Annotated[bool, typer.Option(help="A few steps: does it run?")]
 
 
-def _where() -> str:
-    from heavystep.lab.cost import load_average, machine
-    from heavystep.lab.training.run import versions
-
-    return f"{machine()}, load average {load_average():.1f}, {versions()}"
+def _costs(title: str, rows: Sequence[Any]) -> None:
+    """Show measurements, which are named tuples with a name first."""
+    cells = [[f"{v:.3g}" if isinstance(v, float) else str(v) for v in row] for row in rows]
+    show(table_of(title, [name.replace("_", " ") for name in rows[0]._fields], cells))
 
 
 @bench.command()
@@ -167,16 +155,13 @@ def step(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu", quick: Quick = False
 ) -> None:
     """Time the optimizers' own work in a step, and measure their memory, against SGD."""
-    from heavystep.lab.cost.step import WORKLOADS, step_costs
-    from heavystep.lab.training.run import the_device
+    from heavystep.lab.cost.networks import WORKLOADS, machine, step_costs
+    from heavystep.lab.training.trainer import the_device
 
     place = the_device(device).type
-    show(_where())
+    show(machine())
     for workload in WORKLOADS:
-        costs = step_costs(workload, place, 2 if quick else 40)
-        rows = [(c.what, f"{c.seconds * 1e3:.3f}", f"{c.ratio:.2f}", f"{c.kept:.2f}",
-                 f"{c.peak:.2f}") for c in costs]  # fmt: skip
-        show(table_of(workload, ("optimizer", "ms a step", "ratio", "kept", "peak"), rows))
+        _costs(workload, step_costs(workload, place, 2 if quick else 40))
     show("kept, peak: memory besides parameters and gradients, in copies of the parameters")
 
 
@@ -184,17 +169,13 @@ def step(
 @told
 def simulation(quick: Quick = False) -> None:
     """Time an iteration of one seed against a literal loop, and how time grows with sizes."""
-    from heavystep.lab.cost.simulation import Growth, growth_costs, simulation_costs
+    from heavystep.lab.cost.networks import machine
+    from heavystep.lab.cost.simulation import growth_costs, simulation_costs
 
-    show(_where())
+    show(machine())
     turns, share = (1, 0.01) if quick else (25, 1.0)
-    costs = simulation_costs(turns, share)
-    rows: list[Sequence[Any]] = [(c.what, f"{c.nanoseconds:.0f}", f"{c.ratio:.2f}") for c in costs]
-    show(table_of("an iteration of one seed", ("what", "ns", "ratio"), rows))
-    grown = growth_costs(1 if quick else 3, share)
-    rows = [(*row[:4], f"{row.nanoseconds:.0f}", f"{row.each:.2f}", f"{row.megabytes:.3g}",
-             f"{row.copies:.2f}") for row in grown]  # fmt: skip
-    show(table_of("growth", Growth._fields, rows))
+    _costs("an iteration of one seed", simulation_costs(turns, share))
+    _costs("growth", growth_costs(1 if quick else 3, share))
 
 
 @bench.command()
@@ -206,19 +187,14 @@ def train(
     full: Annotated[bool, typer.Option(help="ResNet-18 and batches of 256 on a CPU, too.")] = False,
 ) -> None:
     """Time a training step of SGD and of our optimizers in one loop, on images that are made up."""
-    from heavystep.lab.cost.training import FULL, SMALL, training_costs
-    from heavystep.lab.training.run import the_device
+    from heavystep.lab.cost.networks import FULL, SMALL, machine, training_costs
+    from heavystep.lab.training.trainer import the_device
 
     place = the_device(device)
     size = FULL if full or place.type == "cuda" else SMALL
-    show(f"{_where()}: {size.network}, batches of {size.batch_size}")
-    costs = training_costs(size, place)
-    first = costs[0]
-    rows = [(c.what, f"{c.step * 1e3:.3f}", f"{c.step / first.step:.3f}",
-             f"{c.eager / first.eager:.3f}", f"{c.memory / 2**20:.0f}", f"{c.trials:.2f}")
-            for c in costs]  # fmt: skip
-    heading = ("optimizer", "ms a step", "ratio", "plain loop", "peak MiB", "trials a step")
-    show(table_of(f"{size.steps} steps an epoch", heading, rows))
+    show(machine())
+    title = f"{size.network}, batches of {size.batch_size}, {size.steps} steps an epoch"
+    _costs(title, training_costs(size, place))
 
 
 @bench.command()
@@ -234,16 +210,12 @@ def ranks(
 
     Each process has one thread; gloo on the CPU, NCCL where each process has a GPU of its own.
     """
-    from heavystep.lab.cost.ranks import FULL, QUICK, ranks_cost
+    from heavystep.lab.cost.networks import RANKS_FULL, RANKS_QUICK, machine, ranks_cost
 
-    show(_where())
+    show(machine())
     for number in count or [1, 2]:
-        costs = ranks_cost(number, QUICK if quick else FULL)
-        rows = [(c.what, f"{c.seconds * 1e3:.3f}", f"{c.seconds / costs[0].seconds:.3f}",
-                 f"{c.messages:.2f}", f"{c.bytes:.1f}", f"{c.trials:.2f}")
-                for c in costs]  # fmt: skip
-        heading = ("optimizer", "ms a step", "ratio", "messages", "bytes", "trials a step")
-        show(table_of(f"{number} processes", heading, rows))
+        costs = ranks_cost(number, RANKS_QUICK if quick else RANKS_FULL)
+        _costs(f"{number} processes", costs)
 
 
 data = group_of_commands(

@@ -1,37 +1,33 @@
-"""The progress of runs, simulated or trained: a bar on a terminal, and a few lines in a log."""
+"""The progress of runs: a bar on a terminal, and a few lines in a log."""
 
 import time
 from datetime import timedelta
-from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from heavystep.lab.sweeps import Progress
 
 EVERY = 10.0
 """The least number of seconds between two lines of a log."""
 
 
-class RunProgress:
-    """Shows runs done, the work done in a second and the time left.
+class RunProgress(Progress):
+    """Shows the run that began last, how many are complete, and the time left."""
 
-    It implements :class:`heavystep.lab.sweeps.Progress`, and what trainers report besides.
-
-    Args:
-        unit: what work is counted in: ``"steps"`` or ``"epochs"``.
-    """
-
-    def __init__(self, unit: str) -> None:
-        self._console, self._unit = Console(stderr=True), unit
-        self._bar = Progress(
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[done]}/{task.fields[runs]} runs{task.fields[speed]}"),
+            TextColumn("{task.fields[done]}/{task.fields[runs]} runs"),
             console=self._console,
             disable=not self._console.is_terminal,
         )
-        self._task = self._bar.add_task("", total=None, done=0, runs=0, speed="")
+        self._task = self._bar.add_task("", total=None, done=0, runs=0)
         self._runs = self._done = 0
         self._work, self._total = 0.0, 1.0
         self._run = self._last = ""
@@ -59,46 +55,31 @@ class RunProgress:
 
     def begin(self, run: str) -> None:
         """Show the name of the run that begins."""
-        self._run, self._last = run, ""
+        self._run = self._last = run
         self._bar.update(self._task, description=run)
 
     def advance(self, amount: float) -> None:
         """Count work that was done."""
         self._work += amount
-        speed = ""
-        if self._unit == "steps":
-            second = self._work / max(time.monotonic() - self._began, 1e-3)
-            speed = f", {second / 1e6:.1f}M steps/s"
-            self._tell("")
-        self._bar.update(self._task, advance=amount, speed=speed)
+        self._bar.update(self._task, advance=amount)
+        self._tell()
 
-    def epoch(self, row: Any, images: int) -> None:
-        """Show the numbers of an epoch that is complete."""
-        speed = f"{images / row.seconds:,.0f} images/s" if row.seconds > 0.0 else ""
-        self._last = (
-            f"epoch {row.epoch}: loss {row.loss:.4g}, test {row.test_accuracy:.1%}, "
-            f"step {row.step:.3g}, {row.trials:.1f} trials, {speed}"
-        )
-        self._bar.update(self._task, description=f"{self._run}: {self._last}")
-        self._tell("")
+    def report(self, numbers: str) -> None:
+        """Show how far the run is."""
+        self._last = f"{self._run}: {numbers}"
+        self._bar.update(self._task, description=self._last)
 
     def finish(self) -> None:
         """Count a run that is complete."""
         self._done += 1
         self._bar.update(self._task, done=self._done)
-        if self._unit == "epochs":
-            self._told = 0.0  # the last epoch of each run is told
-            self._tell("complete, ")
 
-    def _tell(self, state: str) -> None:
+    def _tell(self) -> None:
         """Write a line to a log, unless another one has just been written."""
         now = time.monotonic()
         if self._console.is_terminal or now - self._told < EVERY:
             return
         self._told = now
-        left = ""
-        if self._work > 0.0:
-            seconds = max(self._total - self._work, 0.0) * (now - self._began) / self._work
-            left = f", {timedelta(seconds=int(seconds))} left"
-        run = f"{self._run}: {state}{self._last}".removesuffix(": ")
-        self.note(f"{run}; {self._done}/{self._runs} runs{left}")
+        seconds = max(self._total - self._work, 0.0) * (now - self._began) / max(self._work, 1e-9)
+        left = timedelta(seconds=int(seconds))
+        self.note(f"{self._last}; {self._done}/{self._runs} runs, {left} left")

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from heavystep.lab.figures.figure import Claim
 
 FIGURES = ("figure1", "figure2", "figure3")
-UNFINISHED = 3
-"""The exit status when time ran out."""
 FIGURE = typer.Argument(
     help="One of figure1, figure2 and figure3.", autocompletion=one_of(lambda: FIGURES)
 )
@@ -30,16 +28,15 @@ OPTIONS = (
     ("datasets", str | None, None, "For figure3: cifar10, cifar100 or both, with a comma."),
     ("methods", list[str] | None, None, "For figure3: one of the methods; again for more."),
     ("max_step", float | None, None, "For figure2: one gamma_max, not 1 and 100."),
-    ("engine", str | None, None, "Who does the runs: local (default), ray or dask.", ENGINES),
+    ("engine", str | None, None,
+     "For figure1, figure2: who does the runs: local (default), ray or dask.", ENGINES),
     ("address", str | None, None, CLUSTER),
     ("jobs", int | None, None, "For figure1, figure2: how many at a time; default: all cores."),
     ("device", str | None, None, "For figure3: cpu or cuda; default: the GPU if any.", DEVICES),
-    ("minutes", float | None, None, "For figure3: stop after so long, to go on later."),
     ("no_train", bool, False, "For figure3: draw and check the runs that are there."),
-    ("force", bool, False, "Run again what is there."),
     ("quick", bool, False, "Fewer runs and steps."),
     ("out", Path, Path("results"), "Where results are written."),
-)
+)  # fmt: skip
 """All options but the last two are only for some of the figures."""
 
 
@@ -47,19 +44,12 @@ OPTIONS = (
 def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
     # Numba, matplotlib and pyarrow take seconds to import, and are an extra.
     from heavystep.cli.progress import RunProgress
-    from heavystep.lab.figures.figure import UnfinishedError, make, plan
-    from heavystep.lab.files import expanded
+    from heavystep.lab.figures import figure as figures
 
     # An option that can be repeated is an empty list without a value; 0 is a choice.
     chosen = {n: v for n, v in values.items() if v is not None and v is not False and v != []}
-    out = expanded(out)
-    wanted = plan(figure, out, quick=quick, chosen=chosen)
-    try:
-        with RunProgress(wanted.how.unit) as progress:
-            made = make(wanted, out, progress)
-    except UnfinishedError as unfinished:
-        typer.echo(str(unfinished), err=True)
-        raise typer.Exit(UNFINISHED) from None
+    with RunProgress() as progress:
+        made = figures.reproduce(figure, out, quick=quick, progress=progress, **chosen)
     for numbers in made.tables:
         heading, *rows = numbers.compact
         table = Table(*heading, title=numbers.title)
@@ -83,8 +73,8 @@ reproduce = with_options(
         *(option(*row) for row in OPTIONS),
     ],
     "Run what is missing of a figure, draw it and check the claims about it.\n\n"
-    "Status 1: a claim does not hold; 2: something is wrong; 3: --minutes are over, and nothing "
-    "was drawn.",
+    "It can be stopped at any time: the same command goes on there. Status 1: a claim does not "
+    "hold; 2: something is wrong.",
 )
 
 
@@ -92,11 +82,11 @@ reproduce = with_options(
 def claims(
     out: Annotated[Path, typer.Option("--out", help="Where results are.")] = Path("results"),
 ) -> None:
-    """Check every claim about the figures that were reproduced, on the stored runs."""
-    from heavystep.lab.figures.figure import evaluate_claims
+    """Show every claim about the figures that were reproduced, and whether it holds."""
+    from heavystep.lab.figures.figure import read_claims
     from heavystep.lab.files import expanded
 
-    found = evaluate_claims(expanded(out), lambda text: typer.echo(text, err=True))
+    found = read_claims(expanded(out))
     _show(found)
     _leave(found)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,29 +76,6 @@ class Store:
                 continue
             if isinstance(content, dict):
                 yield content
-
-    def outdated(self, wanted: Iterable[dict[str, Any]]) -> list[str]:
-        """Say how many runs differ from one of these only in their ``"versions"``."""
-
-        def question(content: dict[str, Any]) -> str:
-            return json.dumps({**content, "versions": None}, sort_keys=True)
-
-        now = {question(content): content.get("versions", {}) for content in wanted}
-        others: dict[str, int] = {}
-        for content in self.contents():
-            then, versions = content.get("versions", {}), now.get(question(content))
-            if versions is not None and versions != then:
-                change = ", ".join(
-                    f"{name} {then.get(name, 'unknown')} is now {version}"
-                    for name, version in versions.items()
-                    if then.get(name) != version
-                )
-                others[change] = others.get(change, 0) + 1
-        return [
-            f"{count} runs in {self.folder} are not used: they were made with other versions "
-            f"({change})"
-            for change, count in others.items()
-        ]
 
 
 def key_of(specification: str) -> str:

@@ -15,10 +15,10 @@ import threading
 import traceback
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import joblib
 
@@ -66,40 +66,27 @@ class Run(ABC):
         return key_of(self.text())
 
 
-class Progress(Protocol):
-    """What a sweep reports, from any thread.
-
-    There are ``runs`` runs, of which ``kept`` are complete, and the others take so much ``work``;
-    the user should read a note; a run begins; some work was done; a run is complete and kept.
-    """
-
-    def start(self, runs: int, kept: int, work: float) -> None: ...
-    def note(self, text: str) -> None: ...
-    def begin(self, run: str) -> None: ...
-    def advance(self, amount: float) -> None: ...
-    def finish(self) -> None: ...
-
-
-class Logged(Progress):
-    """Writes notes to the log "heavystep" as warnings, and each finished run at level INFO."""
-
-    _log = logging.getLogger("heavystep")
+class Progress:
+    """Told what a sweep does, from any thread. This one writes notes to the log "heavystep"."""
 
     def start(self, runs: int, kept: int, work: float) -> None:
-        self._runs, self._done = runs, kept
+        """There are ``runs`` runs; ``kept`` are complete, and the others take so much ``work``."""
 
     def note(self, text: str) -> None:
-        self._log.warning(text)
+        """The user should read this."""
+        logging.getLogger("heavystep").warning(text)
 
     def begin(self, run: str) -> None:
-        return
+        """A run begins."""
 
     def advance(self, amount: float) -> None:
-        return  # this comes too often for a log
+        """Some work was done."""
+
+    def report(self, numbers: str) -> None:
+        """How far the run is that began last."""
 
     def finish(self) -> None:
-        self._done += 1
-        self._log.info("%d of %d runs", self._done, self._runs)
+        """A run is complete and kept."""
 
 
 class FailedRunsError(ValueError):
@@ -138,9 +125,9 @@ class Engine(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of the run at a place of the given list, or the traceback of its failure."""
+    """The result of the run with a key, or the traceback of its failure."""
 
-    place: int
+    key: str
     columns: Columns | None = None
     failure: str = ""
 
@@ -149,84 +136,67 @@ def complete(
     runs: Iterable[Run],
     store: Store,
     progress: Progress | None = None,
-    *,
-    engine: str | Engine = "local",
-    jobs: int | None = None,
-    force: bool = False,
+    engine: Engine | None = None,
 ) -> dict[str, Columns]:
     """The results of all runs by key: those in the store are read, the others made and kept.
 
     Args:
         runs: what is wanted; runs with the same key are made once.
         store: where they are kept.
-        progress: told what happens; None: it is written to the log "heavystep".
-        engine: who does them: ``"local"``, ``"ray"``, ``"dask"``, or all about one.
-        jobs: how many at a time, where only the name of the engine is given.
-        force: whether runs that are there are made again.
+        progress: told what happens.
+        engine: who does them; None: this machine.
 
     Raises:
         FailedRunsError: some runs failed. This is raised when all others are complete.
     """
-    engine = Engine(engine, jobs) if isinstance(engine, str) else engine
+    engine, progress = engine or Engine(), progress or Progress()
     engine.check()
-    progress, wanted = progress or Logged(), {run.key(): run for run in runs}
-    results = {} if force else kept(wanted, store, progress.note)
-    missing = {key: run for key, run in wanted.items() if key not in results}
+    wanted, results = {run.key(): run for run in runs}, dict[str, Columns]()
+    for key, run in wanted.items():
+        try:
+            if (columns := store.load(key, run.text())) is not None:
+                results[key] = columns
+        except DamagedError as damage:
+            progress.note(f"{damage}; it has to be run again")
+    missing, failed = {k: run for k, run in wanted.items() if k not in results}, dict[str, str]()
     progress.start(len(wanted), len(results), sum(run.work for run in missing.values()))
-    if not missing:
+    if not missing:  # a cluster takes long to start
         return results
-    for line in store.outdated(run.content() for run in missing.values()):
-        progress.note(f"{line}; what is missing is run again")
-    keys, failed = list(missing), dict[str, str]()
-    with closing(outcomes(list(missing.values()), progress, engine)) as found:
-        for place, columns, failure in found:
-            key, run = keys[place], missing[keys[place]]
-            if columns is None:
+    with closing(outcomes(missing, progress, engine)) as found:
+        for key, made, failure in found:
+            run = wanted[key]
+            if made is None:
                 progress.note(f"{run.label} failed\n{failure}")
                 failed[key] = failure.strip().splitlines()[-1]
             else:
-                store.save(key, run.text(), columns)
-                results[key] = columns
+                store.save(key, run.text(), made)
+                results[key] = made
                 progress.finish()
     if failed:
-        names = "; ".join(f"{missing[key].label} ({reason})" for key, reason in failed.items())
+        names = "; ".join(f"{wanted[key].label} ({reason})" for key, reason in failed.items())
         said = f"{len(failed)} of {len(wanted)} runs failed, what is complete is kept: {names}"
         raise FailedRunsError(said, failed, results)
     return {key: results[key] for key in wanted}
 
 
-def kept(wanted: dict[str, Run], store: Store, note: Callable[[str], None]) -> dict[str, Columns]:
-    """The results that are in the store; damaged ones are noted and left out."""
-    results = {}
-    for key, run in wanted.items():
-        try:
-            found = store.load(key, run.text())
-        except DamagedError as damage:
-            note(f"{damage}; it has to be run again")
-            continue
-        if found is not None:
-            results[key] = found
-    return results
-
-
-def outcomes(runs: Sequence[Run], progress: Progress, engine: Engine) -> Generator[Outcome]:
+def outcomes(runs: Mapping[str, Run], progress: Progress, engine: Engine) -> Generator[Outcome]:
     """Do all runs and yield one outcome for each, in any order.
 
     Closing the generator gives up the runs in flight. When a worker is killed, the runs that are
     not done are handed out again.
     """
-    left, losses, stopped = dict(enumerate(runs)), 0, threading.Event()
-    here = engine.name == "local" and all(run.threads for run in runs)
+    left, losses, stopped = dict(runs), 0, threading.Event()
+    here = engine.name == "local" and all(run.threads for run in runs.values())
     what = (progress, stopped) if here else (hash_sources(),)
     with _pool(engine, len(runs), here) as parallel:
         try:
             while left:
-                calls = [joblib.delayed(_done)(place, run, *what) for place, run in left.items()]
+                calls = [joblib.delayed(_done)(key, run, *what) for key, run in left.items()]
                 found: Any = None
                 try:
                     found = parallel(calls)
                     for outcome in found:
-                        run, losses = left.pop(outcome.place), 0
+                        run, losses = left.pop(outcome.key), 0
                         if not here:
                             progress.begin(run.label)
                             progress.advance(run.work)
@@ -235,7 +205,7 @@ def outcomes(runs: Sequence[Run], progress: Progress, engine: Engine) -> Generat
                     losses += 1
                     reason = str(lost).strip().partition("\n")[0] or type(lost).__name__
                     if losses == TRIES:
-                        yield from (Outcome(place, failure=reason) for place in left)
+                        yield from (Outcome(key, failure=reason) for key in left)
                         return
                     progress.note(f"a worker was lost ({reason}); its runs are handed out again")
                 finally:
@@ -246,7 +216,7 @@ def outcomes(runs: Sequence[Run], progress: Progress, engine: Engine) -> Generat
             stopped.set()
 
 
-def _done(place: int, run: Run, host: Any, stopped: threading.Event | None = None) -> Outcome:
+def _done(key: str, run: Run, host: Any, stopped: threading.Event | None = None) -> Outcome:
     """Do a run in a thread of this process, or in another one, maybe on another machine.
 
     ``host`` is whom to tell of progress, or the hash of the sources that others must have, too.
@@ -262,11 +232,11 @@ def _done(place: int, run: Run, host: Any, stopped: threading.Event | None = Non
         host.begin(run.label)
     elif hash_sources() != host:
         text = "a worker has another heavystep than this process: install the same"
-        return Outcome(place, failure=text)
+        return Outcome(key, failure=text)
     try:
-        return Outcome(place, run.compute(advance))
+        return Outcome(key, run.compute(advance))
     except Exception:
-        return Outcome(place, failure=traceback.format_exc())
+        return Outcome(key, failure=traceback.format_exc())
 
 
 @contextmanager

@@ -23,8 +23,7 @@ import torch
 from torch.optim import Optimizer
 
 from heavystep import validation
-from heavystep.lab.comparison.tasks import Work
-from heavystep.lab.training.run import BFLOAT16_LOSSES
+from heavystep.lab.training.trainer import Work, search_options
 from heavystep.methods import METHODS, Method, check_name
 from heavystep.methods.named import Options, read, written
 from heavystep.optimizers import create
@@ -129,11 +128,7 @@ class Ours(Contender):
                 "version": formulas(self.method)}  # fmt: skip
 
     def optimizer(self, work: Work, value: float | None) -> Optimizer:
-        options = self.chosen(value)
-        if self.method.rule.searches:
-            options["buffers"] = work.network.buffers
-            if work.device.type == "cuda":  # there losses come from bfloat16 activations
-                options |= BFLOAT16_LOSSES
+        options = self.chosen(value) | search_options(self.method, work)
         return create(self.method.name, work.parameters(), **options)
 
 

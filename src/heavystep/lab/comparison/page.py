@@ -15,7 +15,6 @@ from heavystep.lab.comparison.table import (
     LEVEL,
     Cell,
     Outcome,
-    Plan,
     Row,
     RunTable,
     csv_text,
@@ -23,7 +22,7 @@ from heavystep.lab.comparison.table import (
     rows_of,
 )
 from heavystep.lab.comparison.table import plans as plans_of
-from heavystep.lab.files import claim_folder, write_atomically
+from heavystep.lab.files import claim_folder, expanded, write_atomically
 from heavystep.lab.plot import legend_below, log_limits, save, styled
 from heavystep.lab.store import Columns
 from heavystep.lab.sweeps import Engine, FailedRunsError, Progress, complete
@@ -65,9 +64,12 @@ def compare(
     methods: Sequence[str] = (),
     *,
     out: Path | str = "results",
-    engine: str | Engine = "local",
+    engine: str = "local",
     jobs: int | None = None,
+    address: str | None = None,
     progress: Progress | None = None,
+    command: str = "heavystep compare",
+    stored: bool = False,
     **wanted: Any,
 ) -> Comparison:
     """Compare methods on tasks, as ``heavystep compare`` does: tables, pictures and a page.
@@ -76,48 +78,34 @@ def compare(
         tasks: names or paths; none: the usual ones.
         methods: names, perhaps with options and an ending; none: the usual ones.
         out: the folder; what is in its ``compare/runs.csv`` is not run again.
-        engine: who does the runs.
+        engine: who does the runs: ``"local"``, ``"ray"`` or ``"dask"``.
         jobs: how many at a time.
-        progress: told how far they are; None: it is logged.
-        wanted: ``seeds``, ``per_decade``, ``steps``, ``device``, ``average``, ``quick`` and
-            ``stored``.
+        address: of a started cluster.
+        progress: told how far they are; None: notes are logged.
+        command: what the page says that it was made by.
+        stored: nothing is run, and what is missing is left out.
+        wanted: ``seeds``, ``per_decade``, ``steps``, ``device``, ``average`` and ``quick``.
 
     Raises:
         ValueError: a name is unknown, a number out of range, or the folder holds other files.
     """
-    plans, lines = plans_of(tasks, methods, **wanted)
-    for line in lines if progress else ():
-        progress.note(line)  # type: ignore[union-attr]
-    stored = bool(wanted.get("stored"))
-    return made_of(plans, Path(out), progress, engine=engine, jobs=jobs, stored=stored)
-
-
-def made_of(
-    plans: Sequence[Plan],
-    out: Path,
-    progress: Progress | None = None,
-    *,
-    engine: str | Engine = "local",
-    jobs: int | None = None,
-    command: str = "heavystep compare",
-    stored: bool = False,
-) -> Comparison:
-    """Make the runs that are missing, then write OUT/compare, as :func:`compare` does.
-
-    ``command`` is what the page says that it was made by. With ``stored`` nothing is run, and what
-    is missing is left out.
-    """
+    plans, lines = plans_of(tasks, methods, stored=stored, **wanted)
+    progress, out = progress or Progress(), expanded(Path(out))
+    left_out = {name: why for plan in plans for name, why in plan.left_out.items()}
+    for line in (*lines, *(f"{name} is left out: {why}" for name, why in left_out.items())):
+        progress.note(line)
     claim_folder(out)
-    folder, wanted = out / FOLDER, [run for plan in plans for run in plan.all_runs()]
-    store, failed = RunTable(folder / RUNS, wanted), False
+    folder, runs = out / FOLDER, [run for plan in plans for run in plan.all_runs()]
+    store, failed = RunTable(folder / RUNS, runs), False
     results: dict[str, Columns]
     if stored:
-        found = {run.key(): store.load(run.key(), "") for run in wanted}
+        found = {run.key(): store.load(run.key(), "") for run in runs}
         results = {key: columns for key, columns in found.items() if columns is not None}
         plans = [done for plan in plans if (done := plan.stored(results))]
     else:
+        gpus = float(any(run.device == "cuda" for run in runs))
         try:
-            results = complete(wanted, store, progress, engine=engine, jobs=jobs)  # type: ignore[arg-type]
+            results = complete(runs, store, progress, Engine(engine, jobs, address, gpus))  # type: ignore[arg-type]
         except FailedRunsError as error:
             results, failed = error.results, True
     store.sort()

@@ -20,7 +20,7 @@ from heavystep.lab.comparison.tasks import LOWER, TASKS, Task, task_of
 from heavystep.lab.comparison.train import NUMBERS, START, TaskRun
 from heavystep.lab.files import write_atomically
 from heavystep.lab.store import Columns
-from heavystep.lab.training.run import the_device
+from heavystep.lab.training.trainer import the_device
 
 QUICK_TASKS = ("mlp", "regression", "recommender", "diffusion", "toy-110")
 """What a quick comparison is about: a minute on one core, and no data to fetch."""
@@ -68,19 +68,6 @@ class RunTable:
             size = file.seek(0, os.SEEK_END)
             cut = size > 0 and file.seek(size - 1) >= 0 and file.read(1) != b"\n"
             file.write((b"\n" if cut else b"") + text.getvalue().encode())
-
-    def outdated(self, wanted: Iterable[dict[str, Any]]) -> list[str]:
-        """A line if the file has runs of these contenders with other tasks, rules or packages."""
-        now = {(run.task, run.contender) for run in self._runs.values()}
-        keys = {key[:KEY] for key in self._runs}
-        steps = {(run.task, run.steps) for run in self._runs.values()}
-        old = [
-            line for key, line in self.lines.items()
-            if key not in keys and (line["task"], line["method"]) in now
-            and (line["task"], int(line["steps"])) in steps and int(line["seed"]) == 0
-        ]  # fmt: skip
-        names = sorted({line["method"] for line in old})
-        return [f"{self.path} has other runs of {', '.join(names)}, not used here"] if old else []
 
     def sort(self) -> None:
         """Write all lines in their order: the same runs give the same file."""

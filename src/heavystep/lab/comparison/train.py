@@ -11,17 +11,16 @@ import numpy as np
 import torch
 from torch.optim import swa_utils
 
-from heavystep.lab.comparison.contenders import Contender, Ours, contender_of
-from heavystep.lab.comparison.tasks import Work, task_of
+from heavystep.lab.comparison.contenders import Ours, contender_of
+from heavystep.lab.comparison.tasks import task_of
 from heavystep.lab.store import Columns
 from heavystep.lab.sweeps import Advance, Run
-from heavystep.lab.training.run import compiles, prepared
-from heavystep.optim import Average, CapturedStep
+from heavystep.lab.training.trainer import LOOK_EVERY, Trainer, Work, compiles, prepared
+from heavystep.optim import Average
 from heavystep.optimizers import searches
 from heavystep.problems import FiniteSum
 
 WARM_UP = 0.05  # the part of a run in which a schedule rises
-LOOK_EVERY = 50  # steps between two looks whether parameters are still finite
 LOOP = 1  # to be raised when the same specification would give other numbers
 START = "start"  # what stands for a contender in the row of a task before its first step
 NUMBERS = ("loss", "metric", "average_loss", "average_metric", "seconds")
@@ -80,13 +79,7 @@ class TaskRun(Run):
             if self.contender == START:
                 found["loss"], found["metric"] = work.measured()
             else:
-                training = Training(self, contender_of(self.contender), work)
-                fused = task.gpu and device.type == "cuda" and not training.searches
-                if fused and compiles(device):
-                    work.compile()
-                if training.go(advance):
-                    found |= training.measured()
-                found["seconds"] = training.seconds
+                found |= train(self, work, advance)
         return {name: np.array([value]) for name, value in found.items()}
 
 
@@ -117,74 +110,48 @@ def share(k: int, steps: int) -> float:
     return rising * 0.5 * (1.0 + math.cos(math.pi * k / steps))
 
 
-class Training:
-    """A contender at work on a task."""
-
-    def __init__(self, run: TaskRun, contender: Contender, work: Work) -> None:
-        self._contender, self._work, self._steps = contender, work, run.steps
-        self.optimizer: Any = contender.optimizer(work, run.value)
-        self._rates = [float(group["lr"]) for group in self.optimizer.param_groups]
-        on_gpu = work.device.type == "cuda"
-        if contender.cosine and on_gpu:  # so that a recorded step reads it anew
-            for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
-                group["lr"] = torch.tensor(rate, device=work.device)
-        averaged = run.average and contender.ours
-        self._average = Average(self.optimizer, automatic=False) if averaged else None
-        self.searches, self.seconds = searches(self.optimizer), 0.0
-        self._step: Callable[[], object] = self._plain
-        if on_gpu and contender.captured:
-            self._step = CapturedStep(
-                self.optimizer, work.loss, prepare=work.prepare, report=self._report
-            )
-
-    def _report(self) -> None:
-        if self._average:
-            self._average.update()
-
-    def _plain(self) -> None:
-        """A step as users write it."""
-        self._work.prepare()
-        if self.searches:
-            self.optimizer.step(self._work.loss)
-        else:
-            self.optimizer.zero_grad()
-            loss = self._work.loss()
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step(**({"loss": loss} if self._contender.wants_loss else {}))
-        self._report()
-
-    def go(self, advance: Advance) -> bool:
-        """Train to the end; False if parameters are no longer finite, and it stops there."""
-        begin = time.perf_counter()
-        if self._contender.modes:
-            self.optimizer.train()
-        for k in range(self._steps):
-            self._work.next()
-            if self._contender.cosine:
-                for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
-                    now = rate * share(k, self._steps)
-                    if isinstance(group["lr"], torch.Tensor):
-                        group["lr"].fill_(now)
-                    else:
-                        group["lr"] = now
-            self._step()
-            done = (k + 1) % LOOK_EVERY or LOOK_EVERY
-            if done == LOOK_EVERY or k + 1 == self._steps:
-                advance(float(done))
-                finite = [torch.isfinite(param).all() for param in self._work.parameters()]
-                if not torch.stack(finite).all():  # they can never become so again
-                    return False
-        self.seconds = time.perf_counter() - begin
-        return True
-
-    def measured(self) -> dict[str, float]:
-        if self._contender.modes:
-            self.optimizer.eval()
-            # BatchNorm has seen another point, as the authors of Schedule-Free say.
-            swa_utils.update_bn(self._work.inputs(), self._work.network)
-        found = dict(zip(NUMBERS, self._work.measured(), strict=False))
-        if self._average:
-            with self._average.in_place():
-                self._average.update_bn(self._work.inputs(), self._work.network)
-                found |= dict(zip(NUMBERS[2:], self._work.measured(), strict=False))
-        return found
+def train(run: TaskRun, work: Work, advance: Advance) -> dict[str, float]:
+    """The numbers at the end; no losses if parameters are no longer finite, where it stops."""
+    contender, on_gpu = contender_of(run.contender), work.device.type == "cuda"
+    optimizer: Any = contender.optimizer(work, run.value)
+    rates = [float(group["lr"]) for group in optimizer.param_groups]
+    if contender.cosine and on_gpu:  # so that a recorded step reads it anew
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = torch.tensor(rate, device=work.device)
+    averages = run.average and contender.ours
+    average = Average(optimizer, automatic=False) if averages else None
+    if on_gpu and task_of(run.task).gpu and not searches(optimizer) and compiles(work.device):
+        work.compile()
+    trainer = Trainer(
+        work, optimizer, average.update if average else int,
+        captured=on_gpu and contender.captured, tell_loss=contender.wants_loss,
+    )  # fmt: skip
+    begin = time.perf_counter()
+    if contender.modes:
+        optimizer.train()
+    for k in range(run.steps):
+        if contender.cosine:
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                now = rate * share(k, run.steps)
+                if isinstance(group["lr"], torch.Tensor):
+                    group["lr"].fill_(now)
+                else:
+                    group["lr"] = now
+        trainer.take_step()
+        done = (k + 1) % LOOK_EVERY or LOOK_EVERY
+        if done == LOOK_EVERY or k + 1 == run.steps:
+            advance(float(done))
+            finite = [torch.isfinite(param).all() for param in work.parameters()]
+            if not torch.stack(finite).all():  # they can never become so again
+                return {}
+    seconds = time.perf_counter() - begin
+    if contender.modes:
+        optimizer.eval()
+        # BatchNorm has seen another point, as the authors of Schedule-Free say.
+        swa_utils.update_bn(work.inputs(), work.network)
+    found = dict(zip(NUMBERS, work.measured(), strict=False))
+    if average:
+        with average.in_place():
+            average.update_bn(work.inputs(), work.network)
+            found |= dict(zip(NUMBERS[2:], work.measured(), strict=False))
+    return found | {"seconds": seconds}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavystep.lab.cost import Job, shortest
+from heavystep.lab.cost.networks import Job, shortest
 from heavystep.lab.simulation import Configuration, configure, simulate
 from heavystep.lab.simulation.compiling import kernel
 from heavystep.lab.simulation.problems import random_index, stream_key

@@ -1,28 +1,27 @@
 """A figure of the paper: what it shows and claims, and the way from its name to its files."""
 
 import csv
+import inspect
 import io
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from heavystep import validation
 from heavystep.lab.files import claim_folder, expanded, runs_folder, write_atomically
 from heavystep.lab.plot import save, styled
-from heavystep.lab.sweeps import Logged
+from heavystep.lab.sweeps import Progress
 
 FIGURES = ("figure1", "figure2", "figure3")
 LARGEST = 10**10  # sizes above this are refused as slips of the keyboard
 PAPER, PROJECT = "paper", "project"
 """Who claims: the paper in its words, or this project, which checks more than the paper says."""
-Chosen = Mapping[str, Any]
-"""What the user chose, by the names of :meth:`Reproducible.choices`."""
+CLAIMS = "claims.json"
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Claim:
             for name, value in self.measured.items()
         }
         fields = {"id": self.id, "of": self.of, "text": self.text, "holds": self.holds}
-        return {**fields, "measured": measured}
+        return {**fields, "measured": measured, **({} if self.judged else {"judged": False})}
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,6 @@ class Figure:
     Args:
         companion: whether it goes beyond the paper, which then claims nothing about it.
         note: what the user should know, such as which data are missing.
-        reduced: whether it is so small that the paper's claims need not hold.
     """
 
     name: str
@@ -106,7 +104,6 @@ class Figure:
     panels: tuple[Panel, ...]
     companion: bool = False
     note: str = ""
-    reduced: bool = False
 
     def runs(self) -> dict[str, Any]:
         """All runs by key; a run that several curves share is there once."""
@@ -138,68 +135,31 @@ class Figure:
         }
 
 
-class UnfinishedError(Exception):
-    """Time ran out before all runs of a figure were complete."""
-
-
 @dataclass(frozen=True)
-class Reproducible(ABC):
-    """How a figure is made, at full size and quickly, and what is shown and claimed about it.
+class Reproducible:
+    """How a figure is made, and what is shown and claimed about it.
 
     Args:
-        make: the figure, from the sizes of its runs.
-        pictures: by the name of their file, from the figure and its results.
-        full: the sizes in the paper.
-        quick: the sizes with ``--quick``.
+        figures: the paper's figure, or it and its companions, from what the user chose. Data are
+            read, so that their faults are told first, and nothing is written.
+        results: by the key of their run, from the runs, the folder where they are kept, a progress
+            and what the user chose. Runs that are there are read, the others made.
+        pictures: by the name of their file, from a figure and its results.
+        claims: about the paper's figure.
+        table: of a figure's numbers.
+        quick: choices with ``--quick``.
     """
 
-    make: Callable[..., Figure]
+    figures: Callable[..., Figure | list[Figure]]
+    results: Callable[..., dict[str, Any]]
     pictures: Callable[[Figure, Any], dict[str, Any]]
     claims: Callable[[Figure, Any], list[Claim]]
-    full: dict[str, Any]
     quick: dict[str, Any]
     table: Callable[[Figure, Any], Table] | None = None
 
-    unit: ClassVar[str]
-    """What the length of a run is counted in: ``"steps"`` or ``"epochs"``."""
-    least: ClassVar[dict[str, int]]  # the sizes that can be chosen, with the least value of each
-
-    @abstractmethod
-    def choices(self) -> tuple[str, ...]:
+    def choices(self) -> list[str]:
         """The names of everything that the user can choose."""
-
-    @abstractmethod
-    def figures(self, *, quick: bool, chosen: Chosen, folder: Path) -> list[Figure]:
-        """The paper's figure and its companions. Data and runs are read, and nothing is written.
-
-        Raises:
-            ValueError: a choice is out of range, or data or runs are missing.
-        """
-
-    @abstractmethod
-    def complete(
-        self, runs: dict[str, Any], folder: Path, progress: Any, chosen: Chosen
-    ) -> dict[str, Any]:
-        """The results by key. Runs that are in ``folder`` are read, the others made and kept there.
-
-        Raises:
-            UnfinishedError: time ran out.
-        """
-
-    @abstractmethod
-    def evaluated(self, name: str, folder: Path, note: Callable[[str], None]) -> list[Claim]:
-        """The claims, evaluated on the runs in ``folder``; none if runs are missing."""
-
-    def sizes(self, *, quick: bool, chosen: Chosen) -> dict[str, Any]:
-        """The sizes of the runs: those chosen, and the defaults of the others."""
-        sizes = dict(self.quick if quick else self.full)
-        for name, least in self.least.items():
-            if name in chosen:
-                validation.integer(name, chosen[name], least)
-                if chosen[name] > LARGEST:
-                    raise ValueError(f"{name} must be <= {LARGEST:g}, got {chosen[name]}")
-                sizes[name] = chosen[name]
-        return sizes
+        return keywords(self.figures) + keywords(self.results)
 
 
 def reproducible(name: str) -> Reproducible:
@@ -209,14 +169,17 @@ def reproducible(name: str) -> Reproducible:
     return found
 
 
-class Plan(NamedTuple):
-    """A figure with its companions, the runs that they need by key, and what the user chose."""
+def keywords(function: Callable[..., Any]) -> list[str]:
+    """The names of the arguments that must be named."""
+    found = inspect.signature(function).parameters.values()
+    return [each.name for each in found if each.kind is each.KEYWORD_ONLY]
 
-    name: str
-    how: Reproducible
-    figures: list[Figure]
-    runs: dict[str, Any]
-    chosen: Chosen
+
+def size(name: str, value: int, least: int) -> None:
+    """Refuse a size of runs that is out of range."""
+    validation.integer(name, value, least)
+    if value > LARGEST:
+        raise ValueError(f"{name} must be <= {LARGEST:g}, got {value}")
 
 
 class Reproduction(NamedTuple):
@@ -227,94 +190,85 @@ class Reproduction(NamedTuple):
     paths: list[Path]
 
 
-def plan(name: str, out: Path, *, quick: bool, chosen: Chosen) -> Plan:
-    """Find out what a figure needs. This reads its data, so that their faults are told first.
-
-    Raises:
-        ValueError: there is no such figure, data are missing or damaged, or a choice is out of
-            range or not one of this figure.
-    """
-    how = reproducible(name)
-    for choice in chosen:
-        if choice not in how.choices():
-            others = [each for each in FIGURES if choice in reproducible(each).choices()]
-            option = "--" + choice.replace("_", "-")
-            raise ValueError(f"{name} has no {option}: it is for {' and '.join(others)} only")
-    figures = how.figures(quick=quick, chosen=chosen, folder=runs_folder(out, name))
-    runs = {key: run for each in figures for key, run in each.runs().items()}
-    return Plan(name, how, figures, runs, chosen)
-
-
-def make(wanted: Plan, out: Path, progress: Any) -> Reproduction:
-    """Make the runs that are missing, draw the figure and evaluate the claims about it.
-
-    Raises:
-        UnfinishedError: time ran out before all runs were complete; nothing is drawn.
-    """
-    claim_folder(out)
-    name, how, figures, runs, chosen = wanted
-    if figures[0].note:
-        progress.note(figures[0].note)
-    results = how.complete(runs, runs_folder(out, name), progress, chosen)
-    made = Reproduction([], [], [])
-
-    def write(path: Path, text: str) -> None:
-        write_atomically(path, lambda part: part.write_text(text))
-        made.paths.append(path)
-
-    for figure in (each.only(results) for each in figures):
-        with styled():
-            for picture, canvas in how.pictures(figure, results).items():
-                made.paths.extend(save(canvas, out / picture))
-        if how.table is not None:
-            made.tables.append(how.table(figure, results))
-            place = out / name / f"table{figure.name.removeprefix(name)}.csv"
-            write(place, made.tables[-1].csv())
-        if not figure.companion:
-            made.claims.extend(how.claims(figure, results))
-            entries = [claim.as_json() for claim in made.claims]
-            text = json.dumps(entries, indent=1, allow_nan=False) + "\n"
-            write(out / name / "claims.json", text)
-    return made
-
-
 def reproduce(
-    figure: str, out: str | Path = "results", *, quick: bool = False, **chosen: Any
+    figure: str,
+    out: str | Path = "results",
+    *,
+    quick: bool = False,
+    progress: Progress | None = None,
+    **chosen: Any,
 ) -> Reproduction:
     """Reproduce a figure of the paper: what ``heavystep reproduce`` does.
 
-    Runs that are in the folder are read and not made again; progress goes to the log "heavystep".
+    Runs that are in the folder are read and not made again.
 
     Args:
         figure: ``"figure1"``, ``"figure2"`` or ``"figure3"``.
         out: the output folder.
         quick: whether runs are fewer and shorter.
+        progress: told what happens; None: notes go to the log "heavystep".
         chosen: options of the command by their names, such as ``seeds`` and ``iterations``.
 
     Returns:
         The claims with what was measured, the tables, and the paths of all files.
 
     Raises:
-        ValueError: a choice is out of range, or data are missing, or runs failed.
+        ValueError: a choice is out of range, or data are missing or damaged, or runs failed.
     """
-    out = expanded(Path(out))
-    return make(plan(figure, out, quick=quick, chosen=chosen), out, Logged())
+    how, out, progress = reproducible(figure), expanded(Path(out)), progress or Progress()
+    for choice in set(chosen) - set(how.choices()):
+        others = [name for name in FIGURES if choice in reproducible(name).choices()]
+        option = "--" + choice.replace("_", "-")
+        raise ValueError(f"{figure} has no {option}: it is for {' and '.join(others)} only")
+    drawn = keywords(how.figures)
+    found = how.figures(
+        **(how.quick if quick else {}) | {n: v for n, v in chosen.items() if n in drawn}
+    )
+    figures = [found] if isinstance(found, Figure) else found
+    runs = {key: run for each in figures for key, run in each.runs().items()}
+    claim_folder(out)
+    if figures[0].note:
+        progress.note(figures[0].note)
+    options = {name: value for name, value in chosen.items() if name not in drawn}
+    results = how.results(runs, runs_folder(out, figure), progress, **options)
+    made = Reproduction([], [], [])
+
+    def write(path: Path, text: str) -> None:
+        write_atomically(path, lambda part: part.write_text(text))
+        made.paths.append(path)
+
+    for each in (one.only(results) for one in figures):
+        with styled():
+            for picture, canvas in how.pictures(each, results).items():
+                made.paths.extend(save(canvas, out / picture))
+        if how.table is not None:
+            made.tables.append(how.table(each, results))
+            name = f"table{each.name.removeprefix(figure)}.csv"
+            write(out / figure / name, made.tables[-1].csv())
+        if not each.companion:
+            made.claims.extend(how.claims(each, results))
+            entries = [claim.as_json() for claim in made.claims]
+            write(out / figure / CLAIMS, json.dumps(entries, indent=1, allow_nan=False) + "\n")
+    return made
 
 
-def evaluate_claims(out: Path, note: Callable[[str], None]) -> list[Claim]:
-    """The claims of every figure under ``out``, evaluated anew on the runs that are there.
-
-    ``note`` is told which runs are used, and why others are not.
+def read_claims(out: Path) -> list[Claim]:
+    """The claims about every figure under ``out``, as the last reproduction found them.
 
     Raises:
-        ValueError: there are no runs that suffice for a figure.
+        ValueError: there are none, or a file is damaged.
     """
-    claims = [
-        replace(claim, id=f"{name}.{claim.id}")
-        for name in FIGURES
-        if any(runs_folder(out, name).glob("*"))
-        for claim in reproducible(name).evaluated(name, runs_folder(out, name), note)
-    ]
+    claims = []
+    for path in (out / name / CLAIMS for name in FIGURES):
+        try:
+            for entry in json.loads(path.read_text()) if path.exists() else ():
+                measured = {name: float(value) for name, value in entry.pop("measured").items()}
+                claim = Claim(**entry, measured=measured)
+                claims.append(replace(claim, id=f"{path.parent.name}.{claim.id}"))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise ValueError(
+                f"{path} is not a list of claims: reproduce the figure again"
+            ) from None
     if not claims:
-        raise ValueError(f"nothing to evaluate under {out}: run heavystep reproduce first")
+        raise ValueError(f"no claims under {out}: run heavystep reproduce first")
     return claims

@@ -14,13 +14,13 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
+from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.certificates.theorems import promise
-from heavystep.lab.figures.figure import PROJECT, Claim, Curve, Figure, Panel
-from heavystep.lab.figures.simulated import Results, SimulatedFigure
+from heavystep.lab.figures.figure import PROJECT, Claim, Curve, Figure, Panel, Reproducible, size
 from heavystep.lab.plot import COLOURS, entitle, legend_below, named_lines, visible
 from heavystep.lab.simulation.configuration import Configuration, configure
-from heavystep.lab.simulation.sweep import ProblemSpec, Simulated
+from heavystep.lab.simulation.sweep import ProblemSpec, Results, Simulated, simulated
 from heavystep.methods import METHODS
 from heavystep.records import Trajectories
 from heavystep.schedules import Schedules
@@ -53,13 +53,20 @@ SETTINGS = (
 )
 
 
-def figure1(*, seeds: int = 20, iterations: int = 1_000_000) -> Figure:
-    """The figure with this many runs for each curve, and this many steps for each run."""
-    panels: list[Panel] = []
+def figure1(
+    *, seeds: int = 20, iterations: int = 1_000_000, panels: str = "a,b,c,d,e,f,g,h"
+) -> Figure:
+    """The figure with some of its panels, this many runs for each curve and steps for each run."""
+    size("seeds", seeds, 2)
+    size("iterations", iterations, 1000)
+    wanted = [name.strip() for name in panels.split(",")]
+    for name in wanted:
+        validation.choice("panels", name, tuple("abcdefgh"))
+    drawn: list[Panel] = []
     for title, problem, betas, with_diminishing in SETTINGS:
         convex = problem.build().convex
         for method in CONSTANTS:
-            name, place = METHODS[method].title, "abcdefgh"[len(panels)]
+            name, place = METHODS[method].title, "abcdefgh"[len(drawn)]
             variants = {f"beta = {beta:g}": standard(problem, method, beta) for beta in betas}
             if with_diminishing:
                 variants[DIMINISHING] = diminish(problem, method)
@@ -71,8 +78,9 @@ def figure1(*, seeds: int = 20, iterations: int = 1_000_000) -> Figure:
                 style = 0 if diminishes else BETAS.index(variant["momentum"])
                 curves.append(Curve(label, run, METRICS[convex, diminishes], diminishes, style))
             ylabel = r"$F(\bar\theta_k) - F^\star$" if convex else r"$\min\,\|\nabla F\|^2$"
-            panels.append(Panel(place, f"{name}, {title}", ylabel, tuple(curves)))
-    return Figure("figure1", "SHB with Polyak step size and Armijo line search", tuple(panels))
+            drawn.append(Panel(place, f"{name}, {title}", ylabel, tuple(curves)))
+    shown = tuple(panel for panel in drawn if panel.id in wanted)
+    return Figure("figure1", "SHB with Polyak step size and Armijo line search", shown)
 
 
 def cap(problem: ProblemSpec, method: str, beta: float) -> float:
@@ -307,8 +315,6 @@ def _panel(ax: Any, panel: Panel, results: Results) -> None:
         ax.set_ylim(LOWEST, 10.0 * highest)
 
 
-REPRODUCIBLE = SimulatedFigure(
-    figure1, pictures, claims,
-    full={"seeds": 20, "iterations": 1_000_000}, quick={"seeds": 5, "iterations": 100_000},
-    parts="abcdefgh",
-)  # fmt: skip
+REPRODUCIBLE = Reproducible(
+    figure1, simulated, pictures, claims, quick={"seeds": 5, "iterations": 100_000}
+)

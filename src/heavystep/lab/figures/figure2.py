@@ -25,11 +25,19 @@ from heavystep.lab import plot
 from heavystep.lab.data import LIBSVM, DataSet, missing_text, present
 from heavystep.lab.figures import appendix_e
 from heavystep.lab.figures.appendix_e import ADAPTIVE, FAMILIES, FIXED, MAX_STEP
-from heavystep.lab.figures.figure import PROJECT, Claim, Curve, Figure, Panel, Table
-from heavystep.lab.figures.simulated import Results, SimulatedFigure
+from heavystep.lab.figures.figure import (
+    PROJECT,
+    Claim,
+    Curve,
+    Figure,
+    Panel,
+    Reproducible,
+    Table,
+    size,
+)
 from heavystep.lab.plot import mean_and_half_width
 from heavystep.lab.simulation.configuration import Configuration, configure
-from heavystep.lab.simulation.sweep import ProblemSpec, Simulated
+from heavystep.lab.simulation.sweep import ProblemSpec, Results, Simulated, simulated
 from heavystep.methods import method_of
 from heavystep.records import Trajectories
 
@@ -65,6 +73,8 @@ def figure2(*, seeds: int = 5, iterations: int = 20_000, max_step: float = MAX_S
     Raises:
         ValueError: ``max_step`` is out of range, or none of the data sets is here.
     """
+    size("seeds", seeds, 2)
+    size("iterations", iterations, 1000)
     validation.real("max_step", max_step, validation.POSITIVE)
     here = present(LIBSVM)
     if not here:
@@ -267,8 +277,14 @@ def pictures(figure: Figure, results: Results) -> dict[str, Canvas]:
     return {figure.name: canvas}
 
 
-REPRODUCIBLE = SimulatedFigure(
-    figure2, pictures, claims,
-    full={"seeds": 5, "iterations": 20_000}, quick={"seeds": 3, "iterations": 2_000},
-    table=table, max_steps=(MAX_STEP, COMPANION_MAX_STEP),
-)  # fmt: skip
+def both(
+    *, seeds: int = 5, iterations: int = 20_000, max_step: float | None = None
+) -> list[Figure]:
+    """The paper's figure and the companion, or the one with this largest step."""
+    steps = (MAX_STEP, COMPANION_MAX_STEP) if max_step is None else (max_step,)
+    return [figure2(seeds=seeds, iterations=iterations, max_step=step) for step in steps]
+
+
+REPRODUCIBLE = Reproducible(
+    both, simulated, pictures, claims, quick={"seeds": 3, "iterations": 2_000}, table=table
+)

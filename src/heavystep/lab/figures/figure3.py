@@ -10,8 +10,9 @@ and steps are float32; on a CPU all is float32.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,17 +25,20 @@ from heavystep.lab import plot
 from heavystep.lab.data import CIFAR
 from heavystep.lab.figures import appendix_e
 from heavystep.lab.figures.appendix_e import ADAPTIVE, FAMILIES, FIXED, MAX_STEP, METHODS
-from heavystep.lab.figures.figure import Claim, Curve, Figure, Panel, Table
-from heavystep.lab.figures.trained import TrainedFigure
+from heavystep.lab.figures.figure import Claim, Curve, Figure, Panel, Reproducible, Table, size
 from heavystep.lab.plot import mean_and_half_width
+from heavystep.lab.sweeps import Progress
 from heavystep.lab.training.runs import (
     MethodSpec,
     Scale,
     TrainedCurve,
     TrainedResults,
     TrainingRuns,
+    curves,
     sizes_text,
+    train_missing,
 )
+from heavystep.lab.training.trainer import the_device
 from heavystep.methods import method_of
 
 PAPER = Scale()
@@ -46,46 +50,79 @@ METRICS = {"loss": "training cross-entropy", "test_accuracy": "test accuracy [%]
 
 def figure3(
     *,
-    seeds: int | tuple[int, ...] = 3,
-    epochs: int | Mapping[str, int] = 200,
-    data_sets: Sequence[str] = tuple(CIFAR),
+    seeds: int = 3,
+    seed: Sequence[int] = (),
+    epochs: int = 200,
+    datasets: str = ",".join(CIFAR),
+    methods: Sequence[str] = (),
     scale: Scale = PAPER,
 ) -> Figure:
     """A row for each data set: loss and accuracy of the PS family, then of the ALS family.
 
     Args:
-        seeds: the number of runs of each method, or the seeds of these runs.
-        epochs: the length of each run, or one length for each data set.
-        data_sets: ``"cifar10"``, ``"cifar100"`` or both.
+        seeds: the number of runs of each method.
+        seed: in place of it, the seeds of these runs.
+        epochs: the length of each run.
+        datasets: ``"cifar10"``, ``"cifar100"``, or both with a comma.
+        methods: those that are shown; none: all.
         scale: what is trained; the paper's is the default.
 
     Raises:
-        ValueError: there is no such data set.
+        ValueError: there is no such data set or method, or a number is out of range.
     """
-    for name in data_sets:
-        validation.choice("data set", name, CIFAR)
+    size("seeds", seeds, 1)
+    size("epochs", epochs, 1)
+    for each in seed:
+        validation.integer("seed", each, least=0)
+    for name in methods:
+        validation.choice("methods", name, tuple(METHODS))
+    which, names = tuple(dict.fromkeys(seed)) or tuple(range(seeds)), list[str]()
+    for name in dict.fromkeys(each.strip() for each in datasets.split(",")):
+        validation.choice("datasets", name, CIFAR)
+        names.append(name)
     panels: list[Panel] = []
-    for name in data_sets:
-        length, title = epochs if isinstance(epochs, int) else epochs[name], CIFAR[name].title
-        runs = {each.name: TrainingRuns(name, each, scale, seeds, length)
-                for each in methods().values()}  # fmt: skip
+    for name in names:
+        title, known = CIFAR[name].title, method_specs()
+        runs = {each: TrainingRuns(name, known[each], scale, which, epochs) for each in known}
         for family, pair in FAMILIES.items():
+            shown = [each for each in (*pair, *FIXED) if each in (methods or known)]
             for metric, ylabel in METRICS.items():
                 curves = tuple(
                     Curve(method, runs[method], metric, style=list(runs).index(method))
-                    for method in (*pair, *FIXED)
+                    for method in shown
                 )
                 place, missing = f"{name}.{family}.{metric}", f"no runs on\n{title}"
                 panels.append(
                     Panel(place, f"{title}, {family} family", ylabel, curves, missing, name)
                 )
-    names = " and ".join(CIFAR[name].title for name in data_sets)
+    titles = " and ".join(CIFAR[name].title for name in names)
     part = "" if scale == PAPER else f" ({scale.train_images:,} images)"
-    title = f"{NETWORKS.get(scale.network, scale.network)} on {names}{part}"
-    return Figure("figure3", title, tuple(panels), reduced=scale != PAPER)
+    title = f"{NETWORKS.get(scale.network, scale.network)} on {titles}{part}"
+    return Figure("figure3", title, tuple(panels))
 
 
-def methods() -> dict[str, MethodSpec]:
+def trained(
+    runs: dict[str, TrainingRuns],
+    folder: Path,
+    progress: Progress,
+    *,
+    device: str | None = None,
+    no_train: bool = False,
+) -> TrainedResults:
+    """The curves of all runs, after what is missing was trained; or of those that are there."""
+    if not no_train:
+        train_missing(runs.values(), folder, progress, the_device(device))
+    found = curves(runs, folder, progress.note)
+    if not found:
+        epochs = next(iter(runs.values())).epochs
+        raise ValueError(
+            f"no run in {folder} reaches epoch {epochs}: give fewer --epochs, or leave out "
+            "--no-train to train them"
+        )
+    return found
+
+
+def method_specs() -> dict[str, MethodSpec]:
     """All eight methods. The trainer adds n_b, which depends on the training set."""
     found = {}
     for label, (name, constants) in METHODS.items():
@@ -210,7 +247,8 @@ def claims(figure: Figure, results: TrainedResults) -> list[Claim]:
                 *(_below_fixed(name, pair[0], runs) for pair in FAMILIES.values()),
                 _without_momentum(name, runs),
             ]
-    return [replace(claim, judged=not figure.reduced) for claim in found]
+    whole = all(run.scale == PAPER for run in figure.runs().values())
+    return [replace(claim, judged=whole) for claim in found]
 
 
 def mean_loss(result: TrainedCurve) -> Array:
@@ -409,8 +447,6 @@ def steps_picture(figure: Figure, results: TrainedResults) -> Canvas:
     return canvas
 
 
-REPRODUCIBLE = TrainedFigure(
-    figure3, pictures, claims,
-    full={"seeds": 3, "epochs": 200}, quick={"seeds": 2, "epochs": 3, "scale": QUICK},
-    table=table, methods=tuple(methods().values()),
-)  # fmt: skip
+REPRODUCIBLE = Reproducible(
+    figure3, trained, pictures, claims, quick={"seeds": 2, "epochs": 3, "scale": QUICK}, table=table
+)

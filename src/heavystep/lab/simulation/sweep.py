@@ -16,9 +16,15 @@ from heavystep.lab.data import LIBSVM, binary_labels, load, locate
 from heavystep.lab.files import claim_folder, expanded, runs_folder
 from heavystep.lab.simulation.configuration import VERSION, Configuration, configure
 from heavystep.lab.simulation.problems import KNOWN
-from heavystep.lab.simulation.run import Problem, log_grid, metric_names, simulate
+from heavystep.lab.simulation.run import (
+    Problem,
+    check_compiler,
+    log_grid,
+    metric_names,
+    simulate,
+)
 from heavystep.lab.store import Columns, Store
-from heavystep.lab.sweeps import Advance, Engine, Run, complete
+from heavystep.lab.sweeps import Advance, Engine, Progress, Run, complete
 from heavystep.problems import (
     FiniteSum,
     SparseLogistic,
@@ -179,6 +185,25 @@ class Simulated(Run):
         return Trajectories(rows["k"][0], tuple(range(self.seeds)), metrics)
 
 
+Results = dict[str, Trajectories]
+"""By the keys of runs."""
+
+
+def simulated(
+    runs: Mapping[str, Simulated],
+    folder: Path,
+    progress: Progress | None = None,
+    *,
+    engine: str = "local",
+    jobs: int | None = None,
+    address: str | None = None,
+) -> Results:
+    """The results of runs, all given by key: those in the folder are read, the others made."""
+    check_compiler()  # once, since all runs would say the same
+    found = complete(runs.values(), Store(folder), progress, Engine(engine, jobs, address))
+    return {key: run.trajectories(found[key]) for key, run in runs.items()}
+
+
 def sweep(
     problems: str | Problem | Iterable[str] | Mapping[str, str | Problem],
     methods: str | Iterable[str] | Mapping[str, Any],
@@ -248,12 +273,11 @@ def sweep(
         for problem in known
         for method in configured
     }  # fmt: skip
-    keys = {place: run.key() for place, run in runs.items()}
-    out = expanded(Path(out))
+    keys, out = {place: run.key() for place, run in runs.items()}, expanded(Path(out))
     claim_folder(out)
-    store = Store(runs_folder(out, FOLDER))
-    results = complete(runs.values(), store, engine=Engine(engine, jobs, address))
-    return {place: run.trajectories(results[keys[place]]) for place, run in runs.items()}
+    wanted = {keys[place]: run for place, run in runs.items()}
+    results = simulated(wanted, runs_folder(out, FOLDER), engine=engine, jobs=jobs, address=address)
+    return {place: results[key] for place, key in keys.items()}
 
 
 def _labelled(given: Any) -> Mapping[str, Any]:

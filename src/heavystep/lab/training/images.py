@@ -1,16 +1,21 @@
-"""Images that live on the device, and minibatches of them, which are cropped and flipped there."""
+"""Training on images that live on the device, in minibatches that are cropped and flipped there."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from heavystep.arrays import Array
+from heavystep.lab.data import TrainTest, load_cifar
+from heavystep.lab.training.trainer import Measured, Work
 
 PADDING = 4
 """The width of the black border around an image. A crop has the size of the image itself."""
+TEST_BATCH = 1000
 
 
 class Colours(NamedTuple):
@@ -32,6 +37,21 @@ def colours(images: Array) -> Colours:
         mean = float(count @ levels / count.sum())
         found.append((mean, float(np.sqrt(count @ (levels - mean) ** 2 / count.sum()))))
     return Colours(*zip(*found, strict=True))
+
+
+@cache
+def images_of(data_set: str) -> TrainTest:
+    """The images of a data set, which are read and checked once."""
+    try:
+        return load_cifar(data_set)
+    except FileNotFoundError as error:
+        raise ValueError(error.strerror) from None
+
+
+@cache
+def colours_of(data_set: str, images: int) -> Colours:
+    """The colours of the first training images, which are the same for every run."""
+    return colours(images_of(data_set).train.images[:images])
 
 
 def epoch_plan(images: int, seed: int, epoch: int) -> Array:
@@ -108,3 +128,67 @@ class DeviceImages:
         plan[0], plan[3] = np.arange(self.count), 0
         parts = torch.split(torch.from_numpy(plan).to(self.device), self.batch_size, dim=1)
         return map(self.batch, parts)
+
+
+class ImageWork(Work):
+    """A classifier of images, in epochs of crops and flips; a last incomplete batch is dropped.
+
+    On a GPU the network computes in bfloat16 where autocast thinks it safe, and colours are
+    innermost in memory. On a CPU everything is float32.
+
+    Args:
+        network: gives the logits of the classes.
+        images: to learn from, and to test on.
+        scale: mean and deviation by which images are normalised.
+        batch_size: images in a step.
+        seed: decides crops, flips and the order of the images.
+        device: where it is trained.
+    """
+
+    def __init__(
+        self, network: nn.Module, images: TrainTest, scale: Colours, batch_size: int, seed: int,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        super().__init__(network, device)
+        if device.type == "cuda":
+            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.train = DeviceImages(*images.train, scale, batch_size, device)
+        self.test = DeviceImages(*images.test, scale, TEST_BATCH, device)
+        self.done = 0  # steps since the first epoch
+        self._seed, self._planned = seed, -1
+
+    def next(self) -> None:
+        epoch, place = divmod(self.done, self.train.batches)
+        if epoch != self._planned:
+            self.train.begin(epoch_plan(self.train.count, self._seed, epoch + 1))
+            self._planned = epoch
+        self.train.load(place)
+        self.done += 1
+
+    def prepare(self) -> None:
+        self.train.prepare()
+
+    def loss(self) -> Tensor:
+        return cross_entropy(autocast_logits(self.forward, self.train.inputs), self.train.targets)
+
+    def evaluate(self) -> Measured:
+        """The loss and the accuracy, a share, of the test images."""
+        return evaluated(self.network, self.test)
+
+
+def autocast_logits(network: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+    """The logits in float32; on a GPU computed in bfloat16 where autocast thinks it safe."""
+    kind = inputs.device.type
+    with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
+        logits = network(inputs)
+    return logits.float()
+
+
+def evaluated(network: nn.Module, images: DeviceImages) -> Measured:
+    """The mean cross-entropy and the accuracy, a share, of images as they are."""
+    sums = torch.zeros(2, dtype=torch.float64, device=images.device)
+    for inputs, targets in images.in_order():
+        logits = autocast_logits(network, inputs)
+        right = (logits.argmax(dim=1) == targets).sum()
+        sums += torch.stack((cross_entropy(logits, targets, reduction="sum"), right))
+    return Measured(*(sums / images.count).tolist())

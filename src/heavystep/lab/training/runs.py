@@ -1,16 +1,31 @@
-"""Training runs as data: what decides their numbers, where they are kept, and curves of them."""
+"""Runs of Figure 3: what decides their numbers, training what is missing, and curves of them."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from heavystep.arrays import Array
-from heavystep.lab.store import ENDING, DamagedError, Store, key_of
-from heavystep.lab.training.trainer import EpochRow
+from heavystep.lab.data import CIFAR, Images, TrainTest
+from heavystep.lab.store import DamagedError, Store, key_of
+from heavystep.lab.sweeps import Progress
+from heavystep.lab.training.epochs import (
+    DivergedError,
+    EpochRow,
+    EpochTrainer,
+    load_checkpoint,
+    save_checkpoint,
+)
+from heavystep.lab.training.images import ImageWork, colours_of, images_of
+from heavystep.lab.training.networks import NETWORKS
+from heavystep.lab.training.trainer import compiles, prepared, search_options
+from heavystep.methods import method_of
+from heavystep.optimizers import create
 from heavystep.records import Trajectories
 
 PROTOCOL = 1
@@ -20,6 +35,7 @@ UNSAID = {
 }  # fmt: skip
 """Options that protocol 1 leaves out of its specifications. They were the defaults when it was
 made, and stay what they are when defaults change."""
+CHECKPOINT_SECONDS = 30.0  # what a run that is killed loses at most
 Note = Callable[[str], object]  # told a line that the user should read
 
 
@@ -54,108 +70,156 @@ class TrainingSpec:
     scale: Scale
     seed: int
 
+    @property
+    def label(self) -> str:
+        return f"{self.data_set} {self.method.name} seed {self.seed}"
+
     def text(self) -> str:
         return json.dumps({"protocol": PROTOCOL, "run": asdict(self)}, sort_keys=True)
 
     def key(self) -> str:
         return key_of(self.text())
 
-    def describe(self) -> str:
-        return f"{self.data_set} {self.method.name} seed {self.seed}"
+    def checkpoint(self, folder: Path) -> Path:
+        """The file with the network and the optimizer, from which the run can go on."""
+        return folder.parent / "checkpoints" / f"{self.key()}.pt"
+
+    def save(self, folder: Path, history: Sequence[EpochRow]) -> None:
+        columns = {
+            name: np.array(values, np.int64 if name in ("epoch", "refused") else np.float64)
+            for name, values in zip(EpochRow._fields, zip(*history, strict=True), strict=True)
+        }
+        Store(folder).save(self.key(), self.text(), columns)
+
+    def history(self, folder: Path, note: Note = str) -> list[EpochRow]:
+        """The epochs that are there; a damaged file is noted and has none."""
+        try:
+            columns = Store(folder).load(self.key(), self.text()) or {}
+        except DamagedError as damage:
+            note(f"{damage}; it is left out")
+            return []
+        values = (columns[name].tolist() for name in EpochRow._fields if columns)
+        return [EpochRow(*row) for row in zip(*values, strict=True)]
+
+    def trainer(self, device: torch.device) -> EpochTrainer:
+        """The trainer of the run before its first step."""
+        scale, (train, test) = self.scale, images_of(self.data_set)
+        images = TrainTest(
+            Images(*(part[: scale.train_images] for part in train)),
+            Images(*(part[: scale.test_images] for part in test)),
+        )
+        colours = colours_of(self.data_set, scale.train_images)
+        torch.manual_seed(self.seed)
+        network = NETWORKS[scale.network](CIFAR[self.data_set].classes)
+        work = ImageWork(network, images, colours, scale.batch_size, self.seed, device)
+        # A line search compares losses of a forward with and without gradients. Compiled, these are
+        # two graphs whose roundings differ, by less than what it tolerates.
+        if device.type == "cuda" and scale.network != "small" and compiles(device):
+            work.compile()
+        return EpochTrainer(work, optimizer_of(self.method, work))
+
+
+def optimizer_of(method: MethodSpec, work: ImageWork) -> Any:
+    """The optimizer of a method; methods with a smooth reset have n_b steps in an epoch."""
+    known = method_of(method.optimizer)
+    said = {**UNSAID, "steps_per_epoch": work.train.batches, **dict(method.options)}
+    options = {each.name: said[each.name] for each in known.options if each.name in said}
+    return create(
+        method.optimizer, work.parameters(), weight_decay=0.0,
+        **options | search_options(known, work),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class TrainingRuns:
-    """The runs of one curve: a method on a data set from several seeds, to the same epoch.
-
-    ``seeds`` says how many there are, from 0, or which.
-    """
+    """The runs of one curve: a method on a data set from several seeds, to the same epoch."""
 
     data_set: str
     method: MethodSpec
     scale: Scale
-    seeds: int | tuple[int, ...]
+    seeds: tuple[int, ...]
     epochs: int
 
     def each(self) -> tuple[TrainingSpec, ...]:
-        seeds = range(self.seeds) if isinstance(self.seeds, int) else self.seeds
-        return tuple(TrainingSpec(self.data_set, self.method, self.scale, seed) for seed in seeds)
+        return tuple(
+            TrainingSpec(self.data_set, self.method, self.scale, seed) for seed in self.seeds
+        )
 
     def key(self) -> str:
         return key_of(json.dumps([self.epochs, *(run.key() for run in self.each())]))
 
     def size(self) -> str:
-        return f"{counted(len(self.each()), 'run')} of {counted(self.epochs, 'epoch')}"
+        return f"{counted(len(self.seeds), 'run')} of {counted(self.epochs, 'epoch')}"
 
 
-def counted(number: int, thing: str) -> str:
-    """A number with what it counts.
+def train_missing(
+    curves: Iterable[TrainingRuns], folder: Path, progress: Progress, device: torch.device
+) -> None:
+    """Train every run that does not reach its last epoch.
 
-    >>> counted(1, "run"), counted(1200, "epoch")
-    ('1 run', '1,200 epochs')
+    All methods are trained with one seed before the next, so that they can be compared early. When
+    a run diverges, the others are still trained.
+
+    Raises:
+        ValueError: data are missing or damaged, or a run diverged or cannot go on.
     """
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
-
-
-def parsed(content: dict[str, Any]) -> TrainingSpec | None:
-    """The run whose specification this is; None if it is none, or one of another protocol."""
-    try:
-        run, method = content["run"], content["run"]["method"]
-        options = tuple((str(name), value) for name, value in method["options"])
-        known = MethodSpec(method["name"], method["optimizer"], options)
-        spec = TrainingSpec(run["data_set"], known, Scale(**run["scale"]), run["seed"])
-    except (KeyError, TypeError, ValueError):
-        return None
-    return spec if spec.text() == json.dumps(content, sort_keys=True) else None
-
-
-@dataclass(frozen=True)
-class TrainingStore:
-    """The training runs in one folder: a table of epochs each, and where they were made."""
-
-    folder: Path
-
-    def path(self, run: TrainingSpec) -> Path:
-        return self.folder / f"{run.key()}{ENDING}"
-
-    def checkpoint(self, run: TrainingSpec) -> Path:
-        """The file with the network and the optimizer, from which the run can go on."""
-        return self.folder.parent / "checkpoints" / f"{run.key()}.pt"
-
-    def save(self, run: TrainingSpec, history: Sequence[EpochRow]) -> None:
-        columns = {
-            name: np.array(values, np.int64 if name in ("epoch", "refused") else np.float64)
-            for name, values in zip(EpochRow._fields, zip(*history, strict=True), strict=True)
-        }
-        Store(self.folder).save(run.key(), run.text(), columns)
-
-    def load(self, run: TrainingSpec) -> list[EpochRow] | None:
-        """The epochs of a run, or None if there is no file.
-
-        Raises:
-            DamagedError: the file cannot be read, or is not this run.
-        """
-        columns, path = Store(self.folder).load(run.key(), run.text()), self.path(run)
-        if columns is None:
-            return None
-        if tuple(columns) != EpochRow._fields:
-            raise DamagedError(f"{path.name} does not have all columns")
-        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-        history = [EpochRow(*row) for row in rows]
-        if [row.epoch for row in history] != list(range(1, len(history) + 1)):
-            raise DamagedError(f"{path.name} does not have all epochs")
-        return history
-
-    def whole(self, run: TrainingSpec, note: Note = str) -> list[EpochRow]:
-        """The stored epochs of a run; a damaged file is noted and has none."""
+    wanted = [(run, curve.epochs) for curve in curves for run in curve.each()]
+    lacking, left, diverged = [], 0, list[str]()
+    for run, epochs in sorted(wanted, key=lambda pair: (pair[0].data_set, pair[0].seed)):
+        if (there := len(run.history(folder))) < epochs:
+            lacking.append((run, epochs))
+            # Without a checkpoint to go on from, all epochs have to be trained again.
+            left += epochs - (there if run.checkpoint(folder).exists() else 0)
+    for data_set in {run.data_set for run, _ in lacking}:  # faults of data are told now
+        images_of(data_set)
+    progress.start(len(wanted), len(wanted) - len(lacking), left)
+    for run, epochs in lacking:
+        progress.begin(run.label)
         try:
-            return self.load(run) or []
-        except DamagedError as damage:
-            note(f"{damage}; it is left out")
-            return []
+            with prepared(run.scale.network == "small"):
+                _train(run, epochs, folder, progress, device)
+        except DivergedError as error:
+            progress.note(f"{run.label}: {error}; what is good is in {run.checkpoint(folder)}")
+            diverged.append(run.label)
+        else:
+            progress.finish()
+    if diverged:
+        raise ValueError(f"{len(diverged)} of {len(wanted)} runs diverged: {', '.join(diverged)}")
 
-    def epochs(self, run: TrainingSpec) -> int:
-        return len(self.whole(run))
+
+def _train(
+    run: TrainingSpec, epochs: int, folder: Path, progress: Progress, device: torch.device
+) -> None:
+    """Go on to the last epoch, with a checkpoint there and twice a minute."""
+    trainer, path = run.trainer(device), run.checkpoint(folder)
+    steps, kept = trainer.work.train.batches, time.perf_counter()
+    precision = "float32" if device.type == "cpu" else "bfloat16 autocast"
+    identity = json.dumps({**json.loads(run.text()), "precision": precision})
+    if state := load_checkpoint(path, identity):
+        trainer.load_state_dict(state)
+
+    def keep(complete: bool) -> None:
+        """Write a checkpoint, but not after a bad step, and the epochs if there are more now."""
+        nonlocal kept
+        kept, bad = time.perf_counter(), trainer.meter.in_a_streak()
+        if not bad:
+            save_checkpoint(path, identity, trainer.state_dict())
+        if (complete or not bad) and len(trainer.history) > len(run.history(folder)):
+            run.save(folder, trainer.history)
+
+    def after_step() -> None:
+        progress.advance(1.0 / steps)
+        if time.perf_counter() - kept >= CHECKPOINT_SECONDS:
+            keep(complete=False)
+
+    while len(trainer.history) < epochs:
+        row = trainer.epoch(after_step)
+        speed = f"{steps * run.scale.batch_size / row.seconds:,.0f} images/s"
+        progress.report(
+            f"epoch {row.epoch}: loss {row.loss:.4g}, test {row.test_accuracy:.1%}, "
+            f"step {row.step:.3g}, {row.trials:.1f} trials, {speed}"
+        )
+    keep(complete=True)
 
 
 @dataclass(frozen=True)
@@ -170,7 +234,7 @@ TrainedResults = dict[str, TrainedCurve]
 """Curves by the key of :class:`TrainingRuns`."""
 
 
-def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note = str) -> TrainedResults:
+def curves(runs: dict[str, TrainingRuns], folder: Path, note: Note = str) -> TrainedResults:
     """The curves, each made of the seeds that reach its last epoch. One without any is left out.
 
     ``note`` is told which files are damaged and left out, and which runs end early.
@@ -179,40 +243,32 @@ def curves(runs: dict[str, TrainingRuns], store: TrainingStore, note: Note = str
     for key, wanted in runs.items():
         parts, unfinished, epochs = dict[int, list[EpochRow]](), {}, wanted.epochs
         for run in wanted.each():
-            history = store.whole(run, note)
+            history = run.history(folder, note)
             if len(history) >= epochs:
-                parts[run.seed] = history
+                parts[run.seed] = history[:epochs]
             elif history:
-                note(f"{run.describe()} has {len(history)} of {epochs} epochs and does not count")
-                metrics = _metrics([history], epochs)
+                note(f"{run.label} has {len(history)} of {epochs} epochs and does not count")
+                metrics = _metrics([history])
                 unfinished[run.seed] = {name: values[0] for name, values in metrics.items()}
         if parts:
-            k, metrics = np.arange(1, epochs + 1), _metrics(parts.values(), epochs)
+            k, metrics = np.arange(1, epochs + 1), _metrics(parts.values())
             found[key] = TrainedCurve(k, tuple(parts), metrics, unfinished=unfinished)
     return found
 
 
-def _metrics(parts: Iterable[list[EpochRow]], epochs: int) -> dict[str, Array]:
+def _metrics(parts: Iterable[list[EpochRow]]) -> dict[str, Array]:
     """(seeds, epochs) numbers by name."""
-    rows = np.array([part[:epochs] for part in parts], dtype=np.float64)
+    rows = np.array(list(parts), dtype=np.float64)
     return {name: rows[:, :, at] for at, name in enumerate(EpochRow._fields) if at}
 
 
-def survey(store: TrainingStore, note: Note = str) -> Iterator[tuple[TrainingSpec, int]]:
-    """All runs with the number of their epochs; a file that is no whole run is noted."""
-    others = set(store.folder.glob(f"*{ENDING}"))
-    for run in filter(None, map(parsed, Store(store.folder).contents())):
-        others.discard(store.path(run))
-        if history := store.whole(run, note):
-            yield run, len(history)
-    for path in sorted(others):
-        note(f"{path.name} is not a whole training run; it is left out")
+def counted(number: int, thing: str) -> str:
+    """A number with what it counts.
 
-
-def missing(runs: Iterable[TrainingRuns], store: TrainingStore) -> tuple[int, int]:
-    """How many runs are incomplete, and how many epochs they lack. Damaged files have no epochs."""
-    lacking = [wanted.epochs - store.epochs(run) for wanted in runs for run in wanted.each()]
-    return sum(epochs > 0 for epochs in lacking), sum(max(epochs, 0) for epochs in lacking)
+    >>> counted(1, "run"), counted(1200, "epoch")
+    ('1 run', '1,200 epochs')
+    """
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
 def sizes_text(results: TrainedResults) -> str:

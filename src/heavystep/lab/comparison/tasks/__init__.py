@@ -6,14 +6,15 @@ from pathlib import Path
 import torch
 
 from heavystep import validation
-from heavystep.lab.comparison.tasks.contract import HIGHER, LOWER, Measured, Metric, Task, Work
+from heavystep.lab.comparison.tasks.contract import HIGHER, LOWER, Metric, Task
 from heavystep.lab.comparison.tasks.images import IMAGES
 from heavystep.lab.comparison.tasks.tabular import RIGHT, TABULAR, Logistic
 from heavystep.lab.comparison.tasks.text import TEXTUAL
 from heavystep.lab.files import expanded
+from heavystep.lab.training.trainer import Work
 from heavystep.problems import paper_cosine, paper_least_squares
 
-__all__ = ["HIGHER", "LOWER", "TASKS", "Measured", "Metric", "Task", "Work", "task_of"]
+__all__ = ["HIGHER", "LOWER", "TASKS", "Metric", "Task", "task_of"]
 _GAP = Metric("F - F*", LOWER, "%", 2.0)
 
 

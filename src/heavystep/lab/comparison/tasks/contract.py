@@ -1,6 +1,5 @@
 """A task: a network, its batches, its loss and what is measured at the end."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -8,9 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from heavystep.lab.training.trainer import Measured, Work
 from heavystep.problems import FiniteSum
 
-EVALUATION_SEED = 5  # of what evaluation draws, which is the same for every method and seed
 ORDER = 1000
 """Added to the seed of a run for the order of its examples, so that no network draws from it."""
 LOWER, HIGHER = -1, 1  # which way a metric is better
@@ -43,63 +42,6 @@ class Metric:
         """
         difference = self.better * (best - value)
         return 100.0 * difference / abs(best) if self.unit == "%" else difference
-
-
-class Measured(NamedTuple):
-    """The loss of the training data, and the metric."""
-
-    loss: float
-    metric: float
-
-
-class Work(ABC):
-    """A task under way: a network on a device, with a batch in memory that stays in place."""
-
-    network: nn.Module
-    forward: Callable[..., Any]
-    """The network as it is trained; compiled, if :meth:`compile` was called."""
-
-    def __init__(self, network: nn.Module, device: torch.device) -> None:
-        self.network, self.device = network.to(device), device
-        self.forward = self.network
-
-    def parameters(self) -> list[nn.Parameter]:
-        return [param for param in self.network.parameters() if param.requires_grad]
-
-    def compile(self) -> None:
-        """Fuse the kernels of a training step; evaluation stays as it is."""
-        self.forward = torch.compile(self.network, dynamic=False)
-
-    @abstractmethod
-    def next(self) -> None:
-        """Put the next batch in place."""
-
-    def prepare(self) -> None:
-        """Work on the batch that belongs to the step, such as augmentation."""
-        return
-
-    @abstractmethod
-    def loss(self) -> Tensor:
-        """The loss of the batch that is in place."""
-
-    @abstractmethod
-    def evaluate(self) -> Measured:
-        """Measure the network, which is in ``eval()``."""
-
-    def inputs(self) -> Iterable[Tensor]:
-        """Batches from which BatchNorm's statistics are estimated; none without BatchNorm."""
-        return ()
-
-    @torch.no_grad()
-    def measured(self) -> Measured:
-        """Measure the network as it is now; random numbers and modes stay as they are."""
-        devices = [self.device] if self.device.type == "cuda" else []
-        self.network.eval()
-        with torch.random.fork_rng(devices):
-            torch.manual_seed(EVALUATION_SEED)
-            found = self.evaluate()
-        self.network.train()
-        return found
 
 
 Build = Callable[[int, torch.device], Work]

@@ -12,19 +12,22 @@ from heavystep.lab.comparison.tasks.contract import (
     HIGHER,
     LOWER,
     Examples,
-    Measured,
     Metric,
     Split,
     Task,
-    Work,
     accuracy,
     supervised,
 )
 from heavystep.lab.comparison.tasks.text import Block, Shape
-from heavystep.lab.training.images import DeviceImages, epoch_plan
+from heavystep.lab.training.images import (
+    ImageWork,
+    colours_of,
+    epoch_plan,
+    evaluated,
+    images_of,
+)
 from heavystep.lab.training.networks import NETWORKS
-from heavystep.lab.training.run import colours_of, images_of
-from heavystep.lab.training.trainer import TEST_BATCH, autocast_logits, evaluated
+from heavystep.lab.training.trainer import Measured
 
 DATA, BATCH, EPOCHS, TRAIN = "cifar10", 256, 30, 50_000
 STATISTICS = 60  # batches from which BatchNorm's statistics are estimated
@@ -34,43 +37,25 @@ VIT = Shape(layers=3, heads=4, width=64, context=64, batch_size=64)
 PATCH = 4
 
 
-class Residual(Work):
-    """ResNet-18, images on the device, cropped and flipped there; no weight decay."""
+class Residual(ImageWork):
+    """ResNet-18 as Figure 3 trains it; no weight decay."""
 
     def __init__(self, seed: int, device: torch.device) -> None:
-        super().__init__(NETWORKS["resnet18"](10), device)
-        if device.type == "cuda":
-            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        (train, test), scale = images_of(DATA), colours_of(DATA, TRAIN)
-        self._train = DeviceImages(*train, scale, BATCH, device)
-        self._test = DeviceImages(*test, scale, TEST_BATCH, device)
-        self._seed, self._done = seed, 0
-
-    def next(self) -> None:
-        epoch, place = divmod(self._done, self._train.batches)
-        if place == 0:
-            self._train.begin(epoch_plan(self._train.count, self._seed, epoch + 1))
-        self._train.load(place)
-        self._done += 1
-
-    def prepare(self) -> None:
-        self._train.prepare()
-
-    def loss(self) -> Tensor:
-        return cross_entropy(autocast_logits(self.forward, self._train.inputs), self._train.targets)
+        network, scale = NETWORKS["resnet18"](10), colours_of(DATA, TRAIN)
+        super().__init__(network, images_of(DATA), scale, BATCH, seed, device)
 
     def evaluate(self) -> Measured:
         """The loss of all training images as they are, and the accuracy on the test images."""
-        loss, _ = evaluated(self.network, self._train)
-        return Measured(loss, 100.0 * evaluated(self.network, self._test)[1])
+        loss = evaluated(self.network, self.train).loss
+        return Measured(loss, 100.0 * evaluated(self.network, self.test).metric)
 
     def inputs(self) -> Iterable[Tensor]:
-        epoch = self._done // self._train.batches + 1
-        self._train.begin(epoch_plan(self._train.count, self._seed, epoch))
+        epoch = self.done // self.train.batches + 1
+        self.train.begin(epoch_plan(self.train.count, self._seed, epoch))
         for place in range(STATISTICS):
-            self._train.load(place)
-            self._train.prepare()
-            yield self._train.inputs
+            self.train.load(place)
+            self.train.prepare()
+            yield self.train.inputs
 
 
 class VisionTransformer(nn.Module):

@@ -18,20 +18,18 @@ from torch.nn.functional import (
 from heavystep.arrays import Array
 from heavystep.lab import data
 from heavystep.lab.comparison.tasks.contract import (
-    EVALUATION_SEED,
     HIGHER,
     LOWER,
     Examples,
-    Measured,
     Metric,
     Split,
     Supervised,
     Task,
-    Work,
     accuracy,
     stream_of,
     supervised,
 )
+from heavystep.lab.training.trainer import EVALUATION_SEED, Measured, Work
 
 ACCURACY = Metric("test accuracy", HIGHER, "points", 0.5)
 UNEXPLAINED = Metric("test 1 - R2", LOWER, "%", 20.0)

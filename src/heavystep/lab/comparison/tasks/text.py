@@ -16,15 +16,13 @@ from torch.nn.functional import cross_entropy, gelu, linear, scaled_dot_product_
 
 from heavystep.lab import data
 from heavystep.lab.comparison.tasks.contract import (
-    EVALUATION_SEED,
     LOWER,
     Build,
-    Measured,
     Metric,
     Task,
-    Work,
     stream_of,
 )
+from heavystep.lab.training.trainer import EVALUATION_SEED, Measured, Work
 
 TEXT, TRAIN = "tinyshakespeare", 0.9
 """The part of the text that is learnt from; the rest is for validation."""

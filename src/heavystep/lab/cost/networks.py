@@ -1,0 +1,420 @@
+"""What a step, a training step and a step of several processes cost, as ratios within one run.
+
+Optimizers take turns, because machines are not quiet, and those of torch are measured beside ours.
+"""
+
+import json
+import os
+import platform
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+# Its functions keep the group that there is when torch first imports it, here none. Otherwise the
+# group would outlive destroy_process_group(), and its threads might abort a process that ends.
+import torch.distributed.nn
+from torch import Tensor, distributed, nn
+from torch.multiprocessing.spawn import ProcessException, spawn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import SGD, Optimizer
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from heavystep import __version__, validation
+from heavystep.lab.data import Images, TrainTest
+from heavystep.lab.training.epochs import EpochTrainer
+from heavystep.lab.training.images import ImageWork, colours
+from heavystep.lab.training.networks import NETWORKS
+from heavystep.lab.training.trainer import prepared, usual_step
+from heavystep.methods import method_of
+from heavystep.optimizers import create, searches
+
+MEASURED: dict[str, tuple[str, dict[str, Any]]] = {
+    "HeavyStep": ("HeavyStep", {}),
+    "HeavyStep, no metric": ("HeavyStep", {"diagonal": None}),
+    "SHB": ("SHB", {"lr": 1e-2}),
+    "SHBPolyak": ("SHBPolyak", {"scaling": "practical"}),
+    "SHBArmijo": ("SHBArmijo", {"scaling": "practical"}),
+}
+"""Our optimizers: method and options by the name in tables."""
+Make = Callable[[nn.Module], Optimizer]
+
+
+def machine() -> str:
+    """The processor, the GPU if torch sees one, how busy they are, and what runs on them."""
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    parts = [next(iter(models), "") or platform.processor() or platform.machine()]
+    if torch.cuda.is_available():
+        parts.append(torch.cuda.get_device_name())
+    if hasattr(os, "getloadavg"):
+        parts.append(f"load average {os.getloadavg()[0]:.1f}")
+    return ", ".join([*parts, f"heavystep {__version__}", f"torch {torch.__version__}"])
+
+
+Job = Callable[[], object]
+RUNS_A_TURN = 2
+"""Each job is run this often in a turn: the first run pays for caches that others have filled."""
+
+
+def in_turns(jobs: Mapping[str, Job], repeats: int, before: Job = int) -> dict[str, list[float]]:
+    """All times of each job in seconds; they take turns, so that a busy spell falls on all.
+
+    ``before`` is called before each measurement, and is not timed.
+    """
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(repeats):
+        for name, job in jobs.items():
+            for _ in range(RUNS_A_TURN):
+                before()
+                begin = time.perf_counter()
+                job()
+                times[name].append(time.perf_counter() - begin)
+    return times
+
+
+def shortest(jobs: Mapping[str, Job], repeats: int) -> dict[str, float]:
+    """The shortest time of each job: it found a moment in which the machine did nothing else."""
+    return {name: min(times) for name, times in in_turns(jobs, repeats).items()}
+
+
+def synchronize() -> None:
+    """Wait for the GPU, if there is one."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+# A step: gradients are fixed and closures return a given loss, so that only the optimizers' own
+# work is timed; a line search makes one trial.
+
+WORKLOADS: dict[str, list[tuple[int, ...]]] = {
+    "MLP, 4 tensors": [(32, 20), (32,), (10, 32), (10,)],
+    "ResNet-18, 62 tensors": [tuple(p.shape) for p in NETWORKS["resnet18"](10).parameters()],
+    "1,000 tensors of 32": [(32,)] * 1000,
+}
+REPEATS = 5  # steps that are timed together
+
+
+class StepCost(NamedTuple):
+    """Time of a step, also by that of the first optimizer; memory in copies of the parameters.
+
+    Memory is besides parameters and gradients, between steps and at most.
+    """
+
+    optimizer: str
+    ms: float
+    ratio: float
+    kept: float
+    peak: float
+
+
+class _Stepper(NamedTuple):
+    params: list[Tensor]
+    step: Callable[[], Any]
+
+
+def _steppers(shapes: list[tuple[int, ...]], device: str) -> dict[str, _Stepper]:
+    loss = torch.tensor(1.0, device=device)
+    high, low = torch.tensor(1e6, device=device), torch.tensor(0.0, device=device)
+
+    def parameters() -> list[Tensor]:
+        generator, params = torch.Generator().manual_seed(0), []
+        for shape in shapes:
+            param = torch.randn(shape, generator=generator).to(device).requires_grad_()
+            param.grad = 1e-3 * torch.randn(shape, generator=generator).to(device)
+            params.append(param)
+        return params
+
+    def of_torch(kind: str, **options: Any) -> _Stepper:
+        params = parameters()
+        return _Stepper(params, getattr(torch.optim, kind)(params, lr=1e-3, **options).step)
+
+    def of_ours(method: str, options: dict[str, Any]) -> _Stepper:
+        params = parameters()
+        opt: Any = create(method, params, **options)
+
+        def search() -> None:
+            # A detached loss says that p.grad belongs to it; the first trial is accepted.
+            losses = iter((high, low))
+            opt.step(lambda: next(losses))
+
+        return _Stepper(params, search if searches(opt) else lambda: opt.step(loss=loss))
+
+    return {
+        "SGD(foreach=True)": of_torch("SGD", momentum=0.9, foreach=True),
+        "SGD(fused=True)": of_torch("SGD", momentum=0.9, fused=True),
+        "AdamW(foreach=True)": of_torch("AdamW", foreach=True),
+        **{name: of_ours(method, options) for name, (method, options) in MEASURED.items()},
+    }
+
+
+def step_costs(workload: str, device: str = "cpu", rounds: int = 40) -> list[StepCost]:
+    """The costs of every optimizer on one of :data:`WORKLOADS`, those of SGD first."""
+
+    def steps(stepper: _Stepper) -> None:
+        for _ in range(REPEATS):
+            stepper.step()
+        synchronize()
+
+    shapes = WORKLOADS[workload]
+    usage = {name: _memory(stepper) for name, stepper in _steppers(shapes, device).items()}
+    jobs = {name: partial(steps, each) for name, each in _steppers(shapes, device).items()}
+    times = shortest(jobs, rounds)
+    first = next(iter(times.values()))
+    return [
+        StepCost(name, 1e3 * each / REPEATS, each / first, *usage[name])
+        for name, each in times.items()
+    ]
+
+
+class _Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the bytes of tensors made while it is active and still alive."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.live: dict[int, int] = {}
+        self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def storage(tensor: Tensor) -> int:
+            return tensor.untyped_storage().data_ptr()
+
+        result = func(*args, **(kwargs or {}))
+        old = {storage(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor) and storage(leaf) not in old:
+                self.live[id(leaf)] = leaf.untyped_storage().nbytes()
+                weakref.finalize(leaf, self.live.pop, id(leaf), None)
+        self.peak = max(self.peak, sum(self.live.values()))
+        return result
+
+
+def _memory(stepper: _Stepper) -> tuple[float, float]:
+    """Bytes kept between steps and the peak during one, in units of the parameters' size."""
+    size = sum(p.numel() * p.element_size() for p in stepper.params)
+    with _Allocations() as allocations:
+        for _ in range(3):
+            stepper.step()
+    return sum(allocations.live.values()) / size, allocations.peak / size
+
+
+# A training step on images that are made up, in the trainer of Figure 3.
+
+CLASSES, SETTLED = 10, 10  # after so many steps all graphs are recorded and all memory is in place
+
+
+class Size(NamedTuple):
+    """What is trained: steps of an epoch, and how often each is timed."""
+
+    network: str
+    batch_size: int
+    steps: int
+    rounds: int
+
+
+FULL, SMALL = Size("resnet18", 256, 195, 3), Size("small", 64, 8, 2)
+
+
+class TrainingCost(NamedTuple):
+    """Time of a step, also by that of SGD, and that ratio in a loop without recorded steps.
+
+    The peak of the memory is 0 on a CPU.
+    """
+
+    optimizer: str
+    ms: float
+    ratio: float
+    plain_ratio: float
+    peak_mib: float
+    trials: float
+
+
+def optimizers(device: torch.device) -> dict[str, Make]:
+    """Makers of all optimizers, SGD first."""
+
+    def ours(method: str, options: dict[str, Any], network: nn.Module) -> Optimizer:
+        buffers = {"buffers": network.buffers} if method_of(method).rule.searches else {}
+        return create(method, network.parameters(), **options, **buffers)
+
+    fused = True if device.type == "cuda" else None
+    return {
+        "SGD": lambda net: SGD(net.parameters(), lr=0.01, momentum=0.9, fused=fused),
+        **{name: partial(ours, *given) for name, given in MEASURED.items()},
+    }
+
+
+def made_up_images(count: int, seed: int = 0) -> Images:
+    """Images of CIFAR's shape that can be learnt: one picture for each class, with noise."""
+    generator = np.random.default_rng(seed)
+    pictures = np.random.default_rng(0).integers(64, 128, (CLASSES, 3, 32, 32), np.uint8)
+    labels = generator.integers(0, CLASSES, count)
+    noise = generator.integers(0, 128, (count, 3, 32, 32), np.uint8)
+    return Images(pictures[labels] + noise, labels)
+
+
+def training_costs(size: Size, device: torch.device) -> list[TrainingCost]:
+    """The costs of every optimizer, those of SGD first."""
+    train = made_up_images(size.steps * size.batch_size)
+    images, scale = TrainTest(train, made_up_images(256, seed=1)), colours(train.images)
+
+    def take(trainer: EpochTrainer, steps: int = size.steps) -> None:
+        for _ in range(steps):
+            trainer.take_step()
+        synchronize()
+
+    def begun(make: Make, *, captured: bool) -> EpochTrainer:
+        torch.manual_seed(0)
+        network = NETWORKS[size.network](CLASSES)
+        work = ImageWork(network, images, scale, size.batch_size, 0, device)
+        trainer = EpochTrainer(work, make(work.network), captured=captured)
+        take(trainer, SETTLED)
+        return trainer
+
+    known, peaks, recorded = optimizers(device), dict[str, float](), dict[str, EpochTrainer]()
+    with prepared(size.network == "small"):
+        for name, make in known.items():
+            if device.type == "cuda":
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+            before = _peak(device)
+            recorded[name] = begun(make, captured=True)
+            peaks[name] = (_peak(device) - before) / 2**20
+        steps = shortest(
+            {name: partial(take, each) for name, each in recorded.items()}, size.rounds
+        )
+        trials = {name: each.meter.means().trials for name, each in recorded.items()}
+        recorded.clear()
+        jobs = {name: partial(take, begun(make, captured=False)) for name, make in known.items()}
+        plain = shortest(jobs, 1)
+    return [
+        TrainingCost(name, 1e3 * steps[name] / size.steps, steps[name] / steps["SGD"],
+                     plain[name] / plain["SGD"], peaks[name], trials[name])
+        for name in known
+    ]  # fmt: skip
+
+
+def _peak(device: torch.device) -> int:
+    synchronize()
+    return torch.cuda.max_memory_allocated() if device.type == "cuda" else 0
+
+
+# A step of several processes: every method has a network of its own under DistributedDataParallel.
+
+FEATURES, WIDTH = 64, 256
+PATIENCE = timedelta(seconds=60)  # after this time a rank gives up waiting for another one
+
+
+class RankSize(NamedTuple):
+    """Rows in a batch of each rank, steps in a turn, and turns."""
+
+    batch: int
+    steps: int
+    turns: int
+
+
+RANKS_FULL, RANKS_QUICK = RankSize(64, 20, 12), RankSize(8, 4, 1)
+
+
+class RankCost(NamedTuple):
+    """A step on one rank: time, also by that of SGD, the optimizer's all-reduces, and trials."""
+
+    optimizer: str
+    ms: float
+    ratio: float
+    messages: float
+    bytes: float
+    trials: float
+
+
+class _Contestant:
+    """A method with its network and this rank's batches, and what it has done so far."""
+
+    def __init__(self, make: Make, size: RankSize, device: torch.device) -> None:
+        torch.manual_seed(0)
+        net = nn.Sequential(
+            nn.Linear(FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(),
+            nn.Linear(WIDTH, CLASSES),
+        ).to(device)  # fmt: skip
+        self._net = DistributedDataParallel(net)
+        self._optimizer: Any = make(self._net)
+        generator = torch.Generator().manual_seed(1 + distributed.get_rank())
+        teacher = torch.randn(FEATURES, CLASSES, generator=torch.Generator().manual_seed(0))
+        rows = torch.randn(size.steps, size.batch, FEATURES, generator=generator)
+        self._batches = [(x.to(device), (x @ teacher).argmax(dim=1).to(device)) for x in rows]
+        self.done = np.zeros(4)  # steps, losses, messages and bytes
+
+    def take(self, steps: int) -> None:
+        real, done = distributed.all_reduce, self.done
+
+        def noted(tensor: Tensor, *arguments: Any, **options: Any) -> Any:
+            done[2:] += 1, tensor.numel() * tensor.element_size()
+            return real(tensor, *arguments, **options)
+
+        distributed.all_reduce = noted
+        try:
+            for _ in range(steps):
+                usual_step(self._optimizer, self._loss, hasattr(self._optimizer, "info"))
+                done[0] += 1
+        finally:
+            distributed.all_reduce = real
+        synchronize()
+
+    def _loss(self) -> Tensor:
+        x, y = self._batches[int(self.done[0]) % len(self._batches)]
+        self.done[1] += 1
+        return cross_entropy(self._net(x), y)
+
+
+def ranks_cost(ranks: int, size: RankSize) -> list[RankCost]:
+    """The costs of all methods with this many ranks, those of SGD first, as rank 0 measures them.
+
+    Raises:
+        ValueError: ``ranks`` is out of range, or one of the ranks failed.
+    """
+    validation.integer("ranks", ranks, least=1)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            spawn(_rank, (ranks, size, folder), nprocs=ranks)  # type: ignore[no-untyped-call]
+        except ProcessException as error:
+            last = str(error).strip().splitlines()[-1]
+            raise ValueError(f"rank {error.error_index} of {ranks} failed: {last}") from None
+        return [RankCost(*each) for each in json.loads((Path(folder) / "found.json").read_text())]
+
+
+def _rank(rank: int, ranks: int, size: RankSize, folder: str) -> None:
+    """One process: NCCL where every rank has a GPU of its own, else gloo on the CPU."""
+    torch.set_num_threads(1)
+    backend = "nccl" if torch.cuda.device_count() >= ranks else "gloo"
+    device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    distributed.init_process_group(
+        backend, f"file://{folder}/store", PATIENCE, world_size=ranks, rank=rank
+    )
+    known = {name: _Contestant(make, size, device) for name, make in optimizers(device).items()}
+    for each in known.values():
+        each.take(SETTLED)
+        each.done[:] = 0.0
+    jobs = {name: partial(each.take, size.steps) for name, each in known.items()}
+    times = in_turns(jobs, size.turns, before=distributed.barrier)  # all ranks begin together
+    found, first = [], median(times["SGD"])
+    for name, each in known.items():
+        steps, losses, messages, sent = each.done
+        ms = 1e3 * median(times[name]) / size.steps
+        found.append(RankCost(name, ms, median(times[name]) / first, messages / steps,
+                              sent / steps, losses / steps - 1.0))  # fmt: skip
+    if rank == 0:
+        (Path(folder) / "found.json").write_text(json.dumps(found))
+    distributed.barrier()  # whoever leaves first closes connections that others still use
+    distributed.destroy_process_group()

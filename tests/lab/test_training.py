@@ -1,0 +1,328 @@
+"""The trainer is the loop that anybody would write; it goes on, gives up and refuses as promised."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from heavystep import StepInfo
+from heavystep.lab.cost.networks import made_up_images
+from heavystep.lab.data import TrainTest
+from heavystep.lab.figures.figure3 import method_specs
+from heavystep.lab.training import trainer as training
+from heavystep.lab.training.epochs import (
+    BAD_STEPS,
+    DivergedError,
+    EpochTrainer,
+    Meter,
+    load_checkpoint,
+    save_checkpoint,
+)
+from heavystep.lab.training.images import PADDING, DeviceImages, ImageWork, colours, epoch_plan
+from heavystep.lab.training.networks import NETWORKS, Block
+from heavystep.lab.training.runs import optimizer_of
+from heavystep.lab.training.trainer import usual_step
+from tests.helpers import rounding
+from tests.helpers.training import DEVICES
+
+CPU, METHODS = torch.device("cpu"), method_specs()
+TRAIN, TEST = made_up_images(70), made_up_images(26, seed=1)
+BATCH, STEPS, SCALE = 16, 4, colours(TRAIN.images)
+SUMMANDS = 3 * 3 * 3 + BATCH * 8 * 8 + 4 + 10
+"""Additions in a row: of a convolution, of BatchNorm over batch and places, of the head."""
+every_method = pytest.mark.parametrize("name", METHODS)
+
+
+class Net(nn.Module):
+    """Dropout and BatchNorm in a few hundred parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 4, 3, stride=4)
+        self.norm = nn.BatchNorm2d(4)
+        self.head = nn.Linear(4, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.convolution(x))).mean(dim=(2, 3))
+        x = 8.0 * x  # so that a step of 1 is too long, and searches search
+        return self.head(nn.functional.dropout(x, 0.2, self.training))
+
+
+class Spoiled(ImageWork):
+    """The losses of some steps, from 0, are NaN."""
+
+    bad = range(0)
+
+    def loss(self):
+        return super().loss() * (torch.nan if self.done - 1 in self.bad else 1.0)
+
+
+def begun(name, device=CPU, seed=3, network=Net, bad=range(0), captured=True):
+    torch.manual_seed(seed)
+    work = Spoiled(network(), TrainTest(TRAIN, TEST), SCALE, BATCH, seed, device)
+    work.bad = bad
+    return EpochTrainer(work, optimizer_of(METHODS[name], work), captured=captured)
+
+
+def literal_batch(images, plan):
+    """Pad, crop, mirror, normalise; pixel by pixel."""
+    found = np.zeros((plan.shape[1], 3, 32, 32), np.float32)
+    for place, (which, top, left, flip) in enumerate(plan.T):
+        black = np.zeros((3, 32 + 2 * PADDING, 32 + 2 * PADDING))
+        black[:, PADDING:-PADDING, PADDING:-PADDING] = images[which]
+        crop = black[:, top : top + 32, left : left + 32]
+        crop = crop[:, :, ::-1] if flip else crop
+        for colour in range(3):
+            found[place, colour] = (crop[colour] - SCALE.mean[colour]) / SCALE.deviation[colour]
+    return found
+
+
+def numbers(row):
+    """Everything but the time."""
+    return row[:-1]
+
+
+def literal_epochs(name, epochs, seed=3):
+    """The paper's protocol as a plain loop with the optimizers that users import."""
+    torch.manual_seed(seed)
+    work = ImageWork(Net(), TrainTest(TRAIN, TEST), SCALE, BATCH, seed, CPU)
+    net, opt, rows = work.network, optimizer_of(METHODS[name], work), []
+    for epoch in range(1, epochs + 1):
+        plan, losses, infos = epoch_plan(len(TRAIN.labels), seed, epoch), [], []
+        for k in range(STEPS):
+            part = plan[:, k * BATCH : (k + 1) * BATCH]
+            x = torch.from_numpy(literal_batch(TRAIN.images, part))
+            y = torch.from_numpy(TRAIN.labels[part[0]])
+            usual_step(opt, lambda x=x, y=y: cross_entropy(net(x), y), tell_loss=True)
+            infos.append(opt.info.numbers())
+            losses.append(infos[-1]["loss"])
+        net.eval()
+        middle = np.array([[i, PADDING, PADDING, 0] for i in range(len(TEST.labels))]).T
+        with torch.no_grad():
+            logits = net(torch.from_numpy(literal_batch(TEST.images, middle)))
+        net.train()
+        right = (logits.argmax(dim=1).numpy() == TEST.labels).mean()
+        test_loss = float(cross_entropy(logits, torch.from_numpy(TEST.labels)))
+        means = [np.mean([info[key] for info in infos]) for key in ("step", "capped", "trials")]
+        rows.append((epoch, np.mean(losses), test_loss, right, *means, 0))
+    return rows, net
+
+
+@every_method
+def test_is_the_literal_loop(name):
+    run = begun(name)
+    found = [run.epoch() for _ in range(3)]  # first, since both draw from torch's streams
+    rows, net = literal_epochs(name, 3)
+    parameters = torch.cat([value.flatten() for value in net.parameters()])
+    apart = rounding.of_a_run(3 * STEPS, SUMMANDS, parameters)
+    for row, expected in zip(found, rows, strict=True):
+        assert numbers(row) == pytest.approx(expected, rel=apart)
+        assert row.seconds > 0.0
+    for one, other in zip(
+        net.state_dict().values(), run.work.network.state_dict().values(), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=apart, atol=apart)
+
+
+@every_method
+@pytest.mark.parametrize("at", [0, 5, 2 * STEPS - 1])
+def test_goes_on_as_if_it_had_never_stopped(name, at, tmp_path):
+    whole, part, path = begun(name), begun(name), tmp_path / "run.pt"
+    torch.manual_seed(7)
+    expected = [numbers(whole.epoch()) for _ in range(4)]
+
+    def after_step():
+        if part.work.done == at:
+            save_checkpoint(path, "it", part.state_dict())
+
+    torch.manual_seed(7)
+    if not at:
+        save_checkpoint(path, "it", part.state_dict())
+    assert [numbers(part.epoch(after_step)) for _ in range(2)] == expected[:2]
+    rest = begun(name)
+    torch.manual_seed(99)  # as another process would have it
+    rest.load_state_dict(load_checkpoint(path, "it"))
+    while len(rest.history) < 4:
+        rest.epoch()
+    assert [numbers(row) for row in rest.history] == expected
+    for one, other in zip(
+        whole.work.network.state_dict().values(),
+        rest.work.network.state_dict().values(),
+        strict=True,
+    ):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["SHB-PS", "SHB-ALS", "SHB 0.01"])
+def test_gives_up_after_ten_bad_steps_in_a_row(name):
+    run = begun(name, bad=range(5, 5 + BAD_STEPS - 1))
+    rows = [run.epoch() for _ in range(4)]
+    assert [row.refused for row in rows] == [0, 3, 4, 2]
+    assert np.isfinite([rows[1].loss, rows[3].loss, rows[3].test_loss]).all()
+    run = begun(name, bad=range(5, 5 + BAD_STEPS))
+    before = [run.epoch() for _ in range(3)]
+    with pytest.raises(DivergedError, match=r"not finite for 10 steps in a row, in epoch 4"):
+        run.epoch()
+    assert len(run.history) == len(before)
+    assert all(torch.isfinite(value).all() for value in run.work.network.parameters())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@every_method
+def test_replayed_graphs_are_the_plain_loop_on_a_gpu(name):
+    gpu = torch.device("cuda")
+    runs = [
+        begun(name, gpu, network=lambda: NETWORKS["small"](10), captured=captured)
+        for captured in (True, False)
+    ]
+    for epoch in range(3):
+        rows = [run.epoch() for run in runs]
+        assert rows[0].loss == pytest.approx(rows[1].loss, rel=0.02)
+        assert rows[0].step == pytest.approx(rows[1].step, rel=0.05)
+        assert rows[0].refused == rows[1].refused == 0, epoch
+
+
+def test_a_compiled_network_trains_and_the_network_itself_is_evaluated(monkeypatch):
+    used = []
+    monkeypatch.setattr(
+        torch, "compile",
+        lambda network, dynamic: lambda x: used.append(network.training) or network(x),
+    )  # fmt: skip
+    plain, other = begun("SHB-ALS"), begun("SHB-ALS")
+    other.work.compile()
+    torch.manual_seed(5)
+    expected = numbers(plain.epoch())
+    torch.manual_seed(5)
+    assert numbers(other.epoch()) == expected
+    assert len(used) >= STEPS
+    assert all(used)
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_what_cannot_be_compiled_is_trained_as_it_is(works, monkeypatch):
+    def compiled(function):
+        if not works:
+            raise RuntimeError("no Triton here")
+        return function
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    assert training.compiles.__wrapped__(CPU) is works
+
+
+def test_plans_are_permutations_with_every_crop_and_flip():
+    plan = epoch_plan(5000, seed=1, epoch=2)
+    assert sorted(plan[0]) == list(range(5000))
+    assert {*plan[1]} == {*plan[2]} == set(range(2 * PADDING + 1))
+    assert {*plan[3]} == {0, 1}
+    assert 0.45 < plan[3].mean() < 0.55
+    assert np.array_equal(plan, epoch_plan(5000, 1, 2))
+    for other in (epoch_plan(5000, *of) for of in ((1, 3), (2, 2), (2, 1))):
+        assert all((mine != theirs).any() for mine, theirs in zip(plan, other, strict=True))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_batches_are_crops_of_the_right_images(device):
+    images = DeviceImages(TRAIN.images, TRAIN.labels, SCALE, BATCH, torch.device(device))
+    # A difference and a quotient, of numbers up to the brightest pixel in deviations.
+    apart = rounding.of_a_sum(1) * 255.0 / min(SCALE.deviation)
+    plan = epoch_plan(len(TRAIN.labels), 0, 1)
+    images.begin(plan)
+    assert images.batches == STEPS
+    for k in range(STEPS):
+        images.load(k)
+        images.prepare()
+        part = plan[:, k * BATCH : (k + 1) * BATCH]
+        expected = literal_batch(TRAIN.images, part)
+        np.testing.assert_allclose(images.inputs.cpu(), expected, rtol=0.0, atol=apart)
+        assert images.targets.tolist() == TRAIN.labels[part[0]].tolist()
+
+
+@pytest.mark.parametrize("number", [torch.tensor, float])
+def test_meter_tells_refused_from_bad(number):
+    """Of numbers on the device and on the host."""
+
+    def step(loss, accepted):
+        size = number(0.5 if accepted else 0.0)
+        taken = accepted if number is float else torch.tensor(accepted)
+        return StepInfo(size, size, number(loss), None, 3, taken, number(0.0))
+
+    meter, nan = Meter(CPU), float("nan")
+    steps = [(1.0, True), (nan, False), (nan, False), (9.0, False), (nan, False), (5.0, True)]
+    for (loss, accepted), longest in zip(steps, [0, 1, 2, 2, 2, 2], strict=True):
+        meter.add(step(loss, accepted))
+        assert meter.longest_streak() == longest
+        assert meter.in_a_streak() == np.isnan(loss)
+    assert meter.means() == (3.0, 0.5, 0.0, 3.0, 4)
+    for _ in range(3):
+        meter.add(step(2.0, False))  # a search that fails has a finite loss
+    assert meter.longest_streak() == 2
+
+
+def test_resnet18_is_the_usual_one_for_small_images():
+    net, shapes = NETWORKS["resnet18"](10), []
+    assert sum(p.numel() for p in net.parameters()) == 11_173_962
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d):
+            module.register_forward_hook(lambda m, i, out: shapes.append(tuple(out.shape[1:])))
+    assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+    assert (len(shapes), shapes[0], shapes[-1][1:]) == (20, (64, 32, 32), (4, 4))
+
+
+@pytest.mark.parametrize(("inputs", "stride"), [(6, 1), (4, 1), (6, 2)])
+def test_a_block_is_its_formula(inputs, stride):
+    torch.manual_seed(1)
+    block = Block(inputs, 6, stride).double().eval()
+    x = torch.randn(2, inputs, 8, 8, dtype=torch.float64)
+
+    def layer(part, x, stride=1):
+        weight = part[0].weight
+        y = nn.functional.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
+        return y / (1.0 + 1e-5) ** 0.5  # as BatchNorm begins
+
+    inner = layer(block.first, x, stride).clamp(min=0.0)
+    same = inputs == 6 and stride == 1
+    outer = layer(block.second, inner) + (x if same else layer(block.shortcut, x, stride))
+    torch.testing.assert_close(block(x), outer.clamp(min=0.0), rtol=1e-12, atol=1e-12)
+
+
+# Checkpoints
+
+
+STATE = {"a": torch.arange(6.0), "b": [1, 2.5, None], "c": torch.ones((), dtype=torch.int64)}
+DAMAGE = {
+    "cut": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "zeroed": lambda content: bytes(len(content)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_checkpoints_that_are_damaged_or_of_another_run_are_refused(damage, tmp_path):
+    path = tmp_path / "run.pt"
+    assert load_checkpoint(path, "mine") is None
+    save_checkpoint(path, "mine", STATE)
+    with pytest.raises(Exception, match="pickle"):
+        save_checkpoint(path, "mine", {"a": lambda: None})
+    assert torch.equal(load_checkpoint(path, "mine")["a"], STATE["a"])  # the last one is left
+    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
+    with pytest.raises(ValueError, match="of another run, version or precision"):
+        load_checkpoint(path, "other")
+    path.write_bytes(DAMAGE[damage](path.read_bytes()))
+    with pytest.raises(ValueError, match=r"is no whole checkpoint: remove it to begin again"):
+        load_checkpoint(path, "mine")
+
+
+@pytest.mark.slow  # thousands of files
+def test_whatever_byte_is_wrong_a_checkpoint_is_refused(tmp_path):
+    """Damage in the pickle makes torch raise AttributeError and AssertionError, too."""
+    path = tmp_path / "run.pt"
+    save_checkpoint(path, "mine", STATE)
+    content = path.read_bytes()
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 16
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="is no whole checkpoint"):
+            load_checkpoint(path, "mine")
