@@ -198,7 +198,7 @@ def test_a_search_without_a_smaller_trial_is_over(first):
     """Nothing is evaluated for a first trial that cannot succeed, if there is none below it."""
     constants, memory, seen = armijo_case(1.0, 1.0, 0.0, 0.5, 0.7, 1.0, 0.0)
     search = rules.Search(0.0, True, True, trial=first, trials=0, active=True)
-    end = backtracking(lambda *_: (1.0, True), lambda *_: -1.0)["skip"](
+    end = backtracking(lambda *_: (1.0, True), level=lambda *_: -1.0)["skip"](
         constants, memory, seen, search
     )
     assert (end.trial, end.active, end.accepted, end.capped) == (0.0, False, False, False)
