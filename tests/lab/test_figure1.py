@@ -14,7 +14,8 @@ from heavystep.lab.simulation.run import log_grid
 from heavystep.problems import paper_cosine
 from heavystep.records import Trajectories
 from tests import reference
-from tests.helpers.small_figure1 import SMALL
+
+SMALL = {"seeds": 2, "iterations": 1000}
 
 
 def ideal(figure):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from heavystep.lab import files
+from heavystep.lab import store
 from heavystep.lab.simulation import compiling
 
 SCRIPT = """
@@ -85,11 +85,11 @@ def test_kernels_are_keyed_by_all_their_sources(tmp_path, monkeypatch):
         place = tmp_path / name if name.endswith(".py") else tmp_path / name / "one.py"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("x = 1\n")
-    monkeypatch.setattr(files, "PACKAGE", tmp_path)
+    monkeypatch.setattr(store, "PACKAGE", tmp_path)
     monkeypatch.setenv("HEAVYSTEP_CACHE", str(tmp_path / "cache"))
 
     def folder():
-        files.hash_sources.cache_clear()
+        store.hash_sources.cache_clear()
         return compiling.cache_folder()
 
     try:
@@ -101,4 +101,4 @@ def test_kernels_are_keyed_by_all_their_sources(tmp_path, monkeypatch):
         assert len(set(seen)) == 4
         assert str(seen[0]).startswith(str(tmp_path / "cache"))
     finally:
-        files.hash_sources.cache_clear()
+        store.hash_sources.cache_clear()

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from heavystep.cli.app import app
 from heavystep.lab.data import LIBSVM
 from heavystep.lab.figures import figure as figures
-from heavystep.lab.files import MARK
+from heavystep.lab.store import MARK
 from tests.helpers import tiny_libsvm
 from tests.helpers.data_sets import changed, file_of
 from tests.helpers.figure3_results import fill

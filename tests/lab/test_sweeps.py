@@ -8,14 +8,13 @@ import time
 from contextlib import closing
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from heavystep.lab.files import PREFIX, claim_folder, remove_leftovers, write_atomically
-from heavystep.lab.store import DamagedError, Store
+from heavystep.lab.store import PREFIX, DamagedError, Store, claim_folder, write_atomically
 from heavystep.lab.sweeps import Engine, FailedRunsError, complete, outcomes
 from tests.helpers.launch import PATIENCE
 from tests.helpers.places import ROOT
-from tests.helpers.small_figure1 import damage_data
 from tests.helpers.told import Told
 from tests.helpers.toy_runs import Threaded, Toy
 
@@ -23,7 +22,7 @@ every_kind = pytest.mark.parametrize("kind", [Threaded, Toy], ids=["threads", "p
 
 
 def files(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("*"))}
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("[!.]*"))}
 
 
 @every_kind
@@ -139,7 +138,6 @@ def survives(harm, engine, address, script, tmp_path):
         process.wait()
         assert len(list(there.glob("*.parquet"))) >= kept
     assert driver(there, script, engine, address).wait(PATIENCE) == 0
-    remove_leftovers(there, seconds=-1.0)
     assert files(there) == files(here)
     assert len(files(here)) == 12
 
@@ -213,6 +211,15 @@ def test_a_store_gives_back_the_same_bits_of_the_run_that_was_asked_for(tmp_path
         store.load("key", "another")
 
 
+def damage_data(path):
+    """One bit of the numbers, far from the footer."""
+    column = pq.read_metadata(path).row_group(0).column(2)
+    content = bytearray(path.read_bytes())
+    begin = column.dictionary_page_offset or column.data_page_offset
+    content[begin + column.total_compressed_size - 9] ^= 0x10
+    path.write_bytes(bytes(content))
+
+
 DAMAGE = {
     "cut": (lambda path: path.write_bytes(path.read_bytes()[:-50]), "cannot be read"),
     "one bit": (damage_data, "cannot be read|does not hold the numbers"),
@@ -236,20 +243,22 @@ def test_damage_is_noticed_and_run_again(damage, tmp_path):
         assert store.load(RUN.key(), RUN.text()) is not None
 
 
-def test_files_appear_in_one_step(tmp_path):
-    def fail(part):
-        part.write_text("half")
+def test_files_appear_in_one_step(tmp_path, monkeypatch):
+    path, blocker = tmp_path / "below" / "file", tmp_path / "blocker"
+    write_atomically(path, "whole")
+
+    def stop(*paths):
         raise RuntimeError
 
-    path, blocker = tmp_path / "below" / "file", tmp_path / "blocker"
-    with pytest.raises(RuntimeError):
-        write_atomically(path, fail)
-    assert not list(path.parent.iterdir())
-    write_atomically(path, lambda part: part.write_text("whole"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", stop)
+        with pytest.raises(RuntimeError):
+            write_atomically(path, "half")
     assert [each.name for each in path.parent.iterdir()] == ["file"]
+    assert path.read_text() == "whole"
     blocker.write_text("")
     with pytest.raises(OSError, match="blocker") as at:
-        write_atomically(blocker / "file", lambda part: part.write_text(""))
+        write_atomically(blocker / "file", "")
     assert at.value.filename == str(blocker / "file")
 
 

@@ -80,7 +80,7 @@ def _compare(*, tasks: Any, methods: Any, data: Path | None, **chosen: Any) -> N
     from heavystep.cli.progress import RunProgress
     from heavystep.lab.comparison.page import EXPLAINED, compare, short
     from heavystep.lab.data import VARIABLE
-    from heavystep.lab.files import expanded
+    from heavystep.lab.store import expanded
 
     if data is not None:  # processes that do the runs inherit it
         os.environ[VARIABLE] = str(expanded(data).absolute())
@@ -126,8 +126,8 @@ def report(
     The page needs no network: everything is within it. Curves can be zoomed and toggled, by method
     and by metric, on linear and logarithmic axes.
     """
-    from heavystep.lab.files import expanded
     from heavystep.lab.report import write_report
+    from heavystep.lab.store import expanded
 
     folder = expanded(results)
     target = expanded(page or folder / "report.html")

@@ -84,7 +84,7 @@ def claims(
 ) -> None:
     """Show every claim about the figures that were reproduced, and whether it holds."""
     from heavystep.lab.figures.figure import read_claims
-    from heavystep.lab.files import expanded
+    from heavystep.lab.store import expanded
 
     found = read_claims(expanded(out))
     _show(found)

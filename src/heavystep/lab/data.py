@@ -26,7 +26,7 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.lab.files import PREFIX, cache_home, expanded
+from heavystep.lab.store import PREFIX, cache_home, expanded
 from heavystep.sparse import SparseRows
 
 VARIABLE = "HEAVYSTEP_DATA"
@@ -167,7 +167,7 @@ def data_set(name: str) -> DataSet:
 
 def data_folder() -> Path:
     """The folder of all data."""
-    return expanded(Path(os.environ.get(VARIABLE) or cache_home() / "data"))
+    return expanded(os.environ.get(VARIABLE) or cache_home() / "data")
 
 
 def _paths(known: DataSet) -> list[Path]:

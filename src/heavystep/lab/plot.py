@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from scipy.special import stdtrit
 
 from heavystep.arrays import Array
-from heavystep.lab.files import write_atomically
+from heavystep.lab.store import write_atomically
 
 # Okabe and Ito: distinct for the colour-blind, and in grey by the line styles.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00")
@@ -113,8 +114,10 @@ def save(
     paths = []
     for kind in endings:
         how: Any = {"format": kind, "dpi": dpi, "metadata": METADATA[kind]}
+        content = BytesIO()
         paths.append(path.with_name(f"{path.name}.{kind}"))
-        write_atomically(paths[-1], lambda part: canvas.savefig(part, **how))  # noqa: B023
+        canvas.savefig(content, **how)
+        write_atomically(paths[-1], content.getvalue())
     return paths
 
 

@@ -15,10 +15,17 @@ from plotly.offline import get_plotlyjs
 
 from heavystep import __version__
 from heavystep.arrays import Array
-from heavystep.lab.files import write_atomically
-from heavystep.lab.store import ENDING, Columns, DamagedError, Store, key_of
+from heavystep.lab.store import (
+    ENDING,
+    RUNS,
+    Columns,
+    DamagedError,
+    Store,
+    key_of,
+    write_atomically,
+)
 
-RUNS, CLAIMS, LINES = "runs", "claims.json", "runs.csv"
+CLAIMS, LINES = "claims.json", "runs.csv"
 NAMES = ("id", "of", "holds", "text", "measured")  # of a claim
 COMMANDS = {f"figure{n}": f"reproduce figure{n}" for n in (1, 2, 3)} | {"compare": "compare"}
 POINTS = 400  # of a curve; what is between two of them no screen could show
@@ -66,8 +73,7 @@ def write_report(folder: Path, page: Path) -> None:
     parts = [read_part(path) for path in inner if path.name != RUNS]
     if not (parts := [p for p in parts if p.curves or p.claims or p.tables or p.notes]):
         raise ValueError(f"{folder} holds no runs, claims or tables of heavystep")
-    text = "".join(_page(folder, parts))
-    write_atomically(page, lambda part: part.write_text(text, encoding="utf-8"))
+    write_atomically(page, "".join(_page(folder, parts)))
 
 
 def read_part(folder: Path) -> Part:

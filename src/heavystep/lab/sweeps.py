@@ -23,8 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import joblib
 
 from heavystep import validation
-from heavystep.lab.files import hash_sources
-from heavystep.lab.store import Columns, DamagedError, Store, key_of
+from heavystep.lab.store import Columns, DamagedError, Store, hash_sources, key_of
 
 ENGINES = ("local", "ray", "dask")
 TRIES = 3  # so many times in a row may workers be lost without any run being completed in between

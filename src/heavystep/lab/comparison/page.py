@@ -22,9 +22,8 @@ from heavystep.lab.comparison.table import (
     rows_of,
 )
 from heavystep.lab.comparison.table import plans as plans_of
-from heavystep.lab.files import claim_folder, expanded, write_atomically
 from heavystep.lab.plot import legend_below, log_limits, save, styled
-from heavystep.lab.store import Columns
+from heavystep.lab.store import Columns, claim_folder, expanded, write_atomically
 from heavystep.lab.sweeps import Engine, FailedRunsError, Progress, complete
 
 FOLDER, RUNS = "compare", "runs.csv"  # within the output folder, and the file of runs there
@@ -90,7 +89,7 @@ def compare(
         ValueError: a name is unknown, a number out of range, or the folder holds other files.
     """
     plans, lines = plans_of(tasks, methods, stored=stored, **wanted)
-    progress, out = progress or Progress(), expanded(Path(out))
+    progress, out = progress or Progress(), expanded(out)
     left_out = {name: why for plan in plans for name, why in plan.left_out.items()}
     for line in (*lines, *(f"{name} is left out: {why}" for name, why in left_out.items())):
         progress.note(line)
@@ -121,7 +120,7 @@ def compare(
         Image.open(path).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(path)
     for name, text in texts.items():
         paths.append(folder / name)
-        write_atomically(paths[-1], lambda part: part.write_text(text))  # noqa: B023
+        write_atomically(paths[-1], text)
     return Comparison(outcomes, rows, [folder / RUNS, *paths], failed)
 
 

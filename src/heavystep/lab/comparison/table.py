@@ -18,8 +18,7 @@ from heavystep import validation
 from heavystep.lab.comparison.contenders import USUAL, Contender, contender_of
 from heavystep.lab.comparison.tasks import LOWER, TASKS, Task, task_of
 from heavystep.lab.comparison.train import NUMBERS, START, TaskRun
-from heavystep.lab.files import write_atomically
-from heavystep.lab.store import Columns
+from heavystep.lab.store import Columns, write_atomically
 from heavystep.lab.training.trainer import the_device
 
 QUICK_TASKS = ("mlp", "regression", "recommender", "diffusion", "toy-110")
@@ -77,7 +76,7 @@ class RunTable:
             return (line["task"], line["method"], value, *whole, line["key"])
 
         text = csv_text(COLUMNS, sorted(self.lines.values(), key=place))
-        write_atomically(self.path, lambda part: part.write_text(text))
+        write_atomically(self.path, text)
 
 
 def read_lines(path: Path) -> Iterator[dict[str, str]]:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavystep import validation
-from heavystep.lab.files import claim_folder, expanded, runs_folder, write_atomically
 from heavystep.lab.plot import save, styled
+from heavystep.lab.store import RUNS, claim_folder, expanded, write_atomically
 from heavystep.lab.sweeps import Progress
 
 FIGURES = ("figure1", "figure2", "figure3")
@@ -215,7 +215,7 @@ def reproduce(
     Raises:
         ValueError: a choice is out of range, or data are missing or damaged, or runs failed.
     """
-    how, out, progress = reproducible(figure), expanded(Path(out)), progress or Progress()
+    how, out, progress = reproducible(figure), expanded(out), progress or Progress()
     for choice in set(chosen) - set(how.choices()):
         others = [name for name in FIGURES if choice in reproducible(name).choices()]
         option = "--" + choice.replace("_", "-")
@@ -230,11 +230,11 @@ def reproduce(
     if figures[0].note:
         progress.note(figures[0].note)
     options = {name: value for name, value in chosen.items() if name not in drawn}
-    results = how.results(runs, runs_folder(out, figure), progress, **options)
+    results = how.results(runs, out / figure / RUNS, progress, **options)
     made = Reproduction([], [], [])
 
     def write(path: Path, text: str) -> None:
-        write_atomically(path, lambda part: part.write_text(text))
+        write_atomically(path, text)
         made.paths.append(path)
 
     for each in (one.only(results) for one in figures):

@@ -23,7 +23,7 @@ from numba.core.serialize import dumps
 from numba.extending import overload
 
 from heavystep import rules
-from heavystep.lab.files import cache_home, hash_sources, write_atomically
+from heavystep.lab.store import cache_home, hash_sources, write_atomically
 from heavystep.rules import Search
 from heavystep.rules.primitives import PYTHON
 
@@ -94,7 +94,7 @@ class _Cache:
         with suppress(OSError):
             path = self._path(sig, data.codegen)
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(path, lambda made: made.write_bytes(content), 0o600)
+            write_atomically(path, content, 0o600)
 
     def flush(self) -> None:
         """Numba's wish to compile anew; another source has other files, and needs none."""

@@ -13,7 +13,6 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.lab.data import LIBSVM, binary_labels, load, locate
-from heavystep.lab.files import claim_folder, expanded, runs_folder
 from heavystep.lab.simulation.configuration import VERSION, Configuration, configure
 from heavystep.lab.simulation.problems import KNOWN
 from heavystep.lab.simulation.run import (
@@ -23,7 +22,7 @@ from heavystep.lab.simulation.run import (
     metric_names,
     simulate,
 )
-from heavystep.lab.store import Columns, Store
+from heavystep.lab.store import RUNS, Columns, Store, claim_folder, expanded
 from heavystep.lab.sweeps import Advance, Engine, Progress, Run, complete
 from heavystep.problems import (
     FiniteSum,
@@ -273,10 +272,10 @@ def sweep(
         for problem in known
         for method in configured
     }  # fmt: skip
-    keys, out = {place: run.key() for place, run in runs.items()}, expanded(Path(out))
+    keys, out = {place: run.key() for place, run in runs.items()}, expanded(out)
     claim_folder(out)
     wanted = {keys[place]: run for place, run in runs.items()}
-    results = simulated(wanted, runs_folder(out, FOLDER), engine=engine, jobs=jobs, address=address)
+    results = simulated(wanted, out / FOLDER / RUNS, engine=engine, jobs=jobs, address=address)
     return {place: results[key] for place, key in keys.items()}
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from heavystep.lab.files import write_atomically
+from heavystep.lab.store import write_atomically
 from heavystep.lab.training.images import ImageWork
 from heavystep.lab.training.trainer import LOOK_EVERY, Trainer
 from heavystep.optim import StepInfo
@@ -208,7 +208,7 @@ def save_checkpoint(path: Path, run: str, state: dict[str, Any]) -> None:
     body = io.BytesIO()
     torch.save({"format": CHECKPOINT, "run": run, "state": state}, body)
     whole = hashlib.sha256(body.getvalue()).digest() + body.getvalue()
-    write_atomically(path, lambda part: part.write_bytes(whole))
+    write_atomically(path, whole)
 
 
 def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:

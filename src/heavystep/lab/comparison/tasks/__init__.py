@@ -1,7 +1,6 @@
 """What optimizers are tried on: one row a task."""
 
 from functools import partial
-from pathlib import Path
 
 import torch
 
@@ -10,7 +9,7 @@ from heavystep.lab.comparison.tasks.contract import HIGHER, LOWER, Metric, Task
 from heavystep.lab.comparison.tasks.images import IMAGES
 from heavystep.lab.comparison.tasks.tabular import RIGHT, TABULAR, Logistic
 from heavystep.lab.comparison.tasks.text import TEXTUAL
-from heavystep.lab.files import expanded
+from heavystep.lab.store import expanded
 from heavystep.lab.training.trainer import Work
 from heavystep.problems import paper_cosine, paper_least_squares
 
@@ -40,7 +39,7 @@ def task_of(name: str) -> Task:
     Raises:
         ValueError: there is no such task, and no such file.
     """
-    path = expanded(Path(name))
+    path = expanded(name)
     if name not in TASKS and path.is_file():
         build = partial(Logistic, str(path))
         return Task(name, f"logistic regression on {path.name}", RIGHT, 20_000, build)
