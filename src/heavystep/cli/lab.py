@@ -77,16 +77,17 @@ OPTIONS = (
 @told
 def _compare(*, tasks: Any, methods: Any, data: Path | None, **chosen: Any) -> None:
     # Torch and matplotlib take seconds to import.
-    from heavystep.cli.progress import RunProgress
     from heavystep.lab.comparison.page import EXPLAINED, compare, short
     from heavystep.lab.data import VARIABLE
     from heavystep.lab.store import expanded
+    from heavystep.lab.sweeps import ShownProgress
 
     if data is not None:  # processes that do the runs inherit it
         os.environ[VARIABLE] = str(expanded(data).absolute())
     names = _listed("--tasks", tasks), _listed("--methods", methods)
     command = " ".join(["heavystep", *sys.argv[1:]])
-    with RunProgress() as progress:
+    progress = ShownProgress()
+    with progress.bar:
         made = compare(*names, progress=progress, command=command, **chosen)
     rows = [
         (row.method, short(row.regret), short(row.worst), row.worst_on, f"{row.level}/{row.tasks}",

@@ -43,12 +43,13 @@ OPTIONS = (
 @told
 def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
     # Numba, matplotlib and pyarrow take seconds to import, and are an extra.
-    from heavystep.cli.progress import RunProgress
     from heavystep.lab.figures import figure as figures
+    from heavystep.lab.sweeps import ShownProgress
 
     # An option that can be repeated is an empty list without a value; 0 is a choice.
     chosen = {n: v for n, v in values.items() if v is not None and v is not False and v != []}
-    with RunProgress() as progress:
+    progress = ShownProgress()
+    with progress.bar:
         made = figures.reproduce(figure, out, quick=quick, progress=progress, **chosen)
     for numbers in made.tables:
         heading, *rows = numbers.compact

@@ -12,15 +12,19 @@ import logging
 import os
 import socket
 import threading
+import time
 import traceback
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from datetime import timedelta
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import joblib
+import rich.progress
+from rich.console import Console
 
 from heavystep import validation
 from heavystep.lab.store import Columns, DamagedError, Store, hash_sources, key_of
@@ -28,6 +32,8 @@ from heavystep.lab.store import Columns, DamagedError, Store, hash_sources, key_
 ENGINES = ("local", "ray", "dask")
 TRIES = 3  # so many times in a row may workers be lost without any run being completed in between
 PATIENCE = 10.0  # seconds to wait for an answer of a cluster
+EVERY = 10.0  # the least number of seconds between two lines of a log
+HOUR = 3600.0  # the time left is told by the speed since then
 FOLDERS = ("HEAVYSTEP_DATA", "HEAVYSTEP_CACHE")
 """Environment variables of this process that workers get, too: where data and kernels are."""
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -88,13 +94,57 @@ class Progress:
         """A run is complete and kept."""
 
 
-class FailedRunsError(ValueError):
-    """Some runs failed; all others are complete and kept."""
+class ShownProgress(Progress):
+    """Shows on stderr what runs and how long the rest takes: a bar, or lines in a log."""
 
-    def __init__(self, text: str, failed: dict[str, str], results: dict[str, Columns]) -> None:
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        columns = ("{task.description}", rich.progress.BarColumn(bar_width=20),
+                   "{task.percentage:>3.0f}%", rich.progress.TimeRemainingColumn(),
+                   "{task.fields[done]}/{task.fields[runs]} runs")  # fmt: skip
+        self.bar = rich.progress.Progress(
+            *columns, console=console, disable=not console.is_terminal, speed_estimate_period=HOUR
+        )
+        self.bar.add_task("", total=None, done=0, runs=0)
+        (self._task,) = self.bar.tasks
+        self._run, self._told = "", time.monotonic()
+
+    def start(self, runs: int, kept: int, work: float) -> None:
+        total, completed = (work, 0) if work else (1.0, 1)
+        self.bar.reset(self._task.id, total=total, completed=completed, done=kept, runs=runs)
+        if kept:
+            self.note(f"{kept} of {runs} runs are there already")
+
+    def note(self, text: str) -> None:
+        """Print a line above the bar. It is not broken, so that what it names can be copied."""
+        self.bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def begin(self, run: str) -> None:
+        self._run = run
+        self.bar.update(self._task.id, description=run)
+
+    def advance(self, amount: float) -> None:
+        self.bar.advance(self._task.id, amount)
+        now, task = time.monotonic(), self._task
+        if self.bar.disable and now - self._told >= EVERY:
+            self._told, left = now, task.time_remaining
+            until = "" if left is None else f", {timedelta(seconds=left)} left"
+            done = f"{task.fields['done']}/{task.fields['runs']}"
+            self.note(f"{task.description}; {done} runs{until}")
+
+    def report(self, numbers: str) -> None:
+        self.bar.update(self._task.id, description=f"{self._run}: {numbers}")
+
+    def finish(self) -> None:
+        self.bar.update(self._task.id, done=self._task.fields["done"] + 1)
+
+
+class FailedRunsError(ValueError):
+    """Some runs failed; ``results`` has those of all others, which are kept."""
+
+    def __init__(self, text: str, results: dict[str, Columns]) -> None:
         super().__init__(text)
-        self.failed, self.results = failed, results
-        """Why, in one line, by key; and the results of the others."""
+        self.results = results
 
 
 class Engine(NamedTuple):
@@ -123,14 +173,6 @@ class Engine(NamedTuple):
             import_module({"ray": "ray", "dask": "distributed"}[self.name])
 
 
-class Outcome(NamedTuple):
-    """The result of the run with a key, or the traceback of its failure."""
-
-    key: str
-    columns: Columns | None = None
-    failure: str = ""
-
-
 def complete(
     runs: Iterable[Run],
     store: Store,
@@ -157,7 +199,7 @@ def complete(
                 results[key] = columns
         except DamagedError as damage:
             progress.note(f"{damage}; it has to be run again")
-    missing, failed = {k: run for k, run in wanted.items() if k not in results}, dict[str, str]()
+    missing, failed = {k: run for k, run in wanted.items() if k not in results}, list[str]()
     progress.start(len(wanted), len(results), sum(run.work for run in missing.values()))
     if not missing:  # a cluster takes long to start
         return results
@@ -166,16 +208,19 @@ def complete(
             run = wanted[key]
             if made is None:
                 progress.note(f"{run.label} failed\n{failure}")
-                failed[key] = failure.strip().splitlines()[-1]
+                failed.append(f"{run.label} ({failure.strip().splitlines()[-1]})")
             else:
                 store.save(key, run.text(), made)
                 results[key] = made
                 progress.finish()
     if failed:
-        names = "; ".join(f"{wanted[key].label} ({reason})" for key, reason in failed.items())
-        said = f"{len(failed)} of {len(wanted)} runs failed, what is complete is kept: {names}"
-        raise FailedRunsError(said, failed, results)
+        said = f"{len(failed)} of {len(wanted)} runs failed, what is complete is kept"
+        raise FailedRunsError(f"{said}: {'; '.join(failed)}", results)
     return {key: results[key] for key in wanted}
+
+
+Outcome = tuple[str, Columns | None, str]
+"""The key of a run, and its result or the traceback of its failure."""
 
 
 def outcomes(runs: Mapping[str, Run], progress: Progress, engine: Engine) -> Generator[Outcome]:
@@ -184,18 +229,33 @@ def outcomes(runs: Mapping[str, Run], progress: Progress, engine: Engine) -> Gen
     Closing the generator gives up the runs in flight. When a worker is killed, the runs that are
     not done are handed out again.
     """
-    left, losses, stopped = dict(runs), 0, threading.Event()
+    left, losses, stopped, sources = dict(runs), 0, threading.Event(), hash_sources()
+
+    def advance(amount: float) -> None:
+        if stopped.is_set():
+            raise RuntimeError("nobody waits for this run any more")
+        progress.advance(amount)
+
+    def in_a_thread(key: str, run: Run, sources: str) -> Outcome:
+        progress.begin(run.label)
+        return _done(key, run, sources, advance)
+
     here = engine.name == "local" and all(run.threads for run in runs.values())
-    what = (progress, stopped) if here else (hash_sources(),)
-    with _pool(engine, len(runs), here) as parallel:
+    do = joblib.delayed(in_a_thread if here else _done)
+    names, connect = {"ray": "heavystep-ray", "dask": "dask"}, {"ray": _ray, "dask": _dask}
+    backend = names.get(engine.name, "threading" if here else "loky")
+    options: Any = {"inner_max_num_threads": 1} if backend == "loky" else {}
+    with connect.get(engine.name, _here)(engine) as count:
         try:
             while left:
-                calls = [joblib.delayed(_done)(key, run, *what) for key, run in left.items()]
                 found: Any = None
                 try:
-                    found = parallel(calls)
+                    # A cluster may have lost cores. One run a task: a result is written at once.
+                    with joblib.parallel_config(backend, n_jobs=min(count(), len(runs)), **options):
+                        parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+                        found = parallel([do(key, run, sources) for key, run in left.items()])
                     for outcome in found:
-                        run, losses = left.pop(outcome.key), 0
+                        run, losses = left.pop(outcome[0]), 0
                         if not here:
                             progress.begin(run.label)
                             progress.advance(run.work)
@@ -204,7 +264,7 @@ def outcomes(runs: Mapping[str, Run], progress: Progress, engine: Engine) -> Gen
                     losses += 1
                     reason = str(lost).strip().partition("\n")[0] or type(lost).__name__
                     if losses == TRIES:
-                        yield from (Outcome(key, failure=reason) for key in left)
+                        yield from ((key, None, reason) for key in left)
                         return
                     progress.note(f"a worker was lost ({reason}); its runs are handed out again")
                 finally:
@@ -215,43 +275,14 @@ def outcomes(runs: Mapping[str, Run], progress: Progress, engine: Engine) -> Gen
             stopped.set()
 
 
-def _done(key: str, run: Run, host: Any, stopped: threading.Event | None = None) -> Outcome:
-    """Do a run in a thread of this process, or in another one, maybe on another machine.
-
-    ``host`` is whom to tell of progress, or the hash of the sources that others must have, too.
-    """
-
-    def advance(amount: float) -> None:
-        if stopped is not None:
-            if stopped.is_set():
-                raise RuntimeError("nobody waits for this run any more")
-            host.advance(amount)
-
-    if stopped is not None:
-        host.begin(run.label)
-    elif hash_sources() != host:
-        text = "a worker has another heavystep than this process: install the same"
-        return Outcome(key, failure=text)
+def _done(key: str, run: Run, sources: str, advance: Advance = lambda work: None) -> Outcome:
+    """Do a run, in a thread of this process or in another one, maybe on another machine."""
+    if hash_sources() != sources:
+        return key, None, "a worker has another heavystep than this process: install the same"
     try:
-        return Outcome(key, run.compute(advance))
+        return key, run.compute(advance), ""
     except Exception:
-        return Outcome(key, failure=traceback.format_exc())
-
-
-@contextmanager
-def _pool(engine: Engine, runs: int, here: bool) -> Iterator[Callable[[Any], Any]]:
-    """What does calls and gives their results as they are done."""
-    backends = {"ray": ("heavystep-ray", _ray), "dask": ("dask", _dask)}
-    name, connect = backends.get(engine.name, ("threading" if here else "loky", _here))
-    options: Any = {"inner_max_num_threads": 1} if name == "loky" else {}
-    with connect(engine) as count:
-
-        def do(calls: Any) -> Any:
-            # A cluster may have lost cores. One run a task: a result is written when it is there.
-            with joblib.parallel_config(name, n_jobs=min(count(), runs), **options):
-                return joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
-
-        yield do
+        return key, None, traceback.format_exc()
 
 
 def _environment() -> dict[str, str]:
@@ -262,7 +293,6 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def _here(engine: Engine) -> Iterator[Callable[[], int]]:
-    """This machine; tells how many runs it can do at a time."""
     yield lambda: engine.jobs or os.cpu_count() or 1
 
 
