@@ -6,29 +6,16 @@ import runpy
 
 import pytest
 
-from heavystep.methods import METHODS
 from tests.helpers.places import ROOT
 
 EXAMPLES = ROOT / "examples"
 NOTEBOOK = "quickstart.ipynb"
-ELSEWHERE = {"own_rule.py", "parts.py", "train_ddp.py"}  # below, and in tests/distributed
-
-
-def averages_noise(numbers):
-    wandering, average, calm = numbers
-    assert average < wandering
-    assert calm < wandering
+ELSEWHERE = {"parts.py", "train_ddp.py"}  # of others, and in tests/distributed
 
 
 def learns_the_colours(numbers):
     _, accuracy = numbers
     assert accuracy > 0.9
-
-
-def learns_from_its_teacher(numbers):
-    gap, agreement = numbers
-    assert 0 <= gap < 1
-    assert agreement > 0.9
 
 
 def every_loop_learns(losses):
@@ -40,10 +27,6 @@ def every_loop_learns(losses):
 def adapters_and_weights_are_tuned(rows):
     assert len(rows) == 2
     assert all(ours < before and early < before for before, _, ours, early in rows)
-
-
-def takes_noise_away(losses):
-    assert losses["HeavyStep"] < 0.45
 
 
 def comes_to_the_loss_of_float32(losses):
@@ -58,11 +41,8 @@ def tries_every_method(found):
 # name: what it must come to
 CHECKS = {
     "digits.py": tries_every_method,
-    "regression.py": averages_noise,
-    "distillation.py": learns_from_its_teacher,
     "loops.py": every_loop_learns,
     "fine_tuning.py": adapters_and_weights_are_tuned,
-    "diffusion.py": takes_noise_away,
     "bfloat16.py": comes_to_the_loss_of_float32,
     "cifar_resnet.py": learns_the_colours,
 }
@@ -80,27 +60,6 @@ def test_quick_mode(name, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
     CHECKS[name](runpy.run_path(str(EXAMPLES / name))["main"](["--quick"]))
     assert not list(tmp_path.iterdir())
-
-
-def test_the_clipping_of_diffusion_scripts_is_noticed(monkeypatch):
-    monkeypatch.syspath_prepend(EXAMPLES)
-    found = runpy.run_path(str(EXAMPLES / "diffusion.py"))
-    with pytest.warns(RuntimeWarning, match=r"max_grad_norm\) and not the gradient. Leave"):
-        found["train"](found["RIVALS"]["HeavyStep"], 30, clip=0.1)
-
-
-@pytest.mark.slow
-def test_an_own_rule():
-    """In both drivers, and in 25 lines."""
-    text = (EXAMPLES / "own_rule.py").read_text()
-    rule = text[text.index("def start") : text.index("def main")].strip().splitlines()
-    assert len(rule) <= 25
-    try:
-        error, gap = runpy.run_path(str(EXAMPLES / "own_rule.py"))["main"]()
-    finally:
-        METHODS.pop("GentleExample", None)
-    assert error < 0.1
-    assert gap < 1.0
 
 
 def outputs_of(page):
