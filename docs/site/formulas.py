@@ -1,7 +1,9 @@
 """Formulas as MathML, which browsers draw without a script, and letters in prose in italics."""
 
 import re
+from typing import Any
 
+import griffe
 from latex2mathml.converter import convert
 
 ALPHABET = (
@@ -127,3 +129,12 @@ def fenced(example: re.Match[str]) -> str:
     """Lines of a session in Python as a block of code."""
     indent = re.match(" *", example[0])[0]
     return f"{indent}```pycon\n{example[0].rstrip()}\n{indent}```\n"
+
+
+class InDocstrings(griffe.Extension):
+    """What mkdocstrings calls for each object that it documents."""
+
+    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        """Change the docstring in place."""
+        if obj.docstring:
+            obj.docstring.value = in_docstring(obj.docstring.value)

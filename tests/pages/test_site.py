@@ -1,5 +1,6 @@
 """The site: every public name is documented, formulas become MathML, and a build has no warning."""
 
+import importlib
 import inspect
 import os
 import re
@@ -17,42 +18,25 @@ from tests.helpers.places import ROOT
 
 pytest.importorskip("mkdocs")
 pytest.importorskip("latex2mathml")
-SITE = DOCS / "site"
-sys.path[:0] = [str(SITE), str(DOCS)]  # as mkdocs has them
-import formulas  # noqa: E402
-import hooks  # noqa: E402
-import made  # noqa: E402
+sys.path.insert(0, str(DOCS / "site"))  # as mkdocs has it
+import hooks
+from hooks import formulas
 
 
-def public_objects():
-    for module in made.MODULES:
-        package = __import__(module, fromlist=["*"])
+def test_every_public_name_is_on_the_page_and_has_words():
+    documented = re.findall(r"^::: \S+\.(\w+)$", hooks.reference(), flags=re.MULTILINE)
+    for module in hooks.MODULES:
+        package = importlib.import_module(module)
         for name in package.__all__:
-            yield f"{module}.{name}", getattr(package, name)
-
-
-def test_every_public_name_is_on_the_page():
-    page = made.reference()
-    documented = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", page, re.MULTILINE)}
-    packages = {f"heavystep.{name}" for name in made.SUBPACKAGES}
-    for place, _ in public_objects():
-        assert place.rpartition(".")[2] in documented or place in packages, place
-    assert packages <= set(made.MODULES)
+            assert name in documented or name in hooks.SUBPACKAGES, f"{module}.{name}"
+            assert len(inspect.getdoc(getattr(package, name)) or "") > 20, f"{module}.{name}"
     modules = {name for name in heavystep.__all__ if inspect.ismodule(getattr(heavystep, name))}
-    assert modules == set(made.SUBPACKAGES)
-
-
-# Named by the place alone: processes that share the tests must agree on names, and the text of a
-# function has its address.
-@pytest.mark.parametrize(
-    ("place", "thing"), [pytest.param(*each, id=each[0]) for each in public_objects()]
-)
-def test_every_public_name_has_words(place, thing):
-    assert len(inspect.getdoc(thing) or "") > 20, place
+    assert modules == set(hooks.SUBPACKAGES)
+    assert {f"heavystep.{name}" for name in modules} <= set(hooks.MODULES)
 
 
 def test_there_is_a_page_a_method_with_all_that_it_has():
-    pages = made.pages(ROOT)
+    pages = hooks.pages()
     for method in METHODS.values():
         page = pages[f"methods/{method.name}.md"]
         assert page.startswith(f"# {method.name}\n")
@@ -63,17 +47,16 @@ def test_there_is_a_page_a_method_with_all_that_it_has():
 
 
 def test_there_is_a_page_a_result_with_all_that_is_known():
-    pages = made.pages(ROOT)
+    pages = hooks.pages()
     for result in RESULTS + OWN:
-        page = pages[f"theory/{made.make_theory.name(result)}.md"]
+        page = pages[hooks.RESULT_PAGES[result.id]]
         assert page.startswith(f"# {result.id}\n")
         assert f"heavystep.theory.{result.function.__name__}" in page
         assert ("## Proof" in page) == (result in OWN)
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
-def test_formulas_become_mathml(method):
-    for formula in method.formulas:
+def test_formulas_become_mathml():
+    for formula in (formula for method in METHODS.values() for formula in method.formulas):
         drawn = formulas.in_page(f"$${formula}$$")
         assert drawn.startswith('<div class="formula"><math')
         assert "\\" not in drawn  # a command that the converter did not know
@@ -140,7 +123,7 @@ def test_every_page_is_in_the_navigation():
     written = {path.name for path in DOCS.glob("*.md")}
     written |= {f"frameworks/{path.name}" for path in (DOCS / "frameworks").glob("*.md")}
     assert written <= named
-    generated = made.pages(ROOT)
+    generated = hooks.pages()
     assert all((DOCS / name).exists() or name in generated for name in named)
 
 
