@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from heavystep.cli import lab
 from heavystep.cli.app import app
-from heavystep.cli.common import list_of, method_names
+from heavystep.cli.common import list_of
 from heavystep.lab import data
 from heavystep.lab.data import SETS
 from tests.helpers import tiny_libsvm
@@ -68,11 +68,9 @@ def test_what_is_here_is_not_fetched_and_what_is_damaged_is(libsvm, monkeypatch)
 
 
 def test_lists_of_names_are_completed_one_by_one():
-    complete = list_of(lambda: lab.TASKS)
+    complete = list_of(lab.TASKS)
     assert complete("mlp,char") == ["mlp,charlm"]
     assert "noisy cosine" in complete("no")
-    methods = list_of(lambda: (*method_names(), *lab.RIVALS))
-    assert methods("SGD,NadamW") == ["SGD,NadamW"]
 
 
 @pytest.mark.parametrize("option", ["--tasks", "--methods"])

@@ -115,7 +115,7 @@ def test_no_summary_is_cut():
         for name in group.list_commands(None):
             command = group.get_command(None, name)
             assert (f"\n  {name} " in text) != command.hidden, name
-            summary = " ".join((command.help or "").partition("\n\n")[0].split())
+            summary = " ".join((command.help or "").partition("\n\n")[0].split()).rstrip(".")
             assert summary in " ".join(text.split()), name
 
 

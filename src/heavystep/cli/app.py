@@ -1,15 +1,39 @@
 """The commands of ``heavystep``. None imports torch, numba or matplotlib before it is called."""
 
-from typing import Annotated
+import signal
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from heavystep import __version__
 from heavystep.cli import lab, methods, reproduce, theory
-from heavystep.cli.common import Group
+from heavystep.extras import MissingExtraError, install, package_of
+
+
+class Commands(TyperGroup):
+    """All commands: an error that a user can mend is one line on stderr and status 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call a command, and tell what is wrong."""
+        status = 2
+        try:
+            return super().invoke(ctx)
+        except (ValueError, TypeError, MissingExtraError) as error:
+            text = str(error)
+        except KeyboardInterrupt:
+            text = "stopped; what is complete is kept, the same command goes on there"
+            status = 128 + signal.SIGINT
+        except ModuleNotFoundError as missing:
+            text = f"this command needs {package_of(missing)}: {install('lab')}"
+        except OSError as error:
+            text = f"{error.filename or 'output'}: {error.strerror or error}"
+        typer.echo(" ".join(text.splitlines()), err=True)
+        raise typer.Exit(status) from None
+
 
 app = typer.Typer(
-    cls=Group, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 for _command in (
     methods.methods, reproduce.reproduce, reproduce.claims, lab.compare, lab.report,

@@ -1,60 +1,29 @@
-"""What all commands share: groups, options made from tables, tables, errors in one line."""
+"""What commands share: options and groups, names that the TAB key completes, tables."""
 
-import functools
 import inspect
 import re
-import signal
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
-
-from heavystep.extras import MissingExtraError, install, package_of
+from rich.console import Console
+from rich.table import Column, Table
 
 Command = Callable[..., None]
-Names = Callable[[], Iterable[str]]
 ENGINES = ("local", "ray", "dask")
 DEVICES = ("cpu", "cuda")
 
 
-def told(command: Command) -> Command:
-    """Wrap a command so that errors that a user can mend are one line on stderr and status 2."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **values: Any) -> None:
-        status = 2
-        try:
-            return command(*args, **values)
-        except (ValueError, TypeError, MissingExtraError) as error:
-            text = str(error)
-        except KeyboardInterrupt:
-            text = "stopped; what is complete is kept, the same command goes on there"
-            status = 128 + signal.SIGINT
-        except ModuleNotFoundError as missing:
-            text = f"this command needs {package_of(missing)}: {install('lab')}"
-        except OSError as error:
-            text = f"{error.filename or 'output'}: {error.strerror or error}"
-        typer.echo(" ".join(text.splitlines()), err=True)
-        raise typer.Exit(status) from None
-
-    return wrapped
-
-
 def show(*contents: Any) -> None:
     """Print tables and lines, one after another."""
-    from rich.console import Console
-
     console = Console()
     console = console if console.is_terminal else Console(width=160)  # a pipe has no width
     for content in contents:
         console.print(content, markup=False, highlight=False)
 
 
-def table_of(title: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
+def table_of(title: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     """A table whose names are never cut, and whose numbers stand on the right."""
-    from rich.table import Column, Table
-
     first, *others = heading
     right = (Column(name, justify="right", no_wrap=True) for name in others)
     table = Table(Column(first, no_wrap=True), *right, title=title)
@@ -63,45 +32,20 @@ def table_of(title: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) 
     return table
 
 
-class Group(TyperGroup):
-    """A group whose help shows the first paragraph of each command in full."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a line, or several, for each command that is not hidden."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        helps = [
-            (n, (c.help or "").partition("\n\n")[0]) for n, c in commands if c and not c.hidden
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, " ".join(text.split())) for name, text in helps])
-
-
 def group_of_commands(text: str, **settings: Any) -> typer.Typer:
     """A group with this text as its help."""
     settings = {"no_args_is_help": True, **settings}
-    return typer.Typer(cls=Group, rich_markup_mode=None, help=text, **settings)
+    return typer.Typer(rich_markup_mode=None, help=text, **settings)
 
 
-def one_of(names: Names) -> Callable[[str], list[str]]:
-    """What the TAB key completes a word to."""
-    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
-
-
-def list_of(names: Names) -> Callable[[str], list[str]]:
-    """What it completes the last of several words to, with commas between them."""
+def list_of(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """What the TAB key completes a name to, or the last of several with commas between them."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in one_of(names)(last)]
+        return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
 
     return complete
-
-
-def method_names() -> Iterable[str]:
-    """The names of all methods."""
-    from heavystep.methods import METHODS
-
-    return METHODS
 
 
 def argument_texts(function: Callable[..., Any]) -> dict[str, str]:
@@ -113,19 +57,13 @@ def argument_texts(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def option(
-    name: str, kind: Any, default: Any, text: str, complete: Any = None
+    name: str, kind: Any, default: Any, text: str, names: Iterable[str] | None = None
 ) -> inspect.Parameter:
-    """An option ``--name`` of a command. If its default is False, it is a switch.
+    """An option ``--name`` of a command, with the names that the TAB key completes it to.
 
-    Args:
-        name: of the argument.
-        kind: its type.
-        default: its value if it is not given.
-        text: its help.
-        complete: the words that the TAB key completes it to, or a function that finds them.
+    If its default is False, it is a switch.
     """
-    if isinstance(complete, tuple):
-        complete = one_of(functools.partial(tuple, complete))
+    complete = None if names is None else list_of(names)
     info = typer.Option("--" + name.replace("_", "-"), help=text, autocompletion=complete)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,14 +13,12 @@ from heavystep.cli.common import (
     ENGINES,
     group_of_commands,
     list_of,
-    method_names,
-    one_of,
     option,
     show,
     table_of,
-    told,
     with_options,
 )
+from heavystep.methods import METHODS
 
 # Written down once more, because the TAB key must not import torch; a test compares them.
 TASKS = (
@@ -34,8 +32,6 @@ RIVALS = ("SGD", "AdamW", "NadamW", "Adadelta", "momo-opt", "momo-opt-Adam", "Pr
           "ScheduleFree")  # fmt: skip
 DATA = ("a9a", "cod-rna", "ijcnn1", "mushrooms", "phishing", "real-sim", "svmguide1", "w8a",
         "cifar10", "cifar100", "tinyshakespeare")  # fmt: skip
-FAILED = 1
-"""The exit status when runs failed, and their contenders are missing."""
 TASKS_HELP = f"Names with commas between them, or paths of LIBSVM files: {', '.join(TASKS)}."
 METHODS_HELP = (
     f"Names with commas between them: methods of 'heavystep methods', {', '.join(RIVALS)}; also "
@@ -56,8 +52,8 @@ def _listed(option: str, texts: list[str] | None) -> tuple[str, ...]:
 
 
 OPTIONS = (
-    ("tasks", list[str] | None, None, TASKS_HELP, list_of(lambda: TASKS)),
-    ("methods", list[str] | None, None, METHODS_HELP, list_of(lambda: (*method_names(), *RIVALS))),
+    ("tasks", list[str] | None, None, TASKS_HELP, TASKS),
+    ("methods", list[str] | None, None, METHODS_HELP, (*METHODS, *RIVALS)),
     ("seeds", int | None, None, "Runs of each; default: 3 or 1, by task."),
     ("per_decade", int | None, None,
      "Values of the main constant in a decade; 0: none; default: 1."),
@@ -74,7 +70,6 @@ OPTIONS = (
 )  # fmt: skip
 
 
-@told
 def _compare(*, tasks: Any, methods: Any, data: Path | None, **chosen: Any) -> None:
     # Torch and matplotlib take seconds to import.
     from heavystep.lab.comparison.page import EXPLAINED, compare, short
@@ -99,20 +94,19 @@ def _compare(*, tasks: Any, methods: Any, data: Path | None, **chosen: Any) -> N
     for path in made.paths:
         typer.echo(path)
     if made.failed:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(1)
 
 
 compare = with_options(
     _compare,
     [option(*row) for row in OPTIONS],
-    "Compare methods on tasks: losses, costs, and how much depends on their main constant.\n\n"
-    "It writes tables, pictures and a page to OUT/compare. Runs that are in OUT/compare/runs.csv "
-    "are not made again. Status 1: runs failed, and their methods are left out; 2: something is "
-    "wrong.",
+    "Compare methods on tasks.\n\n"
+    "Losses, costs, and how much depends on their main constant. It writes tables, pictures and a "
+    "page to OUT/compare. Runs that are in OUT/compare/runs.csv are not made again. Status 1: runs "
+    "failed, and their methods are left out; 2: something is wrong.",
 )
 
 
-@told
 def report(
     results: Annotated[
         Path, typer.Argument(help="The folder that --out of a command named, or one within it.")
@@ -122,10 +116,10 @@ def report(
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
-    """Write one HTML page about a results folder: curves, claims, tables and commands.
+    """Write one HTML page about a results folder.
 
-    The page needs no network: everything is within it. Curves can be zoomed and toggled, by method
-    and by metric, on linear and logarithmic axes.
+    It has curves, claims, tables and commands, and needs no network. Curves can be zoomed and
+    toggled, by method and by metric, on linear and logarithmic axes.
     """
     from heavystep.lab.report import write_report
     from heavystep.lab.store import expanded
@@ -138,68 +132,67 @@ def report(
         typer.launch(str(target))
 
 
-bench = group_of_commands(
-    "Measure what things cost, as ratios within one run, because machines differ."
-)
+bench = group_of_commands("Measure costs, as ratios within one run: machines differ.")
 Quick = Annotated[bool, typer.Option(help="A few steps: does it run?")]
 
 
-def _costs(title: str, rows: Sequence[Any]) -> None:
-    """Show measurements, which are named tuples with a name first."""
-    cells = [[f"{v:.3g}" if isinstance(v, float) else str(v) for v in row] for row in rows]
-    show(table_of(title, [name.replace("_", " ") for name in rows[0]._fields], cells))
+def _show_costs(costs: Iterable[tuple[str, Sequence[Any]]]) -> None:
+    """Show the machine, and measurements: titles with named tuples that have a name first."""
+    from heavystep.lab.cost.networks import machine
+
+    show(machine())
+    for title, rows in costs:
+        cells = [[f"{v:.3g}" if isinstance(v, float) else str(v) for v in row] for row in rows]
+        show(table_of(title, [name.replace("_", " ") for name in rows[0]._fields], cells))
 
 
 @bench.command()
-@told
 def step(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu", quick: Quick = False
 ) -> None:
-    """Time the optimizers' own work in a step, and measure their memory, against SGD."""
-    from heavystep.lab.cost.networks import WORKLOADS, machine, step_costs
+    """Time the optimizers' own work in a step, against SGD."""
+    from heavystep.lab.cost.networks import WORKLOADS, step_costs
     from heavystep.lab.training.trainer import the_device
 
-    place = the_device(device).type
-    show(machine())
-    for workload in WORKLOADS:
-        _costs(workload, step_costs(workload, place, 2 if quick else 40))
+    place, rounds = the_device(device).type, 2 if quick else 40
+    _show_costs((workload, step_costs(workload, place, rounds)) for workload in WORKLOADS)
     show("kept, peak: memory besides parameters and gradients, in copies of the parameters")
 
 
 @bench.command()
-@told
 def simulation(quick: Quick = False) -> None:
-    """Time an iteration of one seed against a literal loop, and how time grows with sizes."""
-    from heavystep.lab.cost.networks import machine
+    """Time an iteration of one seed, and how it grows.
+
+    It is compared with a literal loop; growth is with the sizes of problems.
+    """
     from heavystep.lab.cost.simulation import growth_costs, simulation_costs
 
-    show(machine())
-    turns, share = (1, 0.01) if quick else (25, 1.0)
-    _costs("an iteration of one seed", simulation_costs(turns, share))
-    _costs("growth", growth_costs(1 if quick else 3, share))
+    turns, repeats, share = (1, 1, 0.01) if quick else (25, 3, 1.0)
+    _show_costs([("an iteration of one seed", simulation_costs(turns, share)),
+                 ("growth", growth_costs(repeats, share))])  # fmt: skip
 
 
 @bench.command()
-@told
 def train(
     device: Annotated[
         str | None, typer.Option(help="cpu or cuda; default: the GPU if there is one.")
     ] = None,
     full: Annotated[bool, typer.Option(help="ResNet-18 and batches of 256 on a CPU, too.")] = False,
 ) -> None:
-    """Time a training step of SGD and of our optimizers in one loop, on images that are made up."""
-    from heavystep.lab.cost.networks import FULL, SMALL, machine, training_costs
+    """Time a training step of SGD and of our optimizers.
+
+    They take turns in one loop, on images that are made up.
+    """
+    from heavystep.lab.cost.networks import FULL, SMALL, training_costs
     from heavystep.lab.training.trainer import the_device
 
     place = the_device(device)
     size = FULL if full or place.type == "cuda" else SMALL
-    show(machine())
     title = f"{size.network}, batches of {size.batch_size}, {size.steps} steps an epoch"
-    _costs(title, training_costs(size, place))
+    _show_costs([(title, training_costs(size, place))])
 
 
 @bench.command()
-@told
 def ranks(
     count: Annotated[
         list[int] | None,
@@ -207,26 +200,22 @@ def ranks(
     ] = None,
     quick: Quick = False,
 ) -> None:
-    """Time a step of SGD and ours under DistributedDataParallel, and count messages.
+    """Time a step under DistributedDataParallel.
 
-    Each process has one thread; gloo on the CPU, NCCL where each process has a GPU of its own.
+    SGD and ours; messages are counted. Each process has one thread; gloo on the CPU, NCCL where
+    each process has a GPU of its own.
     """
-    from heavystep.lab.cost.networks import RANKS_FULL, RANKS_QUICK, machine, ranks_cost
+    from heavystep.lab.cost.networks import RANKS_FULL, RANKS_QUICK, ranks_cost
 
-    show(machine())
-    for number in count or [1, 2]:
-        costs = ranks_cost(number, RANKS_QUICK if quick else RANKS_FULL)
-        _costs(f"{number} processes", costs)
+    size = RANKS_QUICK if quick else RANKS_FULL
+    _show_costs((f"{number} processes", ranks_cost(number, size)) for number in count or [1, 2])
 
 
-data = group_of_commands(
-    "List, fetch and check the data sets: which are here, and whether they are whole."
-)
-Names = typer.Argument(help="Names, or: all.", autocompletion=one_of(lambda: DATA))
+data = group_of_commands("List, fetch and verify the data sets.")
+Names = typer.Argument(help="Names, or: all.", autocompletion=list_of(DATA))
 
 
 @data.command("list")
-@told
 def list_() -> None:
     """List every data set, its size and where it is."""
     from heavystep.lab.data import SETS, data_folder, present
@@ -239,7 +228,6 @@ def list_() -> None:
 
 
 @data.command()
-@told
 def fetch(names: Annotated[list[str], Names]) -> None:
     """Download data sets; what is here and whole is left alone."""
     from heavystep.lab import data as sets
@@ -258,9 +246,11 @@ def fetch(names: Annotated[list[str], Names]) -> None:
 
 
 @data.command()
-@told
 def verify(names: Annotated[list[str] | None, Names] = None) -> None:
-    """Compare files with what was published; status 1 if one is damaged, 2 if one is missing."""
+    """Compare files with what was published.
+
+    Status 1: one is damaged; 2: one is missing.
+    """
     from heavystep.lab import data as sets
 
     wanted = list(sets.SETS) if not names or names == ["all"] else list(dict.fromkeys(names))

@@ -8,7 +8,7 @@ import typer
 from rich import box
 from rich.table import Column, Table
 
-from heavystep.cli.common import argument_texts, method_names, one_of, show, told
+from heavystep.cli.common import argument_texts, list_of, show
 from heavystep.documentation import plain_formula
 from heavystep.methods import METHODS, SCHEDULER, Method, check_name
 
@@ -20,14 +20,13 @@ AFTER_LIST = (
 )
 
 
-@told
 def methods(
     name: Annotated[
         str | None,
-        typer.Argument(help="One of them, for its arguments.", autocompletion=one_of(method_names)),
+        typer.Argument(help="One of them, for its arguments.", autocompletion=list_of(METHODS)),
     ] = None,
 ) -> None:
-    """List the methods; give a name for its formulas, its arguments and their defaults."""
+    """List the methods; give a name for its formulas and arguments."""
     if name is None:
         show(_listed(), *AFTER_LIST)
     else:

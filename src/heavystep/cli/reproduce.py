@@ -1,20 +1,21 @@
 """``heavystep reproduce`` and ``heavystep claims``."""
 
 import inspect
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Column, Table
 
-from heavystep.cli.common import DEVICES, ENGINES, one_of, option, show, told, with_options
+from heavystep.cli.common import DEVICES, ENGINES, list_of, option, show, with_options
 
 if TYPE_CHECKING:
     from heavystep.lab.figures.figure import Claim
 
 FIGURES = ("figure1", "figure2", "figure3")
 FIGURE = typer.Argument(
-    help="One of figure1, figure2 and figure3.", autocompletion=one_of(lambda: FIGURES)
+    help="One of figure1, figure2 and figure3.", autocompletion=list_of(FIGURES)
 )
 CLUSTER = (
     "That of a started cluster ('auto': the Ray that runs here); default: one is started here."
@@ -40,7 +41,6 @@ OPTIONS = (
 """All options but the last two are only for some of the figures."""
 
 
-@told
 def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
     # Numba, matplotlib and pyarrow take seconds to import, and are an extra.
     from heavystep.lab.figures import figure as figures
@@ -57,12 +57,7 @@ def _reproduce(figure: str, quick: bool, out: Path, **values: Any) -> None:
         for row in rows:
             table.add_row(*row)
         show(table, *filter(None, [numbers.note]))
-    if made.claims:
-        _show(made.claims)
-    for path in made.paths:
-        typer.echo(path)
-    if made.claims:
-        _leave(made.claims)
+    _tell(made.claims, made.paths)
 
 
 reproduce = with_options(
@@ -73,43 +68,38 @@ reproduce = with_options(
         ),
         *(option(*row) for row in OPTIONS),
     ],
-    "Run what is missing of a figure, draw it and check the claims about it.\n\n"
+    "Run what is missing of a figure, draw it, check its claims.\n\n"
     "It can be stopped at any time: the same command goes on there. Status 1: a claim does not "
     "hold; 2: something is wrong.",
 )
 
 
-@told
 def claims(
     out: Annotated[Path, typer.Option("--out", help="Where results are.")] = Path("results"),
 ) -> None:
-    """Show every claim about the figures that were reproduced, and whether it holds."""
+    """Show the claims about figures, and whether they hold."""
     from heavystep.lab.figures.figure import read_claims
-    from heavystep.lab.store import expanded
 
-    found = read_claims(expanded(out))
-    _show(found)
-    _leave(found)
+    _tell(read_claims(out))
 
 
-def _show(found: "list[Claim]") -> None:
-    table = Table("claim", "of", "holds", "text", Column("measured", overflow="fold"))
-    for claim in found:
-        numbers = ", ".join(f"{name}: {value:.4g}" for name, value in claim.measured.items())
-        holds = "yes" if claim.holds else "NO"
-        table.add_row(claim.id, claim.of, holds, claim.text, numbers)
-    show(table)
-
-
-def _leave(found: "list[Claim]") -> None:
-    judged = [claim for claim in found if claim.judged]
-    if len(judged) < len(found):
+def _tell(claims: "list[Claim]", paths: Iterable[Path] = ()) -> None:
+    """Show claims, then the files that were written, then how many claims hold."""
+    if claims:
+        table = Table("claim", "of", "holds", "text", Column("measured", overflow="fold"))
+        for claim in claims:
+            numbers = ", ".join(f"{name}: {value:.4g}" for name, value in claim.measured.items())
+            holds = "yes" if claim.holds else "NO"
+            table.add_row(claim.id, claim.of, holds, claim.text, numbers)
+        show(table)
+    for path in paths:
+        typer.echo(path)
+    judged = [claim for claim in claims if claim.judged]
+    if len(judged) < len(claims):
         typer.echo("at this size claims show how they are measured, not whether they hold")
     for of, whose in (("paper", "the paper's"), ("project", "this project's")):
-        holds = [claim.holds for claim in judged if claim.of == of]
-        if holds:
-            typer.echo(f"{sum(holds)} of {len(holds)} of {whose} claims hold")
-    failed = [claim.id for claim in judged if not claim.holds]
-    if failed:
+        if whole := [claim.holds for claim in judged if claim.of == of]:
+            typer.echo(f"{sum(whole)} of {len(whole)} of {whose} claims hold")
+    if failed := [claim.id for claim in judged if not claim.holds]:
         typer.echo(f"these do not: {', '.join(failed)}", err=True)
         raise typer.Exit(1)

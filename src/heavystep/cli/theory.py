@@ -9,7 +9,7 @@ import typer
 from rich.table import Column, Table
 
 from heavystep.cli import common
-from heavystep.cli.common import option, show, told, with_options
+from heavystep.cli.common import option, show, with_options
 from heavystep.schedules import Schedules, diminishing_conditions
 from heavystep.theory.advice import advice
 from heavystep.theory.diminishing import check_schedules
@@ -25,7 +25,7 @@ LAWS = [
 ]
 STEPS = "1,10,100,1000,10000,100000"
 theory = common.group_of_commands(
-    "List the paper's results, compute their constants and bounds, see what they admit.\n\n"
+    "List the paper's results, compute constants and bounds.\n\n"
     "Without a command it lists every result; give a name for its constants and bound.",
     invoke_without_command=True,
     no_args_is_help=False,
@@ -49,7 +49,6 @@ def registry(context: typer.Context) -> None:
 def _command(result: Result) -> Callable[..., None]:
     """A command with the arguments of the result's function, and ``--k`` where it has a bound."""
 
-    @told
     def command(**values: Any) -> None:
         k = _steps(values.pop("k")) if result.grid else None
         given = {name: values.pop(name) for name in result.bound_arguments}
@@ -130,7 +129,6 @@ def _text(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-@told
 def _advice(**values: Any) -> None:
     table = Table("theorem", "c", "gamma_max", "best c")
     for line in _called(advice, values):
@@ -140,7 +138,6 @@ def _advice(**values: Any) -> None:
     show(table)
 
 
-@told
 def _schedules(**values: Any) -> None:
     laws = Schedules.power_laws(**values)
     refusal = None
@@ -161,8 +158,9 @@ def _schedules(**values: Any) -> None:
 
 for _result in RESULTS:
     if _result.scalar:
-        theory.command(_result.name)(_command(_result))
-_text_of = "Assumption 5: whether power laws are schedules of the diminishing theorems."
+        _run = _command(_result)
+        theory.command(_result.name, short_help=_run.__doc__)(_run)
+_text_of = "Whether power laws meet Assumption 5."
 theory.command("schedules")(with_options(_schedules, LAWS, _text_of))
 _text_of = "Which c and gamma_max each theorem admits."
 theory.command("advice")(with_options(_advice, list(_options(advice)), _text_of))

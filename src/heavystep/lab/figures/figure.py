@@ -252,13 +252,13 @@ def reproduce(
     return made
 
 
-def read_claims(out: Path) -> list[Claim]:
+def read_claims(out: str | Path) -> list[Claim]:
     """The claims about every figure under ``out``, as the last reproduction found them.
 
     Raises:
         ValueError: there are none, or a file is damaged.
     """
-    claims = []
+    claims, out = [], expanded(out)
     for path in (out / name / CLAIMS for name in FIGURES):
         try:
             for entry in json.loads(path.read_text()) if path.exists() else ():
