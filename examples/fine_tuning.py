@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from parts import GPT, code, cosine, excerpts, manual, row, validation
+from parts import GPT, RIVALS, code, excerpts, manual, row, validation
 from torch import Tensor, nn
-from torch.optim import AdamW
-from torch.optim.lr_scheduler import LambdaLR
 
 from heavystep import HeavyStep
 
@@ -50,14 +48,13 @@ def with_adapters(model: GPT) -> GPT:
 def pretrained(steps: int) -> GPT:
     """A GPT that knows English, trained as others do."""
     torch.manual_seed(0)
-    model = GPT()
-    optimizer = AdamW(model.parameters(), lr=1e-3)
-    schedule = LambdaLR(optimizer, lambda k: cosine(k, steps))
-    for _ in range(steps):
+    model, rival = GPT(), RIVALS["AdamW, schedule"]
+    optimizer = rival.optimizer(model.parameters())
+    for k in range(steps):
+        rival.set_rate(optimizer, k, steps)
         optimizer.zero_grad()
         model(*excerpts(manual(), 16))[1].backward()
         optimizer.step()
-        schedule.step()
     return model
 
 
@@ -67,7 +64,7 @@ def tuned(model: GPT, steps: int, lr: float | None) -> tuple[float, float]:
     text = code()
     train, unseen = text[: int(0.8 * len(text))], text[int(0.8 * len(text)) :]
     trained = [param for param in model.parameters() if param.requires_grad]
-    optimizer: Any = HeavyStep(trained) if lr is None else AdamW(trained, lr=lr)
+    optimizer: Any = HeavyStep(trained) if lr is None else torch.optim.AdamW(trained, lr=lr)
     early = 0.0
     for k in range(steps):
         if lr is not None:

@@ -2,73 +2,24 @@
 
 ``python examples/loops.py`` prints a table (``--quick`` for short runs). If a model returns its
 loss, one line is changed: the optimizer is ``heavystep.attach(model)``. If not, ``step()`` becomes
-``step(loss=loss)``, too. Schedules and clipping are left out. The rivals need ``pip install
-prodigyopt schedulefree``.
+``step(loss=loss)``, too. Schedules and clipping are left out.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from parts import GPT, Batch, cosine, excerpts, manual, row, validation
+from parts import GPT, RIVALS, Batch, Rival, evaluating, excerpts, manual, row, validation
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn.functional import nll_loss
 from torch.nn.utils import clip_grad_norm_
-from torch.optim import Adadelta, AdamW, Optimizer
+from torch.optim import Adadelta, AdamW
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import heavystep
-
-
-class Rival(NamedTuple):
-    """An optimizer, and what its users set."""
-
-    make: Callable[..., Optimizer]
-    lr: float | None = None
-    """None: that of its package."""
-    schedule: Callable[[int, int], float] | None = None
-    """What multiplies the learning rate, from the number of the step and of all steps."""
-
-    def optimizer(self, params: Iterable[Any]) -> Any:
-        return self.make(params, **({} if self.lr is None else {"lr": self.lr}))
-
-    def set_rate(self, optimizer: Any, k: int, steps: int) -> None:
-        if self.schedule is not None and self.lr is not None:
-            for group in optimizer.param_groups:
-                group["lr"] = self.lr * self.schedule(k, steps)
-
-
-def prodigy(params: Iterable[Any]) -> Any:
-    import prodigyopt
-
-    return prodigyopt.Prodigy(params)
-
-
-def schedule_free(params: Iterable[Any], lr: float) -> Any:
-    import schedulefree
-
-    made = schedulefree.AdamWScheduleFree(params, lr=lr)
-    made.train()
-    return made
-
-
-RIVALS = {
-    "AdamW, schedule": Rival(AdamW, 1e-3, cosine),
-    "AdamW": Rival(AdamW, 1e-3),
-    "Prodigy": Rival(prodigy),
-    "Schedule-Free": Rival(schedule_free, 2.5e-3),
-    "HeavyStep": Rival(heavystep.HeavyStep),
-}
-"""With the defaults of their packages; HeavyStep has nothing set."""
-
-
-def finish(optimizer: Any) -> None:
-    """Schedule-Free has other parameters for an evaluation."""
-    if hasattr(optimizer, "eval"):
-        optimizer.eval()
 
 
 def optimizer_of(model: nn.Module, rival: Rival) -> Any:
@@ -93,8 +44,8 @@ def nano_gpt(rival: Rival, steps: int) -> float:
             clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-    finish(optimizer)
-    return validation(model, unseen)
+    with evaluating(optimizer):
+        return validation(model, unseen)
 
 
 class Sums(Dataset[Batch]):
@@ -109,20 +60,31 @@ class Sums(Dataset[Batch]):
         return torch.tensor(digits[:-1]), torch.tensor([-1, -1, -1, *digits[4:]])
 
 
+class Trainer:
+    """Takes a configuration and asks the model for its optimizer; callbacks see the loss."""
+
+    def __init__(self, model: GPT, rival: Rival, steps: int) -> None:
+        self.model, self.rival, self.steps = model, rival, steps
+        self.optimizer = optimizer_of(model, rival)
+        self.losses: list[float] = []
+
+    def run(self) -> None:
+        loader = DataLoader(Sums(), batch_size=64, shuffle=True)
+        batches = (batch for _ in range(self.steps) for batch in loader)
+        for k, (x, y) in zip(range(self.steps), batches, strict=False):
+            self.rival.set_rate(self.optimizer, k, self.steps)
+            _, loss = self.model(x, y)
+            self.model.zero_grad(set_to_none=True)
+            loss.backward()
+            self.optimizer.step()
+            self.losses.append(loss.item())
+
+
 def min_gpt(rival: Rival, steps: int) -> float:
     """The mean of the last losses of a GPT that adds."""
-    model = GPT(letters=10)
-    optimizer, losses = optimizer_of(model, rival), []
-    loader = DataLoader(Sums(), batch_size=64, shuffle=True)
-    batches = (batch for _ in range(steps) for batch in loader)
-    for k, (x, y) in zip(range(steps), batches, strict=False):
-        rival.set_rate(optimizer, k, steps)
-        _, loss = model(x, y)
-        model.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return fmean(losses[-steps // 10 :])
+    trainer = Trainer(GPT(letters=10), rival, steps)
+    trainer.run()
+    return fmean(trainer.losses[-steps // 10 :])
 
 
 def mnist(rival: Rival, steps: int) -> float:
@@ -150,8 +112,7 @@ def mnist(rival: Rival, steps: int) -> float:
             else:
                 optimizer.step()
     model.eval()
-    finish(optimizer)
-    with torch.no_grad():
+    with torch.no_grad(), evaluating(optimizer):
         return nll_loss(model(x[1500:]), torch.tensor(y[1500:])).item()
 
 

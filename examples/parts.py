@@ -1,15 +1,23 @@
-"""What several examples share: a small GPT, and texts that Python brings along."""
+"""What several examples share: a small GPT, texts that Python brings along, other optimizers.
+
+The other optimizers need ``pip install prodigyopt schedulefree``.
+"""
 
 import inspect
 import math
 import string
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pydoc_data import topics
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention
+from torch.optim import AdamW, Optimizer
+
+from heavystep import HeavyStep
 
 CONTEXT = 64
 LETTERS = string.printable
@@ -86,6 +94,58 @@ def validation(model: GPT, text: Tensor) -> float:
 def cosine(k: int, steps: int) -> float:
     """A warm-up, and a cosine down to a tenth."""
     return min((k + 1) / (0.05 * steps), 0.55 + 0.45 * math.cos(math.pi * k / steps))
+
+
+class Rival(NamedTuple):
+    """An optimizer, and what its users set."""
+
+    make: Callable[..., Optimizer]
+    lr: float | None = None
+    """None: that of its package."""
+    schedule: Callable[[int, int], float] | None = None
+    """What multiplies the learning rate, from the number of the step and of all steps."""
+
+    def optimizer(self, params: Iterable[Any]) -> Any:
+        return self.make(params, **({} if self.lr is None else {"lr": self.lr}))
+
+    def set_rate(self, optimizer: Any, k: int, steps: int) -> None:
+        if self.schedule is not None and self.lr is not None:
+            for group in optimizer.param_groups:
+                group["lr"] = self.lr * self.schedule(k, steps)
+
+
+def prodigy(params: Iterable[Any]) -> Any:
+    import prodigyopt
+
+    return prodigyopt.Prodigy(params)
+
+
+def schedule_free(params: Iterable[Any], lr: float) -> Any:
+    import schedulefree
+
+    made = schedulefree.AdamWScheduleFree(params, lr=lr)
+    made.train()
+    return made
+
+
+RIVALS = {
+    "AdamW, schedule": Rival(AdamW, 1e-3, cosine),
+    "AdamW": Rival(AdamW, 1e-3),
+    "Prodigy": Rival(prodigy),
+    "Schedule-Free": Rival(schedule_free, 2.5e-3),
+    "HeavyStep": Rival(HeavyStep),
+}
+"""With the defaults of their packages; HeavyStep has nothing set."""
+
+
+@contextmanager
+def evaluating(optimizer: Any) -> Iterator[None]:
+    """Schedule-Free has other parameters for an evaluation."""
+    if hasattr(optimizer, "eval"):
+        optimizer.eval()
+    yield
+    if hasattr(optimizer, "train"):
+        optimizer.train()
 
 
 def row(name: str, *found: Any) -> None:

@@ -29,6 +29,10 @@ def adapters_and_weights_are_tuned(rows):
     assert all(ours < before and early < before for before, _, ours, early in rows)
 
 
+def takes_noise_away(losses):
+    assert losses["HeavyStep"] < 0.45
+
+
 def comes_to_the_loss_of_float32(losses):
     assert losses["stochastic rounding"] == pytest.approx(losses["float32"], rel=0.02)
 
@@ -43,6 +47,7 @@ CHECKS = {
     "digits.py": tries_every_method,
     "loops.py": every_loop_learns,
     "fine_tuning.py": adapters_and_weights_are_tuned,
+    "diffusion.py": takes_noise_away,
     "bfloat16.py": comes_to_the_loss_of_float32,
     "cifar_resnet.py": learns_the_colours,
 }
@@ -60,6 +65,13 @@ def test_quick_mode(name, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
     CHECKS[name](runpy.run_path(str(EXAMPLES / name))["main"](["--quick"]))
     assert not list(tmp_path.iterdir())
+
+
+def test_the_clipping_of_diffusion_scripts_is_noticed(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    found = runpy.run_path(str(EXAMPLES / "diffusion.py"))
+    with pytest.warns(RuntimeWarning, match=r"max_grad_norm\) and not the gradient. Leave"):
+        found["train"](found["RIVALS"]["HeavyStep"], 30, clip=0.1)
 
 
 def outputs_of(page):
