@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from heavystep import SHBArmijo, SHBPolyak, rules
 from heavystep.rules.armijo import backtracking
+from heavystep.rules.scaling import growth_of
+from tests.conformance.test_rules import search_of, step_cap
 from tests.helpers.cases import OPTIMIZERS, over
 from tests.helpers.examples import examples
 from tests.helpers.problems import PROBLEMS, index_sequence
@@ -47,7 +49,8 @@ def test_scaling_the_loss_divides_the_uncapped_polyak_step(loss, g2, bound, scal
 
 @given(last=positive, growth=st.floats(1.0, 10.0), n_b=st.floats(1.0, 1e4), max_step=positive)
 def test_the_cap_grows_slowly_and_never_beyond_max_step(last, growth, n_b, max_step):
-    cap = rules.step_cap(last, rules.growth_factor(growth, n_b), max_step)
+    q = growth_of({"growth": growth, "steps_per_epoch": n_b})
+    cap = step_cap(last, q, max_step)
     assert cap <= max_step
     assert cap <= growth * last * (1 + 1e-12)
     assert cap >= min(last, max_step) * (1 - 1e-12)
@@ -135,17 +138,21 @@ def test_lemma_2_along_a_run(name, scaling, beta):
     omega=st.floats(0.1, 0.95),
 )
 def test_skipping_at_once_is_skipping_one_by_one(loss, grad_sqnorm, height, first, c, omega):
-    case = armijo_case(loss, grad_sqnorm, loss * (1.0 - height), c, omega, first, 2.2e-16)
-    start = rules.ARMIJO.start(*case)
-    one = start
-    while one.active and one.trials == 0:
-        before, one = one, rules.ARMIJO.advance(*case, one, math.inf)
-    if one.trials:
-        one = before  # the first that might have succeeded
-    at_once = rules.ARMIJO.skip(*case, start)
-    assert at_once._replace(accepted=one.accepted) == one
-    if not one.active:
-        assert at_once.accepted == one.accepted
+    """From no bound to a bound: the same trial as after all that the bound rules out."""
+    bound, numbers = loss * (1.0 - height), (c, omega, 10**9, 2.2e-16)
+    constants, memory, free = search_of((loss, grad_sqnorm, -math.inf, *numbers), first)
+    one = rules.ARMIJO.start(constants, memory, free)
+    while one.active:
+        most = loss - c * one.trial * grad_sqnorm + 4.0 * 2.2e-16 * loss
+        if most >= bound:
+            break
+        one = rules.ARMIJO.advance(constants, memory, free, one, math.inf)
+    at_once = rules.ARMIJO.start(constants, memory, free._replace(lower_bound=bound))
+    assert (
+        at_once._replace(accepted=one.accepted, trial_loss=one.trial_loss, trials=one.trials) == one
+    )
+    assert at_once.trials == 0
+    assert at_once.accepted == one.active
 
 
 @over([case for case in OPTIMIZERS if case.bounded])
@@ -172,33 +179,22 @@ def test_only_the_height_of_the_loss_above_its_bound_matters(case):
         torch.testing.assert_close(theta, runs[0][1], rtol=1e-9, atol=1e-9)
 
 
-def armijo_case(loss, grad_sqnorm, lower_bound, c, omega, first, eps):
-    """Constants with kappa = 1, memory and what is seen."""
-    constants = rules.ARMIJO.Constants(c, 1.0, math.inf, first, omega, 50)
-    seen = rules.Seen(loss, lower_bound, grad_sqnorm, loss_eps=eps)
-    return constants, rules.ARMIJO.Memory(math.inf), seen
-
-
 @pytest.mark.parametrize("grad_sqnorm", [0.0, math.nan, math.inf])
 def test_there_is_nothing_to_skip_without_a_search(grad_sqnorm):
-    case = armijo_case(1.0, grad_sqnorm, 0.0, 0.5, 0.5, 1.0, 0.0)
-    start = rules.ARMIJO.start(*case)
-    assert rules.ARMIJO.skip(*case, start) == start
+    start = rules.ARMIJO.start(*search_of((1.0, grad_sqnorm, 0.0, 0.5, 0.5, 50, 0.0), 1.0))
+    assert (start.trial, start.active, start.accepted) == (0.0, False, grad_sqnorm == 0.0)
 
 
 def test_skipping_ends_where_trials_underflow():
     """The smallest positive number times 0.7 is itself."""
-    case = armijo_case(1e-300, 1e300, 0.0, 0.75, 0.7, 1.0, 2.2e-16)
-    end = rules.ARMIJO.skip(*case, rules.ARMIJO.start(*case))
+    end = rules.ARMIJO.start(*search_of((1e-300, 1e300, 0.0, 0.75, 0.7, 50, 2.2e-16), 1.0))
     assert (end.trial, end.active, end.accepted) == (0.0, False, False)
 
 
 @pytest.mark.parametrize("first", [0.0, 5e-324])
 def test_a_search_without_a_smaller_trial_is_over(first):
     """Nothing is evaluated for a first trial that cannot succeed, if there is none below it."""
-    constants, memory, seen = armijo_case(1.0, 1.0, 0.0, 0.5, 0.7, 1.0, 0.0)
-    search = rules.Search(0.0, True, True, trial=first, trials=0, active=True)
-    end = backtracking(lambda *_: (1.0, True), level=lambda *_: -1.0)["skip"](
-        constants, memory, seen, search
-    )
+    case = search_of((1.0, 1.0, 0.0, 0.5, 0.7, 50, 0.0), 1.0)
+    search = backtracking(lambda *_: (first, True), level=lambda *_: -1.0)
+    end = search["start"](*case)
     assert (end.trial, end.active, end.accepted, end.capped) == (0.0, False, False, False)

@@ -6,21 +6,22 @@ from heavystep import validation
 from heavystep.methods.method import NOT_VERIFIED, Method, method_of, register
 from heavystep.momentum import AVERAGED, EXPONENTIAL_AVERAGE, NESTEROV, TORCH_BUFFER
 from heavystep.rules.armijo import ARMIJO
-from heavystep.rules.decreasing import ADASLS, ADASPS, DECSPS
 from heavystep.rules.fixed import FIXED
 from heavystep.rules.heavystep import HEAVYSTEP
-from heavystep.rules.line_searches import MSL, PONOS, SALSA
+from heavystep.rules.line_searches import ADASLS, MSL, PONOS, SALSA
 from heavystep.rules.polyak import POLYAK
 from heavystep.rules.polyak_direction import ALR_SMAG, L4, MOMO, SGDM_APS
 from heavystep.rules.polyak_gradient import (
+    ADASPS,
     ALIG,
     ALR_SHB,
+    DECSPS,
     IAM,
     MOMSPS,
     NGN,
     SF_POLYAK,
     SPS_SAFE,
-)
+)  # fmt: skip
 
 PAPER, IN_PAPER = "Zhang, Shi and Gu", "paper"
 CODE, DERIVED = "authors' code", "derived"

@@ -97,12 +97,10 @@ def first_trial(
     rule: Rule, constants: Any, group: Group, seen: Seen, params: list[Tensor]
 ) -> Search:
     """A line search before its first trial."""
-    memory = remembered(rule, group)
-    search = rule.start(constants, memory, seen)
+    search = rule.start(constants, remembered(rule, group), seen)
     # A first trial beyond the format of the parameters would make them infinite.
     largest = min((torch.finfo(param.dtype).max for param in params), default=inf)
-    search = search._replace(trial=min(search.trial, largest))
-    return rule.skip(constants, memory, seen, search)
+    return search._replace(trial=min(search.trial, largest))
 
 
 def decide_by_trials(

@@ -14,7 +14,6 @@ from heavystep.rules.contract import (
     Rule,
     Search,
     Seen,
-    Slot,
     Whole,
 )
 from heavystep.rules.fixed import FIXED
@@ -26,21 +25,12 @@ from heavystep.rules.primitives import (
     maximum,
     minimum,
     register,
-    some,
     where,
-)
-from heavystep.rules.scaling import (
-    SCALINGS,
-    growth_factor,
-    kappa,
-    momentum_factor,
-    remember_step,
-    step_cap,
-)
+)  # fmt: skip
+from heavystep.rules.scaling import SCALINGS, kappa, momentum_factor, remember_step
 
 __all__ = [
     "ARMIJO", "DIRECTION", "FIXED", "POLYAK", "PRODUCTS", "REQUIRED", "SCALINGS", "Option",
-    "Primitives", "Rule", "Search", "Seen", "Slot", "Whole", "batch_is_finite", "growth_factor",
-    "is_finite", "kappa", "maximum", "minimum", "momentum_factor", "polyak_step", "register",
-    "remember_step", "some", "step_cap", "where",
+    "Primitives", "Rule", "Search", "Seen", "Whole", "batch_is_finite", "is_finite", "kappa",
+    "maximum", "minimum", "momentum_factor", "polyak_step", "register", "remember_step", "where",
 ]  # fmt: skip

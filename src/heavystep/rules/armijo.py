@@ -14,19 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from heavystep import validation
+from heavystep.rules import scaling
 from heavystep.rules.contract import Option, Rule, Search, Seen, Whole, constants
-from heavystep.rules.primitives import batch_is_finite, is_finite, some, where
-from heavystep.rules.scaling import (
-    GROWTH,
-    LAST_STEP,
-    MAX_STEP,
-    SCALING,
-    STEPS_PER_EPOCH,
-    cap_of,
-    growth_of,
-    kappa_of,
-    remember,
-)
+from heavystep.rules.primitives import batch_is_finite, is_finite
 
 C = Option("c", 0.1, validation.OPEN_UNIT, "sufficient decrease constant c, in (0, 1).")
 DECREASE_FACTOR = Option(
@@ -61,11 +51,6 @@ SEARCHED = ("c", "max_step", "decrease_factor", "max_trials")
 TOLERANCE_ULPS = 4.0
 
 
-def armijo_bound(constants: Any, seen: Seen, level: Any, trial: Any, slope: Any) -> Any:
-    """The largest loss that is a sufficient decrease from ``level``: Armijo's condition."""
-    return level - constants.c * trial * slope + tolerance(seen)
-
-
 def tolerance(seen: Seen) -> Any:
     """A few units in the last place of the loss, by which a trial may miss its threshold.
 
@@ -75,131 +60,81 @@ def tolerance(seen: Seen) -> Any:
     return TOLERANCE_ULPS * seen.loss_eps * abs(seen.loss)
 
 
-def this_loss(constants: Any, memory: Any, seen: Seen) -> Any:
-    """The usual level: f_k."""
-    return seen.loss
-
-
-def slope_along_gradient(seen: Seen, momentum: Any) -> Any:
-    """||g_k||^2, where trials go along the gradient."""
-    return seen.grad_sqnorm
-
-
-def the_trial(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, Any]:
-    """The trial step itself, which is capped if it is the first one and that was."""
-    return search.trial, search.capped
-
-
-def momentum_of_options(constants: Any, memory: Any, seen: Seen) -> None:
-    """The momentum is that of the options."""
-
-
 def backtracking(
     first: Callable[..., tuple[Any, Any]],
     *,
-    step: Callable[..., tuple[Any, Any]] = the_trial,
-    level: Callable[..., Any] = this_loss,
-    momentum: Callable[..., Any] = momentum_of_options,
-    slope: Callable[..., Any] = slope_along_gradient,
+    step: Callable[..., tuple[Any, Any]] = lambda constants, memory, seen, search: (
+        search.trial,
+        search.capped,
+    ),
+    level: Callable[..., Any] = lambda constants, memory, seen: seen.loss,
+    momentum: Callable[..., Any] = lambda constants, memory, seen: None,
+    slope: Callable[..., Any] = lambda seen, momentum: seen.grad_sqnorm,
 ) -> dict[str, Any]:
-    """``start``, ``skip`` and ``advance`` of a rule whose trials are t, t omega, t omega^2, ...
+    """``start`` and ``advance`` of a rule whose trials are t, t omega, t omega^2, ...
 
-    A search that fails refuses the batch: nothing changes.
+    Trials that ask for a loss below the lower bound are passed over: it cannot be had. (By Lemma 1
+    an accepted t satisfies c t ||g||^2 <= f_k - l_k.) Thresholds only rise as trials shrink, so
+    that after the first trial that may succeed none needs to be.
 
     Args:
         first: (constants, memory, seen) to the first trial, and whether it is the largest step that
             the rule's caps allow.
         step: (constants, memory, seen, search) to the step that an accepted trial stands for, and
-            whether it is the largest.
-        level: (constants, memory, seen) to the loss from which a trial must decrease.
+            whether it is the largest; by default it is the trial itself.
+        level: (constants, memory, seen) to the loss from which a trial must decrease: f_k.
         momentum: (constants, memory, seen) to the momentum of this step, for a rule that sets it.
-        slope: (seen, momentum) to the slope of the loss along the trials.
+        slope: (seen, momentum) to the slope of the loss along the trials: ||g_k||^2.
     """
+
+    def enough(constants: Any, memory: Any, seen: Seen, trial: Any, momentum: Any) -> Any:
+        """The largest loss that is a sufficient decrease: Armijo's condition."""
+        fall = constants.c * trial * slope(seen, momentum)
+        return level(constants, memory, seen) - fall + tolerance(seen)
 
     def start(constants: Any, memory: Any, seen: Seen) -> Search:
         # Nothing to search, and step 0: a vanished gradient, or a loss at its lower bound.
-        finite = batch_is_finite(seen.loss, seen.grad_sqnorm)
-        active = finite & (constants.c * seen.grad_sqnorm > 0.0) & (seen.loss > seen.lower_bound)
+        accepted = batch_is_finite(seen.loss, seen.grad_sqnorm)
+        active = accepted & (constants.c * seen.grad_sqnorm > 0.0) & (seen.loss > seen.lower_bound)
         trial, capped = first(constants, memory, seen)
+        trial, capped = (trial if active else 0.0), active & capped
         beta = momentum(constants, memory, seen)
-        return Search(
-            0.0, finite, active & capped, where(active, trial, 0.0), 0, active, momentum=beta
-        )
-
-    def enough(constants: Any, memory: Any, seen: Seen, search: Search, trial: Any) -> Any:
-        from_loss, steepness = level(constants, memory, seen), slope(seen, search.momentum)
-        return armijo_bound(constants, seen, from_loss, trial, steepness)
-
-    def skip(constants: Any, memory: Any, seen: Seen, search: Search) -> Search:
-        """Pass over the trials that ask for a loss below the lower bound, which cannot be had.
-
-        By Lemma 1 an accepted t satisfies c t ||g||^2 <= f_k - l_k. Thresholds only rise as trials
-        shrink, so that after the first trial that may succeed none needs to be skipped.
-        """
-        trial, low = search.trial, seen.lower_bound
-        first_fails = search.active & (enough(constants, memory, seen, search, trial) < low)
-        hopeless, kept = first_fails, trial
-        # Of several searches at once, each keeps what it had when it was over. Trials shrink for
-        # all of them, so that none waits for the comparison.
-        while some(hopeless):
-            smaller = trial * constants.decrease_factor
-            # The smallest positive number times omega may round to itself, and 0 always does.
-            possible = smaller < trial
-            kept = where(hopeless, where(possible, smaller, 0.0), kept)
-            below = enough(constants, memory, seen, search, smaller) < low
-            hopeless, trial = hopeless & possible & below, smaller
-        # Not by comparing trials: one that begins at 0 ends there without being found.
-        found = where(first_fails, kept != 0.0, search.active)
-        return Search(
-            step=search.step,
-            accepted=where(search.active, search.accepted & found, search.accepted),
-            capped=where(first_fails, False, search.capped),
-            trial=kept,
-            trials=search.trials,
-            active=search.active & found,
-            momentum=search.momentum,
-        )
+        while active and enough(constants, memory, seen, trial, beta) < seen.lower_bound:
+            smaller, capped = trial * constants.decrease_factor, False
+            # The smallest positive number times omega may round to itself.
+            trial = smaller if smaller < trial else 0.0
+            accepted = active = trial > 0.0
+        return Search(0.0, accepted, capped, trial, 0, active, momentum=beta)
 
     def advance(constants: Any, memory: Any, seen: Seen, search: Search, trial_loss: Any) -> Search:
-        most = enough(constants, memory, seen, search, search.trial)
+        most = enough(constants, memory, seen, search.trial, search.momentum)
         taken, capped = step(constants, memory, seen, search)
-        return judge(constants, search, trial_loss, most, seen.lower_bound, taken, capped)
+        return judge(constants, search, trial_loss, most, taken, capped)
 
     start.__doc__, start.__module__ = first.__doc__, first.__module__
-    return {"start": start, "skip": skip, "advance": advance}
+    return {"start": start, "advance": advance}
 
 
 def judge(
-    constants: Any, search: Search, trial_loss: Any, enough: Any, lower_bound: Any, step: Any,
-    capped: Any,
-) -> Search:  # fmt: skip
+    constants: Any, search: Search, trial_loss: Any, enough: Any, step: Any, capped: Any
+) -> Search:
     """Accept ``step`` if the trial loss is at most ``enough``, or go on to a smaller trial.
 
-    A trial loss that is not finite fails, and the search goes on to smaller steps. So does one that
-    the lower bound rules out, which does not count as a trial: ``skip`` saves evaluating it.
+    A trial loss that is not finite fails. A search that fails refuses the batch: nothing changes.
     """
-    possible = enough >= lower_bound
-    accepted = is_finite(trial_loss) & (trial_loss <= enough) & possible
-    trials = search.trials + where(possible, 1, 0)
-    next_trial = search.trial * constants.decrease_factor
+    momentum, trials = search.momentum, search.trials + 1
+    if is_finite(trial_loss) and trial_loss <= enough:
+        return Search(step, True, capped, search.trial, trials, False, trial_loss, momentum)
+    smaller = search.trial * constants.decrease_factor
     # The smallest positive number times omega may round to itself.
-    underflow = (next_trial == 0.0) | (next_trial == search.trial)
-    exhausted = (trials >= constants.max_trials) | underflow
-    return Search(
-        step=where(accepted, step, 0.0),
-        accepted=accepted,
-        capped=accepted & capped,
-        trial=where(accepted, search.trial, where(exhausted, 0.0, next_trial)),
-        trials=trials,
-        active=where(accepted | exhausted, False, True),
-        trial_loss=where(possible, trial_loss, search.trial_loss),
-        momentum=search.momentum,
-    )
+    over = (trials >= constants.max_trials) | (smaller == 0.0) | (smaller == search.trial)
+    trial = 0.0 if over else smaller
+    return Search(0.0, False, False, trial, trials, not over, trial_loss, momentum)
 
 
 def first_at_cap(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
     """Begin at cap_k / kappa."""
-    return cap_of(constants, memory) / constants.kappa, True
+    return scaling.cap_of(constants, memory) / constants.kappa, True
 
 
 def scaled(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, Any]:
@@ -214,12 +149,11 @@ ARMIJO = Rule(
     r"f(\theta_k - t g_k; x_k) \le f(\theta_k; x_k) - c\,t\,\|g_k\|^2",
     reference="Zhang, Shi and Gu, eqs. (shb-ls) and (shb-ls-parameters); Section 4 with kappa = 1",
     options=(
-        C, MAX_STEP, DECREASE_FACTOR, KNOWN_BOUND, SCALING, STEPS_PER_EPOCH, GROWTH, MAX_TRIALS,
-        LOSS_EPS,
+        C, scaling.MAX_STEP, DECREASE_FACTOR, KNOWN_BOUND, *scaling.OPTIONS, MAX_TRIALS, LOSS_EPS,
     ),
     reads=READS,
-    resolve=constants(*SEARCHED, kappa=kappa_of, growth_factor=growth_of),
-    memory={"last_step": LAST_STEP},
-    remember=remember,
+    resolve=constants(*SEARCHED, kappa=scaling.kappa_of, growth_factor=scaling.growth_of),
+    memory={"last_step": scaling.LAST_STEP},
+    remember=scaling.remember,
     **backtracking(first_at_cap, step=scaled),
 )  # fmt: skip

@@ -2,12 +2,11 @@
 
 A rule chooses one number a step, the step size before the outer multiplier ``lr``. Its formulas
 are pure functions of numbers, written with arithmetic, comparisons and
-:mod:`heavystep.rules.primitives`. Drivers call them on Python floats, on 0-dim tensors, on numpy
-arrays (an entry a run) and inside numba kernels::
+:mod:`heavystep.rules.primitives`. Drivers call them on Python floats and inside numba kernels,
+closed forms on 0-dim tensors, too::
 
     search = start(constants, memory, seen)
-    search = skip(constants, memory, seen, search)           # line searches only
-    while search.active:
+    while search.active:                                     # line searches only
         search = advance(constants, memory, seen, search, loss at the trial step)
     memory = remember(constants, memory, seen, search)       # unless the batch is refused
 
@@ -165,10 +164,6 @@ def _remember_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> An
     return ()
 
 
-def _skip_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
-    return search
-
-
 @dataclass(frozen=True, eq=False)
 class Rule:
     r"""A step-size rule; :mod:`heavystep.methods` gives it a name.
@@ -199,8 +194,6 @@ class Rule:
     """The memory after an accepted step, in the order of ``memory``."""
     advance: Callable[[Any, Any, Seen, Search, Any], Search] | None = None
     """A line search after the loss at its trial; None: a closed form."""
-    skip: Callable[[Any, Any, Seen, Search], Search] = _skip_nothing
-    """Passes over trials that must fail, on numbers; saves evaluations and changes no step."""
     along: str = GRADIENT
     """The way of trials: ``"gradient"``, or ``"direction"`` for that of the momentum form."""
 
@@ -218,30 +211,29 @@ class Rule:
     def __post_init__(self) -> None:
         slots = {n: v if isinstance(v, Slot) else Slot(v) for n, v in self.memory.items()}
         first = {name: slot.first for name, slot in slots.items()}
-        usual = {"momentum": 0.9, **{option.name: option.default for option in self.options}}
-        made = self.resolve(usual)
+        made = self.resolve({"momentum": 0.9} | {o.name: o.default for o in self.options})
         kinds = {"Constants": namedtuple("Constants", tuple(made)),
                  "Memory": namedtuple("Memory", tuple(slots))}  # fmt: skip
-        searches = self.advance is not None
         # The class is frozen, and so are these.
+        searches = self.advance is not None
         self.__dict__.update(slots=slots, memory=first, searches=searches, **kinds)
-        taken = {option.name for option in self.options} | {"lr", "momentum", "params"}
-        forgets = self.remember is _remember_nothing
-        self._refuse("memory and option of one name", taken & set(slots))
-        self._refuse("reads what no driver gives", set(self.reads) - set(Seen._fields))
-        self._refuse("memory without remember", set(slots) if forgets else set())
-        self._refuse("trials along", {self.along} - {GRADIENT, DIRECTION})
         # Momentum and weight are set in all steps or in none: one step shows it.
         seen = Seen(1.0, 0.0, 1.0, *(1.0,) * (len(Seen._fields) - 3))
         step = self.start(self.Constants(**made), self.Memory(**first), seen)
         steers, averages = step.momentum is not None, step.weight is not None
         self.__dict__.update(steers=steers, averages=averages)
+        options = {option.name for option in self.options} | {"lr", "momentum", "params"}
         directed = {name for name in self.reads if DIRECTION in PRODUCTS.get(name, ())}
-        self._refuse("sets the direction that it reads", directed if steers else set())
-
-    def _refuse(self, fault: str, which: set[str]) -> None:
-        if which:
-            raise ValueError(f"rule {self.name!r}: {fault}: {', '.join(sorted(which))}")
+        faults = {
+            "memory and option of one name": options & set(slots),
+            "reads what no driver gives": set(self.reads) - set(Seen._fields),
+            "memory without remember": set(slots) if self.remember is _remember_nothing else set(),
+            "trials along": {self.along} - {GRADIENT, DIRECTION},
+            "sets the direction that it reads": directed if steers else set(),
+        }
+        for fault, which in faults.items():
+            if which:
+                raise ValueError(f"rule {self.name!r}: {fault}: {', '.join(sorted(which))}")
 
     def constants_of(self, options: Mapping[str, Any]) -> Any:
         """The constants for these options, as the formulas take them."""

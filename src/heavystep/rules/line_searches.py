@@ -1,4 +1,4 @@
-"""Line searches with a first trial, a condition or a direction of their own: PoNoS, SaLSA, MSL.
+"""Line searches with a trial, a condition or a direction of their own: AdaSLS, PoNoS, SaLSA, MSL.
 
 A search that fails refuses the batch, also where the authors' code takes a small step.
 """
@@ -10,47 +10,70 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.momentum import exponential
-from heavystep.rules.armijo import (
-    DECREASE_FACTOR,
-    LOSS_EPS,
-    MAX_TRIALS,
-    OPTIONS,
-    READS,
-    SEARCHED,
-    C,
-    backtracking,
-    judge,
-    tolerance,
-)
-from heavystep.rules.contract import (
-    DIRECTION,
-    Option,
-    Rule,
-    Search,
-    Seen,
-    Slot,
-    Whole,
-    constants,
-)
+from heavystep.rules import armijo, scaling
+from heavystep.rules.armijo import LOSS_EPS, MAX_TRIALS, READS, SEARCHED, backtracking, judge
+from heavystep.rules.contract import DIRECTION, Option, Rule, Search, Seen, Slot, Whole, constants
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
+from heavystep.rules.polyak_gradient import added
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
-from heavystep.rules.scaling import (
-    AMOUNT,
-    GROWTH,
-    LAST_STEP,
-    MAX_STEP,
-    STEPS_PER_EPOCH,
-    cap_of,
-    growth_of,
-    remember,
-)
+from heavystep.rules.scaling import AMOUNT, LAST_STEP, MAX_STEP, remember_step
+
+
+def gains(memory: Any, seen: Seen, trial: Any) -> tuple[Any, Any]:
+    """The sum of a_s ||g_s||^2, this step's included, and the first of them."""
+    return added(memory.gains, memory.first_gain, trial * seen.grad_sqnorm)
+
+
+def first_adasls(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
+    """Every search begins at max_step, which is our choice.
+
+    c_l = d / sqrt(a_0 ||g_0||^2) is the scale-free divisor; the theorem with interpolation has
+    d = 1 / rho for Armijo's constant rho.
+    """
+    return constants.max_step, True
+
+
+def step_adasls(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, Any]:
+    """The step for a_k, the trial that is accepted."""
+    total, first = gains(memory, seen, search.trial)
+    shrink = (first / where(total > 0.0, total, 1.0)) ** 0.5
+    step = minimum(search.trial / constants.divisor * shrink, memory.last_step)
+    return step, step == memory.last_step
+
+
+def remember_adasls(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """The sum, its first term, and the step. Without a search the trial is 0."""
+    return *gains(memory, seen, search.trial), remember_step(memory.last_step, search.step)
+
+
+ADASLS = Rule(
+    name="adasls",
+    formula=r"\gamma_k = \eta_k \min\Big\{\frac{a_k}{d} \sqrt{a_0 \|g_0\|^2 / "
+    r"\sum_{s \le k} a_s \|g_s\|^2},\ \gamma_{k-1}\Big\}, \quad a_k \text{ the Armijo step}",
+    reference="Jiang and Stich (2023), as quoted by Wu (2025), Section 2.1; not the AdaSLS of "
+    "Vaswani et al. (2020)",
+    options=(
+        replace(armijo.C, default=0.5, symbol="rho",
+                text="sufficient decrease constant rho, in (0, 1)."),
+        Option("divisor", 2.0, validation.POSITIVE, "divisor d of the step, > 0; the theorem's "
+               "is 1 / ``c``.", symbol="d"),
+        MAX_STEP,
+        *armijo.OPTIONS,
+    ),
+    reads=READS,
+    resolve=constants(*SEARCHED, "divisor"),
+    memory={"gains": AMOUNT, "first_gain": AMOUNT, "last_step": LAST_STEP},
+    remember=remember_adasls,
+    **backtracking(first_adasls, step=step_adasls),
+)  # fmt: skip
+
 
 LEAST_SHRINK = 1e-300
 """Further down, delta^(l_k) could not grow again."""
 
 
 def min_step(options: Mapping[str, Any]) -> Any:
-    """The least first trial, if it is not above the largest step."""
+    """The least first trial, which must not be above the largest step."""
     least, most = options["min_step"], options["max_step"]
     if most < least:
         raise ValueError(f"min_step must be at most max_step = {most!r}, got {least!r}")
@@ -95,13 +118,13 @@ PONOS = Rule(
     r"t_k = \delta^j\,\mathrm{clip}(\delta^{l_k} (f_k - \ell_k) / (c_p \|g_k\|^2))",
     reference="Galli, Rauhut and Schmidt (2023)",
     options=(
-        replace(C, default=0.5),
+        replace(armijo.C, default=0.5),
         Option("polyak_c", 0.1, validation.POSITIVE, "divisor of the first trial, > 0.",
                symbol="c_p"),
         replace(MAX_STEP, default=10.0),
         Option("min_step", 1e-6, validation.POSITIVE, "smallest first trial, > 0.",
                symbol="gamma_min"),
-        replace(DECREASE_FACTOR, default=0.5, symbol="delta",
+        replace(armijo.DECREASE_FACTOR, default=0.5, symbol="delta",
                 text="factor delta between trial steps, in (0, 1)."),
         Option("keeping", 1.0, validation.CLOSED_UNIT, "weight of past losses in C_k, in [0, 1].",
                symbol="xi"),
@@ -134,14 +157,10 @@ def start_salsa(constants: Any, memory: Any, seen: Seen) -> Search:
     smaller, larger = minimum(memory.fast, memory.slow), maximum(memory.fast, memory.slow)
     waited = memory.waited + 1.0
     due = (waited >= constants.longest_pause) | (waited * (larger - smaller) >= smaller)
-    last = where(memory.last_step < inf, memory.last_step, constants.first_step)
-    return Search(
-        step=where(moves, last, 0.0),
-        accepted=finite,
-        capped=False,
-        trial=where(moves & due, constants.increase_factor * last, 0.0),
-        active=moves & due,
-    )
+    last = memory.last_step if memory.last_step < inf else constants.first_step
+    step, searched = last if moves else 0.0, moves & due
+    trial = constants.increase_factor * last if searched else 0.0
+    return Search(step, finite, capped=False, trial=trial, active=searched)
 
 
 def advance_salsa(
@@ -150,23 +169,20 @@ def advance_salsa(
     """The condition h_k >= c t s_k, solved for the trial loss."""
     sqnorm = exponential(memory.sqnorm, seen.grad_sqnorm, constants.smoothing)
     missing = constants.c * search.trial * sqnorm - constants.smoothing * memory.decrease
-    enough = seen.loss - missing / (1.0 - constants.smoothing) + tolerance(seen)
-    return judge(constants, search, trial_loss, enough, -inf, search.trial, False)
+    enough = seen.loss - missing / (1.0 - constants.smoothing) + armijo.tolerance(seen)
+    return judge(constants, search, trial_loss, enough, search.trial, False)
 
 
 def remember_salsa(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
     """All averages and the step, after a search; without one, that time has passed."""
-    searched = search.trial > 0.0
-    decrease = exponential(memory.decrease, seen.loss - search.trial_loss, constants.smoothing)
-    sqnorm = exponential(memory.sqnorm, seen.grad_sqnorm, constants.smoothing)
-    return (
-        where(searched, search.step, memory.last_step),
-        where(searched, decrease, memory.decrease),
-        where(searched, sqnorm, memory.sqnorm),
-        where(searched, exponential(memory.fast, search.step, FAST), memory.fast),
-        where(searched, exponential(memory.slow, search.step, SLOW), memory.slow),
-        where(searched, 0.0, memory.waited + 1.0),
-    )
+    last, decrease, sqnorm, fast, slow, waited = memory
+    if search.trial > 0.0:
+        smoothing = constants.smoothing
+        last, waited = search.step, -1.0
+        decrease = exponential(decrease, seen.loss - search.trial_loss, smoothing)
+        sqnorm = exponential(sqnorm, seen.grad_sqnorm, smoothing)
+        fast, slow = exponential(fast, last, FAST), exponential(slow, last, SLOW)
+    return last, decrease, sqnorm, fast, slow, waited + 1.0
 
 
 SALSA = Rule(
@@ -175,10 +191,10 @@ SALSA = Rule(
     r"(f_k - f(\theta_k - t_k g_k; x_k)) \ge c\,t_k\,s_k",
     reference="Kenneweg et al. (2024), with the gradient for its direction",
     options=(
-        replace(C, default=0.5),
+        replace(armijo.C, default=0.5),
         Option("first_step", 1.0, validation.POSITIVE, "the step before the first, > 0."),
         Option("increase_factor", 1.1, validation.AT_LEAST_ONE, "growth before a search, >= 1."),
-        replace(DECREASE_FACTOR, default=0.8),
+        replace(armijo.DECREASE_FACTOR, default=0.8),
         Option("smoothing", 0.9, validation.UNIT, "weight of the past in averages, in [0, 1).",
                symbol="beta_3"),
         Option("longest_pause", 10, Whole(1), "most steps from one search to the next; 1 searches "
@@ -215,8 +231,10 @@ def descending(seen: Seen, momentum: Any, factor: Any) -> Any:
     0.0
     """
     for _ in range(HALVINGS):
-        momentum = where(slope(seen, momentum) > 0.0, momentum, factor * momentum)
-    return where(slope(seen, momentum) > 0.0, momentum, 0.0 * momentum)
+        if slope(seen, momentum) > 0.0:
+            return momentum
+        momentum = factor * momentum
+    return 0.0
 
 
 def momentum_msl(constants: Any, memory: Any, seen: Seen) -> Any:
@@ -230,7 +248,7 @@ def first_msl(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
     Not verified: only the abstract was at hand. Public code of a third party has
     d_k = beta_k d_{k-1} + (1 - beta_k) g_k and the same halving.
     """
-    return cap_of(constants, memory), True
+    return scaling.cap_of(constants, memory), True
 
 
 MSL = Rule(
@@ -240,20 +258,20 @@ MSL = Rule(
     r"f(\theta_k; x_k) - c\,t\,\langle g_k, d_k\rangle",
     reference="Fan, Vaswani, Thrampoulidis and Schmidt (2023)",
     options=(
-        C,
+        armijo.C,
         MAX_STEP,
         Option("uphill", "correct", tuple(FACTORS), "what is done with a momentum that leads "
                'uphill: "correct" halves it, "restart" drops it.'),
-        replace(STEPS_PER_EPOCH, default=500, text="n_b of the smooth reset, >= 1; None begins "
-                "every search at ``max_step``."),
-        replace(GROWTH, default=2.0),
-        *OPTIONS,
+        replace(scaling.STEPS_PER_EPOCH, default=500, text="n_b of the smooth reset, >= 1; None "
+                "begins every search at ``max_step``."),
+        replace(scaling.GROWTH, default=2.0),
+        *armijo.OPTIONS,
     ),
     reads=READS | {"drift"},
-    resolve=constants(*SEARCHED, "momentum", growth_factor=growth_of,
+    resolve=constants(*SEARCHED, "momentum", growth_factor=scaling.growth_of,
                       factor=lambda options: FACTORS[options["uphill"]]),
     memory={"last_step": LAST_STEP},
-    remember=remember,
+    remember=scaling.remember,
     along=DIRECTION,
     **backtracking(first_msl, momentum=momentum_msl, slope=slope),
 )  # fmt: skip

@@ -9,19 +9,9 @@ with kappa and cap_k of :mod:`heavystep.rules.scaling`.
 from typing import Any
 
 from heavystep import validation
+from heavystep.rules import scaling
 from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
-from heavystep.rules.scaling import (
-    GROWTH,
-    LAST_STEP,
-    MAX_STEP,
-    SCALING,
-    STEPS_PER_EPOCH,
-    cap_of,
-    growth_of,
-    kappa_of,
-    remember,
-)
 
 LOWER_BOUND = Option(
     "lower_bound",
@@ -66,7 +56,7 @@ def capped_polyak(
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step, which needs no trials."""
-    square, low, cap = seen.grad_sqnorm, seen.lower_bound, cap_of(constants, memory)
+    square, low, cap = seen.grad_sqnorm, seen.lower_bound, scaling.cap_of(constants, memory)
     return capped_polyak(seen.loss, square, low, cap, constants.c, constants.kappa)
 
 
@@ -74,9 +64,9 @@ POLYAK = Rule(
     name="polyak",
     formula=r"\gamma_k = \eta_k \min\{\kappa (f_k - \ell_k) / (c \|g_k\|^2),\ \mathrm{cap}_k\}",
     reference="Zhang, Shi and Gu, eq. (shb-ps); Section 4 with kappa = 1",
-    options=(C, MAX_STEP, LOWER_BOUND, SCALING, STEPS_PER_EPOCH, GROWTH),
-    resolve=constants("c", "max_step", kappa=kappa_of, growth_factor=growth_of),
-    memory={"last_step": LAST_STEP},
+    options=(C, scaling.MAX_STEP, LOWER_BOUND, *scaling.OPTIONS),
+    resolve=constants("c", "max_step", kappa=scaling.kappa_of, growth_factor=scaling.growth_of),
+    memory={"last_step": scaling.LAST_STEP},
     start=start,
-    remember=remember,
+    remember=scaling.remember,
 )

@@ -9,14 +9,7 @@ from heavystep.momentum import exponential
 from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND, C, capped_polyak, polyak_step
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
-from heavystep.rules.scaling import (
-    AMOUNT,
-    GROWTH,
-    LAST_STEP,
-    MAX_STEP,
-    growth_of,
-    remember_step,
-)
+from heavystep.rules.scaling import AMOUNT, GROWTH, LAST_STEP, MAX_STEP, growth_of, remember_step
 
 POWER = Slot(1.0, validation.CLOSED_UNIT)
 """beta^k, for the bias of averages that begin at 0."""
@@ -36,11 +29,6 @@ def start_l4(constants: Any, memory: Any, seen: Seen) -> Search:
     square = seen.direction_sqnorm / (bias * bias) + constants.eps
     step = where(seen.direction_sqnorm > 0.0, constants.fraction * gap / square / bias, 0.0)
     return Search(step, batch_is_finite(seen.loss, seen.direction_sqnorm), capped=False)
-
-
-def remember_l4(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """The estimate of the least loss, and beta^(k+1)."""
-    return least_loss(constants, memory, seen), memory.power * constants.momentum
 
 
 L4 = Rule(
@@ -64,7 +52,9 @@ L4 = Rule(
     resolve=constants("fraction", "least_share", "first_share", "forget", "eps", "momentum"),
     memory={"least": 0.0, "power": POWER},
     start=start_l4,
-    remember=remember_l4,
+    remember=lambda constants, memory, seen, search: (
+        least_loss(constants, memory, seen), memory.power * constants.momentum,
+    ),
 )  # fmt: skip
 
 

@@ -1,9 +1,12 @@
-"""Relatives of the Polyak rule whose step multiplies the gradient.
+r"""Relatives of the Polyak rule whose step multiplies the gradient.
 
 With momentum some of them are methods for an average of iterates: in their publications
 z_{k+1} = z_k - tau_k g_k and theta_{k+1} = (lambda theta_k + z_{k+1}) / (1 + lambda). That is heavy
 ball with beta = lambda / (1 + lambda), gamma_k = (1 - beta) tau_k and
 z_k = theta_k + lambda (theta_k - theta_{k-1}).
+
+The formulas of AdaSPS (and of AdaSLS, a line search) are as Wu (2025), arXiv 2511.20207v2, quotes
+Jiang and Stich in Section 2.1; no code of theirs is public.
 """
 
 from dataclasses import replace
@@ -13,8 +16,8 @@ from heavystep import validation
 from heavystep.momentum import weight_of_next
 from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND, C, capped_polyak
-from heavystep.rules.primitives import batch_is_finite, maximum, where
-from heavystep.rules.scaling import AMOUNT, MAX_STEP, damping, remember_count
+from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
+from heavystep.rules.scaling import AMOUNT, LAST_STEP, MAX_STEP, damping, remember_step
 
 DIVISOR = replace(C, text="divisor c, > 0.")
 WITH_DRIFT = frozenset({"loss", "lower_bound", "grad_sqnorm", "drift"})
@@ -140,11 +143,6 @@ def start_sps_safe(constants: Any, memory: Any, seen: Seen) -> Search:
     return Search(step, accepted, capped=divisor == floor)
 
 
-def remember_sps_safe(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """The first squared norm."""
-    return (first_sqnorm(memory, seen),)
-
-
 SPS_SAFE = Rule(
     name="sps_safe",
     formula=r"\gamma_k = \eta_k (1 - \beta) [f_k - \ell_k + \beta / (1 - \beta) "
@@ -159,7 +157,7 @@ SPS_SAFE = Rule(
     resolve=constants("safeguard", damping=damping),
     memory={"first_sqnorm": AMOUNT},
     start=start_sps_safe,
-    remember=remember_sps_safe,
+    remember=lambda constants, memory, seen, search: (first_sqnorm(memory, seen),),
 )  # fmt: skip
 
 
@@ -192,5 +190,86 @@ SF_POLYAK = Rule(
     resolve=constants("c", "max_step", "power", "momentum"),
     memory={"count": AMOUNT},
     start=start_sf_polyak,
-    remember=remember_count,
+    remember=lambda constants, memory, seen, search: (memory.count + 1.0,),
 )  # fmt: skip
+
+
+def start_decsps(constants: Any, memory: Any, seen: Seen) -> Search:
+    """The step; ``scaled_step`` is c_{k-1} gamma_{k-1}, and c gamma_b at first.
+
+    Not verified: MomDecSPS is derived from DecSPS; no code of it is public.
+    """
+    cap = minimum(memory.scaled_step, constants.c * constants.max_step)
+    square, low = seen.grad_sqnorm, seen.lower_bound
+    scaled = capped_polyak(seen.loss, square, low, cap, kappa=constants.damping)
+    return Search(scaled.step / divisor_decsps(constants, memory), scaled.accepted, scaled.capped)
+
+
+def divisor_decsps(constants: Any, memory: Any) -> Any:
+    """c_k."""
+    return constants.c * (memory.count + 1.0) ** 0.5
+
+
+def remember_decsps(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """One step more, and c_k gamma_k."""
+    scaled = search.step * divisor_decsps(constants, memory)
+    return memory.count + 1.0, remember_step(memory.scaled_step, scaled)
+
+
+DECSPS = Rule(
+    name="decsps",
+    formula=r"\gamma_k = \eta_k \min\{(1 - \beta) (f_k - \ell_k) / \|g_k\|^2,\ "
+    r"c_{k-1} \gamma_{k-1}\} / c_k, \quad c_k = c \sqrt{k + 1}",
+    reference="Orvieto, Lacoste-Julien and Loizou (2022)",
+    options=(
+        replace(C, text="first divisor c_0, > 0."),
+        replace(MAX_STEP, default=10.0, text="cap gamma_b of the first step, > 0.",
+                symbol="gamma_b"),
+        LOWER_BOUND,
+    ),
+    resolve=constants("c", "max_step", damping=damping),
+    memory={"count": AMOUNT, "scaled_step": LAST_STEP},
+    start=start_decsps,
+    remember=remember_decsps,
+)  # fmt: skip
+
+
+def added(total: Any, first: Any, amount: Any) -> tuple[Any, Any]:
+    """A sum with this step's amount, and the first amount that was not 0."""
+    return total + amount, where(first > 0.0, first, amount)
+
+
+def gaps(memory: Any, seen: Seen) -> tuple[Any, Any]:
+    """The sum of the gaps, this step's included, and the first of them."""
+    gap = maximum(seen.loss - seen.lower_bound, 0.0)
+    return added(memory.gaps, memory.first_gap, gap)
+
+
+def start_adasps(constants: Any, memory: Any, seen: Seen) -> Search:
+    """A Polyak step divided by the root of all gaps, never longer than before.
+
+    c_p = c / sqrt(f_0 - l_0) makes it free of units; the theorem with interpolation has c = 1.
+    (Wu's Algorithm 3 prints squares under the root, which his Section 2.1 and proofs have not.)
+    """
+    total, first = gaps(memory, seen)
+    share = constants.damping * (first / where(total > 0.0, total, 1.0)) ** 0.5
+    square, low = seen.grad_sqnorm, seen.lower_bound
+    return capped_polyak(seen.loss, square, low, memory.last_step, constants.c, share)
+
+
+def remember_adasps(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
+    """The sum of the gaps, the first one, and the step."""
+    return *gaps(memory, seen), remember_step(memory.last_step, search.step)
+
+
+ADASPS = Rule(
+    name="adasps",
+    formula=r"\gamma_k = \eta_k \min\{(1 - \beta) (f_k - \ell_k) / (c \|g_k\|^2) "
+    r"\sqrt{(f_0 - \ell_0) / \sum_{s \le k} (f_s - \ell_s)},\ \gamma_{k-1}\}",
+    reference="Jiang and Stich (2023), as quoted by Wu (2025), Section 2.1",
+    options=(DIVISOR, LOWER_BOUND),
+    resolve=constants("c", damping=damping),
+    memory={"gaps": AMOUNT, "first_gap": AMOUNT, "last_step": LAST_STEP},
+    start=start_adasps,
+    remember=remember_adasps,
+)

@@ -1,8 +1,8 @@
-"""The array-library operations that rules need, so that each formula exists once.
+"""The operations that formulas need, on numbers and on a library's own scalars.
 
-A back end adds its own scalars with :func:`register`, or with ``numba.extending.overload``, and
-every rule then runs on them. All of them propagate NaN, so that a non-finite loss or gradient shows
-up in the step.
+So each formula exists once. :func:`register` adds the scalars of an array library, and
+``numba.extending.overload`` compiled code. All of them propagate NaN, so that a non-finite loss or
+gradient shows up in the step.
 """
 
 from collections.abc import Callable
@@ -15,25 +15,14 @@ class Primitives(NamedTuple):
     where: Callable[[Any, Any, Any], Any]
     minimum: Callable[[Any, Any], Any]
     maximum: Callable[[Any, Any], Any]
-    some: Callable[[Any], Any] = lambda condition: condition
 
 
-def _where(condition: Any, if_true: Any, if_false: Any) -> Any:
-    return if_true if condition else if_false
-
-
-def _minimum(a: Any, b: Any) -> Any:
-    return a if (a < b or a != a) else b
-
-
-def _maximum(a: Any, b: Any) -> Any:
-    return a if (a > b or a != a) else b
-
-
-PYTHON = Primitives(_where, _minimum, _maximum)
+PYTHON = Primitives(
+    lambda condition, if_true, if_false: if_true if condition else if_false,
+    lambda a, b: a if (a < b or a != a) else b,
+    lambda a, b: a if (a > b or a != a) else b,
+)
 """For Python numbers, and for compiled code that works on numbers."""
-
-PLAIN = (bool, int, float)
 _BACK_ENDS: dict[type, Primitives] = {}
 
 
@@ -44,7 +33,7 @@ def register(scalar_type: type, primitives: Primitives) -> None:
 
 def _back_end(*operands: Any) -> Primitives:
     for operand in operands:
-        if type(operand) in PLAIN:  # into whose classes a compiler of torch cannot look
+        if type(operand) in (bool, int, float):  # into whose classes a compiler of torch cannot see
             continue
         for scalar_type in type(operand).__mro__:
             if scalar_type in _BACK_ENDS:
@@ -74,11 +63,6 @@ def maximum(a: Any, b: Any) -> Any:
     if type(a) is float and type(b) is float:
         return a if (a > b or a != a) else b
     return _back_end(a, b).maximum(a, b)
-
-
-def some(condition: Any) -> Any:
-    """Whether a condition holds: of several numbers at once, for one of them at least."""
-    return _back_end(condition).some(condition)
 
 
 def is_finite(value: Any) -> Any:

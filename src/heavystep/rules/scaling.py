@@ -52,9 +52,8 @@ STEPS_PER_EPOCH = Option(
 GROWTH = Option(
     "growth", 4.0, validation.AT_LEAST_ONE, "how much the step may grow over n_b steps, >= 1."
 )
-FIRST_STEP = inf
-"""``last_step`` before the first step: the cap is then ``max_step``."""
-LAST_STEP = Slot(FIRST_STEP, validation.STEP)
+OPTIONS = (SCALING, STEPS_PER_EPOCH, GROWTH)
+LAST_STEP = Slot(inf, validation.STEP)
 AMOUNT = Slot(0.0, validation.NON_NEGATIVE)
 """A count or a sum, which begins at 0."""
 
@@ -82,13 +81,7 @@ def kappa(scaling: str, momentum: Any) -> Any:
     return 0.5 if scaling == "practical" else 1.0
 
 
-def growth_factor(growth: float, steps_per_epoch: float | None) -> float:
-    """The factor q by which a step may exceed the previous one; infinite without a reset.
-
-    >>> growth_factor(4.0, 2), growth_factor(4.0, None)
-    (2.0, inf)
-    """
-    return inf if steps_per_epoch is None else growth ** (1.0 / steps_per_epoch)
+# Constants that rules make of their options.
 
 
 def kappa_of(options: Mapping[str, Any]) -> Any:
@@ -97,8 +90,13 @@ def kappa_of(options: Mapping[str, Any]) -> Any:
 
 
 def growth_of(options: Mapping[str, Any]) -> float:
-    """The factor q of some options."""
-    return growth_factor(options["growth"], options["steps_per_epoch"])
+    """The factor q by which a step may exceed the previous one; infinite without a reset.
+
+    >>> growth_of({"growth": 4.0, "steps_per_epoch": 2})
+    2.0
+    """
+    steps = options["steps_per_epoch"]
+    return inf if steps is None else options["growth"] ** (1.0 / steps)
 
 
 def damping(options: Mapping[str, Any]) -> Any:
@@ -106,20 +104,12 @@ def damping(options: Mapping[str, Any]) -> Any:
     return 1.0 - options["momentum"]
 
 
-def step_cap(last_step: Any, growth_factor: Any, max_step: Any) -> Any:
-    """The largest step allowed now, before the outer multiplier (cap_k above).
-
-    >>> step_cap(last_step=0.25, growth_factor=2.0, max_step=1.0)
-    0.5
-    >>> step_cap(last_step=FIRST_STEP, growth_factor=2.0, max_step=1.0)
-    1.0
-    """
-    return minimum(growth_factor * last_step, max_step)
-
-
 def cap_of(constants: Any, memory: Any) -> Any:
-    """cap_k of a rule that remembers the last step."""
-    return step_cap(memory.last_step, constants.growth_factor, constants.max_step)
+    """cap_k, the largest step allowed now, before the outer multiplier."""
+    return minimum(constants.growth_factor * memory.last_step, constants.max_step)
+
+
+# What rules remember.
 
 
 def remember_step(last_step: Any, step: Any) -> Any:
@@ -136,8 +126,3 @@ def remember_step(last_step: Any, step: Any) -> Any:
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
     """The memory of rules that remember nothing but the last step."""
     return (remember_step(memory.last_step, search.step),)
-
-
-def remember_count(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """The memory of rules that count steps."""
-    return (memory.count + 1.0,)

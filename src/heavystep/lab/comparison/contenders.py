@@ -11,6 +11,7 @@ import hashlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module, metadata
@@ -25,10 +26,11 @@ from torch.optim import Optimizer
 from heavystep import validation
 from heavystep.lab.training.trainer import Work, search_options
 from heavystep.methods import METHODS, Method, check_name
-from heavystep.methods.named import Options, read, written
 from heavystep.optimizers import create
 from heavystep.rules import REQUIRED
 
+Options = tuple[tuple[str, Any], ...]
+"""Options by name, as they were given."""
 COSINE = "+cosine"
 WITHOUT_DEFAULT = 0.1
 """Where the grid of a learning rate that must be given is centred."""
@@ -254,6 +256,47 @@ USUAL = tuple(
     if name.partition("+")[0].partition(":")[0] in (*METHODS, *OTHERS)
 )  # fmt: skip
 """Who is compared where the user has not chosen."""
+
+
+_CONSTANTS = {
+    "None": None, "null": None, "True": True, "true": True, "False": False, "false": False,
+}  # fmt: skip
+
+
+def read(text: str) -> tuple[str, Options]:
+    """A name and the options after it: numbers, None, True, False or words.
+
+    >>> read("SHBPolyak: c=.5 : scaling=practical")
+    ('SHBPolyak', (('c', 0.5), ('scaling', 'practical')))
+    """
+    name, *given = (part.strip() for part in text.split(":"))
+    options = tuple(_option(text, each) for each in given)
+    if len(dict(options)) < len(options):
+        raise ValueError(f"{text!r}: an option is given twice")
+    return name, options
+
+
+def written(options: Options) -> str:
+    """Options as :func:`read` reads them.
+
+    >>> written((("c", 0.5), ("scaling", "practical"), ("steps_per_epoch", None)))
+    ':c=0.5:scaling=practical:steps_per_epoch=None'
+    """
+    return "".join(f":{name}={value}" for name, value in options)
+
+
+def _option(text: str, part: str) -> tuple[str, Any]:
+    option, _, value = (each.strip() for each in part.partition("="))
+    if not option:
+        raise ValueError(f"{text!r}: a colon must be followed by an option, name=value")
+    if value in _CONSTANTS:
+        return option, _CONSTANTS[value]
+    for kind in (int, float):
+        with suppress(ValueError):
+            return option, kind(value)
+    if value.isidentifier():
+        return option, value
+    raise ValueError(f"{text!r}: {option!r} must be followed by = and a number or a word")
 
 
 def contender_of(name: str) -> Contender:

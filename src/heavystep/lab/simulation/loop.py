@@ -60,9 +60,9 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
     """
     rule, form = method.rule, method.form
     go_on: Any = rule.advance  # None for a closed form, which never searches
-    formulas: list[Any] = [rule.start, rule.skip, rule.remember, form.move, form.direction]
+    formulas: list[Any] = [rule.start, rule.remember, form.move, form.direction]
     said = teach(*formulas, *filter(None, [go_on]))
-    begin, skip, retain, move, direct = formulas
+    begin, retain, move, direct = formulas
     searches, steers, along_direction = rule.searches, rule.steers, rule.along == DIRECTION
     averages, measured = rule.averages, diagonal is not None
     constants_at, recall, keep = _tables(rule)
@@ -90,7 +90,7 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
         memory = recall(state.memory)
         eps = error(data, theta, g, loss, scene.loss_eps, work)
         seen = look(loss, low, sqnorm, eps, theta, buffer, g, divisors, beta)
-        search = skip(constants, memory, seen, begin(constants, memory, seen))
+        search = begin(constants, memory, seen)
         if steers:
             beta = search.momentum
         if searches and search.active:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from heavystep.methods.named import read, written
+from heavystep.lab.comparison.contenders import read, written
 
 READ = {
     "SPS": ("SPS", ()),
