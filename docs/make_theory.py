@@ -91,7 +91,7 @@ def page(result: Result) -> str:
     """One result."""
     remarks = REMARKS[result.id]
     text = inspect.getdoc(result.function)
-    text = re.split(r"^(?:Args:|Reference:|>>> )", text, maxsplit=1, flags=re.MULTILINE)[0]
+    text = re.split(r"^(?:Assumes:|Reference:|>>> )", text, maxsplit=1, flags=re.MULTILINE)[0]
     function = f"heavystep.theory.{result.function.__name__}"
     lines = [
         f"# {result.id}\n",

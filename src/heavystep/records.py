@@ -9,7 +9,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.rules import SCALINGS
-from heavystep.theory.rules import RULES, CoveredRule, checked, covered
+from heavystep.theory.rules import RULES, CoveredRule, checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class Record:
 
     @property
     def theory(self) -> CoveredRule:
-        """The rule as the theorems know it, with the constants of these runs.
+        """The rule as the theorems know it.
 
         Raises:
             ValueError: no theorem covers the rule.
@@ -108,7 +108,7 @@ class Record:
                 f"no theorem covers the rule {self.rule!r}, only the rules {known}: SHBPolyak and "
                 'SHBArmijo follow them with scaling="theory"'
             )
-        return covered(self.rule, c=self.c, omega=self.omega)
+        return RULES[self.rule]
 
     @property
     def runs(self) -> int:

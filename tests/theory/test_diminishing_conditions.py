@@ -14,8 +14,8 @@ from heavystep.theory.diminishing import (
     DiminishingSteps,
     c_condition,
     c_limit,
-    check_schedules,
 )
+from heavystep.theory.lemmas import check_schedules
 from tests import reference
 from tests.helpers.examples import examples
 from tests.helpers.theory_cases import LAWS, log_uniform, schedules

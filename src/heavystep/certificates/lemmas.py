@@ -59,7 +59,7 @@ def smallest_step(result: str, run: Run) -> Check:
         raise ValueError("is about a given cap, the run used smooth reset")
     least = np.broadcast_to(record.eta * run.least_steps(run.L), gamma.shape)
     gap, trial = record.loss - record.f_star, least / (record.eta * run.kappas)
-    decisive = record.theory.decisive_loss(gap, record.grad_sqnorm, trial)
+    decisive = record.theory.decisive_loss(record.c, gap, record.grad_sqnorm, trial)
     blur = np.full_like(decisive, np.inf)
     np.divide(run.loss_error, decisive, out=blur, where=decisive > 0.0)
     relative = run.unit + blur

@@ -12,7 +12,7 @@ from heavystep.cli import common
 from heavystep.cli.common import option, show, with_options
 from heavystep.schedules import Schedules, diminishing_conditions
 from heavystep.theory.advice import advice
-from heavystep.theory.diminishing import check_schedules
+from heavystep.theory.lemmas import check_schedules
 from heavystep.theory.registry import RESULTS, Result
 
 SECTION_5 = {"eta0": 0.5, "eta_power": 0.4, "beta0": 0.9, "beta_power": 1.1,

@@ -1,26 +1,26 @@
 """The paper's lemmas and theorems as functions: constants, conditions and bounds.
 
-A file for each family of results; :data:`heavystep.theory.registry.RESULTS` lists them. The rules
-that they cover are in :mod:`heavystep.theory.rules`. Every function takes numbers and returns
-numbers, in float64; ``k`` may be an array. A violated condition raises ``ValueError`` with the
-theorem, the inequality and the numbers.
+A file for each family of results; :mod:`heavystep.theory.registry` makes a function a result, and
+lists them. The rules that they cover are in :mod:`heavystep.theory.rules`. Every function takes
+numbers and returns numbers, in float64; ``k`` may be an array. A violated condition raises
+``ValueError`` with the theorem, the inequality and the numbers.
 """
 
 from heavystep.theory.advice import advice, side_by_side
 from heavystep.theory.diminishing import (
-    almost_supermartingale,
-    check_schedules,
     convex_diminishing,
     convex_tail_bound,
-    diminishing_step_bounds,
     nonconvex_diminishing,
     nonconvex_tail_bound,
 )
 from heavystep.theory.lemmas import (
+    almost_supermartingale,
     basic_inequality,
+    check_schedules,
     decoupling_identity,
     decoupling_inequality,
     diminishing_basic_inequality,
+    diminishing_step_bounds,
     step_bounds,
 )
 from heavystep.theory.own import averaged, averaged_sampled, directional_step, last_iterate

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavystep import validation
-from heavystep.theory.arguments import check, documented
-from heavystep.theory.rules import checked
+from heavystep.theory.registry import result
+from heavystep.theory.rules import RULES
 from heavystep.theory.theorems import convex, nonconvex, nonconvex_step_limit, strongly_convex
 from heavystep.validation import Interval
 
@@ -31,7 +31,8 @@ class Advice(NamedTuple):
         return float(c) in self.c and float(gamma_max) in self.gamma_max
 
 
-@documented(
+@result(
+    "advice",
     rho="weak growth factor, > 0; without it Theorems 3 and 5 are left out.",
     c="the value in use, for the limit of gamma_max in Theorem 3; by default its smallest "
     "admissible value (Polyak) or the middle of its range (Armijo).",
@@ -55,20 +56,18 @@ def advice(
     Theorems 3 and 5 | c >= 0.5 and finite | gamma_max in (0, 0.0625)
     Theorems 6-9 | c > 0 and finite | gamma_max > 0 and finite
     """
-    check("advice", {"L": L, "beta": beta})
-    known = checked("advice", rule, c=0.5 if c is None else c, omega=omega)
+    known = RULES[rule]
     high, any_cap = known.ranges["c"].high, validation.POSITIVE
     lines = [
         Advice("Theorem 1", Interval(0.5, high, closed_low=True), any_cap, best_c=0.5),
         Advice("Theorems 2 and 4", Interval(0.5, high), any_cap, best_c=known.best_c),
     ]
     if rho is not None:
-        check("advice", {"rho": rho})
-        condition = known.condition_on_c(rho)
-        at_c = condition.typical if c is None else c
+        admissible = known.admissible_c(omega, rho)
+        least = admissible.low if admissible.closed_low else (admissible.low + high) / 2.0
+        at_c = least if c is None else c
         limit = nonconvex_step_limit(rule, L=L, rho=rho, beta=beta, c=at_c, omega=omega)
-        caps = Interval(0.0, limit)
-        lines.append(Advice("Theorems 3 and 5", condition.admissible, caps, None, at_c))
+        lines.append(Advice("Theorems 3 and 5", admissible, Interval(0.0, limit), None, at_c))
     lines.append(Advice("Theorems 6-9", Interval(0.0, high), any_cap, best_c=None))
     return tuple(lines)
 

@@ -1,7 +1,5 @@
-"""Errors for violated conditions, and the search for the index from which one holds."""
+"""Errors for violated conditions: they name the result, the inequality and the numbers."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from math import inf, isfinite
 from typing import Any
 
@@ -15,9 +13,10 @@ from heavystep.validation import Interval
 def require(result: str, holds: bool, inequality: str, **numbers: float | None) -> None:
     """Refuse numbers that break a condition: ``Theorem 2 needs c > 1/2, got c = 0.4``."""
     if not holds:
+        known = {name: value for name, value in numbers.items() if value is not None}
         got = ", ".join(
-            f"{name} = {value if value is None or isinstance(value, int) else float(value)!r}"
-            for name, value in numbers.items()
+            f"{name} = {value if isinstance(value, int) else float(value)!r}"
+            for name, value in known.items()
         )
         raise ValueError(f"{result} needs {inequality}, got {got}")
 
@@ -33,13 +32,12 @@ def real(result: str, interval: Interval, **named: Any) -> None:
             raise type(error)(text) from None
 
 
-@contextmanager
-def told_by(result: str) -> Iterator[None]:
-    """Put ``result`` in front of an error from a result that it rests on."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{result}: {error}") from None
+def finite(result: str, **constants: float) -> None:
+    """Refuse constants outside the range of float64, so that no bound is NaN."""
+    for name, value in constants.items():
+        if not isfinite(value):
+            why = "is outside the range of float64 for these constants"
+            raise ValueError(f"{result}: {name} = {value} {why}")
 
 
 def steps(result: str, k: Any, least: int, most: float = inf) -> Array:
@@ -78,27 +76,6 @@ def finite_arrays(result: str, *, nonnegative: bool = False, **arrays: Any) -> l
     return converted
 
 
-def finite(result: str, **constants: float) -> None:
-    """Refuse constants outside the range of float64, so that no bound is NaN."""
-    for name, value in constants.items():
-        if not isfinite(value):
-            why = "is outside the range of float64 for these constants"
-            raise ValueError(f"{result}: {name} = {value} {why}")
-
-
 def like(k: Any, values: Array) -> Any:
     """``values`` as a float if ``k`` is a single number, else as they are."""
     return float(values) if np.ndim(k) == 0 else values
-
-
-def smallest_index(holds: Callable[[int], bool], what: str) -> int:
-    """The smallest K >= -1 with ``holds(K)``, which must then hold for every larger K too."""
-    fails, found = -2, -1
-    while not holds(found):
-        fails, found = found, 2 * found + 3
-        if found > 10**300:  # larger ones come near the end of the range of float64
-            raise ValueError(f"{what} holds from no K below 10^300 on, for these schedules")
-    while found - fails > 1:
-        middle = (fails + found) // 2
-        fails, found = (fails, middle) if holds(middle) else (middle, found)
-    return found

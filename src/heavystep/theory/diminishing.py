@@ -1,4 +1,4 @@
-r"""Assumption 5, Lemmas 5 and 7, Theorems 6 to 9: diminishing steps and exact convergence.
+r"""Theorems 6 to 9: diminishing steps and exact convergence.
 
 With the smallest step gamma_min,k of Lemma 5, Theorem 6 asks for c >= g(k) at all k > K, where
 
@@ -15,39 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.schedules import Schedules, check_diminishing
+from heavystep.schedules import Schedules
 from heavystep.theory import conditions
-from heavystep.theory.arguments import documented
-from heavystep.theory.lemmas import StepBounds, smallest_step
+from heavystep.theory.lemmas import almost_supermartingale, check_schedules, smallest_step
+from heavystep.theory.registry import CONVEX, GROWTH, NOISE, SMOOTH, result
+from heavystep.validation import NON_NEGATIVE
 
 TOLERANCE = 1e-9
 BLOCK = 1 << 20
 RATIO = "eta_k / (1 + beta_k - beta_k/(1 + beta_k) gamma_max,k/gamma_min,k)"
-
-
-def check_schedules(result: str, schedules: Schedules) -> None:
-    """Refuse schedules outside Assumption 5; the error names the item that fails.
-
-    Reference: Zhang, Shi and Gu, Assumption 5 (label as_decay), Section 4.
-    """
-    if not isinstance(schedules, Schedules):
-        raise TypeError(f"{result} needs schedules of type Schedules, got {schedules!r}")
-    eta, beta, gamma_max = schedules
-    conditions.real(result, validation.POSITIVE, eta0=eta.initial, gamma_max0=gamma_max.initial)
-    conditions.real(result, validation.UNIT, beta0=beta.initial)
-    for name, law in schedules._asdict().items():
-        conditions.real(result, validation.FINITE, **{f"{name}_power": law.power})
-        conditions.real(result, validation.POSITIVE, **{f"{name}_horizon": law.horizon})
-    conditions.real(result, validation.NON_NEGATIVE, beta_power=beta.power)
-    if len(horizons := {law.horizon for law in schedules}) > 1:
-        raise ValueError(f"{result} needs one horizon for all schedules, got {sorted(horizons)}")
-    try:
-        check_diminishing(*schedules)
-    except ValueError as error:
-        reason = str(error).replace("max_step_power", "gamma_max_power")
-        raise ValueError(f"{result}: {reason}") from None
 
 
 @dataclass(frozen=True)
@@ -98,60 +75,6 @@ class DiminishingSteps:
         return conditions.like(k, sums)
 
 
-@documented("Lemma 5", k="step >= 0, a number or an array.")
-def diminishing_step_bounds(
-    rule: str, *, L: float, schedules: Schedules, c: float, omega: float | None = None, k: Any
-) -> StepBounds:
-    r"""Smallest and largest step of a diminishing variant at step k (Lemma 5).
-
-    .. math:: \eta_k\min\Big\{\frac1{2cL},\gamma_{\max,k}\Big\}\ \text{(Polyak)},\qquad
-              \eta_k\min\Big\{\gamma_{\max,k},\frac{2\omega(1-c)}L\Big\}\ \text{(Armijo)}
-
-    >>> schedules = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 1.0, 0.3)
-    >>> diminishing_step_bounds("polyak", L=2.0, schedules=schedules, c=1.0, k=0)
-    StepBounds(gamma_min=0.125, gamma_max=0.5)
-
-    Reference: Zhang, Shi and Gu, Lemma 5 (label dec_stepsize_bounds), Section 4.
-    """
-    check_schedules("Lemma 5", schedules)
-    steps = conditions.steps("Lemma 5", k, least=0)
-    least = DiminishingSteps(rule, L, schedules, c, omega).gamma_min(steps)
-    etas, caps = schedules.eta(steps), schedules.gamma_max(steps)
-    return StepBounds(conditions.like(k, etas * least), conditions.like(k, etas * caps))
-
-
-class AlmostSupermartingale(NamedTuple):
-    """The two sequences in the finite form of Lemma 7."""
-
-    growth: Array
-    """:math:`P_{j+1} = \\prod_{i \\le j} (1 + \\alpha_i)`; inf beyond the range of float64."""
-    budget: Array
-    r""":math:`V_0 + \sum_{i \le j} Z_i / P_{i+1}`, the right side of the inequality."""
-
-
-def almost_supermartingale(V0: float, alpha: Array, Z: Array) -> AlmostSupermartingale:
-    r"""Finite form of the lemma that carries Theorems 6 and 7 (Lemma 7).
-
-    If :math:`E[V_{j+1}\mid\mathcal F_j] + U_j \le (1+\alpha_j)V_j + Z_j` for nonnegative
-    :math:`V, U` and deterministic :math:`Z` (K,), dividing by :math:`P_{j+1}` and summing gives for
-    every j
-
-    .. math:: \frac{E V_{j+1}}{P_{j+1}} + \sum_{i=0}^{j}\frac{E U_i}{P_{i+1}}
-              \le V_0 + \sum_{i=0}^{j}\frac{Z_i}{P_{i+1}}
-
-    If both series converge, :math:`V_j` converges and :math:`\sum_j U_j < \infty` almost surely.
-
-    >>> almost_supermartingale(1.0, np.array([1.0, 0.0]), np.array([2.0, 2.0]))
-    AlmostSupermartingale(growth=array([2., 2.]), budget=array([2., 3.]))
-
-    Reference: Zhang, Shi and Gu, Lemma 7 (label dec_robbins_siegmund), Appendix C.
-    """
-    start, alpha, Z = conditions.finite_arrays("Lemma 7", nonnegative=True, V0=V0, alpha=alpha, Z=Z)
-    with np.errstate(over="ignore"):
-        growth = np.exp(np.cumsum(np.log1p(alpha)))
-    return AlmostSupermartingale(growth, start + np.cumsum(Z / growth))
-
-
 def c_condition(steps: DiminishingSteps, first: int, last: float | None = None) -> float:
     """g(first) above, or an upper bound on g over first <= k <= last; inf without a denominator.
 
@@ -193,6 +116,19 @@ def c_limit(steps: DiminishingSteps, K: int) -> float:
     return best
 
 
+def smallest_index(holds: Callable[[int], bool], what: str) -> int:
+    """The smallest K >= -1 with ``holds(K)``, which must then hold for every larger K too."""
+    fails, found = -2, -1
+    while not holds(found):
+        fails, found = found, 2 * found + 3
+        if found > 10**300:  # larger ones come near the end of the range of float64
+            raise ValueError(f"{what} holds from no K below 10^300 on, for these schedules")
+    while found - fails > 1:
+        middle = (fails + found) // 2
+        fails, found = (fails, middle) if holds(middle) else (middle, found)
+    return found
+
+
 @dataclass(frozen=True)
 class ConvexDiminishing(DiminishingSteps):
     """Theorem 6: the gap of the weighted average is O(1 / S_k) almost surely."""
@@ -215,7 +151,7 @@ class ConvexDiminishing(DiminishingSteps):
 
         It is infinite beyond the range of float64: P grows like exp(sum of beta_k).
         """
-        conditions.real("Theorem 6", validation.NON_NEGATIVE, dist0_sq=dist0_sq, gap0=gap0)
+        conditions.real("Theorem 6", NON_NEGATIVE, dist0_sq=dist0_sq, gap0=gap0)
         needed = "its condition on c from k = 0 for a finite bound"
         conditions.require("Theorem 6", self.K == -1, needed, K=self.K)
         last = conditions.steps("Theorem 6", k, least=1, most=1e7).astype(np.int64)
@@ -239,7 +175,12 @@ class ConvexDiminishing(DiminishingSteps):
         return conditions.like(k, sums[last] / np.asarray(self.weight_sum(last)))
 
 
-@documented("Theorem 6", K="from where on c must meet the condition, >= -1; None: the smallest.")
+@result(
+    "Theorem 6", "F(weighted mean of theta_1..theta_k) - F* = O(1/S_k) almost surely, "
+    "S_k = sum of eta_m gamma_max,m",
+    SMOOTH, CONVEX, NOISE, "Assumption 5", f"c >= sup over k > K of {RATIO}",
+    K="from where on c must meet the condition, >= -1; None: the smallest.",
+)  # fmt: skip
 def convex_diminishing(
     rule: str, *, L: float, schedules: Schedules, c: float, omega: float | None = None,
     sigma2: float = 0.0, K: int | None = None,
@@ -249,9 +190,6 @@ def convex_diminishing(
     .. math:: F(\bar\theta^{\rm w}_k) - F(\theta^\star) = O(1/S_k)\ \text{a.s.},\quad
               \bar\theta^{\rm w}_k = \frac{\sum_{m=1}^k\eta_m\gamma_{\min,m}\theta_m}
               {\sum_{m=1}^k\eta_m\gamma_{\min,m}},\quad S_k = \sum_{m=1}^k\eta_m\gamma_{\max,m}
-
-    Assumes convex L-smooth samples, finite sigma^2, Assumption 5 and, for all k > K, the condition
-    on c of :mod:`heavystep.theory.diminishing`.
 
     >>> laws = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
     >>> promise = convex_diminishing("polyak", L=42.0, schedules=laws, c=0.75)
@@ -264,7 +202,7 @@ def convex_diminishing(
     steps = DiminishingSteps(rule, L, schedules, c, omega)
     if K is None:  # it exists, because g goes to 0
         what = f"Theorem 6's condition on c = {c:g}"
-        K = conditions.smallest_index(lambda K: c_limit(steps, K) <= c, what)
+        K = smallest_index(lambda K: c_limit(steps, K) <= c, what)
     else:
         K = int(conditions.steps("Theorem 6", np.asarray(K) + 1, least=0)) - 1
     limit = c_limit(steps, K)
@@ -291,34 +229,6 @@ def diminishing_distance(
     progress = gamma * (2.0 - eta / c) * gap
     right: Array = (1.0 + beta) * (dist_sq + beta * moved_sq - progress + 2.0 * gamma * optimal_gap)
     return right
-
-
-def convex_tail_bound(
-    tail_gap: Array, tail_gradient: Array, *, head: Array, total: Array, diameter: Array, L: float
-) -> Array:
-    r"""Upper bound on :math:`W_k (F(\bar\theta^{\rm w}_k)-F^\star)` for n < k (Theorem 8).
-
-    .. math:: W_k\big(F(y_{n,k})-F^\star\big) + M W_n\|\nabla F(y_{n,k})\|
-              + \frac{LM^2W_n^2}{2W_k},\qquad W_k = \sum_{m=1}^k\eta_m\gamma_{\min,m}
-
-    with the weighted average :math:`y_{n,k}` of theta_{n+1} .. theta_k and
-    :math:`M \ge \|\bar\theta^{\rm w}_n-y_{n,k}\|`. The right side goes to the tail of a convergent
-    sum, so that the gap is o(1 / W_k) almost surely, under the conditions of Theorem 6. ``head`` is
-    W_n, ``total`` W_k, ``diameter`` M.
-
-    >>> half, one = np.array(0.5), np.array(1.0)
-    >>> convex_tail_bound(half, one, head=one, total=4.0 * one, diameter=2.0 * one, L=1.0)
-    np.float64(4.5)
-
-    Reference: Zhang, Shi and Gu, Theorem 8 (label convex_as_dec_little_o), Appendix C.
-    """
-    gap, slope, head, total, diameter = conditions.finite_arrays(
-        "Theorem 8", nonnegative=True, tail_gap=tail_gap, tail_gradient=tail_gradient, head=head,
-        total=total, diameter=diameter,
-    )  # fmt: skip
-    conditions.require("Theorem 8", bool((total > 0.0).all()), "W_k > 0", W_k=float(total.min()))
-    bound: Array = total * gap + diameter * head * slope + L * diameter**2 * head**2 / (2.0 * total)
-    return bound
 
 
 class Lyapunov(NamedTuple):
@@ -362,7 +272,7 @@ class NonConvexDiminishing(DiminishingSteps):
 
         The value at k = K + 1 decides, because D_k / (eta_k gamma_max,k) increases.
         """
-        return conditions.smallest_index(
+        return smallest_index(
             lambda K: bool(self.coefficients(float(K + 1)).D > 0.0), "D_k > 0 of Theorem 7"
         )
 
@@ -374,7 +284,7 @@ class NonConvexDiminishing(DiminishingSteps):
         .. math:: \Big(F(\theta_0)-F^\star+\delta\sum_{j\le k}\frac{E_j}{P_{j+1}}\Big)\Big/
                   \sum_{j=1}^k\frac{D_j}{P_{j+1}},\qquad P_{j+1}=\prod_{i\le j}(1+\beta_i)
         """
-        conditions.real("Theorem 7", validation.NON_NEGATIVE, gap0=gap0)
+        conditions.real("Theorem 7", NON_NEGATIVE, gap0=gap0)
         needed = "D_k > 0 from k = 0 for a finite bound"
         conditions.require("Theorem 7", self.K == -1, needed, K=self.K)
         last = conditions.steps("Theorem 7", k, least=1, most=1e7).astype(np.int64)
@@ -385,7 +295,10 @@ class NonConvexDiminishing(DiminishingSteps):
         return conditions.like(k, path.budget[last] / np.cumsum(weights)[last])
 
 
-@documented("Theorem 7")
+@result(
+    "Theorem 7", "min over 1 <= m <= k of ||grad F(theta_m)||^2 = O(1/S_k) almost surely",
+    SMOOTH, GROWTH, "Assumption 5",
+)  # fmt: skip
 def nonconvex_diminishing(
     rule: str, *, L: float, rho: float, delta: float, schedules: Schedules, c: float,
     omega: float | None = None,
@@ -394,8 +307,6 @@ def nonconvex_diminishing(
 
     .. math:: \min_{1\le m\le k}\|\nabla F(\theta_m)\|^2 = O(1/S_k)\ \text{a.s.},\qquad
               S_k = \sum_{m=1}^k\eta_m\gamma_{\max,m}
-
-    Assumes L-smooth samples, weak growth and Assumption 5.
 
     >>> laws = Schedules.power_laws(0.5, 0.4, 0.1, 1.1, 0.1, 0.3)
     >>> nonconvex_diminishing("polyak", L=1.0, rho=1.0, delta=0.5, schedules=laws, c=1.0).K
@@ -407,6 +318,39 @@ def nonconvex_diminishing(
     return NonConvexDiminishing(rule, L, schedules, c, omega, rho, delta)
 
 
+@result(
+    "Theorem 8", "the gap of Theorem 6 is o(1 / sum of eta_m gamma_min,m) almost surely",
+    "those of Theorem 6",
+)  # fmt: skip
+def convex_tail_bound(
+    tail_gap: Array, tail_gradient: Array, *, head: Array, total: Array, diameter: Array, L: float
+) -> Array:
+    r"""Upper bound on :math:`W_k (F(\bar\theta^{\rm w}_k)-F^\star)` for n < k (Theorem 8).
+
+    .. math:: W_k\big(F(y_{n,k})-F^\star\big) + M W_n\|\nabla F(y_{n,k})\|
+              + \frac{LM^2W_n^2}{2W_k},\qquad W_k = \sum_{m=1}^k\eta_m\gamma_{\min,m}
+
+    with the weighted average :math:`y_{n,k}` of theta_{n+1} .. theta_k and
+    :math:`M \ge \|\bar\theta^{\rm w}_n-y_{n,k}\|`. The right side goes to the tail of a convergent
+    sum, so that the gap is o(1 / W_k) almost surely, under the conditions of Theorem 6. ``head`` is
+    W_n, ``total`` W_k, ``diameter`` M.
+
+    >>> half, one = np.array(0.5), np.array(1.0)
+    >>> convex_tail_bound(half, one, head=one, total=4.0 * one, diameter=2.0 * one, L=1.0)
+    np.float64(4.5)
+
+    Reference: Zhang, Shi and Gu, Theorem 8 (label convex_as_dec_little_o), Appendix C.
+    """
+    gap, slope, head, total, diameter = conditions.finite_arrays(
+        "Theorem 8", nonnegative=True, tail_gap=tail_gap, tail_gradient=tail_gradient, head=head,
+        total=total, diameter=diameter,
+    )  # fmt: skip
+    conditions.require("Theorem 8", bool((total > 0.0).all()), "W_k > 0", W_k=float(total.min()))
+    bound: Array = total * gap + diameter * head * slope + L * diameter**2 * head**2 / (2.0 * total)
+    return bound
+
+
+@result("Theorem 9", "the minimum of Theorem 7 is o(1/S_k) almost surely", "those of Theorem 7")
 def nonconvex_tail_bound(tail_sum: Array, least: Array, *, head: Array) -> Array:
     r"""Upper bound on :math:`S_k\min_{1\le j\le k}\|\nabla F(\theta_j)\|^2` for n <= k (Theorem 9).
 

@@ -11,23 +11,28 @@ gradients are measured by :math:`\|g\|^2 = \sum_j g_j^2 / D_j`. A diagonal whose
 change from step to step; one whose entries rise, as a second moment does, is not covered.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.theory import conditions
-from heavystep.theory.arguments import Argument, documented
-from heavystep.validation import NON_NEGATIVE, OPEN_UNIT, POSITIVE
+from heavystep.theory.registry import CONVEX, SMOOTH, result
+from heavystep.validation import NON_NEGATIVE, OPEN_UNIT, POSITIVE, STEP, Interval
 
 THEOREM_A, THEOREM_S, THEOREM_L = "Theorem A", "Theorem S", "Theorem L"
-LENGTH = Argument(
-    "length of a move of z in Polyak steps, in (0, 2).", validation.Interval(0.0, 2.0)
-)
-WEIGHTS = Argument("p of the weights w_k, >= 0.", NON_NEGATIVE)
+LENGTH = "length of a move of z in Polyak steps, in (0, 2).", Interval(0.0, 2.0)
+WEIGHTS = "p of the weights w_k, >= 0.", NON_NEGATIVE
+
+
+class Bound(NamedTuple):
+    """A promise without constants of its own."""
+
+    bound: Callable[[Any], Any]
+    """The bound after k steps, a number or an array."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +99,16 @@ class Averaged:
         return bounds
 
 
-@documented(THEOREM_A, tau=LENGTH, power=WEIGHTS)
+@result(
+    THEOREM_A, "V_k = ||z_k - x*||^2 + L_k (F(x_{k-1}) - F*) never increases; "
+    "F(x_k) - F* <= ||theta_0 - x*||^2 / L_{k+1}",
+    "F convex, full losses", "a_k ||g_k||^2 <= tau (F(theta_k) - F*), tau < 2",
+    "steps that grow slowly", tau=LENGTH, power=WEIGHTS,
+)  # fmt: skip
 def averaged(*, tau: float, beta: float, power: float = 8.0) -> Averaged:
     r"""Averaged heavy ball on a convex objective with Polyak steps (Theorem A).
 
-    Assumes F convex (no smoothness), :math:`a_k\|g_k\|^2 \le \tau (F(\theta_k) - F^\star)` with
-    :math:`\tau < 2`, and steps that grow slowly: :meth:`Averaged.growth`, or as
+    Needs no smoothness, and steps that grow as slowly as :meth:`Averaged.growth` or
     :meth:`Averaged.weights` has it. Then :math:`V_k` never increases, and F(x_k) - F* is
     O(1 / (k a_k)); for a smooth F, O(1/k).
 
@@ -117,53 +126,28 @@ def averaged(*, tau: float, beta: float, power: float = 8.0) -> Averaged:
     return Averaged(float(tau), float(beta), float(power))
 
 
-@dataclass(frozen=True)
-class AveragedSampled:
-    """Theorem S on the average x_k, which is the last iterate of the method."""
-
-    tau: float
-    power: float
-    G: float
-    dist0_sq: float
-    least_cap: float
-
-    def bound(self, k: Any) -> Any:
-        r"""Bound on :math:`E[F(x_k) - F^\star]` for k >= 1, of order :math:`(p+1)/\sqrt{(2p+1)k}`.
-
-        It is the average over :math:`x_1 .. x_k` of what the k steps leave behind.
-        """
-        steps = conditions.steps(THEOREM_S, k, least=1, most=1e7)
-        m = np.arange(1.0, steps.max() + 1.0)
-        # x_k is the average of z_1 .. z_k with weights r_m: r_m / (r_1 + .. + r_m) = w_{m-1}
-        ratio = np.where(m > 1.0, (m + self.power - 1.0) / np.maximum(m - 1.0, 1.0), 1.0)
-        logs = np.cumsum(np.log(ratio))  # of r_m / r_1
-        last = steps.astype(np.int64) - 1
-        share = (self.power + 1.0) / (steps + self.power)  # r_k / (r_1 + .. + r_k)
-        squares = np.logaddexp.accumulate(2.0 * logs)[last]
-        spread = share * np.exp(0.5 * squares - logs[last])
-        bound = self.G * np.sqrt(self.dist0_sq / (self.tau * (2.0 - self.tau))) * spread
-        if self.least_cap < inf:
-            bound = bound + share * self.dist0_sq / ((2.0 - self.tau) * self.least_cap)
-        return conditions.like(k, bound)
-
-
-@documented(
-    THEOREM_S, tau=LENGTH, power=WEIGHTS, dist0_sq="||theta_0 - x*||^2, >= 0.",
-    G=Argument("largest ||g_k|| along the run, > 0.", POSITIVE),
-    least_cap=Argument("the smallest cap of a_k, > 0; infinite: there is none.", validation.STEP),
+@result(
+    THEOREM_S, "E F(x_k) - F* = O(1/sqrt(k)) for averaged heavy ball with Polyak steps",
+    "samples convex, one point fits all", "least values known", "||g_k|| <= G",
+    tau=LENGTH, power=WEIGHTS, dist0_sq="||theta_0 - x*||^2, >= 0.",
+    G=("largest ||g_k|| along the run, > 0.", POSITIVE),
+    least_cap=("the smallest cap of a_k, > 0; infinite: there is none.", STEP),
 )  # fmt: skip
 def averaged_sampled(
     *, G: float, dist0_sq: float, tau: float = 1.0, power: float = 8.0, least_cap: float = inf
-) -> AveragedSampled:
+) -> Bound:
     r"""Averaged heavy ball with Polyak steps on sampled losses that one point fits (Theorem S).
 
     .. math:: a_k = \min\Big\{\tau\frac{N_k^+}{\|g_k\|^2},\ \mathrm{cap}_k\Big\}, \qquad
               N_k = f_k(\theta_k) - \ell_k + \langle g_k, z_k - \theta_k\rangle
 
-    Assumes independent samples, every :math:`f_i` convex with known least value
-    :math:`\ell_i = f_i(x^\star)` at one point for all, and gradients of at most G. Any momentum in
-    [0, 1), as it does not enter. Where no point fits all, nothing is promised here: the step
-    then depends on its sample for ever (:func:`heavystep.problems.two_samples`).
+    Samples are independent, and the least value of each is :math:`\ell_i = f_i(x^\star)` at one
+    point for all. Any momentum in [0, 1), as it does not enter. Where no point fits all, nothing
+    is promised here: the step then depends on its sample for ever
+    (:func:`heavystep.problems.two_samples`).
+
+    The bound on :math:`E[F(x_k) - F^\star]`, k >= 1, is the average over :math:`x_1 .. x_k` of what
+    the k steps leave behind, of order :math:`(p+1)/\sqrt{(2p+1)k}`.
 
     >>> round(averaged_sampled(G=2.0, dist0_sq=9.0, power=0.0).bound(100), 12)
     0.6
@@ -171,44 +155,43 @@ def averaged_sampled(
     Reference: Oikonomou, Buchholz, Pun and Gower (2026), arXiv 2511.07767v2, the step with known
     least values (p = 0, tau = 1) and its rate; the rest proved on the page of the theory.
     """
-    return AveragedSampled(tau, power, G, dist0_sq, least_cap)
+
+    def bound(k: Any) -> Any:
+        steps = conditions.steps(THEOREM_S, k, least=1, most=1e7)
+        m = np.arange(1.0, steps.max() + 1.0)
+        # x_k is the average of z_1 .. z_k with weights r_m: r_m / (r_1 + .. + r_m) = w_{m-1}
+        ratio = np.where(m > 1.0, (m + power - 1.0) / np.maximum(m - 1.0, 1.0), 1.0)
+        logs = np.cumsum(np.log(ratio))  # of r_m / r_1
+        last = steps.astype(np.int64) - 1
+        share = (power + 1.0) / (steps + power)  # r_k / (r_1 + .. + r_k)
+        squares = np.logaddexp.accumulate(2.0 * logs)[last]
+        spread = share * np.exp(0.5 * squares - logs[last])
+        value = G * np.sqrt(dist0_sq / (tau * (2.0 - tau))) * spread
+        if least_cap < inf:
+            value = value + share * dist0_sq / ((2.0 - tau) * least_cap)
+        return conditions.like(k, value)
+
+    return Bound(bound)
 
 
-@dataclass(frozen=True)
-class LastIterate:
-    """Theorem L on the last iterate of SHB-IMA."""
-
-    eta: float
-    eta_power: float
-    noise: float
-    dist0_sq: float
-
-    def bound(self, k: Any) -> Any:
-        r"""Bound on :math:`E[F(\theta_k) - F^\star]`, k >= 0."""
-        steps = conditions.steps(THEOREM_L, k, least=0, most=1e8)
-        etas = self.eta * np.arange(1.0, steps.max() + 2.0) ** -self.eta_power
-        last = steps.astype(np.int64)
-        sums, squares = np.cumsum(etas)[last], np.cumsum(etas**2)[last]
-        return conditions.like(k, (self.dist0_sq + 2.0 * self.noise * squares) / sums)
-
-
-@documented(
-    THEOREM_L,
-    eta=Argument("eta_0, in (0, 1 / (4 L)].", POSITIVE),
-    eta_power=Argument("p of eta_k = eta_0 (1 + k)^-p, >= 0.", NON_NEGATIVE),
-    noise=Argument("E ||grad f(theta*; x)||^2, >= 0; 0 where one point fits all.", NON_NEGATIVE),
-)
+@result(
+    THEOREM_L, "E F(theta_k) - F* <= (||theta_0 - theta*||^2 + 2 noise sum eta_j^2) / "
+    "sum eta_j, the last iterate of SHB-IMA",
+    SMOOTH, CONVEX, "eta_k <= 1 / (4 L)",
+    eta=("eta_0, in (0, 1 / (4 L)].", POSITIVE),
+    eta_power=("p of eta_k = eta_0 (1 + k)^-p, >= 0.", NON_NEGATIVE),
+    noise=("E ||grad f(theta*; x)||^2, >= 0; 0 where one point fits all.", NON_NEGATIVE),
+)  # fmt: skip
 def last_iterate(
     *, L: float, eta: float, dist0_sq: float, noise: float = 0.0, eta_power: float = 0.0
-) -> LastIterate:
+) -> Bound:
     r"""Rate of the last iterate of SHB in iterate-moving-average form (Theorem L).
 
     .. math:: E[F(\theta_k) - F^\star] \le \frac{\|\theta_0-\theta^\star\|^2
               + 2\,E\|\nabla f(\theta^\star;x)\|^2\sum_{j\le k}\eta_j^2}{\sum_{j\le k}\eta_j}
 
     with :math:`z_{k+1} = z_k - \eta_k g_k`, :math:`\theta_{k+1} = (\lambda_{k+1}\theta_k +
-    z_{k+1}) / (1 + \lambda_{k+1})`, :math:`\lambda_k = \sum_{j<k}\eta_j / (2\eta_k)`. Assumes
-    convex L-smooth samples.
+    z_{k+1}) / (1 + \lambda_{k+1})`, :math:`\lambda_k = \sum_{j<k}\eta_j / (2\eta_k)`.
 
     >>> last_iterate(L=1.0, eta=0.25, dist0_sq=4.0).bound(7)
     2.0
@@ -216,17 +199,26 @@ def last_iterate(
     Reference: after Sebbouh, Gower and Defazio (2021), arXiv 2006.07867; proved on the page.
     """
     conditions.require(THEOREM_L, 4.0 * L * eta <= 1.0, "eta <= 1 / (4 L)", eta=eta, L=L)
-    return LastIterate(eta, eta_power, noise, dist0_sq)
+
+    def bound(k: Any) -> Any:
+        steps = conditions.steps(THEOREM_L, k, least=0, most=1e8)
+        etas = eta * np.arange(1.0, steps.max() + 2.0) ** -eta_power
+        last = steps.astype(np.int64)
+        sums, squares = np.cumsum(etas)[last], np.cumsum(etas**2)[last]
+        return conditions.like(k, (dist0_sq + 2.0 * noise * squares) / sums)
+
+    return Bound(bound)
 
 
-@documented(
-    "Lemma D",
-    c=Argument("sufficient decrease constant, in (0, 1).", OPEN_UNIT),
-    omega=Argument("backtracking factor, in (0, 1).", OPEN_UNIT),
-    cap=Argument("the trial with which the search begins, > 0.", POSITIVE),
+@result(
+    "Lemma D", "t_k >= min{cap, 2 omega (1 - c) c_1 / (L c_2^2)} along directions",
+    SMOOTH, "<g, d> >= c_1 ||g||^2, ||d|| <= c_2 ||g||",
+    c=("sufficient decrease constant, in (0, 1).", OPEN_UNIT),
+    omega=("backtracking factor, in (0, 1).", OPEN_UNIT),
+    cap=("the trial with which the search begins, > 0.", POSITIVE),
     least_slope="c_1, in (0, 1].",
     most_length="c_2, >= 1.",
-)
+)  # fmt: skip
 def directional_step(
     *, L: float, c: float, omega: float, cap: float, least_slope: float, most_length: float
 ) -> float:
@@ -235,7 +227,7 @@ def directional_step(
     .. math:: t_k \ge \min\Big\{\mathrm{cap},\ \frac{2\omega(1-c)\,c_1}{L\,c_2^2}\Big\}, \qquad
               \langle g_k,d_k\rangle \ge c_1\|g_k\|^2, \quad \|d_k\| \le c_2\|g_k\|
 
-    Assumes L-smooth samples. Where d_k is the gradient it is Lemma 2's, without kappa.
+    Where d_k is the gradient it is Lemma 2's, without kappa.
 
     >>> directional_step(L=2.0, c=0.75, omega=0.5, cap=1.0, least_slope=1.0, most_length=1.0)
     0.125

@@ -6,13 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.rules import momentum_factor
 from heavystep.theory import conditions
-from heavystep.theory.arguments import C_NONCONVEX, Argument, c_from, documented
 from heavystep.theory.lemmas import discounted_sums, step_bounds
-from heavystep.theory.rules import covered
+from heavystep.theory.registry import (
+    C_NONCONVEX,
+    CONVEX,
+    GROWTH,
+    NOISE,
+    ON_C,
+    SMOOTH,
+    c_from,
+    result,
+)
+from heavystep.theory.rules import RULES
+from heavystep.validation import NON_NEGATIVE, OPEN_UNIT, POSITIVE
 
 _BELOW = "cap of the step, below :func:`nonconvex_step_limit`."
 
@@ -42,12 +51,13 @@ class StronglyConvex:
         return conditions.like(k, self.B * decay + self.residual)
 
 
-@documented(
-    "Theorem 1",
+@result(
+    "Theorem 1", "E ||theta_k - theta*||^2 <= B r^k + 2 gamma_max sigma^2 / (mu gamma_min)",
+    SMOOTH, CONVEX, NOISE, "F mu-strongly convex", "c >= 1/2",
     c=c_from(">= 1/2"),
     dist0_sq="||theta_0 - theta*||^2; without it there is no B.",
-    dist1_sq=Argument("E ||theta_1 - theta*||^2 if known; sharpens B.", validation.NON_NEGATIVE),
-)
+    dist1_sq=("E ||theta_1 - theta*||^2 if known; sharpens B.", NON_NEGATIVE),
+)  # fmt: skip
 def strongly_convex(
     rule: str, *, L: float, mu: float, beta: float, c: float, gamma_max: float,
     omega: float | None = None, sigma2: float = 0.0, dist0_sq: float | None = None,
@@ -59,9 +69,8 @@ def strongly_convex(
               + \frac{2\gamma_{\max}}{\mu\gamma_{\min}}\sigma^2, \qquad
               r = \tfrac12\Big(1 - x + \sqrt{(1-x)^2 - 4x\beta}\Big),\quad x = \mu\gamma_{\min}
 
-    Assumes convex L-smooth samples, F mu-strongly convex, finite sigma^2, c >= 1/2. Then
-    :math:`x \le (1-\sqrt\beta)^2/2`, so r is real. With beta = 0 it is the rate of SPS,
-    r = 1 - mu gamma_min and B = ||theta_0 - theta*||^2 - R.
+    As c >= 1/2, :math:`x \le (1-\sqrt\beta)^2/2` and r is real. With beta = 0 it is the rate of
+    SPS, r = 1 - mu gamma_min and B = ||theta_0 - theta*||^2 - R.
 
     The theorem leaves B open; the proof gives it from :math:`e_k = E\|\theta_k-\theta^\star\|^2
     - R`: :math:`B = \max\{e_0, (e_1 - r_- e_0)/(r - r_-)\}`, and 0 if :math:`e_0 \le 0`. Where
@@ -111,7 +120,10 @@ class Convex:
         return conditions.like(k, self.A / steps + self.M * self.sigma2 * (steps + 1.0) / steps)
 
 
-@documented("Theorem 2", c=c_from("> 1/2"))
+@result(
+    "Theorem 2", "E F(mean of theta_0..theta_{k-1}) - F* <= A/k + M (k+1)/k sigma^2",
+    SMOOTH, CONVEX, NOISE, "c > 1/2", c=c_from("> 1/2"),
+)  # fmt: skip
 def convex(
     rule: str, *, L: float, beta: float, c: float, gamma_max: float, omega: float | None = None,
     sigma2: float = 0.0, dist0_sq: float,
@@ -121,8 +133,8 @@ def convex(
     .. math:: A = \frac{\|\theta_0-\theta^\star\|^2}{(1+\beta)(2-1/c)\gamma_{\min}},\qquad
               M = \frac{1}{1-\beta^2}\Big(\frac{2\gamma_{\max}}{\gamma_{\min}(2-1/c)} - 1\Big)
 
-    Assumes convex L-smooth samples, finite sigma^2, c > 1/2. With beta = 0 and c = 1 these are the
-    constants of SPS, ||theta_0 - theta*||^2 / gamma_min and 2 gamma_max / gamma_min - 1.
+    With beta = 0 and c = 1 these are the constants of SPS, ||theta_0 - theta*||^2 / gamma_min and
+    2 gamma_max / gamma_min - 1.
 
     >>> convex("polyak", L=2.0, beta=0.0, c=1.0, gamma_max=0.25, dist0_sq=4.0).bound(8)
     4.0
@@ -138,6 +150,7 @@ def convex(
     return Convex(A=A, M=M, gamma_min=gamma_min, sigma2=sigma2)
 
 
+@result("Theorem 2", c=("> 0.", POSITIVE))
 def distance_recursion(
     dist_sq: Array, steps: Array, gap: Array, optimal_gap: Array, *, beta: float, c: float
 ) -> Array:
@@ -152,8 +165,6 @@ def distance_recursion(
 
     Reference: Zhang, Shi and Gu, first display of the proof of Theorem 2, Appendix B.
     """
-    conditions.real("Theorem 2", validation.UNIT, beta=beta)
-    conditions.real("Theorem 2", validation.POSITIVE, c=c)
     progress = discounted_sums(beta, steps * gap, axis=-1)
     noise = discounted_sums(beta, steps * optimal_gap, axis=-1)
     recursion: Array = dist_sq - (2.0 - 1.0 / c) * progress + 2.0 * noise
@@ -182,7 +193,7 @@ class NonConvex:
         return conditions.like(k, self.gap0 / self.scale / steps + noise * (steps + 1.0) / steps)
 
 
-@documented("Theorem 3", c=C_NONCONVEX)
+@result("Theorem 3", c=C_NONCONVEX)
 def nonconvex_step_limit(
     rule: str, *, L: float, rho: float, beta: float, c: float, omega: float | None = None
 ) -> float:
@@ -197,11 +208,11 @@ def nonconvex_step_limit(
 
     Reference: Zhang, Shi and Gu, Theorem 3 (label nonconvex_general), Section 3.
     """
-    known = covered(rule, c=c, omega=omega)
-    condition = known.condition_on_c(rho)
-    holds = float(c) in condition.admissible
-    conditions.require("Theorem 3", holds, known.inequality, **condition.numbers)
-    kappa = 2.0 * known.unit_step()
+    known = RULES[rule]
+    admissible = known.admissible_c(omega, rho)
+    numbers = {"c": c, "omega": omega, "rho": rho, "least c": admissible.low}
+    conditions.require("Theorem 3", float(c) in admissible, known.inequality, **numbers)
+    kappa = 2.0 * known.unit_step(c, omega)
     # (1 - rho) + sqrt((1 - rho)^2 + t), written without cancellation where rho > 1.
     t = 2.0 * rho * (1.0 + rho) * kappa
     root = hypot(1.0 - rho, sqrt(t))
@@ -214,7 +225,12 @@ def nonconvex_step_limit(
     return limit
 
 
-@documented("Theorem 3", c=C_NONCONVEX, gamma_max=_BELOW)
+@result(
+    "Theorem 3", "min over m < k of E ||grad F(theta_m)||^2 <= gap0 / (k (1+beta) s1) "
+    "+ (k+1)/k s2 delta / ((1+beta) s1)",
+    SMOOTH, GROWTH, ON_C, "gamma_max < nonconvex_step_limit(...)",
+    c=C_NONCONVEX, gamma_max=_BELOW,
+)  # fmt: skip
 def nonconvex(
     rule: str, *, L: float, rho: float, delta: float, beta: float, c: float, gamma_max: float,
     omega: float | None = None, gap0: float,
@@ -228,9 +244,7 @@ def nonconvex(
     .. math:: q = \frac{L\gamma_{\max}^2}{(1-\sqrt\beta)^2} + \frac{\gamma_{\max}-\gamma_{\min}}2,
               \quad s_1 = \frac{\gamma_{\max}+\gamma_{\min}}2 - \rho q,\quad s_2 = \frac q{1-\beta}
 
-    Assumes L-smooth samples and weak growth
-    :math:`E\|\nabla f\|^2 \le \rho\|\nabla F\|^2+\delta`. Without noise (delta = 0) the second
-    term vanishes.
+    Without noise (delta = 0) the second term vanishes.
 
     >>> nonconvex("polyak", L=2.0, rho=1.0, delta=0.0, beta=0.0, c=0.25, gamma_max=0.25,
     ...           gap0=1.0).bound(4)
@@ -263,6 +277,8 @@ class SummableSequence:
     result: str
     expected_sum: float
     """Bound on the expectation of the sum over all m."""
+    sampled_sum: float | None = None
+    r"""On every run :math:`\sum_m \gamma_m (f(\theta_m;x_m) - f^\star(x_m))` is at most this."""
 
     def bound(self, k: Any, probability: float) -> Any:
         """Bound on the mean of the first ``k`` terms, for all k at once but with that probability.
@@ -270,24 +286,19 @@ class SummableSequence:
         The gap of the average iterate (convex) and the least squared gradient norm (non-convex)
         are at most that mean.
         """
-        conditions.real(self.result, validation.OPEN_UNIT, probability=probability)
+        conditions.real(self.result, OPEN_UNIT, probability=probability)
         steps = conditions.steps(self.result, k, least=1)
         return conditions.like(k, self.expected_sum / probability / steps)
 
 
-@dataclass(frozen=True)
-class ConvexAlmostSure(SummableSequence):
-    """The sums of Theorem 4: of the gaps F(theta_m) - F*, and of the sampled gaps."""
-
-    sampled_sum: float
-    r"""On every run :math:`\sum_m \gamma_m (f(\theta_m;x_m) - f^\star(x_m))` is at most this."""
-
-
-@documented(c=c_from("> 1/2"))
+@result(
+    "Theorem 4", "sigma^2 = 0: F(theta_k) -> F* and F(mean) - F* = O(1/k) almost surely",
+    SMOOTH, CONVEX, "sigma^2 = 0", "c > 1/2", c=c_from("> 1/2"),
+)  # fmt: skip
 def convex_almost_sure(
     rule: str, *, L: float, beta: float, c: float, gamma_max: float, omega: float | None = None,
     dist0_sq: float,
-) -> ConvexAlmostSure:  # fmt: skip
+) -> SummableSequence:  # fmt: skip
     r"""Sums that carry almost sure convergence under interpolation (Theorem 4).
 
     With sigma^2 = 0, :math:`F(\theta_k)\to F^\star` and
@@ -305,13 +316,16 @@ def convex_almost_sure(
 
     Reference: Zhang, Shi and Gu, Theorem 4 (label convex_as), Appendix B.
     """
-    method: dict[str, Any] = {"L": L, "beta": beta, "c": c, "gamma_max": gamma_max, "omega": omega}
-    with conditions.told_by("Theorem 4"):
-        promise = convex(rule, **method, dist0_sq=dist0_sq)
-    return ConvexAlmostSure("Theorem 4", promise.A, promise.A * promise.gamma_min)
+    promise = convex(rule, L=L, beta=beta, c=c, gamma_max=gamma_max, omega=omega, dist0_sq=dist0_sq)
+    return SummableSequence("Theorem 4", promise.A, promise.A * promise.gamma_min)
 
 
-@documented(rho="strong growth factor, > 0.", c=C_NONCONVEX, gamma_max=_BELOW)
+@result(
+    "Theorem 5", "delta = 0: ||grad F(theta_k)|| -> 0 and min over m < k of ||grad F||^2 = O(1/k) "
+    "almost surely",
+    SMOOTH, "E ||grad f||^2 <= rho ||grad F||^2", "those of Theorem 3",
+    rho="strong growth factor, > 0.", c=C_NONCONVEX, gamma_max=_BELOW,
+)  # fmt: skip
 def nonconvex_almost_sure(
     rule: str, *, L: float, rho: float, beta: float, c: float, gamma_max: float,
     omega: float | None = None, gap0: float,
@@ -330,7 +344,7 @@ def nonconvex_almost_sure(
 
     Reference: Zhang, Shi and Gu, Theorem 5 (label nonconvex_as), Appendix B.
     """
-    method: dict[str, Any] = {"L": L, "beta": beta, "c": c, "gamma_max": gamma_max, "omega": omega}
-    with conditions.told_by("Theorem 5"):
-        promise = nonconvex(rule, **method, rho=rho, delta=0.0, gap0=gap0)
+    promise = nonconvex(
+        rule, L=L, rho=rho, delta=0.0, beta=beta, c=c, gamma_max=gamma_max, omega=omega, gap0=gap0
+    )
     return SummableSequence("Theorem 5", promise.gap0 / promise.scale)
