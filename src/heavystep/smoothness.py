@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,8 +18,6 @@ from heavystep.optim.closure import (
 )
 from heavystep.optim.measure import squared_norm
 
-FORMATS = (torch.float32, torch.float64)
-
 
 @dataclass(frozen=True)
 class SmoothnessEstimate:
@@ -27,9 +25,9 @@ class SmoothnessEstimate:
 
     value: float
     """The largest quotient."""
-    quotients: tuple[float, ...]
+    quotients: tuple[float, ...] = field(repr=False)
     """Each ||g(theta + h v) - g(theta)|| / ||h v||, in order."""
-    method: str
+    method: str = field(repr=False)
     """How it was obtained."""
 
     @property
@@ -39,9 +37,6 @@ class SmoothnessEstimate:
 
     def __str__(self) -> str:
         return f"estimate L = {self.value:g}: {self.method}"
-
-    def __repr__(self) -> str:
-        return f"SmoothnessEstimate(value={self.value!r}, iterations={self.iterations})"
 
 
 def estimate_smoothness(
@@ -98,6 +93,30 @@ def estimate_smoothness(
     validation.integer("seed", seed, least=0)
     moving = _checked_params(params)
     replay = Replay(moving[0].device, checked_buffers(buffers)())
+    before = replay.state()
+
+    def gradient() -> list[Tensor]:
+        """At the present parameters, in memory of its own."""
+        # Fresh gradients: those found must not be added to.
+        for param in moving:
+            param.grad = None
+        replay.restore(before)
+        # A cast cached by an outer autocast is one of other parameter values.
+        torch.clear_autocast_cache()
+        evaluate_with_gradients(closure, moving, [])
+        if all(param.grad is None for param in moving):
+            raise ValueError(
+                "the closure gave no gradient: it must return a loss that depends on params, or "
+                "call backward() itself"
+            )
+        grads = [
+            torch.zeros_like(p) if p.grad is None else p.grad.detach().to_dense().to(p, copy=True)
+            for p in moving
+        ]
+        if not math.isfinite(_norm(grads)):
+            raise ValueError("the gradient is not finite, and neither would be an estimate of L")
+        return grads
+
     origin = [param.detach().clone() for param in moving]
     found = [param.grad for param in moving]
     distance = radius * max(1.0, _norm(origin))
@@ -106,10 +125,13 @@ def estimate_smoothness(
     direction: list[Tensor] = []
     with torch.no_grad():
         try:
-            gradient = _gradient(closure, moving, replay)
+            start = gradient()
             for _ in range(iterations):
-                # Also after a difference of zero, which has no direction.
-                direction = direction or _random_direction(moving, generator)
+                if not direction:  # also after a difference of zero; the same on every device
+                    direction = [
+                        torch.randn(p.shape, generator=generator, dtype=p.dtype).to(p.device)
+                        for p in moving
+                    ]
                 torch._foreach_copy_(moving, origin)
                 torch._foreach_add_(moving, direction, alpha=distance / _norm(direction))
                 # The move that was made, after rounding, and not the one that was meant.
@@ -117,7 +139,7 @@ def estimate_smoothness(
                 if length == 0.0:
                     nothing = f"changes no parameter in {moving[0].dtype}"
                     raise ValueError(f"a move by {distance:g} {nothing}: raise radius")
-                difference = torch._foreach_sub(_gradient(closure, moving, replay), gradient)
+                difference = torch._foreach_sub(gradient(), start)
                 norm = _norm(difference)
                 quotients.append(norm / length)
                 direction = list(difference) if norm else []
@@ -125,7 +147,7 @@ def estimate_smoothness(
             torch._foreach_copy_(moving, origin)
             for param, grad in zip(moving, found, strict=True):
                 param.grad = grad
-            replay.rewind()
+            replay.restore(before)
             torch.clear_autocast_cache()
     method = (
         f"largest of {iterations} gradient-difference quotients met by a power iteration at "
@@ -135,41 +157,8 @@ def estimate_smoothness(
     return SmoothnessEstimate(max(quotients), tuple(quotients), method)
 
 
-def _gradient(closure: Closure, params: list[Tensor], replay: Replay) -> list[Tensor]:
-    """The gradient at the present parameters, in memory of its own."""
-    # Fresh gradients: those found must not be added to.
-    for param in params:
-        param.grad = None
-    replay.rewind()
-    # A cast cached by an outer autocast is one of other parameter values.
-    torch.clear_autocast_cache()
-    evaluate_with_gradients(closure, params, [])
-    if all(param.grad is None for param in params):
-        raise ValueError(
-            "the closure gave no gradient: it must return a loss that depends on params, or "
-            "call backward() itself"
-        )
-    gradient = [
-        torch.zeros_like(param)
-        if param.grad is None
-        else param.grad.detach().to_dense().to(param.dtype, copy=True)
-        for param in params
-    ]
-    if not math.isfinite(_norm(gradient)):
-        raise ValueError("the gradient is not finite, and neither would be an estimate of L")
-    return gradient
-
-
 def _norm(tensors: Iterable[Tensor]) -> float:
     return math.sqrt(squared_norm(list(tensors), torch.float64).item())
-
-
-def _random_direction(params: list[Tensor], generator: torch.Generator) -> list[Tensor]:
-    """Normal numbers, the same on every device."""
-    return [
-        torch.randn(param.shape, generator=generator, dtype=param.dtype).to(param.device)
-        for param in params
-    ]
 
 
 def _checked_params(params: Any) -> list[Tensor]:
@@ -189,12 +178,11 @@ def _checked_params(params: Any) -> list[Tensor]:
     if not moving:
         raise ValueError(f"params must hold a tensor that requires a gradient, got {len(given)}")
     for param in moving:
-        if param.dtype not in FORMATS:
+        if param.dtype not in (torch.float32, torch.float64):
             raise TypeError(f"params must be float32 or float64, got {param.dtype}")
         if not param.is_leaf:
             raise ValueError("params must be leaves, got the result of an operation")
         if param.device != moving[0].device:
-            raise ValueError(
-                f"params must be on one device, got {moving[0].device} and {param.device}"
-            )
+            devices = f"{moving[0].device} and {param.device}"
+            raise ValueError(f"params must be on one device, got {devices}")
     return moving

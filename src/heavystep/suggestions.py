@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map_only
 
 from heavystep.methods import method_of
-from heavystep.optim.closure import RandomStreams
+from heavystep.optim.closure import Replay
 from heavystep.optimizers import create
 from heavystep.validation import choice, integer
 
@@ -40,14 +40,8 @@ WARM_UP = 3
 BACKWARD = 2.0
 """The cost of a backward, in forwards."""
 HEADING = (
-    "method",
-    "loss",
-    "at equal cost",
-    "ms a step",
-    "forwards a step",
-    "state MiB",
-    "refused",
-)
+    "method", "loss", "at equal cost", "ms a step", "forwards a step", "state MiB", "refused"
+)  # fmt: skip
 
 
 class Tail(NamedTuple):
@@ -237,22 +231,21 @@ def suggest(
 def put_back(model: nn.Module) -> Iterator[None]:
     """Afterwards the tensors and modes of a model and the global random streams are as before."""
     tensors = [*model.parameters(), *model.buffers()]
-    found = [(tensor, tensor.detach().clone(), tensor.grad) for tensor in tensors]
+    grads = [tensor.grad for tensor in tensors]
     modes = [(module, module.training) for module in model.modules()]
-    streams = RandomStreams(device_of(model))
-    drawn = streams.state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+    replay = Replay(device_of(model), tensors)
+    found = replay.state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         yield
     finally:
         with torch.no_grad():
-            for tensor, value, grad in found:
-                tensor.copy_(value)
-                tensor.grad = grad
+            replay.restore(found[0])
+        for tensor, grad in zip(tensors, grads, strict=True):
+            tensor.grad = grad
         for module, mode in modes:
             module.training = mode
-        streams.restore(drawn[0])
-        random.setstate(drawn[1])
-        np.random.set_state(drawn[2])  # noqa: NPY002
+        random.setstate(found[1])
+        np.random.set_state(found[2])  # noqa: NPY002
 
 
 def first_batches(loader: Iterable[Any], steps: int) -> list[Any]:
@@ -365,11 +358,7 @@ def validation_loss(model: nn.Module, loader: Iterable[Any], loss_of: Callable[[
 
 def moved(batch: Any, device: torch.device) -> Any:
     """A copy of a batch on a device, so that nobody changes what the loader holds."""
-
-    def copied(part: Any) -> Any:
-        return part.detach().to(device, copy=True) if isinstance(part, Tensor) else part
-
-    return tree_map(copied, batch)
+    return tree_map_only(Tensor, lambda part: part.detach().to(device, copy=True), batch)
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -11,7 +11,8 @@ from torch import distributed
 
 from heavystep import SHBArmijo
 from tests.helpers.by_hand import polyak
-from tests.helpers.training import flat, loss_of, make_batches, make_net
+from tests.helpers.training import flat, make_batches, make_net
+from tests.integrations import frameworks
 
 BATCHES = 8
 
@@ -35,90 +36,40 @@ def shares(rank, ranks):
     ]
 
 
-def lightning(run, rank, ranks, strategy="ddp"):
-    from lightning.pytorch import LightningModule, Trainer
-    from torch.distributed.fsdp import fully_shard
+def trained(framework, run, rank, ranks):
+    """The parameters."""
+    net, options = make_net(dtype=torch.float64), {"micro_batches": run.micro_batches}
+    if framework.endswith("lightning"):
+        options |= {"devices": ranks, "use_distributed_sampler": False, "strategy": "ddp"}
+    if framework == "sharded lightning":
+        from lightning.pytorch.strategies import ModelParallelStrategy
 
-    from heavystep.integrations.lightning import HandOverLoss
-
-    class Module(LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.net = make_net(dtype=torch.float64)
-
-        def configure_model(self):
-            if strategy != "ddp":
-                fully_shard(self.net, mesh=self.device_mesh["data_parallel"])
-
-        def training_step(self, batch):
-            return loss_of(self.net, batch)
-
-        def configure_optimizers(self):
-            return run.make(self.parameters())
-
-    module = Module()
-    trainer = Trainer(
-        max_epochs=1, accelerator="cpu", strategy=strategy, devices=ranks, logger=False,
-        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-        use_distributed_sampler=False, callbacks=[HandOverLoss()],
-        accumulate_grad_batches=run.micro_batches,
-    )  # fmt: skip
-    trainer.fit(module, torch.utils.data.DataLoader(shares(rank, ranks), batch_size=None))
-    if strategy == "ddp":
-        return flat(module.net)
-    return torch.cat([each.full_tensor().flatten() for each in module.net.parameters()]).detach()
+        options |= {"strategy": ModelParallelStrategy(ranks, 1), "sharded": True}
+    train = frameworks.accelerate if framework == "accelerate" else frameworks.lightning
+    train(net, run.make, shares(rank, ranks), **options)
+    whole = [
+        each.full_tensor() if hasattr(each, "full_tensor") else each for each in net.parameters()
+    ]
+    return torch.cat([each.detach().flatten() for each in whole])
 
 
-def sharded_lightning(run, rank, ranks):
-    """FSDP 2."""
-    from lightning.pytorch.strategies import ModelParallelStrategy
-
-    return lightning(run, rank, ranks, ModelParallelStrategy(ranks, 1))
-
-
-def accelerate(run, rank, ranks):
-    from accelerate import Accelerator
-
-    from heavystep.integrations.accelerate import backward, step
-
-    accelerator = Accelerator(cpu=True)
-    accelerator.gradient_accumulation_steps = run.micro_batches
-    net = make_net(dtype=torch.float64)
-    model, opt = accelerator.prepare(net, run.make(net.parameters()))
-    for batch in shares(rank, ranks):
-        if run.searches:
-            step(accelerator, opt, lambda: loss_of(model, batch))
-            continue
-        with accelerator.accumulate(model):
-            backward(accelerator, opt, loss_of(model, batch))
-            opt.step()
-            opt.zero_grad()
-    return flat(net)
-
-
-def transformers(out, rank, ranks):
+def transformers(out):
     from tests.integrations import test_transformers
 
     model = test_transformers.language_model()
-    found = test_transformers.trainer(
-        out, model, test_transformers.sentences(24), polyak, gradient_accumulation_steps=3
-    )
+    opt = polyak(model.parameters())
+    found = test_transformers.speaking(out, model, opt, count=24)
     assert found.args.average_tokens_across_devices
     found.train()
-    return {"parameters": flat(model), "seen": found.seen}
+    return flat(model)
 
 
 def main(framework, out):
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if framework == "transformers":
-        found = transformers(out, rank, ranks)
+        found = transformers(out)
     else:
-        train = {
-            "lightning": lightning,
-            "sharded lightning": sharded_lightning,
-            "accelerate": accelerate,
-        }[framework]
-        found = {name: train(run, rank, ranks) for name, run in RUNS.items()}
+        found = {name: trained(framework, run, rank, ranks) for name, run in RUNS.items()}
     assert distributed.get_world_size() == ranks  # the framework made the group
     torch.save(found, Path(out, f"{rank}.pt"))
     distributed.barrier()  # a rank that leaves early closes connections that others still use

@@ -1,86 +1,39 @@
-"""Hugging Face Trainer trains as the literal loop does, and what cannot be right is refused."""
+"""What is particular to Hugging Face's Trainer; the rest is in ``test_frameworks.py``."""
 
 import pytest
 import torch
 from torch import nn
 
 import heavystep
-from heavystep import SLS, SHBArmijo, SHBPolyak
+from heavystep import SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.by_hand import assert_below_caps, bf16, by_hand, fp16, polyak, without_closure
+from tests.helpers.by_hand import assert_below_caps, by_hand, polyak
 from tests.helpers.launch import found_by
 from tests.helpers.places import ROOT
 from tests.helpers.training import flat, loss_of, make_batches, make_net
+from tests.integrations.frameworks import Classifier, hugging_face
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
-from transformers import Seq2SeqTrainer, Trainer, TrainingArguments  # noqa: E402
+from transformers import Seq2SeqTrainer, Trainer  # noqa: E402
 
 from heavystep.integrations.transformers import HandOverTrainer, log_steps  # noqa: E402
 
 pytestmark = pytest.mark.slow
+(WHOLE,) = make_batches(1, size=32, dtype=torch.float64)
+EXAMPLES = [{"x": x, "labels": y} for x, y in zip(*WHOLE, strict=True)]
+BATCHES = list(zip(*(part.split(4) for part in WHOLE), strict=True))
 
 
-class Classifier(nn.Module):
-    """A network that computes its loss, as Trainer asks for."""
-
-    def __init__(self, seed=0):
-        super().__init__()
-        self.net = make_net(seed, torch.float64)
-
-    def forward(self, x, labels):
-        return {"loss": loss_of(self.net, (x, labels))}
+def classifier(seed=0):
+    return Classifier(make_net(seed, torch.float64))
 
 
-class Noting(HandOverTrainer):
-    """Remembers the batches, which Trainer shuffles."""
-
-    def training_step(self, model, inputs, *args):
-        self.__dict__.setdefault("seen", []).append(dict(inputs))
-        return super().training_step(model, inputs, *args)
-
-
-def examples(count=32):
-    (x, y) = make_batches(1, size=count, dtype=torch.float64)[0]
-    return [{"x": x[i], "labels": y[i]} for i in range(count)]
-
-
-def trainer(folder, model, data, make=None, cls=Noting, optimizers=None, **options):
-    options = {
-        "max_grad_norm": 0.0,
-        "lr_scheduler_type": "constant",
-        "save_strategy": "no",
-        "logging_strategy": "no",
-    } | options
-    arguments = TrainingArguments(
-        str(folder), use_cpu=True, report_to=[], disable_tqdm=True,
-        per_device_train_batch_size=4, dataloader_pin_memory=False, **options,
-    )  # fmt: skip
-    if make is not None:
-        optimizers = {"optimizers": (make(model.parameters()), None)}
-    return cls(model=model, args=arguments, train_dataset=data, **optimizers)
-
-
-def seen_by(found):
-    return [(batch["x"], batch["labels"]) for batch in found.seen]
-
-
-@pytest.mark.parametrize("clip", [None, 0.05])
-@without_closure
-def test_accumulated_batches_are_one_batch(case, clip, tmp_path):
-    """Windows of 3, 3 and 2 micro-batches, each the mean of its own."""
-    model, net = Classifier(), make_net(dtype=torch.float64)
-    found = trainer(
-        tmp_path, model, examples(), case.make,
-        gradient_accumulation_steps=3, num_train_epochs=2, max_grad_norm=clip or 0.0,
-    )  # fmt: skip
-    found.train()
-    assert found.state.global_step == 6
-    opt = case.make(net.parameters())
-    for epoch in (seen_by(found)[:8], seen_by(found)[8:]):
-        by_hand(net, opt, epoch, micro_batches=3, clip=clip)
-    torch.testing.assert_close(flat(model.net), flat(net), rtol=0.0, atol=1e-12)
-    assert_below_caps(opt)
+def trainer(folder, model, make=None, arguments=None, **options):
+    """On batches of four examples."""
+    opt = None if make is None else make(model.parameters())
+    arguments = {"per_device_train_batch_size": 4, **(arguments or {})}
+    return hugging_face(folder, model, EXAMPLES, opt, arguments=arguments, **options)
 
 
 def language_model():
@@ -104,141 +57,85 @@ def sentences(count=12):
     ]
 
 
-def by_tokens(windows):
-    """One step a window: the mean over all its tokens, whoever saw them."""
+def speaking(folder, model, opt, count=12, **options):
+    """A Trainer of a language model: three steps, each with all sentences in micro-batches."""
+    arguments = {
+        "per_device_train_batch_size": 4, "gradient_accumulation_steps": 3, "num_train_epochs": 3,
+    }  # fmt: skip
+    return hugging_face(folder, model, sentences(count), opt, arguments=arguments, **options)
+
+
+def assert_by_tokens(found, count=12):
+    """Each step is that of the mean over all tokens, whoever saw them."""
+    model, rows = language_model(), sentences(count)
+    tokens, labels = (torch.stack([row[name] for row in rows]) for name in ("input_ids", "labels"))
+    opt = polyak(model.parameters())
+    for _ in range(3):
+        opt.zero_grad()
+        logits = model(tokens).logits[:, :-1].flatten(0, 1)
+        loss = nn.functional.cross_entropy(logits, labels[:, 1:].flatten())
+        loss.backward()
+        opt.step(loss=loss)
+    assert_below_caps(opt)
+    # The model computes its loss in float32: of up to 24 sentences, of 7 tokens out of 11.
+    apart = rounding.of_a_run(3, 24 * 7 + 11, flat(model))
+    torch.testing.assert_close(found, flat(model), rtol=0.0, atol=apart)
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_a_language_model_counts_tokens_over_all_micro_batches(attached, tmp_path):
     model = language_model()
     opt = polyak(model.parameters())
-    for window in windows:
-        targets = [batch["labels"][:, 1:].flatten() for batch in window]
-        count = sum((target != -100).sum() for target in targets)
-        opt.zero_grad()
-        loss = sum(
-            nn.functional.cross_entropy(
-                model(batch["input_ids"]).logits[:, :-1].flatten(0, 1), target, reduction="sum"
-            )
-            for batch, target in zip(window, targets, strict=True)
-        )
-        (loss / count).backward()
-        opt.step(loss=loss / count)
-    assert_below_caps(opt)
-    return flat(model)
+    if attached:
+        opt = heavystep.attach(model, opt)
+    speaking(tmp_path, model, opt, cls=Trainer if attached else None).train()
+    assert_by_tokens(flat(model))
 
 
-def windows_of(seen):
-    return [seen[k : k + 3] for k in range(0, len(seen), 3)]
-
-
-def apart(parameters):
-    """The model computes its loss in float32: of up to 24 sentences, of 7 tokens out of 11."""
-    return rounding.of_a_run(3, 24 * 7 + 11, parameters)
-
-
-def test_a_language_model_counts_tokens_over_all_micro_batches(tmp_path):
-    model = language_model()
-    found = trainer(tmp_path, model, sentences(), polyak, gradient_accumulation_steps=3)
-    found.train()
-    expected = by_tokens(windows_of(found.seen))
-    torch.testing.assert_close(flat(model), expected, rtol=0.0, atol=apart(expected))
-
-
-@pytest.mark.slow
 def test_a_language_model_counts_tokens_over_all_ranks(tmp_path):
     found = found_by(2, ROOT / "tests/integrations/framework_worker.py", "transformers", tmp_path)
-    assert torch.equal(found[0]["parameters"], found[1]["parameters"])
-    pairs = zip(*(windows_of(rank["seen"]) for rank in found), strict=True)
-    expected = by_tokens([a + b for a, b in pairs])
-    torch.testing.assert_close(found[0]["parameters"], expected, rtol=0.0, atol=apart(expected))
+    assert torch.equal(*found)
+    assert_by_tokens(found[0], count=24)
 
 
 def test_trainers_groups_and_schedule(tmp_path):
     """Trainer makes two, with and without weight decay, and its schedule drives ``lr``."""
-    model = Classifier()
+    model = classifier()
+    arguments = {"weight_decay": 0.1, "lr_scheduler_type": "linear"}
     chosen = {"optimizer_cls_and_kwargs": (SHBPolyak, {"momentum": 0.5})}
-    found = trainer(
-        tmp_path, model, examples(), optimizers=chosen, weight_decay=0.1, lr_scheduler_type="linear"
-    )
-    before = sum(loss_of(model.net, batch) for batch in make_batches(1, 32, dtype=torch.float64))
+    found = trainer(tmp_path, model, arguments=arguments, **chosen)
+    before = loss_of(model.net, WHOLE)
     found.train()
     first, second = found.optimizer.param_groups
     assert (first["weight_decay"], second["weight_decay"]) == (0.1, 0.0)
     assert first["momentum"] == 0.5
     assert first["lr"] == 0.0  # at the end of the schedule
-    assert sum(loss_of(model.net, b) for b in make_batches(1, 32, dtype=torch.float64)) < before
+    assert loss_of(model.net, WHOLE) < before
 
 
 def test_a_warm_up_begins_with_a_step_of_length_zero(tmp_path):
-    model, net = Classifier(), make_net(dtype=torch.float64)
-    found = trainer(
-        tmp_path, model, examples(), polyak, lr_scheduler_type="constant_with_warmup",
-        warmup_steps=4,
-    )  # fmt: skip
-    found.train()
+    model, net = classifier(), make_net(dtype=torch.float64)
+    arguments = {"lr_scheduler_type": "constant_with_warmup", "warmup_steps": 4}
+    trainer(tmp_path, model, polyak, arguments=arguments).train()
     opt = polyak(net.parameters())
-    for k, batch in enumerate(seen_by(found)):
+    for k, batch in enumerate(BATCHES):
         opt.param_groups[0]["lr"] = min(k / 4, 1.0)
         by_hand(net, opt, [batch])
     torch.testing.assert_close(flat(model.net), flat(net), rtol=0.0, atol=1e-12)
     assert_below_caps(opt)
 
 
-class Scaled(Noting):
-    """In float16, which Trainer offers on a GPU only."""
-
-    def compute_loss_context_manager(self):
-        return fp16()
-
-
-@pytest.mark.parametrize("scale", [2.0**10, 2.0**40])
-@pytest.mark.parametrize("micro_batches", [1, 2])
-def test_a_grad_scaler_is_invisible(scale, micro_batches, tmp_path):
-    """The larger scale overflows at first: steps are skipped, and so are their losses."""
-    options = {"device": "cpu", "init_scale": scale, "backoff_factor": 2.0**-8}
-    models = [Classifier().float(), Classifier().float()]
-    data = [{**example, "x": example["x"].float()} for example in examples(96)]
-    found = trainer(
-        tmp_path, models[0], data, polyak, cls=Scaled, gradient_accumulation_steps=micro_batches
-    )
-    found.accelerator.scaler = torch.amp.GradScaler(**options)
-    found.train()
-    opt = polyak(models[1].parameters())
-    by_hand(
-        models[1].net, opt, seen_by(found), scaler=torch.amp.GradScaler(**options),
-        micro_batches=micro_batches, context=fp16,
-    )  # fmt: skip
-    assert torch.equal(flat(models[0]), flat(models[1]))  # the same operations in the same order
-    assert (found.accelerator.scaler.get_scale() < scale) == (scale == 2.0**40)
-    assert_below_caps(opt)
-
-
-def test_a_resumed_run_is_the_uninterrupted_one(tmp_path):
-    options = {
-        "num_train_epochs": 3,
-        "gradient_accumulation_steps": 2,
-        "lr_scheduler_type": "linear",
-    }
-
-    def make(params):
-        return SHBPolyak(params, weight_decay=0.01)
-
-    model = Classifier()
-    saving = {"save_strategy": "steps", "save_steps": 5}
-    trainer(tmp_path, model, examples(), make, **options, **saving).train()
-    resumed = Classifier(seed=5)
-    found = trainer(tmp_path / "again", resumed, examples(), SHBPolyak, **options)
-    found.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
-    assert found.state.global_step == 12
-    assert torch.equal(flat(resumed), flat(model))
-
-
-class Interrupted(Noting):
+class Interrupted(HandOverTrainer):
     """Stops once, at the fifth micro-batch, before or while it works on it."""
 
     between, error = True, KeyboardInterrupt("stop")
 
     def training_step(self, model, inputs, *args):
-        if self.between and len(self.__dict__.get("seen", [])) == 4:
-            self.seen.append(None)
+        seen = self.__dict__.setdefault("seen", [])
+        if self.between and len(seen) == 4:
+            seen.append(None)
             raise self.error
+        seen.append((inputs["x"], inputs["labels"]))
         return super().training_step(model, inputs, *args)
 
     def compute_loss(self, *args, **kwargs):
@@ -257,72 +154,28 @@ class OutOfMemory(Interrupted):
     ("cls", "options"), [(Interrupted, {}), (OutOfMemory, {"auto_find_batch_size": True})]
 )
 def test_an_interrupted_run_leaves_no_losses_behind(cls, options, tmp_path):
-    model, net = Classifier(), make_net(dtype=torch.float64)
-    options = {"gradient_accumulation_steps": 3, "num_train_epochs": 1} | options
-    found = trainer(tmp_path, model, examples(), polyak, cls=cls, **options)
+    model, net = classifier(), make_net(dtype=torch.float64)
+    arguments = {"gradient_accumulation_steps": 3, **options}
+    found = trainer(tmp_path, model, polyak, cls=cls, arguments=arguments)
     if cls.between:
         with pytest.raises(KeyboardInterrupt):
             found.train()
     found.train()
-    done, again = found.seen[:3], found.seen[5:]
     opt = polyak(net.parameters())
-    for batches in (done, again):
-        by_hand(net, opt, [(batch["x"], batch["labels"]) for batch in batches], micro_batches=3)
+    for batches in (found.seen[:3], found.seen[5:]):
+        by_hand(net, opt, batches, micro_batches=3)
     torch.testing.assert_close(flat(model.net), flat(net), rtol=0.0, atol=1e-12)
     assert_below_caps(opt)
 
 
-def test_bfloat16(tmp_path):
-    model, net, (whole,) = Classifier().float(), make_net(), make_batches(1, size=32)
-    data = [{"x": x, "labels": y} for x, y in zip(*whole, strict=True)]
-    before = loss_of(model.net, whole).item()
-    found = trainer(tmp_path, model, data, polyak, bf16=True, num_train_epochs=5)
-    found.train()
-    opt = polyak(net.parameters())
-    by_hand(net, opt, seen_by(found), context=bf16)
-    assert torch.equal(flat(model.net), flat(net))  # the same operations in the same order
-    assert loss_of(model.net, whole).item() < 0.5 * before
-    assert_below_caps(opt)
-
-
-@pytest.mark.parametrize("cls", [SHBArmijo, SLS])
-def test_line_searches_are_refused(cls, tmp_path):
-    ways = [
-        {"optimizers": (cls(Classifier().parameters()), None)},
-        {"optimizer_cls_and_kwargs": (cls, {})},
-    ]
-    for optimizers in ways:
-        with pytest.raises(TypeError, match=rf"{cls.__name__} needs a closure, .* use SHBPolyak"):
-            trainer(tmp_path, Classifier(), examples(), optimizers=optimizers)
-
-
 @pytest.mark.parametrize("schedule", [{}, {"lr_scheduler_type": "linear", "warmup_steps": 2}])
 def test_trainer_alone_is_an_error(schedule, tmp_path):
-    model = Classifier()
+    model = classifier()
     before = flat(model)
-    found = trainer(tmp_path, model, examples(), SHBPolyak, cls=Trainer, **schedule)
+    found = trainer(tmp_path, model, SHBPolyak, cls=Trainer, arguments=schedule)
     with pytest.raises(ValueError, match=r"needs the loss: .*heavystep\.integrations"):
         found.train()
     assert torch.equal(flat(model), before)
-
-
-def test_a_plain_trainer_learns_the_loss_from_the_model(tmp_path):
-    """Windows of 3, 3 and 2 micro-batches, each the mean of its own."""
-    model, again = Classifier(), Classifier()
-    options = {"gradient_accumulation_steps": 3, "num_train_epochs": 2}
-    trainer(tmp_path, model, examples(), polyak, **options).train()
-    attached = {"optimizers": (heavystep.attach(again, polyak(again.parameters())), None)}
-    trainer(tmp_path, again, examples(), cls=Trainer, optimizers=attached, **options).train()
-    torch.testing.assert_close(flat(again), flat(model), rtol=0.0, atol=1e-12)
-
-
-def test_a_plain_trainer_counts_tokens_over_all_micro_batches(tmp_path):
-    models = [language_model(), language_model()]
-    trainer(tmp_path, models[0], sentences(), polyak, gradient_accumulation_steps=3).train()
-    attached = {"optimizers": (heavystep.attach(models[1], polyak(models[1].parameters())), None)}
-    options = {"optimizers": attached, "gradient_accumulation_steps": 3}
-    trainer(tmp_path, models[1], sentences(), cls=Trainer, **options).train()
-    torch.testing.assert_close(flat(models[1]), flat(models[0]), rtol=0.0, atol=1e-12)
 
 
 def test_the_step_is_logged_before_anything_is_written(tmp_path):
@@ -330,8 +183,8 @@ def test_the_step_is_logged_before_anything_is_written(tmp_path):
         def on_log(self, args, state, control, logs=None, **kwargs):
             rows.append(dict(logs))
 
-    rows, model = [], Classifier()
-    found = trainer(tmp_path, model, examples(), polyak, logging_strategy="steps", logging_steps=2)
+    rows, arguments = [], {"logging_strategy": "steps", "logging_steps": 2}
+    found = trainer(tmp_path, classifier(), polyak, arguments=arguments)
     found.add_callback(Writer())
     log_steps(found)
     found.train()
@@ -341,7 +194,7 @@ def test_the_step_is_logged_before_anything_is_written(tmp_path):
     assert [row["heavystep/step"] for row in found.state.log_history if "loss" in row] == steps
 
 
-def test_other_optimizers_and_trainers(tmp_path):
+def test_other_trainers(tmp_path):
     class Mine(HandOverTrainer, Seq2SeqTrainer):
         pass
 
@@ -349,12 +202,7 @@ def test_other_optimizers_and_trainers(tmp_path):
         str(tmp_path), use_cpu=True, report_to=[], disable_tqdm=True, logging_strategy="no",
         save_strategy="no", dataloader_pin_memory=False,
     )  # fmt: skip
-    for make in (SHBPolyak, lambda params: torch.optim.SGD(params, lr=0.1)):
-        model = Classifier()
-        found = Mine(
-            model=model, args=arguments, train_dataset=examples(8),
-            optimizers=(make(model.parameters()), None),
-        )  # fmt: skip
-        before = flat(model)
-        found.train()
-        assert not torch.equal(flat(model), before)
+    model = classifier()
+    before, chosen = flat(model), (SHBPolyak(model.parameters()), None)
+    Mine(model=model, args=arguments, train_dataset=EXAMPLES[:8], optimizers=chosen).train()
+    assert not torch.equal(flat(model), before)

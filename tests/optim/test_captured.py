@@ -1,5 +1,7 @@
 """A step in recordable parts is the optimizer's step; on a GPU, replayed, it still is."""
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -10,42 +12,24 @@ from tests.helpers.captured import Run, both_runs, plain_step
 from tests.helpers.cases import every_row
 from tests.helpers.training import DEVICES, equal_states, flat, loss_of, make_batches, make_net
 
-PRACTICAL = {"scaling": "practical"}
+
+def practical(**options):
+    """The line search of the paper, with the buffers of the network."""
+    return lambda net: SHBArmijo(
+        net.parameters(), scaling="practical", buffers=net.buffers(), **options
+    )
+
+
 MAKERS = {
     "SGD": lambda net: torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9),
-    "SHBPolyak": lambda net: SHBPolyak(net.parameters(), **PRACTICAL, steps_per_epoch=7),
-    "SHBArmijo": lambda net: SHBArmijo(
-        net.parameters(),
-        **PRACTICAL,
-        buffers=net.buffers(),
-        steps_per_epoch=2,
-        lower_bound=0.0,
-        max_step=3.0,
-    ),
-    "SHBArmijo long search": lambda net: SHBArmijo(
-        net.parameters(),
-        **PRACTICAL,
-        buffers=net.buffers(),
-        max_step=50.0,
-        decrease_factor=0.7,
-        c=0.4,
-    ),
-    "SHBArmijo objective": lambda net: SHBArmijo(
-        net.parameters(),
-        **PRACTICAL,
-        buffers=net.buffers(),
-        weight_decay=0.1,
-        decay="objective",
-        lr=0.5,
-        max_step=9.0,
-    ),
+    "SHBPolyak": lambda net: SHBPolyak(net.parameters(), scaling="practical", steps_per_epoch=7),
+    "SHBArmijo": practical(steps_per_epoch=2, lower_bound=0.0, max_step=3.0),
+    "SHBArmijo long search": practical(max_step=50.0, decrease_factor=0.7, c=0.4),
+    "SHBArmijo objective": practical(weight_decay=0.1, decay="objective", lr=0.5, max_step=9.0),
     "SLS": lambda net: SLS(net.parameters(), buffers=net.buffers(), max_step=5.0),
-    "SHBArmijo single": lambda net: SHBArmijo(
-        net.parameters(), **PRACTICAL, buffers=net.buffers(), weight_decay=0.2, max_step=9.0
-    ),
+    "SHBArmijo single": practical(weight_decay=0.2, max_step=9.0),
 }
 SEARCHES = [name for name, make in MAKERS.items() if searches(make(make_net()))]
-every_maker = pytest.mark.parametrize("name", MAKERS)
 every_device = pytest.mark.parametrize("device", DEVICES)
 
 
@@ -112,17 +96,19 @@ def test_a_bad_batch_changes_nothing(case, device):
 @every_device
 @every_row
 def test_options_and_states_may_change(case, device):
+    """A scheduler works as ever: any warning, such as one of the order of calls, is an error."""
     plain, other = (Run(maker(case, weight_decay=0.1), device) for _ in range(2))
+    schedulers = [torch.optim.lr_scheduler.StepLR(run.opt, 2, gamma=0.5) for run in (plain, other)]
     step = other.captured(warmup=1)
     for k, batch in enumerate(make_batches(COUNT, dtype=torch.float64)):
         for run in (plain, other):
             run.load(batch)
-            if k == 2:
-                run.opt.param_groups[0]["lr"] *= 0.5
             if k == 4:
                 run.opt.load_state_dict(run.opt.state_dict())
         plain_step(plain.opt, plain.net, plain.batch)
         step()
+        for scheduler in schedulers:
+            scheduler.step()
         torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
 
 
@@ -242,41 +228,11 @@ def test_a_closure_that_raises_at_a_trial_leaves_no_trace(name, early):
     assert all(map(torch.equal, run.net.buffers(), buffers))
 
 
-@every_maker
-def test_schedulers_work_as_ever(name):
-    """Any warning, such as one about the order of calls, is an error here."""
-    plain, other = (Run(MAKERS[name], "cpu") for _ in range(2))
-    schedulers = [torch.optim.lr_scheduler.StepLR(run.opt, 3, gamma=0.5) for run in (plain, other)]
-    step = other.captured()
-    for batch in make_batches(8, dtype=torch.float64):
-        for run in (plain, other):
-            run.load(batch)
-        plain_step(plain.opt, plain.net, plain.batch)
-        step()
-        for scheduler in schedulers:
-            scheduler.step()
-    torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+both_of_the_paper = pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
 
 
-@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
-def test_several_processes_are_refused(name, monkeypatch):
-    run = Run(MAKERS[name], "cpu")
-    monkeypatch.setattr("heavystep.optim.ranks.distributed.is_initialized", lambda: True)
-    monkeypatch.setattr("heavystep.optim.ranks.distributed.get_world_size", lambda group: 2)
-    with pytest.raises(ValueError, match=r"for one process, and there are several"):
-        run.captured()()
-
-
-@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
-def test_hooks_are_refused(name):
-    run = Run(MAKERS[name], "cpu")
-    Recorder(run.opt)
-    with pytest.raises(ValueError, match=r"does not call the hooks of its optimizer"):
-        run.captured()()
-
-
-@pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo"])
-def test_bad_closures_are_refused(name):
+@both_of_the_paper
+def test_what_a_captured_step_cannot_do_is_refused(name, monkeypatch):
     run = Run(MAKERS[name], "cpu")
 
     def calls_backward():
@@ -290,6 +246,12 @@ def test_bad_closures_are_refused(name):
         CapturedStep(run.opt, lambda: None)()
     with pytest.raises(ValueError, match="warmup must be >= 1, got 0"):
         run.captured(warmup=0)
+    with Recorder(run.opt), pytest.raises(ValueError, match=r"not call the hooks of its optimizer"):
+        run.captured()()
+    monkeypatch.setattr("heavystep.optim.ranks.distributed.is_initialized", lambda: True)
+    monkeypatch.setattr("heavystep.optim.ranks.distributed.get_world_size", lambda group: 2)
+    with pytest.raises(ValueError, match=r"for one process, and there are several"):
+        run.captured()()
 
 
 @pytest.mark.gpu
@@ -297,8 +259,6 @@ def test_bad_closures_are_refused(name):
 @pytest.mark.parametrize("name", ["SGD", "SHBPolyak", "SHBArmijo"])
 def test_waits_for_the_gpu(name):
     """Never; and a line search once a batch and once a trial."""
-    import warnings
-
     run = Run(MAKERS[name], "cuda", dtype=torch.float32)
     step = run.captured()
     for _ in range(5):

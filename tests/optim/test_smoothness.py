@@ -1,14 +1,13 @@
 """The estimate of L: right on quadratics, never above, and as if nothing had run."""
 
 import math
-from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
 from torch import nn
 
 from heavystep import SHBPolyak
-from heavystep.smoothness import SmoothnessEstimate, estimate_smoothness
+from heavystep.smoothness import estimate_smoothness
 from tests.helpers.training import loss_of, make_batches, make_net
 
 SPECTRA = {
@@ -97,8 +96,7 @@ def test_linear_function_has_zero():
     theta = torch.tensor([1.0, -2.0], requires_grad=True)
     slope = torch.tensor([3.0, 0.1])
     estimate = estimate_smoothness(lambda: slope @ theta, [theta], iterations=3)
-    assert estimate.value == 0.0
-    assert estimate.quotients == (0.0, 0.0, 0.0)
+    assert estimate.quotients == (estimate.value,) * 3 == (0.0,) * 3
 
 
 def test_a_flat_direction_is_left_for_another():
@@ -114,12 +112,9 @@ def test_a_flat_direction_is_left_for_another():
 
 def test_str_says_that_it_is_an_estimate_and_how_it_was_made():
     loss, params = make_quadratic(SPECTRA["convex"])
-    estimate = estimate_smoothness(loss, params, iterations=30)
+    text = str(estimate_smoothness(loss, params, iterations=30))
     for part in ("estimate L = 7:", "largest of 30", "power iteration", "local lower", "rounding"):
-        assert part in str(estimate)
-    assert isinstance(estimate, SmoothnessEstimate)
-    with pytest.raises(FrozenInstanceError):
-        estimate.value = 1.0
+        assert part in text
 
 
 class State:
@@ -195,21 +190,20 @@ def test_dropout_sees_one_mask_and_batchnorm_one_batch():
 @pytest.mark.parametrize("after_backward", [False, True])
 def test_a_closure_that_raises_leaves_nothing_behind(at, after_backward):
     net, batch = noisy_net()
-    state, calls = State(net), 0
+    state, calls = State(net), []
 
     def closure():
-        nonlocal calls
-        calls += 1
+        calls.append(None)
         loss = loss_of(net, batch)
         if after_backward:
             loss.backward()
-        if calls == at:
+        if len(calls) == at:
             raise RuntimeError("out of memory")
         return loss
 
     with pytest.raises(RuntimeError, match="out of memory"):
         estimate_smoothness(closure, net.parameters(), buffers=net.buffers)
-    assert calls == at
+    assert len(calls) == at
     state.check_unchanged()
 
 
@@ -247,29 +241,23 @@ def test_a_closure_may_reuse_the_memory_of_its_gradient():
     assert estimate_smoothness(closure, [theta]).value == pytest.approx(5.0, rel=1e-6)
 
 
-def finite_until(calls):
-    theta = torch.tensor([1.0], requires_grad=True)
-    count = 0
+def finite_until(last):
+    theta, calls = torch.tensor([1.0], requires_grad=True), []
 
     def closure():
-        nonlocal count
-        count += 1
-        return (theta**2).sum() * (math.nan if count > calls else 1.0)
+        calls.append(None)
+        return (theta**2).sum() * (math.nan if len(calls) > last else 1.0)
 
     return closure, [theta]
 
 
-def square(theta, **kwargs):
+def bad(theta=None, **kwargs):
+    theta = torch.ones(2, requires_grad=True) if theta is None else theta
     return lambda: (theta**2).sum(), [theta], kwargs
 
 
-def bad(**kwargs):
-    return square(torch.ones(2, requires_grad=True), **kwargs)
-
-
 def with_params(params):
-    theta = torch.ones(2, requires_grad=True)
-    return lambda: (theta**2).sum(), params, {}
+    return lambda: bad()[0](), params, {}
 
 
 LEAF = torch.ones(2, requires_grad=True)
@@ -288,7 +276,7 @@ BAD_CALLS = {
     "module": (lambda: with_params(make_net()), TypeError, r"params must .* pass .*model.parameters\(\)"),
     "groups": (lambda: with_params([{"params": [LEAF]}]), TypeError, "params must hold tensors, got dict"),
     "no leaf": (lambda: with_params([LEAF * 2]), ValueError, "params must be leaves"),
-    "half precision": (lambda: square(torch.ones(2, dtype=torch.bfloat16, requires_grad=True)), TypeError, "params must be float32 or float64, got torch.bfloat16"),
+    "half precision": (lambda: bad(torch.ones(2, dtype=torch.bfloat16, requires_grad=True)), TypeError, "params must be float32 or float64, got torch.bfloat16"),
     "other parameters": (lambda: with_params([LEAF]), ValueError, "the closure gave no gradient"),
     "a number": (lambda: (lambda: 1.0, [LEAF], {}), ValueError, "the closure gave no gradient"),
     "nothing returned": (lambda: (lambda: None, [LEAF], {}), TypeError, "the closure must end with 'return loss'"),

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from heavystep.extras import needed_by
-from heavystep.integrations.common import heavy_ball, line_search, tolerate_bfloat16
+from heavystep.integrations.common import closure_fits, heavy_ball
 from heavystep.optim.closure import Closure
 
 with needed_by("heavystep.integrations.accelerate", "accelerate"):
@@ -52,28 +52,18 @@ def step(accelerator: Accelerator, optimizer: Any, closure: Closure) -> Any:
     Returns:
         The loss that the rule saw, before the step.
     """
-    inner, search = heavy_ball(optimizer), line_search(optimizer)
+    inner = heavy_ball(optimizer)
     if inner is None:
         raise TypeError(f"step is for optimizers of heavystep, got {type(optimizer).__name__}")
     _refuse_hidden_gradients(accelerator)
-    name, micro_batches = type(inner).__name__, accelerator.gradient_accumulation_steps
-    if micro_batches > 1:
-        raise ValueError(
-            f"{name} with a closure needs gradient_accumulation_steps=1, got {micro_batches}: the "
-            "closure would see the last micro-batch alone; use SHBPolyak and backward()"
-        )
+    batches = "gradient_accumulation_steps", accelerator.gradient_accumulation_steps
+    bf16 = "mixed_precision='bf16'", accelerator.mixed_precision == "bf16"
+    closure_fits(inner, batches, accelerator.scaler, bf16)
     if not accelerator.sync_gradients:
         raise ValueError(
-            f"{name} with a closure is called in the middle of an accumulated gradient, where "
-            "Accelerate skips steps: leave accumulate() first"
+            f"{type(inner).__name__} with a closure is called in the middle of an accumulated "
+            "gradient, where Accelerate skips steps: leave accumulate() first"
         )
-    if accelerator.scaler is not None:
-        raise ValueError(
-            f"{name} with a closure does not go with a GradScaler: use mixed_precision='bf16', or "
-            "SHBPolyak and backward()"
-        )
-    if search is not None and accelerator.mixed_precision == "bf16":
-        tolerate_bfloat16(search)
     optimizer.step(closure)
     return None if inner.info is None else inner.info.loss
 

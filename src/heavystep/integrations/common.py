@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from heavystep.optim import RuleOptimizer
-from heavystep.optimizers import HeavyStep, searches
+from heavystep.optimizers import HeavyStep
 
 
 def heavy_ball(optimizer: Any) -> RuleOptimizer | None:
@@ -19,19 +19,26 @@ def heavy_ball(optimizer: Any) -> RuleOptimizer | None:
     return optimizer
 
 
-def line_search(optimizer: Any) -> RuleOptimizer | None:
-    """The same if its step needs a closure."""
-    inner = heavy_ball(optimizer)
-    return inner if searches(inner) else None
+def closure_fits(
+    optimizer: RuleOptimizer, batches: tuple[str, int], scaler: Any, bf16: tuple[str, bool]
+) -> None:
+    """Refuse a closure that does not give the loss of the batch, and say how it is rounded.
 
-
-def tolerate_bfloat16(search: RuleOptimizer) -> None:
-    """Let a search compare losses rounded by an autocast that the framework hides in the closure.
-
-    A ``loss_eps`` of the user stays.
+    Of an autocast that the framework hides in the closure a search must be told; a ``loss_eps`` of
+    the user stays. What a framework calls an option comes with its value.
     """
-    for group in search.param_groups:
-        if group.get("loss_eps", 0.0) is None:
+    name = f"{type(optimizer).__name__} with a closure"
+    if batches[1] > 1:
+        raise ValueError(
+            f"{name} needs {batches[0]}=1, got {batches[1]}: it would see the last micro-batch "
+            "alone; use SHBPolyak, or larger batches"
+        )
+    if scaler is not None:
+        raise ValueError(
+            f"{name} does not go with a GradScaler, which takes none: use {bf16[0]}, or SHBPolyak"
+        )
+    for group in optimizer.param_groups:
+        if bf16[1] and group.get("loss_eps", 0.0) is None:
             group["loss_eps"] = torch.finfo(torch.bfloat16).eps
 
 
@@ -104,7 +111,7 @@ def attach(module: nn.Module, optimizer: Any = None, *, scaler: Any = None) -> A
     inner = heavy_ball(optimizer)
     if inner is None:
         raise TypeError(f"attach is for optimizers of heavystep, got {type(optimizer).__name__}")
-    if searches(inner):
+    if inner.method.rule.searches:
         raise TypeError(f"{type(inner).__name__} needs step(closure) and cannot be attached")
     if any(isinstance(hook, _HandOver) for hook in module._forward_hooks.values()):
         raise ValueError("the module is attached already: with two hooks losses would count twice")
@@ -123,17 +130,18 @@ class _HandOver:
 
     def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
         """Wait until ``backward()`` reaches the loss, if the output has one."""
-        loss = None if self._optimizer is None else _loss_in(output, type(module).__name__)
-        if loss is not None:
-            known = loss.detach().clone()  # the script may divide it in place
-            register: Any = loss.register_hook
-            register(lambda factor: self._reached(known, factor))
-
-    def _reached(self, loss: Tensor, factor: Tensor) -> None:
         optimizer: Any = self._optimizer
-        forget_stale(optimizer)
-        wide = torch.promote_types(loss.dtype, torch.float32)
-        optimizer.hand_over(unscaled(loss.to(wide) * factor, self._scaler).sum())
+        loss: Any = None if optimizer is None else _loss_in(output, type(module).__name__)
+        if loss is None:
+            return
+        known = loss.detach().clone()  # the script may divide it in place
+
+        def reached(factor: Tensor) -> None:
+            forget_stale(optimizer)
+            wide = torch.promote_types(known.dtype, torch.float32)
+            optimizer.hand_over(unscaled(known.to(wide) * factor, self._scaler).sum())
+
+        loss.register_hook(reached)
 
 
 def _loss_in(output: Any, name: str) -> Tensor | None:

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from heavystep.extras import needed_by
-from heavystep.integrations.common import heavy_ball, line_search, tolerate_bfloat16, unscaled
+from heavystep.integrations.common import closure_fits, heavy_ball, unscaled
 
 with needed_by("heavystep.integrations.lightning", "lightning"):
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -32,8 +32,8 @@ class HandOverLoss(Callback):
         self._log = log
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse strategies that hide gradients, and tell line searches about bfloat16."""
-        if not any(map(heavy_ball, trainer.optimizers)):
+        """Refuse strategies that hide gradients, and a second callback."""
+        if not _ours(trainer):
             return
         callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
         if sum(isinstance(callback, HandOverLoss) for callback in callbacks) > 1:
@@ -43,33 +43,21 @@ class HandOverLoss(Callback):
                 f"{type(trainer.strategy).__name__} keeps shards that heavystep cannot see: use "
                 'strategy="ddp", or FSDP 2 (ModelParallelStrategy)'
             )
-        for search in filter(None, map(line_search, trainer.optimizers)):
-            if trainer.precision == "bf16-mixed":
-                tolerate_bfloat16(search)
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
         """Refuse a line search where it would see one micro-batch, or no closure."""
-        if getattr(trainer.fit_loop, "_skip_backward", False):
-            # Batches pass for their statistics alone, as at the end of weight averaging.
-            # Lightning calls step() all the same, with the gradients of the last batch before.
-            for inner in filter(None, map(heavy_ball, trainer.optimizers)):
+        # Batches pass for their statistics alone, as at the end of weight averaging. Lightning
+        # calls step() all the same, with the gradients of the last batch before.
+        passing = getattr(trainer.fit_loop, "_skip_backward", False)
+        for inner in _ours(trainer):
+            if passing:
                 inner.zero_grad()
-            return
-        micro_batches = trainer.accumulate_grad_batches
-        for search in filter(None, map(line_search, trainer.optimizers)):
-            name = type(search).__name__
-            if micro_batches > 1:
-                raise ValueError(
-                    f"{name} needs accumulate_grad_batches=1, got {micro_batches}: trial losses "
-                    "would be those of the last micro-batch; use SHBPolyak, or larger batches"
-                )
-            if _scaler(trainer) is not None:
-                raise ValueError(
-                    f"{name} needs a closure, which a GradScaler does not take: use "
-                    'precision="bf16-mixed", or SHBPolyak'
-                )
+            elif inner.method.rule.searches:
+                batches = "accumulate_grad_batches", trainer.accumulate_grad_batches
+                bf16 = 'precision="bf16-mixed"', trainer.precision == "bf16-mixed"
+                closure_fits(inner, batches, _scaler(trainer), bf16)
 
     def on_before_backward(
         self, trainer: Trainer, pl_module: LightningModule, loss: Tensor
@@ -77,21 +65,25 @@ class HandOverLoss(Callback):
         """Hand over what ``backward()`` is about to be called on."""
         if not pl_module.automatic_optimization:  # only the user knows whose loss it is
             return
-        for inner in filter(None, map(heavy_ball, trainer.optimizers)):
-            if line_search(inner) is None:
+        for inner in _ours(trainer):
+            if not inner.method.rule.searches:
                 inner.hand_over(unscaled(loss.detach(), _scaler(trainer)))
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Log what the last step did; numbers stay on their device."""
-        ours = list(filter(None, map(heavy_ball, trainer.optimizers))) if self._log else []
+        ours = _ours(trainer) if self._log else []
         for index, inner in enumerate(ours):
             prefix = f"heavystep{index}/" if len(ours) > 1 else "heavystep/"
             for name, value in ({} if inner.info is None else vars(inner.info)).items():
                 if value is not None:
                     number = value.float() if isinstance(value, Tensor) else float(value)
                     pl_module.log(prefix + name, number)
+
+
+def _ours(trainer: Trainer) -> list[Any]:
+    return [inner for inner in map(heavy_ball, trainer.optimizers) if inner is not None]
 
 
 def _scaler(trainer: Trainer) -> Any:

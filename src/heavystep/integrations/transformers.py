@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from heavystep.extras import needed_by
 from heavystep.integrations.accelerate import hand_over
 from heavystep.integrations.common import forget_stale, heavy_ball, numbers
-from heavystep.optim import RuleOptimizer
 
 with needed_by("heavystep.integrations.transformers", "transformers"):
     from transformers import Trainer, TrainerCallback
@@ -22,22 +21,10 @@ class HandOverTrainer(Trainer):
     Give it the optimizer as ``optimizers=(optimizer, scheduler)`` or as
     ``optimizer_cls_and_kwargs=(HeavyStep, {...})``; all else is as in ``Trainer``. To combine it
     with another one, put it first: ``class Mine(HandOverTrainer, Seq2SeqTrainer)``. A
-    ``training_step`` of your own must return what it called ``accelerator.backward`` on. Line
-    searches are refused: Trainer has no closure for them.
-
-    Args:
-        args: those of ``Trainer``.
-        kwargs: those of ``Trainer``.
+    ``training_step`` of your own must return what it called ``accelerator.backward`` on. A line
+    search is refused at its first step, since Trainer has no closure for it: use a loop of your own
+    with ``heavystep.integrations.accelerate.step``.
     """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        chosen: Any = (self.optimizer_cls_and_kwargs or (type(heavy_ball(self.optimizer)),))[0]
-        if issubclass(chosen, RuleOptimizer) and chosen.method.rule.searches:
-            raise TypeError(
-                f"{chosen.__name__} needs a closure, and Trainer has none: use SHBPolyak (or SPS), "
-                "or a loop of your own with heavystep.integrations.accelerate.step"
-            )
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
@@ -52,7 +39,7 @@ class HandOverTrainer(Trainer):
 
 
 class LogSteps(TrainerCallback):
-    """Puts ``heavystep/step`` and the like into what Trainer logs; see :func:`log_steps`."""
+    """See :func:`log_steps`."""
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """Add the numbers to the logs, and to the history."""

@@ -15,7 +15,7 @@ from heavystep.optim.measure import forget_gathered
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.options import local, state_dtype
 
-STATE = {"power", "count", "averages"}  # what a state holds
+STATE = ("averages", "count", "power")  # what a state holds
 
 
 class Average:
@@ -74,7 +74,8 @@ class Average:
         self._lent: dict[Any, tuple[Tensor, Tensor]] | None = None
         """Buffers to be put back, by module and name, while the model has the averages."""
         self._moves = True
-        self._make()
+        for param in self._params():
+            self._average_of(param, param.requires_grad)
         first = next(iter(self._params()), torch.zeros(()))
         self._count = torch.zeros((), dtype=torch.int64, device=first.device)
         self._handles: list[Any] = []
@@ -96,7 +97,7 @@ class Average:
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._moves:
-            self._update()
+            self._take()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._lent is not None:
@@ -122,35 +123,37 @@ class Average:
 
     def update(self) -> None:
         """Take the parameters into the average, unless the optimizer refused the last batch."""
-        if self._handles and self._lent is None:
+        if self._lent is not None:
+            raise ValueError("update() within in_place(): the parameters are the average itself")
+        if self._handles:
             raise ValueError(
                 "update() would count a step twice: this average follows its optimizer by itself. "
                 "Leave the call out, or make it with automatic=False"
             )
-        self._update()
+        self._take()
 
     @torch.no_grad()
-    def _update(self) -> None:
-        if self._lent is not None:
-            raise ValueError("update() within in_place(): the parameters are the average itself")
+    def _take(self) -> None:
         info = self._optimizer.info if isinstance(self._optimizer, RuleOptimizer) else None
         accepted = True if info is None else info.accepted  # a tensor where the device decided
         if accepted is False:
             return
-        self._make()
-        begin = [param for param in self._params() if param in self._to_come]
-        if begin and begin[0].is_cuda and torch.cuda.is_current_stream_capturing():
-            raise ValueError("update() must be called once before it is part of a CUDA graph")
-        for param in begin:  # averages begin where the parameters are
-            local(self._averages[param]).copy_(local(param))
-        self._to_come.difference_update(begin)
         alike: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
         for param in self._params():
-            if param in self._averages:
-                place, average = local(param.detach()), local(self._averages[param])
-                both = alike.setdefault((average.device, place.dtype, average.dtype), ([], []))
-                both[0].append(place)
-                both[1].append(average)
+            kept = self._average_of(param, param.requires_grad)
+            if kept is None:
+                continue
+            place, average = local(param.detach()), local(kept)
+            if param in self._to_come:  # averages begin where the parameters are
+                if param.is_cuda and torch.cuda.is_current_stream_capturing():
+                    raise ValueError(
+                        "update() must be called once before it is part of a CUDA graph"
+                    )
+                average.copy_(place)
+                self._to_come.remove(param)
+            both = alike.setdefault((average.device, place.dtype, average.dtype), ([], []))
+            both[0].append(place)
+            both[1].append(average)
         for params, averages in alike.values():
             device, dtype = averages[0].device, averages[0].real.dtype
             share = weight_of_next(self._count.to(device, dtype), self._power)
@@ -213,16 +216,17 @@ class Average:
             for name, buffer in module._buffers.items():
                 if buffer is not None and (module, name) not in self._lent:
                     self._lent[module, name] = buffer, buffer.detach().clone()
-        modes = [(module, module.training) for module in modules]
-        norms = [m for m in modules if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-        momenta = [(norm, norm.momentum) for norm in norms]
+        found = [
+            (vars(module), name, vars(module)[name])
+            for module in modules
+            for name in ("training", "momentum")  # which is one of BatchNorm
+            if name in vars(module)
+        ]
         try:
             swa_utils.update_bn(loader, model, device)
         finally:
-            for module, training in modes:
-                module.training = training
-            for norm, momentum in momenta:
-                norm.momentum = momentum
+            for attributes, name, value in found:
+                attributes[name] = value
 
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on; averages by the place of the parameter in the optimizer."""
@@ -245,13 +249,10 @@ class Average:
         loaded = state_dict["averages"]
         self._power = float(state_dict["power"])
         self._count.copy_(state_dict["count"])
-        self._make()
         # Into the memory that is there: a CUDA graph may have been recorded with it.
         for place, value in loaded.items():
-            param = params[place]
-            if param not in self._averages:
-                self._averages[param] = _room_for(param)
-            local(self._averages[param]).copy_(local(value))
+            average: Any = self._average_of(params[place], True)
+            local(average).copy_(local(value))
         begun = {params[place] for place in loaded} if int(self._count) else set()
         self._to_come = self._averages.keys() - begun
 
@@ -259,25 +260,21 @@ class Average:
         for group in self._optimizer.param_groups:
             yield from group["params"]
 
-    def _make(self) -> None:
-        """Room for the average of every parameter that is to be trained; a model may have moved."""
-        for param in self._params():
-            average = self._averages.get(param)
-            if average is None and param.requires_grad:
-                self._averages[param] = _room_for(param)
-                self._to_come.add(param)
-            elif average is not None and average.device != param.device:
-                self._averages[param] = average.to(param.device)
+    def _average_of(self, param: Tensor, wanted: bool) -> Tensor | None:
+        """The average of a parameter, on its device, to which a model may have moved."""
+        average = self._averages.get(param)
+        if average is None and wanted:
+            self._to_come.add(param)
+            average = param.detach().to(state_dtype(param.dtype), copy=True)
+        if average is not None:
+            self._averages[param] = average = average.to(param.device)
+        return average
 
 
 def _refuse(optimizer: Any, args: Any, kwargs: Any) -> None:
     raise ValueError(
         "step() within in_place(): the model has the average there; train outside of the block"
     )
-
-
-def _room_for(param: Tensor) -> Tensor:
-    return param.detach().to(state_dtype(param.dtype), copy=True)
 
 
 @torch.no_grad()
@@ -290,10 +287,11 @@ def _fill(params: list[Tensor], places: list[Tensor], values: list[Tensor]) -> N
 
 def check_state(state: Any, params: list[Tensor]) -> None:
     """Refuse what is no state of an average of these parameters."""
-    if not isinstance(state, Mapping) or not state.keys() >= STATE:
+    if not isinstance(state, Mapping) or not state.keys() >= set(STATE):
         got = sorted(map(str, state)) if isinstance(state, Mapping) else state
-        wanted = ", ".join(sorted(STATE))
-        raise ValueError(f"state_dict must be that of an Average, with {wanted}, got {got!r}")
+        raise ValueError(
+            f"state_dict must be that of an Average, with {', '.join(STATE)}, got {got!r}"
+        )
     validation.real("power", state["power"], validation.NON_NEGATIVE)
     count, averages = state["count"], state["averages"]
     one = isinstance(count, Tensor) and not count.ndim

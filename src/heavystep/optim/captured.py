@@ -10,8 +10,7 @@ is different:
 """
 
 import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -20,7 +19,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from heavystep import validation
-from heavystep.optim.closure import Closure, RandomStreams, copy_to, put_back
+from heavystep.optim.closure import Closure, Replay, copy_to, put_back
 from heavystep.optim.measure import checked_loss
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.rules import Search
@@ -55,24 +54,22 @@ class Whole:
     ) -> None:
         self._optimizer, self._closure = optimizer, closure
         self._prepare, self._report = prepare, report
-        self._train = Part(self._once)
-        self.parts: tuple[Part, ...] = (self._train,)
+        self.parts = (Part(self._once),)
         self._loss: Any = None
 
     def take(self) -> Any:
         """Take the step; the loss stays on the device."""
-        self._train()
+        self.parts[0]()
         optimizer = self._optimizer
-        if self._train.graph is not None and isinstance(optimizer, RuleOptimizer):
+        if self.parts[0].graph is not None and isinstance(optimizer, RuleOptimizer):
             optimizer._watch()  # what a replay, in which no Python runs, leaves to the host
         return self._loss
 
     def _once(self) -> None:
         self._prepare()
-        loss = _evaluated(self._optimizer, self._closure)
-        told: Any = {"loss": loss} if isinstance(self._optimizer, RuleOptimizer) else {}
+        self._loss = _evaluated(self._optimizer, self._closure)
+        told: Any = {"loss": self._loss} if isinstance(self._optimizer, RuleOptimizer) else {}
         self._optimizer.step(**told)
-        self._loss = loss
         self._report()
 
 
@@ -89,7 +86,7 @@ class Searched:
         self._buffers = list(optimizer._buffers())
         self._before = [buffer.detach().clone() for buffer in self._buffers]
         self._after = [buffer.detach().clone() for buffer in self._buffers]
-        self._streams = RandomStreams(measure.device)
+        self._streams = Replay(measure.device)
         # Apart from the evaluation, so that trials can begin with the random numbers of that.
         self._prepare = Part(prepare)
         self._evaluate, self._try = Part(self._evaluated), Part(self._tried)
@@ -276,7 +273,7 @@ class CapturedStep:
         if device.type != "cuda":
             return self._step.take()
         with torch.cuda.device(device):
-            if self._recorded_with and not _alike(self._recorded_with, _seen_by_graphs(optimizer)):
+            if self._recorded_with and self._recorded_with != _seen_by_graphs(optimizer):
                 self.forget()
             if self._calls < self._warmup:
                 self._calls += 1
@@ -304,27 +301,19 @@ class CapturedStep:
     def _record(self) -> None:
         # One pool: what a part leaves for the next stays alive, all else is shared.
         pool = torch.cuda.graph_pool_handle()
-        for part in self._step.parts:
-            graph = torch.cuda.CUDAGraph()
-            with _nothing_collected(), torch.cuda.graph(graph, pool=pool):
-                part.action()
-            part.graph = graph
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Within the block Python looks for no garbage: there may be graphs of another step among it.
-
-    CUDA does not allow a graph to be destroyed while another one is recorded, and then neither is
-    usable.
-    """
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
+        # CUDA does not allow a graph, of which there may be one among Python's garbage, to be
+        # destroyed while another one is recorded, and then neither is usable.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            for part in self._step.parts:
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, pool=pool):
+                    part.action()
+                part.graph = graph
+        finally:
+            if collects:
+                gc.enable()
 
 
 @cache
@@ -345,16 +334,7 @@ def _seen_by_graphs(optimizer: Optimizer) -> list[Any]:
     for group in optimizer.param_groups:
         for name, value in group.items():
             if isinstance(value, Tensor) and value.is_cuda:
-                seen += [] if name == "step" else [value]
+                seen += [] if name == "step" else [value.data_ptr()]
             elif name not in {"params", "step", *memory}:
                 seen.append(value.item() if isinstance(value, Tensor) else value)
     return seen
-
-
-def _alike(one: list[Any], other: list[Any]) -> bool:
-    """Whether what was recorded with one is right with the other."""
-    pairs = list(zip(one, other, strict=False))
-    same = all(
-        a is b if isinstance(a, Tensor) or isinstance(b, Tensor) else a == b for a, b in pairs
-    )
-    return same and len(one) == len(other)

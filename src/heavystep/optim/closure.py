@@ -47,20 +47,18 @@ class GradientWatch:
         self._accumulated = False
         self.added = False
         """Whether gradients were added to those that were there, as far as one can tell."""
-        self._handle: Any = None
-        there = (i for i, p in enumerate(params) if p.grad is not None)
-        asked = (i for i in there if params[i].requires_grad and params[i].is_leaf)
-        self._witness = next(asked, None)
+        asked = (i for i, p in enumerate(params) if p.grad is not None and p.requires_grad)
+        self._witness = next((i for i in asked if params[i].is_leaf), None)
         self.leftover: Tensor | None = None
         """The sum of the absolute values of a gradient that was there; None unless ``weigh``."""
-        if weigh and self._witness is not None:
-            grad: Any = params[self._witness].grad
-            self.leftover = local(grad.detach()).abs().sum()
+        self._handle: Any = None
+        if self._witness is not None:
+            witness: Any = params[self._witness]
+            self._handle = witness.register_post_accumulate_grad_hook(self._note)
+            if weigh:
+                self.leftover = local(witness.grad.detach()).abs().sum()
 
     def __enter__(self) -> "GradientWatch":
-        if self._witness is not None:
-            register: Any = self._params[self._witness].register_post_accumulate_grad_hook
-            self._handle = register(self._note)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -148,63 +146,33 @@ def evaluate_with_gradients(
     return loss.detach() if isinstance(loss, Tensor) else loss, fired
 
 
-class RandomStreams:
-    """The random-number generators of the CPU and of each accelerator that may be in use."""
-
-    def __init__(self, device: torch.device) -> None:
-        # All devices of the kind: a forward may use others than the parameters'.
-        count = 0 if device.type == "cpu" else torch.get_device_module(device).device_count()
-        self._devices = [torch.device(device.type, index) for index in range(count)]
-
-    def state(self) -> list[Tensor]:
-        """Where the streams are now."""
-        modules = [(torch.get_device_module(device.type), device) for device in self._devices]
-        return [torch.get_rng_state(), *(module.get_rng_state(at) for module, at in modules)]
-
-    def restore(self, state: list[Tensor]) -> None:
-        """Put the streams where they were."""
-        cpu, *others = state
-        torch.set_rng_state(cpu)
-        for device, other in zip(self._devices, others, strict=True):
-            torch.get_device_module(device.type).set_rng_state(other, device)
-
-
 class Replay:
-    """Random streams and ``buffers`` before the first evaluation and after it.
+    """Random streams of the CPU and of accelerators, and buffers: what a forward changes.
 
-    Create it before the first evaluation, call :meth:`first_done` right after it,
-    :meth:`rewind` before each further one and :meth:`finish` at the end, when everything
-    is as the first evaluation left it.
+    Args:
+        device: of the parameters.
+        buffers: that a forward changes in place.
     """
 
-    def __init__(self, device: torch.device, buffers: Iterable[Tensor]) -> None:
-        self._buffers = list(buffers)
-        self._streams = RandomStreams(device)
-        self._before = self._after = self._snapshot()
+    def __init__(self, device: torch.device, buffers: Iterable[Tensor] = ()) -> None:
+        self.buffers = list(buffers)
+        # All devices of the kind: a forward may use others than the parameters'.
+        self._module: Any = torch.get_device_module(device)
+        count = 0 if device.type == "cpu" else self._module.device_count()
+        self._devices = [torch.device(device.type, index) for index in range(count)]
 
-    def _snapshot(self) -> tuple[list[Tensor], list[Tensor]]:
-        return self._streams.state(), [buffer.detach().clone() for buffer in self._buffers]
+    def state(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Where streams and buffers are now."""
+        others = [self._module.get_rng_state(device) for device in self._devices]
+        return [torch.get_rng_state(), *others], [buffer.detach().clone() for buffer in self.buffers]
 
-    def first_done(self) -> None:
-        """Remember the state that one forward and backward leave."""
-        self._after = self._snapshot()
-
-    def rewind(self) -> None:
-        """Back to before the first evaluation."""
-        self._restore(self._before)
-
-    def finish(self) -> None:
-        """Forward to after the first evaluation."""
-        self._restore(self._after)
-
-    def forget_buffers(self) -> None:
-        """Buffers back to before the first evaluation; random streams stay."""
-        put_back(self._buffers, self._before[1])
-
-    def _restore(self, snapshot: tuple[list[Tensor], list[Tensor]]) -> None:
-        streams, buffers = snapshot
-        self._streams.restore(streams)
-        put_back(self._buffers, buffers)
+    def restore(self, state: tuple[list[Tensor], list[Tensor]]) -> None:
+        """Put them where they were."""
+        (cpu, *others), buffers = state
+        torch.set_rng_state(cpu)
+        for device, other in zip(self._devices, others, strict=True):
+            self._module.set_rng_state(other, device)
+        put_back(self.buffers, buffers)
 
 
 def put_back(tensors: list[Tensor], values: list[Tensor]) -> None:
@@ -238,13 +206,18 @@ class TrialPoints:
         self, closure: Closure, owned: list[Tensor], buffers: Iterable[Tensor], kept: list[Tensor]
     ) -> None:
         self._closure, self._owned, self._kept = closure, owned, kept
-        self.replay = Replay(owned[0].device if owned else torch.device("cpu"), buffers)
+        self._replay = Replay(owned[0].device if owned else torch.device("cpu"), buffers)
+        self._before = self._after = self._replay.state()
         self._calls_backward = False
 
     def first_evaluation_done(self, calls_backward: bool) -> None:
         """Remember what one forward and backward leave, and how the closure works."""
         self._calls_backward = calls_backward
-        self.replay.first_done()
+        self._after = self._replay.state()
+
+    def forget_buffers(self) -> None:
+        """Buffers back to before the first evaluation; random streams stay."""
+        put_back(self._replay.buffers, self._before[1])
 
     @contextmanager
     def along(self, params: list[Tensor], ways: list[Tensor]) -> Iterator[None]:
@@ -262,7 +235,7 @@ class TrialPoints:
                 torch._foreach_copy_(params, self._origin)
             for param, grad in zip(self._owned, gradients, strict=True):
                 param.grad = grad
-            self.replay.finish()
+            self._replay.restore(self._after)
 
     def loss_at(self, trial: float) -> Any:
         """The closure's loss at theta_k - trial * d, at which the parameters stay."""
@@ -270,7 +243,7 @@ class TrialPoints:
             torch._foreach_copy_(self._params, self._origin)
         self._moved = True
         torch._foreach_add_(self._params, self._ways, alpha=-trial)
-        self.replay.rewind()
+        self._replay.restore(self._before)
         # A cast cached by an outer autocast is one of other parameter values.
         torch.clear_autocast_cache()
         try:

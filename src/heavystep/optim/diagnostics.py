@@ -8,7 +8,7 @@ within ``torch.compile``, graphs that the user recorded, and devices other than 
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import inf, isfinite
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from heavystep.optim.measure import as_scalar
 from heavystep.rules import Rule
 
 _OURS = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
@@ -101,20 +102,14 @@ FIRST, RECENT = 5, 25
 """Rows that are kept of the beginning, and of the end."""
 PACE = 0.6180339887498949
 """Multiples of it, without their whole part, are even in [0, 1) along every period of batches."""
-SHARE = 0.125
-EARLY, EVERY = (25, 50), 100
-"""Steps at which rows are sent to the host."""
 LEAST = 20  # rows before anything is said
 MOST, NEARLY_ALL = 0.5, 0.9
+SETTLED = 200  # steps after which a step that is still the largest one is there to stay
+SCALED = 1024.0
+"""A loss that is this large was probably multiplied by a GradScaler, which begins at 65536."""
 EXPLODED = 30.0
 """How far above its first values a loss is that exploded, in units of them; 1 where lr is above
 1, which is a reason."""
-BEGINNING = 300  # steps in which an explosion is looked for
-SETTLED = 200  # steps after which a step that is still the largest one is there to stay
-BELOW = 1e-3  # a loss counts as below its bound if it is by more than this share of the first loss
-YOUNG = 10  # steps in which a forgotten zero_grad is looked for
-SCALED = 1024.0
-"""A loss that is this large was probably multiplied by a GradScaler, which begins at 65536."""
 EATEN = 0.01
 """The share of a weight that decay takes a step: after 100 steps a third is left. SGD with 0.1 and
 5e-4 takes 5e-5, AdamW with 1e-3 and 0.1 takes 1e-4."""
@@ -133,7 +128,7 @@ class Row(NamedTuple):
     """The loss above its lower bound; infinite if none is known."""
     grad_sqnorm: float
     base_step: float
-    max_step: float = inf
+    max_step: float
 
     @property
     def finite(self) -> bool:
@@ -141,209 +136,136 @@ class Row(NamedTuple):
         return isfinite(self.loss) and isfinite(self.grad_sqnorm)
 
 
-class Story(NamedTuple):
-    """What is known of a run."""
+def findings(
+    steps: int, first: list[Row], recent: list[Row], rule: Rule, group: Mapping[str, Any]
+) -> dict[str, str]:
+    """What there is to say of a run, by kind.
 
-    steps: int
-    first: list[Row]
-    """The first rows whose batch could be used."""
-    recent: list[Row]
-    rule: Rule
-    group: Mapping[str, Any]
-    """The options."""
-
-    @property
-    def usable(self) -> list[Row]:
-        """The recent rows whose batch could be used."""
-        return [row for row in self.recent if row.finite]
-
-
-def refused(story: Story) -> str | None:
-    """Most batches are NaN or infinite."""
-    bad = [row for row in story.recent if not row.finite]
-    if len(bad) <= MOST * len(story.recent):
-        return None
-    if all(isfinite(row.loss) and row.grad_sqnorm == inf for row in bad):
-        return (
-            f"{len(bad)} of {len(story.recent)} recent batches had a finite loss and a gradient "
-            "whose squared norm is beyond its number format: they were refused and changed "
-            "nothing. Multiply the loss by a small number, or see what makes the gradient infinite"
-        )
-    advice = (
-        "Look for the operation that makes it (torch.autograd.set_detect_anomaly), and at the data"
-    )
-    if story.first and (multiplied(story) or scaled(story)):
-        advice = f"Steps were probably too long: begin anew and {shorter(story)}"
-    return (
-        f"{len(bad)} of {len(story.recent)} recent batches had a loss or gradient that is NaN or "
-        f"infinite: they were refused and changed nothing. {advice}"
-    )
-
-
-def multiplied(story: Story) -> bool:
-    """Whether the user made every step longer."""
-    rate = story.group["lr"]
-    return not isinstance(rate, Tensor) and rate > 1.0
-
-
-def scaled(story: Story) -> bool:
-    """Whether losses are as large as those that a GradScaler has multiplied."""
-    return abs(story.first[0].loss) >= SCALED
-
-
-def shorter(story: Story) -> str:
-    """How steps that were too long become shorter."""
-    rate = story.group["lr"]
-    if multiplied(story):
-        return f"lower lr, which is {rate:g} and multiplies every step"
-    if scaled(story):
-        return "hand the loss over as it is, not multiplied by a GradScaler or by hand"
-    capped = isinstance(story.group.get("max_step"), float)
-    return "lower max_step or take HeavyStep" if capped else "lower lr"
-
-
-def below_bound(story: Story) -> str | None:
-    """The loss stays below what was said to be its lower bound."""
-    rows, scale = story.usable, max(abs(row.loss) for row in story.first)
-    low = [row for row in rows if row.gap < -BELOW * scale]
-    # A rule stands still at these losses only, and a bound may be that of most of them.
-    if len(low) <= NEARLY_ALL * len(rows):
-        return None
-    found = (
-        f"the loss stays below its lower_bound ({low[-1].loss:g} < {low[-1].loss - low[-1].gap:g})"
-    )
-    if all(row.base_step == 0.0 for row in low):
-        return (
-            f"{found}: all steps are 0 and nothing is trained. Give a lower bound that no loss "
-            "falls below"
-        )
-    estimates = any(o.name == "lower_bound" and o.optional for o in story.rule.options)
-    if estimates and not story.rule.searches:
-        return f"{found}: one is estimated instead. Give lower_bound=None if none is known"
-    return (
-        f"{found}, which is therefore none: steps are too small. Give one that no loss falls below"
-    )
-
-
-def standing(story: Story) -> str | None:
-    """Nothing is trained, though there is something to train."""
-    rows = [row for row in story.usable if row.grad_sqnorm > 0.0]
-    if len(rows) < LEAST or any(row.base_step > 0.0 for row in rows):
-        return None
-    return (
-        "all recent steps are 0 and nothing is trained, though the gradient is not 0: the loss "
-        f"({rows[-1].loss:g}) stands at its lower bound, or is too small for its number format. "
-        "Give a lower bound that it does not reach"
-    )
-
-
-def vanished(story: Story) -> str | None:
-    """There has never been a gradient to go along."""
-    rows = [*story.first, *story.usable]
-    if any(max(row.grad_sqnorm, row.base_step) > 0.0 for row in rows):
-        return None
-    if any(row.loss == 0.0 or row.gap <= 0.0 for row in rows):
-        return None
-    return (
-        "the squared norm of the gradient is 0 at every batch so far and nothing is trained, but "
-        f"the loss ({rows[-1].loss:g}) is not 0: squares of so small a gradient may be 0 in its "
-        "number format. Multiply the loss by a large number, or see why it does not depend on the "
-        "parameters"
-    )
-
-
-def at_max_step(story: Story) -> str | None:
-    """The step is a constant that the user set."""
-    rows = story.usable
-    held = [row for row in rows if row.base_step >= (1.0 - ROUNDING) * row.max_step]
-    if story.steps < SETTLED or len(held) < NEARLY_ALL * len(rows) or multiplied(story):
-        return None
-    none = any(o.name == "max_step" and o.optional for o in story.rule.options)
-    advice = "leave it out" if none else "take HeavyStep, which needs none"
-    return (
-        f"{len(held)} of {len(rows)} recent steps are max_step ({held[-1].max_step:g}), which is "
-        f"then a learning rate in disguise: raise max_step, or {advice}"
-    )
-
-
-def exploded(story: Story) -> str | None:
-    """The first steps destroyed what they should improve."""
-    # Losses of single batches differ; without a reason for an explosion, the largest counts.
-    known = multiplied(story) or scaled(story)
-    before = story.first[0].loss if known else max(row.loss for row in story.first)
-    now = median(row.loss for row in story.usable[-10:])
-    factor = 1.0 if multiplied(story) else EXPLODED
-    if story.steps > BEGINNING or before == 0.0 or now <= before + factor * abs(before):
-        return None
-    return (
-        f"the loss is {now:g} after {story.steps} steps and was {before:g} at first: the first "
-        f"steps were too long. Begin anew and {shorter(story)}"
-    )
-
-
-def eaten(story: Story) -> str | None:
-    """Weight decay undoes what the steps do."""
-    decay, rate = story.group["weight_decay"], story.group["lr"]
-    if story.group["decay"] != "decoupled" or isinstance(rate, Tensor) or story.steps < SETTLED:
-        return None
-    if story.rule.averages:  # lambda / k at step k, whatever the step
-        share = rate * decay / story.steps
+    Args:
+        steps: how many there were.
+        first: the first rows whose batch could be used.
+        recent: the last rows.
+        rule: that chose the steps.
+        group: its options.
+    """
+    told: dict[str, str] = {}
+    rows = [row for row in recent if row.finite]
+    without = {option.name for option in rule.options if option.optional}
+    rate = None if isinstance(group["lr"], Tensor) else group["lr"]  # to read it is to wait
+    longer = rate is not None and rate > 1.0
+    scaled = bool(first) and abs(first[0].loss) >= SCALED
+    if longer:
+        shorter = f"lower lr, which is {rate:g} and multiplies every step"
+    elif scaled:
+        shorter = "hand the loss over as it is, not multiplied by a GradScaler or by hand"
     else:
-        share = rate * decay * median(row.base_step for row in story.usable)
-    if share < EATEN:
-        return None
-    return (
-        f"weight_decay ({decay:g}) takes {share:.1%} of every parameter a step, and little that "
-        "is older than a hundred steps remains: lower it; 0.1 is usual for HeavyStep, 5e-4 where "
-        "steps are about 1"
-    )
+        capped = isinstance(group.get("max_step"), float)
+        shorter = "lower max_step or take HeavyStep" if capped else "lower lr"
 
+    # Most batches are NaN or infinite.
+    bad = [row for row in recent if not row.finite]
+    if len(bad) > MOST * len(recent):
+        if all(isfinite(row.loss) and row.grad_sqnorm == inf for row in bad):
+            what = "finite loss and a gradient whose squared norm is beyond its number format"
+            advice = "Multiply the loss by a small number, or see what makes the gradient infinite"
+        else:
+            what = "loss or gradient that is NaN or infinite"
+            anomaly = "(torch.autograd.set_detect_anomaly), and at the data"
+            advice = f"Look for the operation that makes it {anomaly}"
+            if first and (longer or scaled):
+                advice = f"Steps were probably too long: begin anew and {shorter}"
+        told["refused"] = (
+            f"{len(bad)} of {len(recent)} recent batches had a {what}: they were refused and "
+            f"changed nothing. {advice}"
+        )
+    if len(rows) < LEAST // 2 or not first:
+        return told
 
-def clipped(story: Story) -> str | None:
-    """The norm that the rule divides by is that of clipping."""
-    rows = [row for row in story.usable if row.base_step > 0.0 and row.grad_sqnorm > 0.0]
-    if story.rule.searches or "lower_bound" not in story.rule.reads or len(rows) < LEAST:
-        return None
-    most = max(row.grad_sqnorm for row in rows)
-    same = [row for row in rows if row.grad_sqnorm >= (1.0 - SAME) * most]
+    # The loss stays below what was said to be its lower bound, by more than rounding.
+    low = [row for row in rows if row.gap < -1e-3 * max(abs(row.loss) for row in first)]
+    # A rule stands still at these losses only, and a bound may be that of most of them.
+    below = len(low) > NEARLY_ALL * len(rows)
+    if below:
+        found = f"{low[-1].loss:g} < {low[-1].loss - low[-1].gap:g}"
+        if all(row.base_step == 0.0 for row in low):
+            so = (
+                ": all steps are 0 and nothing is trained. Give a lower bound that no loss falls "
+                "below"
+            )
+        elif "lower_bound" in without and not rule.searches:
+            so = ": one is estimated instead. Give lower_bound=None if none is known"
+        else:
+            so = ", which is therefore none: steps are too small. Give one that no loss falls below"
+        told["below_bound"] = f"the loss stays below its lower_bound ({found}){so}"
+
+    # Nothing is trained, though there is something to train.
+    steep = [row for row in rows if row.grad_sqnorm > 0.0]
+    if len(steep) >= LEAST and all(row.base_step == 0.0 for row in steep) and not below:
+        told["standing"] = (
+            "all recent steps are 0 and nothing is trained, though the gradient is not 0: the loss "
+            f"({steep[-1].loss:g}) stands at its lower bound, or is too small for its number "
+            "format. Give a lower bound that it does not reach"
+        )
+
+    # There has never been a gradient to go along.
+    known = [*first, *rows]
+    still = all(max(row.grad_sqnorm, row.base_step) <= 0.0 for row in known)
+    if still and all(row.loss != 0.0 and row.gap > 0.0 for row in known):
+        told["vanished"] = (
+            "the squared norm of the gradient is 0 at every batch so far and nothing is trained, "
+            f"but the loss ({rows[-1].loss:g}) is not 0: squares of so small a gradient may be 0 "
+            "in its number format. Multiply the loss by a large number, or see why it does not "
+            "depend on the parameters"
+        )
+
+    # The first steps destroyed what they should improve. Losses of single batches differ: without a
+    # reason for an explosion, the largest counts.
+    before = first[0].loss if longer or scaled else max(row.loss for row in first)
+    now = median(row.loss for row in rows[-10:])
+    limit = before + (1.0 if longer else EXPLODED) * abs(before)
+    exploded = steps <= 300 and before != 0.0 and now > limit
+    if exploded:
+        told["exploded"] = (
+            f"the loss is {now:g} after {steps} steps and was {before:g} at first: the first steps "
+            f"were too long. Begin anew and {shorter}"
+        )
+
+    # The step is a constant that the user set.
+    held = [row for row in rows if row.base_step >= (1.0 - ROUNDING) * row.max_step]
+    if steps >= SETTLED and len(held) >= NEARLY_ALL * len(rows) and not (longer or exploded):
+        advice = "leave it out" if "max_step" in without else "take HeavyStep, which needs none"
+        told["at_max_step"] = (
+            f"{len(held)} of {len(rows)} recent steps are max_step ({held[-1].max_step:g}), which "
+            f"is then a learning rate in disguise: raise max_step, or {advice}"
+        )
+
+    # Weight decay undoes what the steps do. An average takes lambda / k at step k.
+    decay = group["weight_decay"] if group["decay"] == "decoupled" else 0.0
+    length = 1.0 / steps if rule.averages else median(row.base_step for row in rows)
+    if rate is not None and steps >= SETTLED and rate * decay * length >= EATEN:
+        told["eaten"] = (
+            f"weight_decay ({decay:g}) takes {rate * decay * length:.1%} of every parameter a "
+            "step, and little that is older than a hundred steps remains: lower it; 0.1 is usual "
+            "for HeavyStep, 5e-4 where steps are about 1"
+        )
+
+    # The norm that the rule divides by is that of clipping.
+    moved = [row for row in steep if row.base_step > 0.0]
+    if rule.searches or "lower_bound" not in rule.reads or len(moved) < LEAST:
+        return told
+    most = max(row.grad_sqnorm for row in moved)
+    same = [row for row in moved if row.grad_sqnorm >= (1.0 - SAME) * most]
     losses = [row.loss for row in same]
     # Where nothing moves, the norm of one and the same batch does not change either.
     moving = max(losses) - min(losses) > 0.01 * max(map(abs, losses))
-    if len(same) < NEARLY_ALL * len(rows) or not moving:
-        return None
-    return (
-        f"the gradient has norm {most**0.5:.3g} at {len(same)} of {len(rows)} recent steps, as if "
-        "clipped before step(): the rule then sees the bound of clip_grad_norm_ (max_grad_norm) "
-        "and not the gradient. Leave the clipping out; where the gradient is large, the rule takes "
-        "small steps itself"
-    )
-
-
-FINDINGS: dict[str, Callable[[Story], str | None]] = {
-    "refused": refused,
-    "below_bound": below_bound,
-    "standing": standing,
-    "vanished": vanished,
-    "at_max_step": at_max_step,
-    "exploded": exploded,
-    "eaten": eaten,
-    "clipped": clipped,
-}
-"""By kind; each kind is told once."""
-
-
-def found_in(story: Story) -> dict[str, str]:
-    """What is to be said of a run, by kind."""
-    if len(story.recent) < LEAST:
-        return {}
-    told = {"refused": refused(story)}
-    if len(story.usable) >= LEAST // 2 and story.first:
-        told = {kind: find(story) for kind, find in FINDINGS.items()}
-    if told.get("below_bound"):  # which says why
-        told.pop("standing", None)
-    if told.get("exploded"):
-        told.pop("at_max_step", None)
-    return {kind: text for kind, text in told.items() if text is not None}
+    if len(same) >= NEARLY_ALL * len(moved) and moving:
+        told["clipped"] = (
+            f"the gradient has norm {most**0.5:.3g} at {len(same)} of {len(moved)} recent steps, "
+            "as if clipped before step(): the rule then sees the bound of clip_grad_norm_ "
+            "(max_grad_norm) and not the gradient. Leave the clipping out; where the gradient is "
+            "large, the rule takes small steps itself"
+        )
+    return told
 
 
 class Watch:
@@ -351,12 +273,14 @@ class Watch:
 
     def __init__(self) -> None:
         self._steps = 0
-        self._put_aside: list[tuple[Any, float]] = []
-        self._arriving: tuple[Any, list[float], Any] | None = None
+        self._put_aside: list[Any] = []
+        self._arriving: tuple[Any, Any] | None = None
+        """Rows on their way to the host, and the event of CUDA that tells when they are there."""
         self._first: list[Row] = []
         self._recent: list[Row] = []
         self._said: set[str] = set()
         self._rate: tuple[float, int] | None = None
+        """The largest learning rate, and the step at which it was reached."""
         self._gradient: tuple[int, int] | None = None
         self._added_up = 0
         self.young = True  # whether the first steps are not over
@@ -381,18 +305,15 @@ class Watch:
             return
         names = ("lr", "initial_lr", "max_lr")
         rates = [group[name] for group in groups for name in names if name in group]
-        begins = self._rate is None
-        if (began and begins) or any(isinstance(rate, Tensor) for rate in rates):
-            self._said.add("habit")  # nothing is known, and to read a tensor is to wait
-            return
-        largest = max(rates)
-        if self._rate is None or largest > self._rate[0]:
-            self._rate = largest, self._steps
-        if largest >= HABIT:
+        unknown = began and self._rate is None
+        # To read a tensor is to wait.
+        if unknown or any(isinstance(rate, Tensor) for rate in rates) or max(rates) >= HABIT:
             self._said.add("habit")
+        elif self._rate is None or max(rates) > self._rate[0]:
+            self._rate = max(rates), self._steps
 
     def see_gradient(self, grad: Tensor) -> None:
-        """Look, at the first steps, whether gradients are added to and never zeroed.
+        """Look, at the first ten steps, whether gradients are added to and never zeroed.
 
         Args:
             grad: of the first parameter that has one, at a step that is given its loss.
@@ -403,7 +324,7 @@ class Watch:
         self._gradient, self.zeroed = (place, version), False
         if self._added_up == 3:
             self.tell(ADDED_UP)
-        self.young = self._steps < YOUNG
+        self.young = self._steps < 10
 
     def see(self, told: dict[str, Any], plain: Any, rule: Rule, group: dict[str, Any]) -> None:
         """Take in one step, and warn of what has come to light.
@@ -416,57 +337,57 @@ class Watch:
         """
         self._steps += 1
         steps = self._steps
-        if steps <= RECENT or steps * PACE % 1.0 < SHARE:
-            loss, bound = told["loss"], told["lower_bound"]
-            norm, step = told["grad_sqnorm"] if plain is None else plain, told["base_step"]
-            on_device = isinstance(norm, Tensor)
-            if on_device and not (
-                norm.is_cpu or (norm.is_cuda and not torch.cuda.is_current_stream_capturing())
-            ):
-                return
-            if loss is None:
-                loss = torch.zeros_like(norm) if on_device else 0.0
-            four: Any = (loss, loss - (-inf if bound is None else bound), norm, step)
-            if on_device:  # a copy: the next replay of a graph writes to where the fields are
-                four = torch.stack(four)
-            largest = group.get("max_step")
-            self._put_aside.append((four, inf if largest is None else float(largest)))
-        if self._arriving is None and (steps % EVERY == 0 or steps in EARLY) and self._put_aside:
-            self._send()
-        if self._arriving is not None and (self._arriving[2] is None or self._arriving[2].query()):
-            numbers, largest_steps, _ = self._arriving
-            self._arriving = None
-            listed = numbers.tolist() if isinstance(numbers, Tensor) else numbers
-            pairs = zip(listed, largest_steps, strict=True)
-            rows = [Row(*four)._replace(max_step=largest) for four, largest in pairs]
-            self._first += [row for row in rows if row.finite][: FIRST - len(self._first)]
-            self._recent = (self._recent + rows)[-RECENT:]
-            story = Story(steps, self._first, self._recent, rule, group)
-            for kind, text in found_in(story).items():
+        watched = steps <= RECENT or steps * PACE % 1.0 < 0.125
+        if watched and _readable(told["grad_sqnorm"]):
+            self._put_aside.append(_row(told, plain, group.get("max_step")))
+        if self._arriving is None and self._put_aside and (steps % 100 == 0 or steps in (25, 50)):
+            self._arriving, self._put_aside = _sent(self._put_aside), []
+        if self._arriving is None or not (self._arriving[1] is None or self._arriving[1].query()):
+            return
+        rows = [Row(*five) for five in self._arriving[0].tolist()]
+        self._arriving = None
+        self._first += [row for row in rows if row.finite][: FIRST - len(self._first)]
+        self._recent = (self._recent + rows)[-RECENT:]
+        if len(self._recent) >= LEAST:
+            for kind, text in findings(steps, self._first, self._recent, rule, group).items():
                 self.tell(text, kind)
-            if self._rate is not None and "habit" not in self._said:
-                rate, since = self._rate
-                if rate > 0.0 and steps - since >= RECENT:
-                    self.tell(HABITUAL.format(rate), "habit")
-
-    def _send(self) -> None:
-        """Begin to bring what was put aside to the host."""
-        last = self._put_aside[-1][0]
-        # The parameters may have moved to another device, or taken another format.
-        alike = [(n, largest) for n, largest in self._put_aside if _place(n) == _place(last)]
-        numbers: Any = [n for n, _ in alike]
-        event: Any = None
-        if isinstance(last, Tensor):
-            numbers = torch.stack(numbers)
-            if last.is_cuda:
-                packed = numbers
-                numbers = torch.empty(packed.shape, dtype=packed.dtype, pin_memory=True)
-                numbers.copy_(packed, non_blocking=True)
-                event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-                event.record(torch.cuda.current_stream(last.device))
-        self._arriving = numbers, [largest for _, largest in alike], event
-        self._put_aside = []
+        if self._rate is not None and "habit" not in self._said:
+            rate, since = self._rate
+            if rate > 0.0 and steps - since >= RECENT:
+                self.tell(HABITUAL.format(rate), "habit")
 
 
-def _place(numbers: Any) -> Any:
-    return (numbers.device, numbers.dtype) if isinstance(numbers, Tensor) else None
+def _readable(number: Any) -> bool:
+    """Whether it can be brought to the host later: not from a graph that is being recorded."""
+    if not isinstance(number, Tensor) or number.is_cpu:
+        return True
+    return number.is_cuda and not torch.cuda.is_current_stream_capturing()
+
+
+def _row(told: dict[str, Any], plain: Any, largest: Any) -> Any:
+    """The numbers of a :class:`Row`, where they are."""
+    loss = 0.0 if told["loss"] is None else told["loss"]
+    bound = -inf if told["lower_bound"] is None else told["lower_bound"]
+    norm = told["grad_sqnorm"] if plain is None else plain
+    five = (loss, loss - bound, norm, told["base_step"], inf if largest is None else largest)
+    if not isinstance(norm, Tensor):
+        return five
+    # A copy: the next replay of a graph writes to where the fields are.
+    return torch.stack([as_scalar(each, norm.dtype, norm.device) for each in five])
+
+
+def _sent(rows: list[Any]) -> tuple[Tensor, Any]:
+    """Rows on their way to the host, and an event that tells when they are there, if they wait."""
+    place = getattr(rows[-1], "device", None)
+    # The parameters may have moved to another device.
+    alike = [row for row in rows if getattr(row, "device", None) == place]
+    if place is None:
+        return torch.tensor(alike, dtype=torch.float64), None
+    packed = torch.stack(alike)
+    if not packed.is_cuda:
+        return packed, None
+    numbers = torch.empty(packed.shape, dtype=packed.dtype, pin_memory=True)
+    numbers.copy_(packed, non_blocking=True)
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record(torch.cuda.current_stream(place))
+    return numbers, event

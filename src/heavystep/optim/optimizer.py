@@ -284,7 +284,7 @@ class RuleOptimizer(Optimizer):
         with moves or nullcontext():
             decision = self._decide_by_trials(seen, search, loss_at)
         if not decision.accepted:
-            trials.replay.forget_buffers()
+            trials.forget_buffers()
         self._apply(decision)
         return returned
 
