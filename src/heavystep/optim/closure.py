@@ -164,7 +164,8 @@ class Replay:
     def state(self) -> tuple[list[Tensor], list[Tensor]]:
         """Where streams and buffers are now."""
         others = [self._module.get_rng_state(device) for device in self._devices]
-        return [torch.get_rng_state(), *others], [buffer.detach().clone() for buffer in self.buffers]
+        buffers = [buffer.detach().clone() for buffer in self.buffers]
+        return [torch.get_rng_state(), *others], buffers
 
     def restore(self, state: tuple[list[Tensor], list[Tensor]]) -> None:
         """Put them where they were."""

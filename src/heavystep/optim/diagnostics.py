@@ -372,6 +372,8 @@ def _row(told: dict[str, Any], plain: Any, largest: Any) -> Any:
     five = (loss, loss - bound, norm, told["base_step"], inf if largest is None else largest)
     if not isinstance(norm, Tensor):
         return five
+    if five[-1] > torch.finfo(norm.dtype).max:  # no step on the device is as large
+        five = (*five[:-1], inf)
     # A copy: the next replay of a graph writes to where the fields are.
     return torch.stack([as_scalar(each, norm.dtype, norm.device) for each in five])
 
