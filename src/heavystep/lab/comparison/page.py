@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
-from heavystep.arrays import Array
+from heavystep.lab.comparison.contenders import contender_of
 from heavystep.lab.comparison.table import (
     LEVEL,
     Cell,
@@ -55,7 +55,7 @@ class Comparison:
     outcomes: list[Outcome]
     rows: list[Row]
     paths: list[Path]
-    failed: bool  # whether runs failed, and their contenders are left out
+    failed: bool  # whether runs failed, and are left out
 
 
 def compare(
@@ -83,10 +83,14 @@ def compare(
         progress: told how far they are; None: notes are logged.
         command: what the page says that it was made by.
         stored: nothing is run, and what is missing is left out.
-        wanted: ``seeds``, ``per_decade``, ``steps``, ``device``, ``average`` and ``quick``.
+        wanted: ``seeds`` of each run (default: those of the task, quick 1), values of the main
+            constant ``per_decade`` (1, quick 0), ``steps`` of a run and ``device`` (those of the
+            task), whether the ``average`` is measured too, and ``quick``: fewer and shorter runs.
 
     Raises:
-        ValueError: a name is unknown, a number out of range, or the folder holds other files.
+        ValueError: a name is unknown, a number out of range, nothing can be run, or the folder
+            holds other files.
+        TypeError: a method has no such option.
     """
     plans, lines = plans_of(tasks, methods, stored=stored, **wanted)
     progress, out = progress or Progress(), expanded(out)
@@ -100,36 +104,36 @@ def compare(
     if stored:
         found = {run.key(): store.load(run.key(), "") for run in runs}
         results = {key: columns for key, columns in found.items() if columns is not None}
-        plans = [done for plan in plans if (done := plan.stored(results))]
     else:
         gpus = float(any(run.device == "cuda" for run in runs))
         try:
             results = complete(runs, store, progress, Engine(engine, jobs, address, gpus))  # type: ignore[arg-type]
         except FailedRunsError as error:
             results, failed = error.results, True
-    store.sort()
-    outcomes = [outcome_of(plan, results) for plan in plans if plan.entries]
+    outcomes = [outcome_of(done, results) for plan in plans if (done := plan.done(results))]
+    if not outcomes:
+        raise ValueError(f"no task has a whole set of runs in {folder / RUNS}")
     rows, cells = rows_of(outcomes), [cell for outcome in outcomes for cell in outcome.cells]
-    texts = {"tasks.csv": _csv(Cell._fields, cells), "methods.csv": _csv(Row._fields, rows),
-             "README.md": page(outcomes, rows, command)}  # fmt: skip
     with styled():
         paths = save(overview(outcomes, rows), folder / "overview", DPI, ("png",))
         if any(len(values) > 1 for outcome in outcomes for values in outcome.losses.values()):
             paths += save(curves(outcomes), folder / "curves", PANELS_DPI, ("png",))
     for path in paths:  # in a few colours, which are a third of the bytes and look the same
         Image.open(path).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(path)
+    texts = {"tasks.csv": _csv(Cell, cells), "methods.csv": _csv(Row, rows),
+             "README.md": page(outcomes, rows, command)}  # fmt: skip
     for name, text in texts.items():
         paths.append(folder / name)
         write_atomically(paths[-1], text)
     return Comparison(outcomes, rows, [folder / RUNS, *paths], failed)
 
 
-def _csv(fields: Sequence[str], rows: Sequence[Any]) -> str:
-    """Without times, which are no result: they are in the file of runs."""
-    shown = [name for name in fields if name != "seconds"]
-    whole = ({name: getattr(row, name) for name in shown} for row in rows)
-    cells = ({n: f"{v:.6g}" if isinstance(v, float) else v for n, v in r.items()} for r in whole)
-    return csv_text(shown, cells)
+def _csv(kind: Any, rows: Sequence[Any]) -> str:
+    return csv_text(kind._fields, (
+        {name: f"{value:.6g}" if isinstance(value, float) else value
+         for name, value in row._asdict().items()}
+        for row in rows
+    ))  # fmt: skip
 
 
 def short(value: float) -> str:
@@ -143,23 +147,18 @@ def short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10.0 else f"{round(value, 4) + 0.0:.2g}"
 
 
-HEADING = ("method", "regret %", "worst", "level", "behind", "worst", "level", "one constant", "%",
-           "tuned %")  # fmt: skip
-
-
-def line_of(row: Row) -> tuple[str, ...]:
-    """A row as the page and the terminal show it."""
-    return (
-        row.method, short(row.regret), f"{short(row.worst)} {row.worst_on}",
-        f"{row.level}/{row.tasks}", short(row.behind), short(row.metric_worst),
-        f"{row.metric_level}/{row.tasks}", row.one, short(row.one_regret), short(row.tuned),
-    )  # fmt: skip
-
-
 def page(outcomes: Sequence[Outcome], rows: Sequence[Row], command: str) -> str:
     """The page of a comparison: all tasks in one table, then a table a task."""
+    heading: tuple[str, ...] = ("method", "regret %", "worst", "level", "behind", "worst", "level",
+                                "one constant", "%", "tuned %")  # fmt: skip
+    lines: list[tuple[str, ...]] = [
+        (row.method, short(row.regret), f"{short(row.worst)} {row.worst_on}",
+         f"{row.level}/{row.tasks}", short(row.behind), short(row.metric_worst),
+         f"{row.metric_level}/{row.tasks}", row.one, short(row.one_regret), short(row.tuned))
+        for row in rows
+    ]  # fmt: skip
     parts = ["# Comparison", f"Made by `{command}`; `runs.csv` has all runs. {EXPLAINED}",
-             "![overview](overview.png)", _piped([HEADING, *map(line_of, rows)]),
+             "![overview](overview.png)", _piped([heading, *lines]),
              "![Final loss against the main constant](curves.png)"]  # fmt: skip
     for outcome in outcomes:
         plan, metric = outcome.plan, outcome.plan.task.metric
@@ -193,9 +192,8 @@ def overview(outcomes: Sequence[Outcome], rows: Sequence[Row]) -> Canvas:
     """Contenders by tasks, nothing set: regret, and how far the metric is behind."""
     names, tasks = [row.method for row in rows], [each.plan.task.name for each in outcomes]
     width = 2 * (CELL[0] * len(tasks)) + AROUND[0]
-    canvas = Canvas(
-        figsize=(max(width, 5.0), CELL[1] * len(names) + AROUND[1]), layout="constrained"
-    )
+    height = CELL[1] * len(names) + AROUND[1]
+    canvas = Canvas(figsize=(max(width, 5.0), height), layout="constrained")
     for ax, field, most, title in zip(
         canvas.subplots(1, 2, sharey=True), ("regret", "behind"), (20.0, 5.0),
         ("regret with nothing set [%]", "metric behind the best of anybody [levels]"), strict=True,
@@ -219,50 +217,35 @@ def curves(outcomes: Sequence[Outcome]) -> Canvas:
     rows = math.ceil(len(outcomes) / columns)
     canvas = Canvas(figsize=(max(1.9 * columns, 5.5), 1.7 * rows + 0.9), layout="constrained")
     axes = canvas.subplots(rows, columns, squeeze=False).ravel()
-    looks, named = _looks(outcomes), dict[str, Any]()
+    names = dict.fromkeys(name for outcome in outcomes for name in outcome.losses)
+    heads, named = list(dict.fromkeys(name.partition("+")[0] for name in names)), dict[str, Any]()
     for ax, outcome in zip(axes, outcomes, strict=False):
-        shown: list[float] = [outcome.start[0]]
-        for name, entry in outcome.plan.entries.items():
-            if name not in outcome.losses:
-                continue
-            losses, (colour, dashes) = outcome.losses[name], looks[name]
+        ticks = {1e-3: "1/1000", 1.0: "default", 1e3: "x1000"}
+        for name, losses in outcome.losses.items():
+            contender, (head, schedule, _) = contender_of(name), name.partition("+")
+            again, place = divmod(heads.index(head), len(COLOURS))
+            colour, dashes = COLOURS[place], DASHES[(again + bool(schedule)) % len(DASHES)]
+            default, width = contender.default, 1.5 if contender.ours else 0.8
             grid = sorted(value for value in losses if value is not None)
-            x = np.array(grid) / (entry.default or 1.0)  # without a default there is no grid
-            style = {"color": colour, "linewidth": 1.5 if entry.contender.ours else 0.8}
-            (line,) = ax.plot(x, [losses[v] for v in grid], linestyle=dashes, **style)
-            at = 1.0 if entry.default is not None else UNSET
-            ax.plot(at, losses[entry.default], "o", ms=3.5, color=colour, mec="white", mew=0.4)
+            x = np.array(grid) / (default or 1.0)  # without a default there is no grid
+            (line,) = ax.plot(x, [losses[value] for value in grid], color=colour, linewidth=width,
+                              linestyle=dashes)  # fmt: skip
+            ticks |= {UNSET: "unset"} if default is None else {}
+            ax.plot(1.0 if default is not None else UNSET, losses[default], "o", ms=3.5,
+                    color=colour, mec="white", mew=0.4)  # fmt: skip
             named.setdefault(name, line)
-            shown += losses.values()
-        _finish(ax, np.array(shown), outcome)
+        ax.axhline(outcome.start[0], color="#404040", linewidth=0.6, linestyle=(0, (4, 2)))
+        ax.set_xscale("log")
+        ax.set_xticks(list(ticks), list(ticks.values()), rotation=30)
+        ax.minorticks_off()
+        all_losses = [loss for losses in outcome.losses.values() for loss in losses.values()]
+        shown = np.array([outcome.start[0], *all_losses])
+        if shown.min() > 0.0 and shown.max() / shown.min() > SPAN:
+            ax.set_yscale("log")
+            log_limits(ax, shown)
+        ax.set_title(outcome.plan.task.name)
+        ax.tick_params(labelsize=5)
     for ax in axes[len(outcomes) :]:
         ax.set_axis_off()
     legend_below(canvas, named, max(2, columns))
     return canvas
-
-
-def _finish(ax: Any, shown: Array, outcome: Outcome) -> None:
-    ax.axhline(outcome.start[0], color="#404040", linewidth=0.6, linestyle=(0, (4, 2)))
-    ax.set_xscale("log")
-    ticks = {1e-3: "1/1000", 1.0: "default", 1e3: "x1000"}
-    if any(entry.default is None for entry in outcome.plan.entries.values()):
-        ticks[UNSET] = "unset"
-    ax.set_xticks(list(ticks), list(ticks.values()), rotation=30)
-    ax.minorticks_off()
-    if shown.min() > 0.0 and shown.max() / shown.min() > SPAN:
-        ax.set_yscale("log")
-        log_limits(ax, shown)
-    ax.set_title(outcome.plan.task.name)
-    ax.tick_params(labelsize=5)
-
-
-def _looks(outcomes: Sequence[Outcome]) -> dict[str, tuple[str, Any]]:
-    """A colour a contender, with dashes for those with a schedule."""
-    names = list(dict.fromkeys(name for each in outcomes for name in each.losses))
-    heads = list(dict.fromkeys(name.partition("+")[0] for name in names))
-    looks = {}
-    for name in names:
-        again, colour = divmod(heads.index(name.partition("+")[0]), len(COLOURS))
-        ending = 1 if "+" in name else 0
-        looks[name] = (COLOURS[colour], DASHES[(again + ending) % len(DASHES)])
-    return looks

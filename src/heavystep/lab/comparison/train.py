@@ -1,9 +1,8 @@
-"""The loop in which every contender trains a task, on the CPU and on a GPU."""
+"""A run: one contender trains one task, on the CPU or on a GPU."""
 
 import math
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +10,14 @@ import numpy as np
 import torch
 from torch.optim import swa_utils
 
-from heavystep.lab.comparison.contenders import Ours, contender_of
+from heavystep.lab.comparison.contenders import Other, contender_of
 from heavystep.lab.comparison.tasks import task_of
 from heavystep.lab.store import Columns
 from heavystep.lab.sweeps import Advance, Run
 from heavystep.lab.training.trainer import LOOK_EVERY, Trainer, Work, compiles, prepared
+from heavystep.methods import Method
 from heavystep.optim import Average
 from heavystep.optimizers import searches
-from heavystep.problems import FiniteSum
 
 WARM_UP = 0.05  # the part of a run in which a schedule rises
 LOOP = 1  # to be raised when the same specification would give other numbers
@@ -29,7 +28,7 @@ NUMBERS = ("loss", "metric", "average_loss", "average_metric", "seconds")
 
 @dataclass(frozen=True)
 class TaskRun(Run):
-    """A run: everything that decides its numbers.
+    """Everything that decides the numbers of a run.
 
     Args:
         value: of the main constant; None: nothing is set.
@@ -69,35 +68,31 @@ class TaskRun(Run):
     def compute(self, advance: Advance) -> Columns:
         """Train. A run whose parameters are no longer finite stops, and its numbers are NaN."""
         device, task = torch.device(self.device), task_of(self.task)
-        found = dict.fromkeys(NUMBERS, math.nan)
-        with prepared(small=device.type == "cpu"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if task.problem is not None:
-                found |= simulated(self, task.problem)
-                return {name: np.array([value]) for name, value in found.items()}
-            work = task.begun(self.seed, device)
-            if self.contender == START:
-                found["loss"], found["metric"] = work.measured()
+        with prepared(small=device.type == "cpu"), warnings.catch_warnings(action="ignore"):
+            if task.problem:
+                found = {"loss": simulated(self)}
             else:
-                found |= train(self, work, advance)
-        return {name: np.array([value]) for name, value in found.items()}
+                work = task.begun(self.seed, device)
+                at_start = self.contender == START
+                found = work.measured()._asdict() if at_start else train(self, work, advance)
+        return {name: np.array([found.get(name, math.nan)]) for name in NUMBERS}
 
 
-def simulated(run: TaskRun, build: Callable[[], FiniteSum]) -> dict[str, float]:
-    """The numbers of a run on a problem of Section 5, by the compiled kernels."""
+def simulated(run: TaskRun) -> float:
+    """The gap at the end of a run on a problem of Section 5, by the compiled kernels."""
     from heavystep.lab.simulation import configure, simulate
 
-    problem = build()
+    problem = task_of(run.task).problem()  # type: ignore[misc]
     if run.contender == START:
-        return {"loss": float(problem.gap(problem.theta0))}
+        return float(problem.gap(problem.theta0))
     contender = contender_of(run.contender)
-    assert isinstance(contender, Ours)  # plans leave all others out
-    method = configure(contender.method.name, **contender.chosen(run.value))
-    end = np.array([run.steps])
+    assert isinstance(contender.kind, Method)  # plans leave all others out
+    method = configure(contender.kind.name, **contender.chosen(run.value))
     found = simulate(
-        problem, method, seeds=[run.seed], iterations=run.steps, grid=end, may_stop=True
-    )
-    return {"loss": float(found.metrics["gap_last"][0, -1])}
+        problem, method, seeds=[run.seed], iterations=run.steps, grid=np.array([run.steps]),
+        may_stop=True,
+    )  # fmt: skip
+    return float(found.metrics["gap_last"][0, -1])
 
 
 def share(k: int, steps: int) -> float:
@@ -111,32 +106,33 @@ def share(k: int, steps: int) -> float:
 
 
 def train(run: TaskRun, work: Work, advance: Advance) -> dict[str, float]:
-    """The numbers at the end; no losses if parameters are no longer finite, where it stops."""
+    """The numbers at the end; none if parameters are no longer finite, where it stops."""
     contender, on_gpu = contender_of(run.contender), work.device.type == "cuda"
+    other = contender.kind if isinstance(contender.kind, Other) else None
     optimizer: Any = contender.optimizer(work, run.value)
-    rates = [float(group["lr"]) for group in optimizer.param_groups]
-    if contender.cosine and on_gpu:  # so that a recorded step reads it anew
-        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+    groups = optimizer.param_groups if contender.cosine else ()
+    rates = [float(group["lr"]) for group in groups]
+    if on_gpu:  # a recorded step reads a tensor anew
+        for group, rate in zip(groups, rates, strict=True):
             group["lr"] = torch.tensor(rate, device=work.device)
-    averages = run.average and contender.ours
-    average = Average(optimizer, automatic=False) if averages else None
+    average = None if other or not run.average else Average(optimizer, automatic=False)
     if on_gpu and task_of(run.task).gpu and not searches(optimizer) and compiles(work.device):
         work.compile()
     trainer = Trainer(
         work, optimizer, average.update if average else int,
-        captured=on_gpu and contender.captured, tell_loss=contender.wants_loss,
+        captured=on_gpu and not (other and other.package),
+        tell_loss=not other or other.wants_loss,
     )  # fmt: skip
     begin = time.perf_counter()
-    if contender.modes:
+    if other and other.modes:
         optimizer.train()
     for k in range(run.steps):
-        if contender.cosine:
-            for group, rate in zip(optimizer.param_groups, rates, strict=True):
-                now = rate * share(k, run.steps)
-                if isinstance(group["lr"], torch.Tensor):
-                    group["lr"].fill_(now)
-                else:
-                    group["lr"] = now
+        for group, rate in zip(groups, rates, strict=True):
+            now = rate * share(k, run.steps)
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(now)
+            else:
+                group["lr"] = now
         trainer.take_step()
         done = (k + 1) % LOOK_EVERY or LOOK_EVERY
         if done == LOOK_EVERY or k + 1 == run.steps:
@@ -145,13 +141,14 @@ def train(run: TaskRun, work: Work, advance: Advance) -> dict[str, float]:
             if not torch.stack(finite).all():  # they can never become so again
                 return {}
     seconds = time.perf_counter() - begin
-    if contender.modes:
+    if other and other.modes:
         optimizer.eval()
         # BatchNorm has seen another point, as the authors of Schedule-Free say.
         swa_utils.update_bn(work.inputs(), work.network)
-    found = dict(zip(NUMBERS, work.measured(), strict=False))
+    found = work.measured()._asdict() | {"seconds": seconds}
     if average:
         with average.in_place():
             average.update_bn(work.inputs(), work.network)
-            found |= dict(zip(NUMBERS[2:], work.measured(), strict=False))
-    return found | {"seconds": seconds}
+            loss, metric = work.measured()
+        found |= {"average_loss": loss, "average_metric": metric}
+    return found

@@ -2,27 +2,18 @@
 
 from functools import partial
 
-import torch
-
 from heavystep import validation
 from heavystep.lab.comparison.tasks.contract import HIGHER, LOWER, Metric, Task
 from heavystep.lab.comparison.tasks.images import IMAGES
-from heavystep.lab.comparison.tasks.tabular import RIGHT, TABULAR, Logistic
+from heavystep.lab.comparison.tasks.tabular import TABULAR, on_rows
 from heavystep.lab.comparison.tasks.text import TEXTUAL
 from heavystep.lab.store import expanded
-from heavystep.lab.training.trainer import Work
 from heavystep.problems import paper_cosine, paper_least_squares
 
 __all__ = ["HIGHER", "LOWER", "TASKS", "Metric", "Task", "task_of"]
-_GAP = Metric("F - F*", LOWER, "%", 2.0)
-
-
-def _no_network(seed: int, device: torch.device) -> Work:
-    raise TypeError("it is simulated and has no network")
-
-
+GAP = Metric("F - F*", LOWER, "%", 2.0)
 SIMULATED = tuple(
-    Task(name, f"{name} of Section 5", _GAP, steps, _no_network, problem=problem)
+    Task(name, f"{name} of Section 5", GAP, steps, None, problem=problem)
     for name, steps, problem in (
         ("least squares", 2_000, partial(paper_least_squares, 0.0)),
         ("noisy least squares", 10_000, partial(paper_least_squares, 0.3)),
@@ -41,7 +32,6 @@ def task_of(name: str) -> Task:
     """
     path = expanded(name)
     if name not in TASKS and path.is_file():
-        build = partial(Logistic, str(path))
-        return Task(name, f"logistic regression on {path.name}", RIGHT, 20_000, build)
+        return on_rows(name, str(path))
     validation.choice("task", name, TASKS)
     return TASKS[name]

@@ -16,8 +16,7 @@ LOWER, HIGHER = -1, 1  # which way a metric is better
 QUICK = 5  # a quick run has a fifth of the steps: the order of methods is seen by then
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(NamedTuple):
     """What is measured on unseen data, beside the training loss.
 
     Args:
@@ -57,11 +56,11 @@ class Task:
         title: what pages call it.
         metric: what is measured on unseen data.
         steps: the usual length of a run.
-        build: makes the work.
+        build: makes the work; None: it is simulated.
         missing: one line about data that are not here; empty if they are.
         gpu: whether it needs a GPU to be done in a reasonable time.
         version: to be raised when data, network or batches change; part of the key of runs.
-        problem: makes a problem that is simulated, without a network.
+        problem: makes the problem that is simulated, without a network.
         seeds: how many runs of each are usual.
     """
 
@@ -69,7 +68,7 @@ class Task:
     title: str
     metric: Metric
     steps: int
-    build: Build
+    build: Build | None
     missing: Callable[[], str] = str
     gpu: bool = False
     version: str = "1"
@@ -81,6 +80,7 @@ class Task:
 
     def begun(self, seed: int, device: torch.device) -> Work:
         """The work before its first step."""
+        assert self.build is not None
         torch.manual_seed(seed)
         work = self.build(seed, device)
         work.network.train()
@@ -93,9 +93,6 @@ class Examples(NamedTuple):
     inputs: Tensor
     targets: Tensor
 
-    def to(self, device: torch.device) -> "Examples":
-        return Examples(self.inputs.to(device), self.targets.to(device))
-
 
 class Split(NamedTuple):
     """Examples to learn from, and others to test on."""
@@ -104,55 +101,50 @@ class Split(NamedTuple):
     test: Examples
 
 
-def stream_of(seed: int) -> torch.Generator:
-    """The random numbers of a run's batches."""
-    return torch.Generator().manual_seed(seed + ORDER)
-
-
-Score = Callable[[Any, Examples], float]
-
-
 class Supervised(Work):
-    """Epochs of shuffled examples; what is left of an epoch is dropped.
+    """Batches of examples: epochs of shuffled ones without what is left, or drawn one by one.
 
     Args:
         network: what is trained.
         data: to learn from and to test on.
         criterion: the loss, of outputs and targets.
-        score: the metric, of the outputs on the test examples; None: the loss.
+        score: the metric, of outputs and targets of the test examples; None: the loss.
         batch_size: examples in a step.
-        seed: of the order.
-        device: where it is trained.
+        drawn: whether every example is drawn independently.
         draws: how often an evaluation is repeated and averaged, if the network draws.
         evaluated: training examples that the loss is measured on; None: all.
     """
 
     def __init__(
-        self, network: nn.Module, data: Split, criterion: Callable[[Any, Tensor], Tensor],
-        score: Score | None, batch_size: int, seed: int, device: torch.device,
-        draws: int = 1, evaluated: int | None = None,
+        self, seed: int, device: torch.device, network: nn.Module, data: Split,
+        criterion: Callable[[Any, Tensor], Tensor],
+        score: Callable[[Any, Tensor], float | Tensor] | None = None, batch_size: int = 64, *,
+        drawn: bool = False, draws: int = 1, evaluated: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__(network, device)
-        self.train, self.test = (part.to(device) for part in data)
-        self._criterion, self._draws = criterion, draws
-        self._score = score or (lambda out, test: float(criterion(out, test.targets)))
-        self._batch_size, self._evaluated = batch_size, evaluated
-        self._stream = stream_of(seed)
-        self._order: Iterator[Tensor] = iter(())
-        self._batch = Examples(*(part[:batch_size].clone() for part in self.train))
+        self.train, self.test = (Examples(*(x.to(device) for x in part)) for part in data)
+        self._criterion, self._score = criterion, score or criterion
+        self._batch_size, self._draws, self._evaluated = batch_size, draws, evaluated
+        self._order = self._places(torch.Generator().manual_seed(seed + ORDER), drawn)
+        self.batch = Examples(*(part[:batch_size].clone() for part in self.train))
+
+    def _places(self, stream: torch.Generator, drawn: bool) -> Iterator[Tensor]:
+        """The places of the examples of each batch."""
+        count, size = len(self.train.targets), self._batch_size
+        while True:
+            if drawn:
+                yield torch.randint(count, (size,), generator=stream)
+            else:
+                order = torch.randperm(count, generator=stream)
+                yield from order[: count // size * size].view(-1, size)
 
     def next(self) -> None:
-        which = next(self._order, None)
-        if which is None:
-            count, size = len(self.train.targets), self._batch_size
-            order = torch.randperm(count, generator=self._stream)
-            self._order = iter(order[: count // size * size].view(-1, size))
-            which = next(self._order)
-        for place, source in zip(self._batch, self.train, strict=True):
-            torch.index_select(source, 0, which.to(self.device), out=place)
+        which = next(self._order).to(self.device)
+        for place, source in zip(self.batch, self.train, strict=True):
+            torch.index_select(source, 0, which, out=place)
 
     def loss(self) -> Tensor:
-        return self._criterion(self.forward(self._batch.inputs), self._batch.targets)
+        return self._criterion(self.forward(self.batch.inputs), self.batch.targets)
 
     def evaluate(self) -> Measured:
         """The loss of the training examples, and the metric of the test examples."""
@@ -160,7 +152,7 @@ class Supervised(Work):
         for _ in range(self._draws):
             inputs, targets = (part[: self._evaluated] for part in self.train)
             losses.append(float(self._criterion(self.network(inputs), targets)))
-            metrics.append(self._score(self.network(self.test.inputs), self.test))
+            metrics.append(float(self._score(self.network(self.test.inputs), self.test.targets)))
         return Measured(sum(losses) / self._draws, sum(metrics) / self._draws)
 
     def inputs(self) -> Iterable[Tensor]:
@@ -172,22 +164,16 @@ class Supervised(Work):
         return [part for part in parts if len(part) == self._batch_size]
 
 
-def supervised(
-    network: Callable[[], nn.Module], data: Callable[[], Split],
-    criterion: Callable[[Any, Tensor], Tensor], score: Score | None = None, batch_size: int = 64,
-    **options: Any,
-) -> Build:  # fmt: skip
+def supervised(network: Callable[[], nn.Module], data: Callable[[], Split], *given: Any,
+               **options: Any) -> Build:  # fmt: skip
     """What makes :class:`Supervised` work, from what makes the network and the data."""
-    return lambda seed, device: Supervised(
-        network(), data(), criterion, score, batch_size, seed, device, **options
-    )
+    return lambda seed, device: Supervised(seed, device, network(), data(), *given, **options)
 
 
-def accuracy(outputs: Tensor, examples: Examples) -> float:
+def accuracy(outputs: Tensor, classes: Tensor) -> float:
     """The share of right classes in percent.
 
-    >>> outputs = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
-    >>> accuracy(outputs, Examples(outputs, torch.tensor([1, 1])))
+    >>> accuracy(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.tensor([1, 1]))
     50.0
     """
-    return 100.0 * float((outputs.argmax(dim=1) == examples.targets).float().mean())
+    return 100.0 * float((outputs.argmax(dim=1) == classes).float().mean())

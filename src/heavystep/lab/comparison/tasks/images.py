@@ -68,14 +68,14 @@ class VisionTransformer(nn.Module):
         super().__init__()
         self.patch = nn.Linear(3 * PATCH**2, VIT.width)
         self.position = nn.Parameter(0.02 * torch.randn(VIT.context, VIT.width))
-        self.blocks = nn.ModuleList(Block(VIT, causal=False, bias=True) for _ in range(VIT.layers))
+        self.blocks = nn.Sequential(
+            *(Block(VIT, causal=False, bias=True) for _ in range(VIT.layers))
+        )
         self.norm, self.head = nn.LayerNorm(VIT.width), nn.Linear(VIT.width, 10)
 
     def forward(self, images: Tensor) -> Tensor:
         parts = images.unfold(2, PATCH, PATCH).unfold(3, PATCH, PATCH).permute(0, 2, 3, 1, 4, 5)
-        x = self.patch(parts.flatten(3).flatten(1, 2)) + self.position
-        for block in self.blocks:
-            x = block(x)
+        x = self.blocks(self.patch(parts.flatten(3).flatten(1, 2)) + self.position)
         logits: Tensor = self.head(self.norm(x).mean(dim=1))
         return logits
 
@@ -83,17 +83,16 @@ class VisionTransformer(nn.Module):
 @cache
 def some_images() -> Split:
     """The first images, as floating-point numbers of size 1."""
-    parts = zip(images_of(DATA), (SEEN, UNSEEN), strict=True)
     return Split(*(
         Examples((torch.tensor(part.images[:n]).float() / 255.0 - 0.47) / 0.25,
                  torch.tensor(part.labels[:n]))
-        for part, n in parts
+        for part, n in zip(images_of(DATA), (SEEN, UNSEEN), strict=True)
     ))  # fmt: skip
 
 
 VISION = supervised(
     VisionTransformer, some_images, cross_entropy,
-    lambda logits, test: 100.0 - accuracy(logits, test), VIT.batch_size, evaluated=LOOKED_AT,
+    lambda logits, classes: 100.0 - accuracy(logits, classes), VIT.batch_size, evaluated=LOOKED_AT,
 )  # fmt: skip
 without_images = partial(data.missing_text, [DATA])
 IMAGES = (

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -26,20 +28,19 @@ from heavystep.lab.comparison.tasks.contract import (
     Supervised,
     Task,
     accuracy,
-    stream_of,
     supervised,
 )
 from heavystep.lab.training.trainer import EVALUATION_SEED, Measured, Work
 
 ACCURACY = Metric("test accuracy", HIGHER, "points", 0.5)
+RIGHT = Metric("training accuracy", HIGHER, "points", 0.5)
 UNEXPLAINED = Metric("test 1 - R2", LOWER, "%", 20.0)
-BATCH, DIGITS_TRAIN = 64, 1347
+DIGITS_TRAIN = 1347
 LATENT, HIDDEN = 8, 128  # sizes of the autoencoder
 ROWS, COLUMNS = 2000, 8
 QUIET, NOISY = 0.05, 0.5  # standard deviation of the noise; the clean function has 1
 LOG_VARIANCE = 12.0  # logarithms of variances are cut off beyond this
 LOGISTIC_SETS = ("a9a", "cod-rna", "ijcnn1", "mushrooms", "phishing", "svmguide1", "w8a")
-LOGISTIC_BATCH, BLOCK = 128, 1000  # rows in a batch, and batches that are drawn at once
 USERS, ITEMS, RANK, RATINGS = 600, 400, 6, (80_000, 8_000)
 NOISE = 77  # added to the seed of a run for the noise that a diffusion model learns
 
@@ -63,10 +64,9 @@ def digits() -> Split:
     return Split(*(Examples(pixels[part], classes[part]) for part in parts))
 
 
-def _perceptron() -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10)
-    )
+def _perceptron(*sizes: int) -> nn.Module:
+    layers = [nn.Linear(*pair) for pair in pairwise(sizes)]
+    return nn.Sequential(*(each for layer in layers for each in (layer, nn.ReLU())))[:-1]
 
 
 def _convolutional() -> nn.Module:
@@ -96,6 +96,11 @@ class Autoencoder(nn.Module):
         mean, log_variance = self.encode(pixels).chunk(2, dim=1)
         code = mean + torch.randn_like(mean) * torch.exp(0.5 * log_variance)
         return self.decode(code), mean, log_variance
+
+
+def pictures() -> Split:
+    """Digits that are their own targets."""
+    return Split(*(Examples(part.inputs, part.inputs) for part in digits()))
 
 
 def negative_elbo(outputs: tuple[Tensor, Tensor, Tensor], pixels: Tensor) -> Tensor:
@@ -136,12 +141,12 @@ class Diffusion(Supervised):
 
     def __init__(self, seed: int, device: torch.device) -> None:
         pixels = Split(*(Examples(2 * part.inputs - 1, part.targets) for part in digits()))
-        super().__init__(Denoiser(), pixels, mse_loss, None, BATCH, seed, device)
-        self._noise = torch.Generator().manual_seed(seed + NOISE)
+        super().__init__(seed, device, Denoiser(), pixels, mse_loss)
         draws = torch.Generator().manual_seed(EVALUATION_SEED)
         repeated = (self.train.inputs.repeat(2, 1), self.test.inputs.repeat(6, 1))
         self._fixed = [(x, *self._drawn(x, draws)) for x in repeated]
-        self._times, self._noises = self._drawn(self._batch.inputs, draws)
+        self._times, self._noises = self._drawn(self.batch.inputs, draws)
+        self._noise = torch.Generator().manual_seed(seed + NOISE)
 
     def _drawn(self, pixels: Tensor, stream: torch.Generator) -> tuple[Tensor, Tensor]:
         times = torch.rand(len(pixels), generator=stream)
@@ -150,18 +155,19 @@ class Diffusion(Supervised):
 
     def next(self) -> None:
         super().next()
-        for place, drawn in zip(
-            (self._times, self._noises), self._drawn(self._batch.inputs, self._noise), strict=True
-        ):
-            place.copy_(drawn)
+        times, noises = self._drawn(self.batch.inputs, self._noise)
+        self._times.copy_(times)
+        self._noises.copy_(noises)
 
-    def _error(self, network: nn.Module, pixels: Tensor, times: Tensor, noise: Tensor) -> Tensor:
+    def _error(
+        self, network: Callable[..., Tensor], pixels: Tensor, times: Tensor, noise: Tensor
+    ) -> Tensor:
         kept = torch.cos(0.5 * torch.pi * times)[:, None]
         noisy = kept * pixels + torch.sqrt(1.0 - kept * kept) * noise
         return mse_loss(network(noisy, times), noise)
 
     def loss(self) -> Tensor:
-        return self._error(self.forward, self._batch.inputs, self._times, self._noises)  # type: ignore[arg-type]
+        return self._error(self.forward, self.batch.inputs, self._times, self._noises)
 
     def evaluate(self) -> Measured:
         """The same on all digits, with noise that is the same each time."""
@@ -210,20 +216,14 @@ def diabetes() -> Split:
     return Split(*(_examples(found.data[part], found.target[part]) for part in parts))
 
 
-def _network(inputs: int, outputs: int = 1) -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(inputs, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, outputs)
-    )
-
-
 def squared_error(outputs: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
     """The mean, or the sum, over examples."""
     return mse_loss(outputs.squeeze(1), targets, reduction=reduction)
 
 
-def unexplained(outputs: Tensor, test: Examples) -> float:
+def unexplained(outputs: Tensor, targets: Tensor) -> Tensor:
     """1 - R2: the part of the variance that is not explained."""
-    return float(squared_error(outputs, test.targets)) / float(test.targets.var())
+    return squared_error(outputs, targets) / targets.var()
 
 
 def gaussian_nll(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -253,36 +253,28 @@ def rows_of(name: str) -> Examples:
     return Examples(torch.from_numpy(dense), torch.from_numpy(data.binary_labels(found.labels)))
 
 
-class Logistic(Work):
+def logistic_loss(margins: Tensor, labels: Tensor) -> Tensor:
+    """Mean of log(1 + exp(-y a'theta))."""
+    return softplus(-labels * margins.squeeze(1), threshold=40.0).mean()
+
+
+def right_side(margins: Tensor, labels: Tensor) -> Tensor:
+    """The share of rows on the right side in percent."""
+    return 100.0 * (labels * margins.squeeze(1) > 0).double().mean()
+
+
+def on_rows(name: str, source: str, missing: Callable[[], str] = str, seeds: int = 3) -> Task:
     """Logistic regression as in Figure 2, without a penalty; rows are drawn independently."""
 
-    def __init__(self, name: str, seed: int, device: torch.device) -> None:
-        examples = rows_of(name)
-        network = nn.Linear(examples.inputs.shape[1], 1, bias=False, dtype=torch.float64)
+    def build(seed: int, device: torch.device) -> Work:
+        rows = rows_of(source)
+        network = nn.Linear(rows.inputs.shape[1], 1, bias=False, dtype=torch.float64)
         nn.init.zeros_(network.weight)
-        super().__init__(network, device)
-        self._rows, self._labels = examples.to(device)
-        self._stream, self._drawn, self._used = stream_of(seed), torch.empty(0), 0
-        self._which = torch.zeros(LOGISTIC_BATCH, dtype=torch.int64, device=device)
+        both = Split(rows, rows)
+        return Supervised(seed, device, network, both, logistic_loss, right_side, 128, drawn=True)
 
-    def next(self) -> None:
-        if self._used == len(self._drawn):
-            shape = (BLOCK, LOGISTIC_BATCH)
-            self._drawn = torch.randint(len(self._labels), shape, generator=self._stream)
-            self._used = 0
-        self._which.copy_(self._drawn[self._used])
-        self._used += 1
-
-    def loss(self) -> Tensor:
-        """Mean of log(1 + exp(-y a'theta)) over the batch."""
-        margins = self._labels[self._which] * self.forward(self._rows[self._which]).squeeze(1)
-        return softplus(-margins, threshold=40.0).mean()
-
-    def evaluate(self) -> Measured:
-        """The full loss, and the share of rows on the right side in percent."""
-        margins = self._labels * self.network(self._rows).squeeze(1)
-        right = 100.0 * float((margins > 0).double().mean())
-        return Measured(float(softplus(-margins, threshold=40.0).mean()), right)
+    title = f"logistic regression on {Path(source).name}"
+    return Task(name, title, RIGHT, 20_000, build, missing, seeds=seeds)
 
 
 @cache
@@ -333,52 +325,47 @@ def _in_units(name: str, title: str, targets: float = 1.0, inputs: float = 1.0,
         return Split(*(Examples(inputs * x, targets * y) for x, y in wavy(QUIET)))
 
     criterion = partial(squared_error, reduction=reduction)
-    build = supervised(partial(_network, COLUMNS), data, criterion, unexplained)
+    build = supervised(partial(_perceptron, COLUMNS, 64, 64, 1), data, criterion, unexplained)
     return Task(name, f"regression, {title}", UNEXPLAINED, 1500, build)
 
 
-def _on_digits(name: str, title: str, network: Callable[[], nn.Module], steps: int) -> Task:
+def _on_digits(name: str, title: str, steps: int, network: Callable[..., nn.Module]) -> Task:
     build = supervised(network, digits, cross_entropy, accuracy)
     return Task(name, f"digits, {title}", ACCURACY, steps, build, without_sklearn)
 
 
-RIGHT = Metric("training accuracy", HIGHER, "points", 0.5)
-TOY = supervised(partial(_network, 20), bent, squared_error)
-AUTOENCODER = supervised(
-    Autoencoder, lambda: Split(*(Examples(part.inputs, part.inputs) for part in digits())),
-    negative_elbo, draws=8,
-)  # fmt: skip
+def _toy(steps: int) -> Task:
+    build = supervised(partial(_perceptron, 20, 64, 64, 1), bent, squared_error)
+    metric = Metric("test error", LOWER, "%", 5.0)
+    return Task(f"toy-{steps}", f"small regression, {steps} steps", metric, steps, build)
+
+
+SMALL = partial(_perceptron, 64, 128, 64, 10)
 TABULAR = (
-    _on_digits("mlp", "perceptron 64-128-64-10", _perceptron, 630),
-    _on_digits("cnn", "convolutions with BatchNorm and dropout", _convolutional, 420),
-    _on_digits("frozen", "head on a frozen random body", _on_a_frozen_body, 420),
+    _on_digits("mlp", "perceptron 64-128-64-10", 630, SMALL),
+    _on_digits("cnn", "convolutions with BatchNorm and dropout", 420, _convolutional),
+    _on_digits("frozen", "head on a frozen random body", 420, _on_a_frozen_body),
     Task("vae", "digits, variational autoencoder", Metric("test -ELBO", LOWER, "nats", 0.05), 840,
-         AUTOENCODER, without_sklearn),
+         supervised(Autoencoder, pictures, negative_elbo, draws=8), without_sklearn),
     Task("regression", "regression with noise", Metric("error to clean", LOWER, "%", 2.0), 1500,
-         supervised(partial(_network, COLUMNS), partial(wavy, NOISY), squared_error)),
+         supervised(partial(_perceptron, COLUMNS, 64, 64, 1), partial(wavy, NOISY), squared_error)),
     Task("nll", "regression, Gaussian likelihood", Metric("test NLL", LOWER, "nats", 0.05), 1500,
-         supervised(partial(_network, COLUMNS, 2), uneven, gaussian_nll)),
+         supervised(partial(_perceptron, COLUMNS, 64, 64, 2), uneven, gaussian_nll)),
     _in_units("units", "targets of size 1"),
     _in_units("targets-0.01", "targets x 0.01", targets=0.01),
     _in_units("targets-100", "targets x 100", targets=100.0),
     _in_units("inputs-100", "inputs x 100", inputs=100.0),
     _in_units("summed", "loss summed over a batch", reduction="sum"),
     Task("diabetes", "raw diabetes", UNEXPLAINED, 1000,
-         supervised(partial(_network, 10), diabetes, squared_error, unexplained, 32),
+         supervised(partial(_perceptron, 10, 64, 64, 1), diabetes, squared_error, unexplained, 32),
          without_sklearn),
-    *(
-        Task(name, f"logistic regression on {name}", RIGHT, 20_000, partial(Logistic, name),
-             partial(data.missing_text, [name]), seeds=1)
-        for name in LOGISTIC_SETS
-    ),
+    *(on_rows(name, name, partial(data.missing_text, [name]), 1) for name in LOGISTIC_SETS),
     Task("recommender", "ratings, embeddings of users and items",
          Metric("test log-loss", LOWER, "nats", 0.005), 1500,
          supervised(Towers, ratings, binary_cross_entropy_with_logits, batch_size=128)),
     Task("diffusion", "digits, prediction of noise", Metric("test error", LOWER, "%", 2.0), 1200,
          Diffusion, without_sklearn),
-    *(Task(f"toy-{steps}", f"small regression, {steps} steps",
-           Metric("test error", LOWER, "%", 5.0), steps, TOY)
-      for steps in (30, 110)),
-    *(_on_digits(f"digits-{steps}", f"perceptron, {steps} steps", _perceptron, steps)
-      for steps in (30, 110)),
+    _toy(30), _toy(110),
+    _on_digits("digits-30", "perceptron, 30 steps", 30, SMALL),
+    _on_digits("digits-110", "perceptron, 110 steps", 110, SMALL),
 )  # fmt: skip

@@ -18,11 +18,14 @@ from heavystep.lab import data
 from heavystep.lab.comparison.tasks.contract import (
     LOWER,
     Build,
+    Examples,
     Metric,
+    Split,
+    Supervised,
     Task,
-    stream_of,
 )
-from heavystep.lab.training.trainer import EVALUATION_SEED, Measured, Work
+from heavystep.lab.training.images import autocast_logits
+from heavystep.lab.training.trainer import EVALUATION_SEED, Measured, Trainer, Work
 
 TEXT, TRAIN = "tinyshakespeare", 0.9
 """The part of the text that is learnt from; the rest is for validation."""
@@ -144,7 +147,7 @@ class Transformer(nn.Module):
         self.character = nn.Embedding(characters, shape.width)
         self.position = nn.Embedding(shape.context, shape.width)
         self.drop = nn.Dropout(shape.dropout)
-        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.blocks = nn.Sequential(*(Block(shape) for _ in range(shape.layers)))
         self.norm = nn.LayerNorm(shape.width, bias=False)
         self.register_buffer("positions", torch.arange(shape.context), persistent=False)
         residual = DEVIATION / math.sqrt(2 * shape.layers)
@@ -155,9 +158,7 @@ class Transformer(nn.Module):
 
     def forward(self, characters: Tensor) -> Tensor:
         places = self.position(self.positions[: characters.shape[1]])
-        x = self.drop(self.character(characters) + places)
-        for block in self.blocks:
-            x = block(x)
+        x = self.blocks(self.drop(self.character(characters) + places))
         return linear(self.norm(x), self.character.weight)
 
 
@@ -192,55 +193,49 @@ class Adapted(nn.Module):
         return out
 
 
-class LanguageModel(Work):
-    """Windows of the text at random places; on a GPU in bfloat16 where autocast thinks it safe."""
+class LanguageModel(Supervised):
+    """Windows of a text at random places; on a GPU in bfloat16 where autocast thinks it safe."""
 
     def __init__(
-        self, network: nn.Module, texts: Texts, shape: Shape, seed: int, device: torch.device
+        self, seed: int, device: torch.device, network: nn.Module, texts: Texts, shape: Shape
     ) -> None:
-        super().__init__(network, device)
-        self._train, self._validation = texts.train.to(device), texts.validation.to(device)
-        self._shape, self._stream = shape, stream_of(seed)
-        self._window = torch.arange(shape.context + 1, device=device)
-        self._starts = torch.zeros(shape.batch_size, dtype=torch.int64, device=device)
-
-    def _places(self, text: Tensor, stream: torch.Generator) -> Tensor:
-        last = len(text) - self._shape.context - 1
-        return torch.randint(last, (self._shape.batch_size,), generator=stream)
-
-    def next(self) -> None:
-        self._starts.copy_(self._places(self._train, self._stream))
+        # Views of a text that is on the device already: a copy of windows would be large.
+        windows = (windows_of(text.to(device), shape.context) for text in texts[:2])
+        size, self._batches = shape.batch_size, shape.evaluations
+        super().__init__(
+            seed, device, network, Split(*windows), cross_entropy, batch_size=size, drawn=True
+        )
 
     def loss(self) -> Tensor:
-        return self._entropy(self.forward, self._train, self._starts)
+        return self._entropy(self.forward, self.batch)
 
-    def _entropy(self, network: Callable[[Tensor], Tensor], text: Tensor, starts: Tensor) -> Tensor:
-        window = text[starts[:, None] + self._window]
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            logits = network(window[:, :-1])
-        return cross_entropy(logits.float().flatten(0, 1), window[:, 1:].flatten())
+    def _entropy(self, network: Callable[[Tensor], Tensor], batch: Examples) -> Tensor:
+        logits = autocast_logits(network, batch.inputs)
+        return cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
 
     def evaluate(self) -> Measured:
         """Training and validation loss of windows that are the same each time."""
         found = []
-        for text in (self._train, self._validation):
-            stream = torch.Generator().manual_seed(EVALUATION_SEED)
-            losses = [
-                self._entropy(self.network, text, self._places(text, stream).to(self.device))
-                for _ in range(self._shape.evaluations)
-            ]
+        for part in (self.train, self.test):
+            stream, losses = torch.Generator().manual_seed(EVALUATION_SEED), []
+            for _ in range(self._batches):
+                which = torch.randint(len(part.inputs), (len(self.batch.inputs),), generator=stream)
+                batch = Examples(*(source[which.to(self.device)] for source in part))
+                losses.append(self._entropy(self.network, batch))
             found.append(float(torch.stack(losses).mean()))
         return Measured(*found)
 
 
+def windows_of(text: Tensor, context: int) -> Examples:
+    """Every window of a text but the last, and the characters that come next, as views."""
+    return Examples(text[:-2].unfold(0, context, 1), text[1:-1].unfold(0, context, 1))
+
+
 def _model(kind: Callable[..., nn.Module], shape: Shape, texts: Callable[[], Texts]) -> Build:
     """What makes the work of a model that learns texts."""
-
-    def build(seed: int, device: torch.device) -> Work:
-        found = texts()
-        return LanguageModel(kind(found.kinds, shape), found, shape, seed, device)
-
-    return build
+    return lambda seed, device: LanguageModel(
+        seed, device, kind(texts().kinds, shape), texts(), shape
+    )
 
 
 @cache
@@ -250,12 +245,10 @@ def pretrained() -> nn.Module:
         torch.manual_seed(0)
         texts = partial(plays, ascii_alphabet=True)
         work = _model(Transformer, SMALL, texts)(0, torch.device("cpu"))
-        optimizer = torch.optim.AdamW(work.parameters(), lr=3e-3, weight_decay=0.0)
+        trainer = Trainer(work, torch.optim.AdamW(work.parameters(), lr=3e-3, weight_decay=0.0),
+                          captured=False, tell_loss=False)  # fmt: skip
         for _ in range(PRETRAINED):
-            work.next()
-            optimizer.zero_grad()
-            work.loss().backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
+            trainer.take_step()
     return work.network.requires_grad_(False)
 
 
@@ -265,7 +258,7 @@ def adapters(seed: int, device: torch.device) -> Work:
     for block in network.blocks:  # type: ignore[union-attr]
         for name in ("attention", "attended", "up", "down"):
             setattr(block, name, Adapted(getattr(block, name)))
-    return LanguageModel(network, programs(), SMALL, seed, device)
+    return LanguageModel(seed, device, network, programs(), SMALL)
 
 
 without_text = partial(data.missing_text, [TEXT])
