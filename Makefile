@@ -14,7 +14,7 @@
 #                  is served: python -m http.server -d site
 # make examples    run every example in its quick mode
 # make mutants     break the mathematics on purpose and see that a test notices
-# make fuzz        random batches, damaged files and hostile lines, some minutes; SEED=1 for others
+# make fuzz        bad batches, interruptions and damaged states, some minutes; SEED=1 for others
 # make clean       remove .venv, the site and caches
 
 PYTHON ?= python3
@@ -91,7 +91,7 @@ mutants: $(SETUP)
 	$(BIN)/python -m tests.mutants
 
 fuzz: $(SETUP)
-	$(ONE_THREAD) $(BIN)/python -W ignore -m tests.fuzz --seed $(SEED)
+	$(ONE_THREAD) HEAVYSTEP_EXAMPLES=20 $(BIN)/pytest -n $(JOBS) --hypothesis-seed=$(SEED) tests/test_fuzz.py
 
 clean:
 	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis
