@@ -10,7 +10,8 @@ from pathlib import Path
 
 from heavystep.methods import METHODS, Method
 from heavystep.optimizers import optimizer_class
-from heavystep.problems.variance_reduced import EVIDENCE, FORMULAS, PUBLISHED, REFERENCE
+from heavystep.problems import VarianceReduced
+from heavystep.problems.variance_reduced import PUBLISHED
 from heavystep.rules import REQUIRED, Option
 from heavystep.validation import SYMBOLS
 
@@ -101,6 +102,8 @@ def source(method: Method) -> str:
 
 def reduced() -> str:
     """What methods see on another problem."""
+    blocks = re.findall(r"\.\. math:: (.*?)\n\n", inspect.getdoc(VarianceReduced) or "", re.DOTALL)
+    formulas = [" ".join(block.split()).rstrip(",") for block in blocks]
     names = ", ".join(
         f'{name} (`simulate(VarianceReduced(problem), "{method}", ...)`)'
         for name, method in PUBLISHED.items()
@@ -114,8 +117,8 @@ def reduced() -> str:
             "surrogate with a lower bound. That is how to run "
             f"{names}. The docstring says which rules need a largest step.",
             "",
-            *(line for formula in FORMULAS for line in (f"$${formula}$$", "")),
-            f"Reference: {REFERENCE} ({EVIDENCE}).",
+            *(line for formula in formulas for line in (f"$${formula}$$", "")),
+            "Reference: Jiang and Stich (2023), arXiv 2308.06058 (not verified).",
             "",
         ]
     )

@@ -16,7 +16,6 @@ SOURCE = ROOT / "src" / "heavystep"
 # A part imports itself and lower layers.
 LAYERS = (
     {"validation", "arrays", "extras", "documentation"},
-    {"sparse"},
     {"momentum", "schedules", "lower_bounds"},
     {"rules"},
     {"methods", "theory"},

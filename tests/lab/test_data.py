@@ -45,9 +45,9 @@ def test_the_first_bytes_say_how_a_file_is_packed(ending, named, tmp_path):
     assert found.labels.tolist() == [1.0, -1.0, 1.0]
     assert found.rows.indptr.tolist() == [0, 2, 2, 3]
     assert found.rows.indices.tolist() == [0, 2, 1]
-    assert found.rows.values.tolist() == [0.5, -2e-3, 7.0]
-    assert found.rows.dim == 3
-    assert data.load(path, dim=9).rows.dim == 9
+    assert found.rows.data.tolist() == [0.5, -2e-3, 7.0]
+    assert found.rows.shape[1] == 3
+    assert data.load(path, dim=9).rows.shape[1] == 9
     assert [each.name for each in tmp_path.iterdir()] == [path.name]  # nothing beside it
 
 
@@ -79,8 +79,8 @@ def test_a_name_is_the_data_set_and_a_path_is_a_file(tmp_path, monkeypatch):
     with tiny_libsvm.folder(tmp_path / "data", ["a9a"]):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "a9a").write_text("1 1:1\n")
-        assert data.load("a9a").rows.n == tiny_libsvm.ROWS
-        assert data.load(tmp_path / "a9a").rows.n == 1
+        assert data.load("a9a").rows.shape[0] == tiny_libsvm.ROWS
+        assert data.load(tmp_path / "a9a").rows.shape[0] == 1
 
 
 def test_line_ends_do_not_count_and_anything_else_does(tmp_path):
@@ -88,7 +88,7 @@ def test_line_ends_do_not_count_and_anything_else_does(tmp_path):
         text = (libsvm / "a9a").read_bytes()
         expected = data.load("a9a")
         (libsvm / "a9a").write_bytes(text.replace(b"\n", b"\r\n"))
-        np.testing.assert_array_equal(data.load("a9a").rows.values, expected.rows.values)
+        np.testing.assert_array_equal(data.load("a9a").rows.data, expected.rows.data)
         for damaged in (text[:-8], text.replace(b"6:1", b"6:2", 1)):
             (libsvm / "a9a").write_bytes(damaged)
             for read in (data.load, data.verify):

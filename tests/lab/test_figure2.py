@@ -18,6 +18,7 @@ from heavystep.lab.figures.figure2 import pictures as figure2_pictures
 from heavystep.lab.plot import styled
 from heavystep.lab.simulation.loop import TRAINING_METRICS
 from heavystep.lab.simulation.sweep import ProblemSpec
+from heavystep.problems.logistic import row_norms
 from heavystep.records import Trajectories
 from tests.helpers import tiny_libsvm
 from tests.helpers.data_sets import changed, file_of
@@ -138,14 +139,14 @@ def test_the_papers_cap_leaves_the_rules_no_choice():
 
 def test_rows_have_unit_length_and_the_larger_label_is_positive(eight):
     problem = ProblemSpec("libsvm", "mushrooms").build()
-    norms = problem.rows.norms()
+    norms = row_norms(problem.rows)
     assert norms[7] == 0.0
     np.testing.assert_allclose(np.delete(norms, 7), 1.0, rtol=1e-14)
     labels = [line[0] for line in (eight / "mushrooms").read_text().splitlines()]
     np.testing.assert_array_equal(problem.y, np.where(np.array(labels) == "2", 1.0, -1.0))
     assert problem.f_star[7] == math.log(2.0)
     assert problem.f_star.sum() == math.log(2.0)
-    assert problem.largest_penalty == 0.0
+    assert not problem.l2.any()
 
 
 def test_the_largest_step_changes_the_adaptive_methods_only(eight):

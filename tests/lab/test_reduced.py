@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from heavystep.lab.simulation.configuration import configure
 from heavystep.lab.simulation.run import OneRun, simulate
@@ -18,7 +19,6 @@ from heavystep.problems import (
     paper_least_squares,
 )
 from heavystep.problems.variance_reduced import PUBLISHED
-from heavystep.sparse import SparseRows
 from tests import reference_reduced as literal
 from tests.helpers.streams import index_stream, unit_stream
 
@@ -72,7 +72,7 @@ SQUARES = LeastSquares(A, RNG.normal(size=N) + 1.0, theta0=RNG.normal(size=4))
 TILTED = Cosine(
     RNG.uniform(0.5, 1.5, N), np.concatenate([XI, -XI]), theta0=np.array([1.5, -0.7, 2.2, 3.0])
 )
-LOGISTIC = SparseLogistic(SparseRows.from_dense(A), Y, l2=L2, weights=WEIGHTS)
+LOGISTIC = SparseLogistic(csr_array(A), Y, l2=L2, weights=WEIGHTS)
 PROBLEMS: dict[str, Any] = {
     "least squares": (SQUARES, FiniteSumTerms(SQUARES)),
     "tilted cosine": (TILTED, FiniteSumTerms(TILTED)),

@@ -17,7 +17,7 @@ MUTANTS = [
     Mutant("subnormal numbers carried on", "lab/simulation/loop.py",
            "buffer[j] = kept if abs(kept) > TINY else 0.0", "buffer[j] = kept", LOOP),
     Mutant("metrics one step late", "lab/simulation/loop.py",
-           "scene.grid[row] == k + 1", "scene.grid[row] == k", LOOP),
+           "scene.grid[recorded] == k + 1", "scene.grid[recorded] == k", LOOP),
     Mutant("a batch's gradient that is a sum", "lab/simulation/problems.py",
            "            g[j] /= size\n", "            g[j] /= 1.0\n", LOOP),
     Mutant("half a tilt", "lab/simulation/problems.py",

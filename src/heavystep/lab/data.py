@@ -27,7 +27,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.lab.store import PREFIX, cache_home, expanded
-from heavystep.sparse import SparseRows
+from heavystep.problems.logistic import row_norms, row_of_entries
 
 VARIABLE = "HEAVYSTEP_DATA"
 LIBSVM_PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
@@ -139,9 +139,9 @@ CIFAR = {name: each for name, each in SETS.items() if each.classes}
 
 
 class Labelled(NamedTuple):
-    """Rows, and one label each as it stands in the file."""
+    """Rows as a sparse matrix in CSR format, and one label each as it stands in the file."""
 
-    rows: SparseRows
+    rows: Any
     labels: Array
 
 
@@ -277,14 +277,24 @@ def load(source: Path | str, dim: int | None = None) -> Labelled:
     if not text.split():
         raise ValueError(f"{called} has no rows")
     try:
-        matrix, labels = load_svmlight_file(io.BytesIO(text), n_features=dim, zero_based=False)
-        columns = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
-        rows = SparseRows(*columns, matrix.data, matrix.shape[1])
+        rows, labels = load_svmlight_file(io.BytesIO(text), n_features=dim, zero_based=False)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{called} is not in LIBSVM's format: {error}") from None
-    if not (np.isfinite(rows.values).all() and np.isfinite(labels).all()):
+    if not (np.isfinite(rows.data).all() and np.isfinite(labels).all()):
         raise ValueError(f"{called} holds numbers that are not finite")
     return Labelled(rows, labels)
+
+
+def unit_length(rows: Any) -> Any:
+    """Rows scaled to length 1; an empty row stays empty.
+
+    >>> from scipy.sparse import csr_array
+    >>> unit_length(csr_array([[0.0, 3.0, 4.0], [0.0, 0.0, 0.0]])).data
+    array([0.6, 0.8])
+    """
+    norms, scaled = row_norms(rows), rows.copy()
+    scaled.data = rows.data / np.where(norms > 0.0, norms, 1.0)[row_of_entries(rows)]
+    return scaled
 
 
 def binary_labels(labels: Array) -> Array:

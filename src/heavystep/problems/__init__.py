@@ -1,6 +1,6 @@
 """Finite sums whose constants are exact: L, mu, rho, delta, sigma^2, f* and theta*."""
 
-from heavystep.problems.base import FiniteSum
+from heavystep.problems.base import FiniteSum, Problem
 from heavystep.problems.cosine import Cosine
 from heavystep.problems.least_squares import LeastSquares
 from heavystep.problems.logistic import LogisticRegression, SparseLogistic
@@ -8,6 +8,6 @@ from heavystep.problems.section5 import paper_cosine, paper_least_squares, two_s
 from heavystep.problems.variance_reduced import VarianceReduced
 
 __all__ = [
-    "Cosine", "FiniteSum", "LeastSquares", "LogisticRegression", "SparseLogistic",
-    "VarianceReduced", "paper_cosine", "paper_least_squares", "two_samples",
+    "Cosine", "FiniteSum", "LeastSquares", "LogisticRegression", "Problem",
+    "SparseLogistic", "VarianceReduced", "paper_cosine", "paper_least_squares", "two_samples",
 ]  # fmt: skip

@@ -1,23 +1,22 @@
-"""Finite sums: vectorised losses and gradients, and exact constants."""
+"""What a problem is: vectorised losses and gradients, and exact constants."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from heavystep.arrays import Array
-from heavystep.validation import POSITIVE, real
 
 EPS = float(np.finfo(float).eps)
 
 
-class FiniteSum(ABC):
-    r"""A finite sum :math:`F(\theta) = \frac1n \sum_{i=1}^n f(\theta; i)` with exact constants.
+class Problem(ABC):
+    r"""A mean of n terms, :math:`F(\theta) = \frac1n \sum_{i=1}^n f(\theta; i)`, to be simulated.
 
-    Points are arrays (..., d), many at once; one point can go with many indices. Constants are
-    proved or computed to rounding, never estimated; they stay true, as arrays are read-only.
+    Points are arrays (..., d), many at once. Constants are proved or computed to rounding, never
+    estimated; they stay true, as arrays are read-only.
     """
 
     version: ClassVar[int]
@@ -30,19 +29,36 @@ class FiniteSum(ABC):
     """(d,) where runs start."""
 
     @property
+    def dim(self) -> int:
+        """d, the number of parameters."""
+        return len(self.theta0)
+
+    @property
     @abstractmethod
-    def theta_star(self) -> Array:
-        """(d,) minimiser of F."""
+    def L(self) -> float:
+        """Smallest constant with which every term has a Lipschitz gradient (Assumption 1)."""
 
     @property
     @abstractmethod
     def f_star(self) -> Array:
         """(n,) infimum of each term."""
 
+    @abstractmethod
+    def objective(self, theta: Array) -> Array:
+        """F(theta), (...)."""
+
+    @abstractmethod
+    def full_gradient(self, theta: Array) -> Array:
+        """Gradient of F, (..., d)."""
+
+
+class FiniteSum(Problem):
+    """A problem whose constants are all known exactly; one point can go with many indices (...)."""
+
     @property
     @abstractmethod
-    def L(self) -> float:
-        """Smallest constant with which every term has a Lipschitz gradient (Assumption 1)."""
+    def theta_star(self) -> Array:
+        """(d,) minimiser of F."""
 
     @property
     @abstractmethod
@@ -59,26 +75,13 @@ class FiniteSum(ABC):
     def delta(self) -> float:
         """The constant that belongs to :attr:`rho`."""
 
-    @property
-    def dim(self) -> int:
-        """d, the number of parameters."""
-        return len(self.theta0)
-
     @abstractmethod
     def losses(self, theta: Array, i: Array) -> Array:
-        """f(theta; i): points (..., d) and indices (...) give (...)."""
+        """f(theta; i), (...)."""
 
     @abstractmethod
     def gradients(self, theta: Array, i: Array) -> Array:
-        """Gradient of f(theta; i): points (..., d) and indices (...) give (..., d)."""
-
-    @abstractmethod
-    def objective(self, theta: Array) -> Array:
-        """F(theta): points (..., d) give (...)."""
-
-    @abstractmethod
-    def full_gradient(self, theta: Array) -> Array:
-        """Gradient of F: points (..., d) give (..., d)."""
+        """Gradient of f(theta; i), (..., d)."""
 
     @property
     def F_star(self) -> float:
@@ -99,53 +102,25 @@ class FiniteSum(ABC):
         return self.objective(theta) - self.F_star
 
 
-class WeakGrowth(NamedTuple):
-    """The constants of Assumption 4: E ||grad f||^2 <= rho ||grad F||^2 + delta."""
-
-    rho: float
-    delta: float
-
-
 class WithGrowth(FiniteSum):
-    """A finite sum whose E ||grad f||^2 is a quadratic of grad F: delta is exact."""
+    r"""A finite sum whose E ||grad f||^2 is a quadratic of grad F: delta is exact.
+
+    In some orthonormal basis :math:`v = \nabla F(\theta)` takes every value in :math:`R^d`, and
+
+    .. math:: E\|\nabla f(\theta; x)\|^2 = \sum_j (k_j v_j^2 + 2 p_j v_j) + c_0
+
+    Then :math:`E\|\nabla f\|^2 - \rho\|\nabla F\|^2` is bounded above exactly when, for each j,
+    :math:`\rho > k_j`, or :math:`\rho = k_j` and :math:`p_j = 0`. Its maximum, at
+    :math:`v_j = p_j / (\rho - k_j)`, is the smallest delta:
+
+    .. math:: \delta(\rho) = c_0 + \sum_{j:\ p_j \ne 0} p_j^2 / (\rho - k_j).
+
+    Reference: Zhang, Shi and Gu, Assumption 4 (label wgc).
+    """
 
     @abstractmethod
     def second_moment(self) -> tuple[Array, Array, float]:
-        """(k, p, c0) of :meth:`weak_growth`."""
-
-    def weak_growth(self, rho: float | None = None) -> WeakGrowth:
-        r"""The pair (rho, delta) of Assumption 4, with the smallest delta for this rho.
-
-        In some orthonormal basis :math:`v = \nabla F(\theta)` takes every value in :math:`R^d`, and
-
-        .. math:: E\|\nabla f(\theta; x)\|^2 = \sum_j (k_j v_j^2 + 2 p_j v_j) + c_0
-
-        Then :math:`E\|\nabla f\|^2 - \rho\|\nabla F\|^2` is bounded above exactly when, for each j,
-        :math:`\rho > k_j`, or :math:`\rho = k_j` and :math:`p_j = 0`. Its maximum, at
-        :math:`v_j = p_j / (\rho - k_j)`, is the smallest delta:
-
-        .. math:: \delta(\rho) = c_0 + \sum_{j:\ p_j \ne 0} p_j^2 / (\rho - k_j).
-
-        Args:
-            rho: at least :math:`\rho_0 = \max_j k_j`, and greater where some :math:`p_j` is not 0.
-                None: :math:`\rho_0` if all :math:`p_j` are 0, else :math:`2\rho_0`.
-
-        Raises:
-            ValueError: ``rho`` is too small for any delta.
-
-        Reference: Zhang, Shi and Gu, Assumption 4 (label wgc).
-        """
-        curvature, pull, noise = self._moments
-        rho_0, pulled = float(curvature.max()), pull != 0.0
-        if rho is None:
-            rho = 2.0 * rho_0 if pulled.any() else rho_0
-        real("rho", rho, POSITIVE)
-        if rho < rho_0 or (pulled.any() and rho == rho_0):
-            sign = ">" if pulled.any() else ">="
-            wanted = f"{sign} rho_0 = {rho_0:.17g} (weak growth, Assumption 4)"
-            raise ValueError(f"rho must be {wanted}, got {rho!r}")
-        delta = noise + float(np.sum(pull[pulled] ** 2 / (rho - curvature[pulled])))
-        return WeakGrowth(float(rho), delta)
+        """(k, p, c0) above."""
 
     @cached_property
     def _moments(self) -> tuple[Array, Array, float]:
@@ -153,13 +128,16 @@ class WithGrowth(FiniteSum):
 
     @cached_property
     def rho(self) -> float:
-        """The default rho of :meth:`weak_growth`."""
-        return self.weak_growth().rho
+        """The least rho, max_j k_j, if all p_j are 0; else twice that."""
+        curvature, pull, _ = self._moments
+        return float((2.0 if pull.any() else 1.0) * curvature.max())
 
     @cached_property
     def delta(self) -> float:
         """The smallest delta for :attr:`rho`."""
-        return self.weak_growth().delta
+        curvature, pull, noise = self._moments
+        pulled = pull != 0.0
+        return noise + float(np.sum(pull[pulled] ** 2 / (self.rho - curvature[pulled])))
 
 
 def frozen(array: Array) -> Array:
@@ -168,13 +146,10 @@ def frozen(array: Array) -> Array:
     return array
 
 
-def finite_array(
-    name: str, value: Any, ndim: int, shape: tuple[int, ...] | None = None, why: str = "",
-    *, empty: bool = False,
-) -> Array:  # fmt: skip
-    """A read-only float64 copy; what is not finite, is empty or has another shape is refused.
+def finite_array(name: str, value: Any, shape: tuple[int | None, ...], why: str = "") -> Array:
+    """A read-only float64 copy; what is empty, not finite or of another shape is refused.
 
-    ``why`` names what the shape must match.
+    ``shape`` has None where any length will do; ``why`` names what the others must match.
     """
     try:
         if np.iscomplexobj(value):
@@ -182,20 +157,18 @@ def finite_array(
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a dense array of real numbers, got {value!r}") from None
-    if array.ndim != ndim:
-        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
-    if array.size == 0 and not empty:
+    if array.ndim != len(shape):
+        raise ValueError(f"{name} must have {len(shape)} dimension(s), got shape {array.shape}")
+    if array.size == 0:
         raise ValueError(f"{name} must not be empty, got shape {array.shape}")
     if not np.isfinite(array).all():
         index = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name} must be finite, got {array[index]} at index {index}")
-    if shape is not None and array.shape != shape:
+    if why and array.shape != shape:
         raise ValueError(f"{name} must have shape {shape} to match {why}, got {array.shape}")
     return frozen(array)
 
 
 def start(theta0: ArrayLike | None, default: Array, why: str) -> Array:
     """Where runs start: ``theta0``, or ``default`` if that is None."""
-    if theta0 is None:
-        return frozen(default)
-    return finite_array("theta0", theta0, 1, default.shape, why)
+    return finite_array("theta0", default if theta0 is None else theta0, default.shape, why)

@@ -64,11 +64,6 @@ class Cosine(WithGrowth):
         xi: (n, d) tilts with mean 0.
         theta0: (d,) where runs start; pi in each coordinate by default.
 
-    Raises:
-        TypeError: an argument is not an array of real numbers.
-        ValueError: an argument is empty, not finite or of the wrong shape, some ``s`` is not
-            positive, or the mean of ``xi`` is not 0.
-
     >>> problem = Cosine(s=[0.5, 1.5], xi=[[0.0], [0.0]])
     >>> problem.L, problem.rho, problem.delta
     (4.5, 1.25, 0.0)
@@ -84,15 +79,15 @@ class Cosine(WithGrowth):
     version: ClassVar[int] = 1
 
     def __init__(self, s: ArrayLike, xi: ArrayLike, theta0: ArrayLike | None = None) -> None:
-        tilts = finite_array("xi", xi, 2)
+        tilts = finite_array("xi", xi, (None, None))
         n, dim = tilts.shape
-        scales = finite_array("s", s, 1, (n,), f"the rows of xi of shape {tilts.shape}")
+        scales = finite_array("s", s, (n,), "the rows of xi")
         if scales.min() <= 0.0:
             raise ValueError(f"s must be > 0, got {scales.min()} at index {scales.argmin()}")
         if not centred(tilts):
             worst = np.abs(tilts.mean(axis=0)).max()
             raise ValueError(f"xi must have mean 0, got a mean of size {worst:g}")
-        first = start(theta0, np.full(dim, np.pi), f"the columns of xi of shape {tilts.shape}")
+        first = start(theta0, np.full(dim, np.pi), "the columns of xi")
         self.__dict__.update(s=scales, xi=tilts, theta0=first, n=n)
 
     @cached_property
@@ -134,15 +129,13 @@ class Cosine(WithGrowth):
         return frozen(self.s * tilted_minimum(self.xi / self.s[:, None]).sum(axis=-1))
 
     def second_moment(self) -> tuple[Array, Array, float]:
-        r"""(k, p, c0) of :meth:`weak_growth`.
-
-        With bars for means over i and :math:`\phi = \nabla F / \bar s`, the bowl's gradient,
+        r"""By the bowl's gradient :math:`\phi = \nabla F / \bar s`, with bars for means over i.
 
         .. math:: E\|\nabla f\|^2 = \overline{s^2}\,\|\phi\|^2
                   - 2\,\overline{s\xi}^{\,\top}\phi + \overline{\|\xi\|^2},
 
-        and :math:`\phi` takes every value, because :math:`t + 2\sin t` is continuous and unbounded
-        both ways. So :math:`\rho_0 = \overline{s^2} / \bar s^2`.
+        :math:`\phi` takes every value, because :math:`t + 2\sin t` is continuous and unbounded both
+        ways.
         """
         curvature = np.full(self.dim, np.mean(self.s**2) / self._scale**2)
         tilt = self.s[:, None] * self.xi

@@ -26,11 +26,6 @@ class LeastSquares(WithGrowth):
         b: (n,) targets.
         theta0: (d,) where runs start; zeros by default.
 
-    Raises:
-        TypeError: an argument is not an array of real numbers.
-        ValueError: an argument is empty, not finite or of the wrong shape, or ``A`` is rank
-            deficient.
-
     >>> problem = LeastSquares([[1.0, 0.0], [0.0, 2.0], [1.0, 2.0]], [1.0, 4.0, 6.0])
     >>> problem.L, round(problem.sigma2, 12)
     (5.0, 0.055555555556)
@@ -45,10 +40,10 @@ class LeastSquares(WithGrowth):
     version: ClassVar[int] = 1
 
     def __init__(self, A: ArrayLike, b: ArrayLike, theta0: ArrayLike | None = None) -> None:
-        rows = finite_array("A", A, 2)
+        rows = finite_array("A", A, (None, None))
         n, dim = rows.shape
-        targets = finite_array("b", b, 1, (n,), f"the rows of A of shape {rows.shape}")
-        first = start(theta0, np.zeros(dim), f"the columns of A of shape {rows.shape}")
+        targets = finite_array("b", b, (n,), "the rows of A")
+        first = start(theta0, np.zeros(dim), "the columns of A")
         self.__dict__.update(A=rows, b=targets, theta0=first, n=n)
         _, singular, _ = self._svd
         rank = int(np.sum(singular > max(n, dim) * EPS * singular[0]))
@@ -138,9 +133,9 @@ class LeastSquares(WithGrowth):
         return frozen(np.where(self._row_sqnorms > 0.0, 0.0, 0.5 * self.b**2))
 
     def second_moment(self) -> tuple[Array, Array, float]:
-        r"""(k, p, c0) of :meth:`weak_growth`.
+        r"""By singular values of :math:`D^{1/2} U S^{-1}`, where A = U S V.
 
-        With :math:`u = \theta - \theta^\star`, :math:`D = diag(\|a_i\|^2)` and A = U S V,
+        With :math:`u = \theta - \theta^\star` and :math:`D = diag(\|a_i\|^2)`,
 
         .. math:: E\|\nabla f\|^2 = \tfrac1n \|D^{1/2}(A u + r)\|^2, \qquad
                   v = \nabla F = \tfrac1n A^\top A u,

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from heavystep.arrays import Array, inner
-from heavystep.problems.base import EPS, FiniteSum, finite_array, frozen, start
-from heavystep.sparse import SparseRows
+from heavystep.problems.base import EPS, FiniteSum, Problem, finite_array, frozen, start
 from heavystep.validation import POSITIVE, real
 
 
@@ -59,11 +58,6 @@ class LogisticRegression(FiniteSum):
         l2: penalty, > 0, with which there is one minimiser.
         theta0: (d,) where runs start; zeros by default.
 
-    Raises:
-        TypeError: an argument does not hold real numbers.
-        ValueError: an argument is empty, not finite or of the wrong shape, a label is neither
-            -1 nor +1, or the penalty is not positive.
-
     >>> problem = LogisticRegression([[1.0], [2.0], [4.0]], [1, -1, 1], l2=0.5)
     >>> problem.L, problem.mu, float(problem.theta_star[0].round(6))
     (4.5, 0.5, 0.231942)
@@ -79,11 +73,11 @@ class LogisticRegression(FiniteSum):
     def __init__(
         self, A: ArrayLike, y: ArrayLike, l2: float, theta0: ArrayLike | None = None
     ) -> None:
-        rows = finite_array("A", A, 2)
+        rows = finite_array("A", A, (None, None))
         n, dim = rows.shape
-        labels = binary(y, n, f"the rows of A of shape {rows.shape}")
+        labels = binary(y, n, "the rows of A")
         real("l2", l2, POSITIVE)
-        first = start(theta0, np.zeros(dim), f"the columns of A of shape {rows.shape}")
+        first = start(theta0, np.zeros(dim), "the columns of A")
         self.__dict__.update(A=rows, y=labels, l2=float(l2), theta0=first, n=n)
 
     @cached_property
@@ -174,7 +168,7 @@ class LogisticRegression(FiniteSum):
 
 def binary(y: ArrayLike, n: int, why: str) -> Array:
     """Labels, refused unless each is -1 or +1."""
-    labels = finite_array("y", y, 1, (n,), why)
+    labels = finite_array("y", y, (n,), why)
     found = np.unique(labels)
     if not np.isin(found, (-1.0, 1.0)).all():
         shown = ", ".join(f"{value:g}" for value in found[:5])
@@ -190,33 +184,25 @@ def fit_logistic(Z: Array, l2: float) -> Array:
     :math:`t\delta` by at least :math:`\Delta^2 (t - (e^{rt} - 1 - rt)/r^2)`, which is largest at
     :math:`t = \log(1 + r)/r`: the step taken, with no line search, from anywhere.
     """
+    n, dim = Z.shape
     scale = 1.0 / np.sqrt(np.mean(Z**2, 0) + l2)  # better conditioned in these coordinates
     rows, penalty = Z * scale, np.diag(l2 * scale * scale)
-    point = np.zeros(Z.shape[1])
+    point, change = np.zeros(dim), np.inf
     for _ in range(1000):
-        step = newton_step(point, rows, penalty)
-        change = float(np.abs(rows @ step).max())
-        if change <= 1e-9:
-            point = point + step
-            # One more step: what is then left is at rounding level.
-            theta: Array = scale * (point + newton_step(point, rows, penalty))
+        margins = rows @ point
+        p, q = sigmoid(-margins), sigmoid(margins)
+        hessian = (rows * (p * q)[:, None]).T @ rows / n + penalty
+        gradient = penalty @ point - p @ rows / n
+        # Not `solve`: with a tiny penalty a direction without data may be lost to rounding.
+        step = np.linalg.lstsq(hessian, -gradient, rcond=dim * EPS)[0]
+        last, change = change, float(np.abs(rows @ step).max())
+        if last <= 1e-9:  # what is left after one more step is at rounding level
+            theta: Array = scale * (point + step)
             if stationary(theta, Z, l2):
                 return theta
             break
-        point = point + (np.log1p(change) / change) * step
+        point = point + (1.0 if change <= 1e-9 else np.log1p(change) / change) * step
     raise ValueError(f"no minimiser to working precision for l2 = {l2:g}: use a larger one")
-
-
-def newton_step(point: Array, rows: Array, penalty: Array) -> Array:
-    """Newton's step with the penalty point.penalty.point / 2."""
-    n, dim = rows.shape
-    margins = rows @ point
-    p, q = sigmoid(-margins), sigmoid(margins)
-    hessian = (rows * (p * q)[:, None]).T @ rows / n + penalty
-    gradient = penalty @ point - p @ rows / n
-    # Not `solve`: with a tiny penalty a direction without data may be lost to rounding.
-    step: Array = np.linalg.lstsq(hessian, -gradient, rcond=dim * EPS)[0]
-    return step
 
 
 def stationary(theta: Array, Z: Array, l2: float) -> bool:
@@ -230,8 +216,23 @@ def stationary(theta: Array, Z: Array, l2: float) -> bool:
     return bool(np.all(np.abs(gradient) <= 10 * (dim + np.sqrt(n)) * EPS * summands))
 
 
+def row_norms(rows: Any) -> Array:
+    """(n,) Euclidean length of each row of a sparse matrix in CSR format."""
+    row, largest = row_of_entries(rows), np.zeros(rows.shape[0])
+    np.maximum.at(largest, row, np.abs(rows.data))
+    # Squares of parts of the largest entry neither overflow nor vanish.
+    parts = rows.data / np.where(largest > 0.0, largest, 1.0)[row]
+    lengths: Array = largest * np.sqrt(np.bincount(row, parts * parts, minlength=len(largest)))
+    return lengths
+
+
+def row_of_entries(rows: Any) -> Array:
+    """The row that each entry of a sparse matrix in CSR format belongs to."""
+    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+
+
 @dataclass(frozen=True, init=False, eq=False)
-class SparseLogistic:
+class SparseLogistic(Problem):
     r"""Weighted logistic regression on sparse rows: one term for each row.
 
     .. math:: F(\theta) = \frac{\sum_i w_i \log(1 + e^{-m_i})}{\sum_i w_i}
@@ -241,21 +242,18 @@ class SparseLogistic:
     is the mean of the terms.
 
     Args:
-        rows: features a_i.
+        rows: features a_i, a sparse matrix or array of scipy; a copy in CSR format is kept.
         y: (n,) labels, -1 or +1.
         l2: penalty, >= 0: one number, or (d,) one for each parameter.
         weights: (n,) weights, >= 0 and not all 0; None: all are equal.
 
-    Raises:
-        ValueError: a label is neither -1 nor +1, a number is out of range, or lengths disagree.
-
-    >>> rows = SparseRows.from_dense([[1.0, 0.0], [0.0, 2.0]])
-    >>> problem = SparseLogistic(rows, [1, -1])
+    >>> from scipy.sparse import csr_array
+    >>> problem = SparseLogistic(csr_array([[1.0, 0.0], [0.0, 2.0]]), [1, -1])
     >>> problem.L, float(problem.objective(problem.theta0).round(6))
     (1.0, 0.693147)
     """
 
-    rows: SparseRows
+    rows: Any
     y: Array
     l2: Array
     weights: Array
@@ -263,61 +261,43 @@ class SparseLogistic:
     version: ClassVar[int] = 1
 
     def __init__(
-        self, rows: SparseRows, y: ArrayLike, l2: ArrayLike = 0.0, weights: ArrayLike | None = None
+        self, rows: Any, y: ArrayLike, l2: ArrayLike = 0.0, weights: ArrayLike | None = None
     ) -> None:
-        n, why = rows.n, f"{rows.n} rows"
-        labels = binary(y, n, why)
-        penalties = finite_array("l2", np.broadcast_to(l2, (rows.dim,)), 1, empty=True)
-        if (penalties < 0.0).any():
+        if not hasattr(rows, "tocsr"):
+            raise TypeError(f"rows must be a sparse matrix of scipy, got {type(rows).__name__}")
+        rows = rows.tocsr().astype(np.float64, copy=True)
+        rows.check_format(full_check=True)  # kernels read the arrays without looking
+        rows.sum_duplicates()
+        finite_array("rows", rows.data, (None,))
+        n, dim = rows.shape
+        labels = binary(y, n, "the rows")
+        penalties = finite_array("l2", np.broadcast_to(np.asarray(l2), (dim,)), (dim,))
+        if penalties.min() < 0.0:
             raise ValueError(f"l2 must be >= 0, got {penalties.min()}")
-        weight = finite_array("weights", np.ones(n) if weights is None else weights, 1, (n,), why)
+        weight = finite_array("weights", np.ones(n) if weights is None else weights, (n,), "rows")
         if weight.min() < 0.0 or weight.max() == 0.0:
             got = f"got numbers from {weight.min()} to {weight.max()}"
             raise ValueError(f"weights must be >= 0 and not all 0, {got}")
         weight = weight if weights is None else frozen(weight / weight.mean())
-        self.__dict__.update(rows=rows, y=labels, l2=penalties, weights=weight)
-
-    @property
-    def n(self) -> int:
-        return self.rows.n
-
-    @property
-    def dim(self) -> int:
-        return self.rows.dim
-
-    @property
-    def theta0(self) -> Array:
-        """Where runs start: zeros, in the number format of the rows."""
-        return np.zeros(self.dim, dtype=self.rows.values.dtype)
+        parts = {"rows": rows, "y": labels, "l2": penalties, "weights": weight}
+        self.__dict__.update(parts, n=n, theta0=frozen(np.zeros(dim)))
 
     @cached_property
     def L(self) -> float:
         """Largest smoothness constant of a term; see :class:`LogisticRegression`."""
-        return float((self.weights * self.rows.norms() ** 2).max() / 4.0) + self.largest_penalty
-
-    @property
-    def largest_penalty(self) -> float:
-        """The largest of ``l2``."""
-        return float(self.l2.max(initial=0.0))
+        return float((self.weights * row_norms(self.rows) ** 2).max() / 4.0 + self.l2.max())
 
     @cached_property
     def f_star(self) -> Array:
         """(n,) lower bounds of log(1 + e^-m): 0, and log 2 for an empty row, whose margin is 0."""
         return frozen(np.where(np.diff(self.rows.indptr) > 0, 0.0, np.log(2.0)))
 
-    def margins(self, theta: Array) -> Array:
-        """(n,) margins m_i at one point."""
-        margins: Array = self.y * self.rows.dot(theta)
-        return margins
-
     def objective(self, theta: Array) -> Array:
-        mean = np.mean(self.weights * softplus(-self.margins(theta)))
-        value: Array = mean + 0.5 * (self.l2 @ theta**2)
+        losses = softplus(-self.y * (self.rows @ theta))
+        value: Array = np.mean(self.weights * losses) + 0.5 * (self.l2 @ theta**2)
         return value
 
     def full_gradient(self, theta: Array) -> Array:
-        shares = -self.y * self.weights * sigmoid(-self.margins(theta)) / self.n
-        entries = shares[self.rows.row_of_entries()] * self.rows.values
-        sums = np.bincount(self.rows.indices, entries, minlength=self.dim)
-        gradient: Array = sums + self.l2 * theta
+        slopes = -self.y * self.weights * sigmoid(-self.y * (self.rows @ theta))
+        gradient: Array = self.rows.T @ (slopes / self.n) + self.l2 * theta
         return gradient

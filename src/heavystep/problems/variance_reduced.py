@@ -4,30 +4,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from heavystep.arrays import Array
-from heavystep.problems.base import FiniteSum
-from heavystep.problems.logistic import SparseLogistic
+from heavystep.problems.base import Problem
 from heavystep.validation import POSITIVE, Interval, real
 
 PUBLISHED = {"AdaSVRPS": "AdaSPS", "AdaSVRLS": "AdaSLS"}
 """What the publication calls methods of the registry on :class:`VarianceReduced`."""
-REFERENCE, EVIDENCE = "Jiang and Stich (2023), arXiv 2308.06058", "not verified"
-FORMULAS = (
-    r"f_k(\theta) = f(\theta; x_k) + \langle a_k, \theta \rangle + "
-    r"\frac{\mu}{2} \|\theta - \theta_k\|^2, \qquad a_k = \nabla F(w_k) - \nabla f(w_k; x_k)",
-    r"w_{k+1} = \theta_k \text{ with probability } p, \text{ else } w_k; \qquad w_0 = \theta_0",
-    r"\ell_k = f_k(\theta_k) - \big(f(\theta_k; x_k) - f^\star(x_k) + \|a_k\|^2 / (2 \mu)\big)",
-)
-"""The surrogate, its anchor and its lower bound in LaTeX, a line each."""
 SYMBOLS = {"probability": "p", "curvature": "mu"}
 CHANCE = Interval(0.0, 1.0, closed_high=True)
 SHARE = 0.1
 """The default of the curvature, in units of L."""
-Reducible = FiniteSum | SparseLogistic
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class VarianceReduced:
-    r"""A finite sum that is simulated with variance-reduced losses, for any rule.
+class VarianceReduced(Problem):
+    r"""A problem that is simulated with variance-reduced losses, for any rule.
 
     At step k a method sees, in place of the sampled loss :math:`f(\theta; x_k)`, the surrogate
 
@@ -53,10 +43,6 @@ class VarianceReduced:
         curvature: mu, > 0; None: a tenth of the smoothness L of the terms. A large mu makes short
             steps, a small one long first steps.
 
-    Raises:
-        TypeError: the problem is no finite sum, or is reduced already.
-        ValueError: a number is out of range.
-
     >>> from heavystep.problems import LeastSquares
     >>> problem = LeastSquares([[1.0, 0.0], [0.0, 2.0], [1.0, 2.0]], [1.0, 4.0, 6.0])
     >>> reduced = VarianceReduced(problem)
@@ -66,15 +52,15 @@ class VarianceReduced:
     Reference: Jiang and Stich (2023), arXiv 2308.06058.
     """
 
-    problem: Reducible
+    problem: Problem
     probability: float | None
     curvature: float
     version: ClassVar[int] = 1
 
     def __init__(
-        self, problem: Reducible, probability: float | None = None, curvature: float | None = None
+        self, problem: Problem, probability: float | None = None, curvature: float | None = None
     ) -> None:
-        if not isinstance(problem, Reducible):
+        if not isinstance(problem, Problem) or isinstance(problem, VarianceReduced):
             wanted = "a finite sum or sparse logistic regression"
             raise TypeError(f"problem must be {wanted}, got {type(problem).__name__}")
         if probability is not None:
@@ -82,23 +68,9 @@ class VarianceReduced:
             probability = float(probability)
         mu = SHARE * problem.L if curvature is None else curvature
         real("curvature", mu, POSITIVE, SYMBOLS)
-        self.__dict__.update(problem=problem, probability=probability, curvature=float(mu))
-
-    @property
-    def n(self) -> int:
-        return self.problem.n
-
-    @property
-    def dim(self) -> int:
-        return self.problem.dim
-
-    @property
-    def convex(self) -> bool:
-        return self.problem.convex
-
-    @property
-    def theta0(self) -> Array:
-        return self.problem.theta0
+        own = {"problem": problem, "probability": probability, "curvature": float(mu)}
+        same = {name: getattr(problem, name) for name in ("convex", "n", "theta0")}
+        self.__dict__.update(own, **same)
 
     @property
     def L(self) -> float:
@@ -117,6 +89,6 @@ class VarianceReduced:
         return self.problem.full_gradient(theta)
 
 
-def original(problem: Reducible | VarianceReduced) -> Reducible:
+def original(problem: Problem) -> Problem:
     """The problem without the reduction."""
     return problem.problem if isinstance(problem, VarianceReduced) else problem

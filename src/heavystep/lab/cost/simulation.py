@@ -1,28 +1,26 @@
 """What an iteration costs: the simulation against a literal loop, and how costs grow.
 
-A literal loop is what somebody would write in numba: one function for one problem. It draws the
-same samples, takes the same steps, and keeps no more than what the figures show: the mean of the
-iterates, or nothing.
+A literal loop is what somebody would write in numba. It draws the same samples, takes the same
+steps, and keeps no more than what the figures show: the mean of the iterates, or nothing.
 """
 
 import math
 import tracemalloc
-from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
+from scipy.sparse import csr_array
 
 from heavystep.lab.cost.networks import Job, shortest
+from heavystep.lab.data import unit_length
 from heavystep.lab.simulation import Configuration, configure, simulate
-from heavystep.lab.simulation.compiling import kernel
-from heavystep.lab.simulation.problems import random_index, stream_key
-from heavystep.methods import method_of
+from heavystep.lab.simulation.compiling import part
+from heavystep.lab.simulation.problems import LogisticData, kernels_of, random_index, stream_key
 from heavystep.problems import Cosine, LeastSquares, SparseLogistic, paper_least_squares
-from heavystep.sparse import SparseRows
 
-STEPS, SEEDS, BATCH, TURNS = 20_000, 20, 128, 25
-"""Of a measurement: many short ones, of which the shortest counts."""
+STEPS, SEEDS, BATCH = 20_000, 20, 128
 GAUGE = 1_000_000  # numbers that a measurement of growth goes through
 SIZES = (
     *((d, 500, 1, 1) for d in (10, 100, 1000, 10_000)),
@@ -50,7 +48,6 @@ class Growth(NamedTuple):
         nanoseconds: of a step of one seed.
         each: that for each number of the batch, equal for all sizes if costs are linear.
         megabytes: the peak memory of problem and runs.
-        copies: that in units of the numbers that the problem is made of.
     """
 
     dim: int
@@ -60,130 +57,109 @@ class Growth(NamedTuple):
     nanoseconds: float
     each: float
     megabytes: float
-    copies: float
-
-
-class Constants(NamedTuple):
-    """The constants of a rule; omega of the line search is 0 for the Polyak step."""
-
-    c: float
-    kappa: float
-    growth: float
-    max_step: float
-    omega: float
-    beta: float
 
 
 def literal_run(problem: Any, method: Configuration, seed: int, steps: int, size: int = 1) -> Any:
-    """The last iterate of SHBPolyak or SHBArmijo, without schedules, by the loop for the problem.
-
-    ``size`` is that of the batches, for logistic regression only.
-    """
-    table = method.parameters(0, 1)
-    names = getattr(method.rule.Constants, "_fields")  # noqa: B009
-    known = dict(zip(names, map(float, table.constants[0]), strict=True))
-    rule = Constants(
-        known["c"], known["kappa"], known["growth_factor"], known["max_step"],
-        known.get("decrease_factor", 0.0), float(table.momentum[0]),
-    )  # fmt: skip
-    key, theta = stream_key(seed), np.array(problem.theta0)
-    if isinstance(problem, LeastSquares):
-        matrix, b, low = map(np.array, (problem.A, problem.b, problem.f_star))
-        _least_squares(matrix, b, low, theta, rule, key, steps)
-    else:
-        rows = problem.rows
-        values = rows.values * problem.y[rows.row_of_entries()]
-        _logistic(rows.indptr, rows.indices, values, problem.f_star, theta, rule, key, steps, size)
+    """The last iterate of SHBPolyak or SHBArmijo, without schedules, by the literal loop."""
+    known = {**dict(method.options), **method.rule.resolve(dict(method.options))}
+    names = ("c", "kappa", "growth_factor", "max_step", "decrease_factor", "momentum")
+    rule, theta = tuple(float(known.get(name, 0.0)) for name in names), np.array(problem.theta0)
+    loss, gradient = LITERAL[type(problem)]
+    data = kernels_of(problem)[1]
+    averages = not isinstance(data, LogisticData)
+    _loop(loss, gradient, data, theta, rule, stream_key(seed), problem.n, steps, size, averages)
     return theta
 
 
-@kernel
-def _move(theta: Any, displacement: Any, g: Any, step: Any, beta: Any) -> None:
-    for j in range(theta.shape[0]):
-        displacement[j] = beta * displacement[j] - step * g[j]
-        theta[j] += displacement[j]
-
-
-@kernel
-def _least_squares(
-    rows: Any, b: Any, f_star: Any, theta: Any, rule: Any, key: Any, steps: Any
-) -> Any:
-    n, d = rows.shape
-    g, displacement, mean, last = np.zeros(d), np.zeros(d), np.zeros(d), np.inf
+@numba.njit(nogil=True, error_model="numpy")
+def _loop(
+    loss_of: Any, gradient_of: Any, data: Any, theta: Any, rule: Any, key: Any, n: Any,
+    steps: Any, size: Any, averages: Any,
+) -> Any:  # fmt: skip
+    c, kappa, growth, max_step, omega, beta = rule
+    d, last, batch = theta.shape[0], np.inf, np.zeros(size, np.int64)
+    g, displacement, mean = np.zeros(d), np.zeros(d), np.zeros(d)
     for k in range(steps):
-        i = random_index(key, k, n)
-        residual, square, share = -b[i], 0.0, 1.0 / (k + 1)
+        low, square = 0.0, 0.0
+        for b in range(size):
+            batch[b] = random_index(key, k * size + b, n)
+            low += data.f_star[batch[b]] / size
+        if averages:
+            share = 1.0 / (k + 1)
+            for j in range(d):
+                mean[j] += share * (theta[j] - mean[j])
+        f = gradient_of(data, batch, theta, g)
         for j in range(d):
-            mean[j] += share * (theta[j] - mean[j])
-            residual += rows[i, j] * theta[j]
-        for j in range(d):
-            g[j] = residual * rows[i, j]
             square += g[j] * g[j]
-        f, cap = 0.5 * residual * residual, min(rule.growth * last, rule.max_step)
-        if square == 0.0 or f <= f_star[i]:
+        cap = min(growth * last, max_step)
+        if square == 0.0 or f <= low:
             step = 0.0
-        elif rule.omega == 0.0:
-            step = min(rule.kappa * (f - f_star[i]) / (rule.c * square), cap)
+        elif omega == 0.0:
+            step = min(kappa * (f - low) / (c * square), cap)
         else:
-            t, enough = cap / rule.kappa, False
-            while not enough:
-                least = f - rule.c * t * square + SLACK * f
-                if least >= f_star[i]:
-                    moved = -b[i]
-                    for j in range(d):
-                        moved += rows[i, j] * (theta[j] - t * g[j])
-                    enough = 0.5 * moved * moved <= least
-                t = t if enough else t * rule.omega
-            step = rule.kappa * t
+            t = cap / kappa
+            while True:
+                least = f - c * t * square + SLACK * f
+                if least >= low and loss_of(data, batch, theta, g, t) <= least:
+                    break
+                t *= omega
+            step = kappa * t
         last = step if step > 0.0 else last
-        _move(theta, displacement, g, step, rule.beta)
+        for j in range(d):
+            displacement[j] = beta * displacement[j] - step * g[j]
+            theta[j] += displacement[j]
     return mean
 
 
-@kernel
-def _margin(indptr: Any, indices: Any, values: Any, i: Any, theta: Any, g: Any, t: Any) -> Any:
+@part
+def _squares_loss(data: Any, batch: Any, theta: Any, g: Any, t: Any) -> Any:
+    residual = -data.b[batch[0]]
+    for j in range(theta.shape[0]):
+        residual += data.A[batch[0], j] * (theta[j] - t * g[j])
+    return 0.5 * residual * residual
+
+
+@part
+def _squares_gradient(data: Any, batch: Any, theta: Any, g: Any) -> Any:
+    residual = -data.b[batch[0]]
+    for j in range(theta.shape[0]):
+        residual += data.A[batch[0], j] * theta[j]
+    for j in range(theta.shape[0]):
+        g[j] = residual * data.A[batch[0], j]
+    return 0.5 * residual * residual
+
+
+@part
+def _margin(data: Any, i: Any, theta: Any, g: Any, t: Any) -> Any:
     total = 0.0
-    for p in range(indptr[i], indptr[i + 1]):
-        total += values[p] * (theta[indices[p]] - t * g[indices[p]])
+    for p in range(data.indptr[i], data.indptr[i + 1]):
+        total += data.values[p] * (theta[data.indices[p]] - t * g[data.indices[p]])
     return total
 
 
-@kernel
-def _logistic(
-    indptr: Any, indices: Any, values: Any, f_star: Any, theta: Any, rule: Any, key: Any,
-    steps: Any, size: Any,
-) -> None:  # fmt: skip
-    n, d = indptr.shape[0] - 1, theta.shape[0]
-    g, displacement, last = np.zeros(d), np.zeros(d), np.inf
-    for k in range(steps):
-        f, low, square = 0.0, 0.0, 0.0
-        g[:] = 0.0
-        for b in range(size):
-            i = random_index(key, k * size + b, n)
-            m = _margin(indptr, indices, values, i, theta, theta, 0.0)
-            f += math.log1p(math.exp(-m)) / size
-            low += f_star[i] / size
-            slope = -1.0 / (1.0 + math.exp(m)) / size
-            for p in range(indptr[i], indptr[i + 1]):
-                g[indices[p]] += slope * values[p]
-        for j in range(d):
-            square += g[j] * g[j]
-        cap = min(rule.growth * last, rule.max_step)
-        if rule.omega == 0.0:
-            step = min(rule.kappa * (f - low) / (rule.c * square), cap)
-        else:
-            t, enough = cap / rule.kappa, False
-            while not enough:
-                least, moved = f - rule.c * t * square + SLACK * f, 0.0
-                for b in range(size if least >= low else 0):
-                    i = random_index(key, k * size + b, n)
-                    m = _margin(indptr, indices, values, i, theta, g, t)
-                    moved += math.log1p(math.exp(-m)) / size
-                enough = low <= least and moved <= least
-                t = t if enough else t * rule.omega
-            step = rule.kappa * t
-        last = step if step > 0.0 else last
-        _move(theta, displacement, g, step, rule.beta)
+@part
+def _logistic_loss(data: Any, batch: Any, theta: Any, g: Any, t: Any) -> Any:
+    loss = 0.0
+    for i in batch:
+        loss += math.log1p(math.exp(-_margin(data, i, theta, g, t))) / batch.shape[0]
+    return loss
+
+
+@part
+def _logistic_gradient(data: Any, batch: Any, theta: Any, g: Any) -> Any:
+    loss, size = 0.0, batch.shape[0]
+    g[:] = 0.0
+    for i in batch:
+        m = _margin(data, i, theta, theta, 0.0)
+        loss += math.log1p(math.exp(-m)) / size
+        slope = -1.0 / (1.0 + math.exp(m)) / size
+        for p in range(data.indptr[i], data.indptr[i + 1]):
+            g[data.indices[p]] += slope * data.values[p]
+    return loss
+
+
+LITERAL: dict[Any, Any] = {LeastSquares: (_squares_loss, _squares_gradient),
+           SparseLogistic: (_logistic_loss, _logistic_gradient)}  # fmt: skip
 
 
 def sparse_problem() -> SparseLogistic:
@@ -191,21 +167,19 @@ def sparse_problem() -> SparseLogistic:
     draw = np.random.default_rng(0)
     rows = draw.standard_normal((5000, 120)) * (draw.random((5000, 120)) < 0.1)
     labels = np.where(rows @ draw.standard_normal(120) + draw.standard_normal(5000) > 0, 1.0, -1.0)
-    return SparseLogistic(SparseRows.from_dense(rows).unit_length(), labels)
+    return SparseLogistic(unit_length(csr_array(rows)), labels)
 
 
 def cases() -> dict[str, tuple[Any, Configuration, int, int]]:
     """Problem, method, steps and batch by name: both rules of the paper on two problems."""
+    squares, logistic = paper_least_squares(0.3), sparse_problem()
+    practical: dict[str, Any] = {"scaling": "practical", "max_step": 100.0, "steps_per_epoch": 40}
     found: dict[str, tuple[Any, Configuration, int, int]] = {}
     for name, c in (("SHBPolyak", 0.75), ("SHBArmijo", 0.5)):
         theory = configure(name, momentum=0.9, scaling="theory", c=c)
-        practical = configure(
-            name, momentum=0.9, scaling="practical", max_step=100.0, steps_per_epoch=40
-        )
-        title = method_of(name).title
-        found[f"least squares, {title}"] = (paper_least_squares(0.3), theory, STEPS, 1)
-        label = f"logistic, batches of {BATCH}, {title}"
-        found[label] = (sparse_problem(), practical, STEPS // 20, BATCH)
+        found[f"least squares, {name}"] = (squares, theory, STEPS, 1)
+        method = configure(name, momentum=0.9, **practical)
+        found[f"logistic, batches of {BATCH}, {name}"] = (logistic, method, STEPS // 20, BATCH)
     return found
 
 
@@ -216,18 +190,10 @@ def _simulated(problem: Any, method: Configuration, steps: int, batch: int, seed
     )  # fmt: skip
 
 
-def _times(jobs: Mapping[str, Job], turns: int) -> dict[str, float]:
-    for job in jobs.values():
-        job()  # compiles, or loads what was compiled
-    return shortest(jobs, turns)
-
-
-def simulation_costs(turns: int = TURNS, share: float = 1.0) -> list[Cost]:
+def simulation_costs(turns: int, share: float) -> list[Cost]:
     """The literal loop, the simulation of one seed and of many on one core, in turns.
 
-    Args:
-        turns: how often each is timed.
-        share: of the usual steps.
+    ``turns`` is how often each is timed, with a ``share`` of the usual steps; the shortest counts.
     """
     rows = []
     for name, (problem, method, usual, batch) in cases().items():
@@ -237,7 +203,7 @@ def simulation_costs(turns: int = TURNS, share: float = 1.0) -> list[Cost]:
             "one seed": _simulated(problem, method, steps, batch, 1),
             f"{SEEDS} seeds": _simulated(problem, method, steps, batch, SEEDS),
         }
-        times = _times(jobs, turns)
+        times = shortest(jobs, turns + 1)  # the first compiles, or loads what was compiled
         times[f"{SEEDS} seeds"] /= SEEDS
         base = times["literal loop"]
         rows += [Cost(f"{name}: {what}", time / steps * 1e9, time / base)
@@ -245,6 +211,7 @@ def simulation_costs(turns: int = TURNS, share: float = 1.0) -> list[Cost]:
     return rows
 
 
+@cache
 def _cosine(dim: int, terms: int) -> Cosine:
     draw = np.random.default_rng([dim, terms])
     tilts = draw.standard_normal((terms, dim))
@@ -252,22 +219,20 @@ def _cosine(dim: int, terms: int) -> Cosine:
     return Cosine(draw.uniform(0.5, 1.5, terms), tilts)
 
 
-def growth_costs(repeats: int = 3, share: float = 1.0) -> list[Growth]:
+def growth_costs(turns: int, share: float) -> list[Growth]:
     """All sizes, in turns."""
-    method, rows = configure("SHBPolyak", momentum=0.9, c=0.75, scaling="theory"), []
-    jobs, steps, build = dict[str, Job](), dict[str, int](), cache(_cosine)
-    for size in SIZES:
+    method, jobs, steps = configure("SHBPolyak", c=0.75, scaling="theory"), dict[str, Job](), {}
+    for dim, terms, batch, seeds in SIZES:
+        name = f"{dim} {terms} {batch} {seeds}"
+        steps[name] = max(100, int(GAUGE * share) // (dim * batch * seeds))
+        jobs[name] = _simulated(_cosine(dim, terms), method, steps[name], batch, seeds)
+    times, rows = shortest(jobs, turns + 1), []
+    for size, (name, time) in zip(SIZES, times.items(), strict=True):
         dim, terms, batch, seeds = size
-        steps[str(size)] = max(100, int(GAUGE * share) // (dim * batch * seeds))
-        jobs[str(size)] = _simulated(build(dim, terms), method, steps[str(size)], batch, seeds)
-    times = _times(jobs, repeats)
-    for size in SIZES:
-        dim, terms, batch, seeds = size
-        nanoseconds = times[str(size)] / (steps[str(size)] * seeds) * 1e9
+        nanoseconds = time / (steps[name] * seeds) * 1e9
         tracemalloc.start()
-        _simulated(_cosine(dim, terms), method, 100, batch, seeds)()
+        _simulated(_cosine.__wrapped__(dim, terms), method, 100, batch, seeds)()
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        copies = peak / (8 * terms * (dim + 1))
-        rows.append(Growth(*size, nanoseconds, nanoseconds / (dim * batch), peak / 1e6, copies))
+        rows.append(Growth(*size, nanoseconds, nanoseconds / (dim * batch), peak / 1e6))
     return rows

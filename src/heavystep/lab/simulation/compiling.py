@@ -27,7 +27,7 @@ from heavystep.lab.store import cache_home, hash_sources, write_atomically
 from heavystep.rules import Search
 from heavystep.rules.primitives import PYTHON
 
-SOURCES = ("rules", "momentum.py", "lab/simulation", "lab/cost")
+SOURCES = ("rules", "momentum.py", "lab/simulation")
 """The sources that kernels are made of."""
 COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 # Without numba's runtime, because it would count references to every array that is handed on,
@@ -35,7 +35,8 @@ COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 PART: dict[str, Any] = {
     **COMMON, "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True
 }  # fmt: skip
-COMPILES = not cast(Any, numba.config).DISABLE_JIT
+if cast(Any, numba.config).DISABLE_JIT:
+    raise ValueError("simulations are compiled by numba: unset NUMBA_DISABLE_JIT")
 DIGEST = hashlib.sha256().digest_size
 _NUMBAS: Any = caching.CompileResultCacheImpl
 """How numba turns a compiled kernel into data and back."""
@@ -60,8 +61,7 @@ def kernel(function: Function, *made_of: Any) -> Any:
         made_of: what tells it from other kernels with the same code.
     """
     compiled: Any = numba.njit(function, **COMMON)
-    if COMPILES:
-        compiled._cache = _Cache(f"{function.__module__}.{function.__qualname__} {made_of}")
+    compiled._cache = _Cache(f"{function.__module__}.{function.__qualname__} {made_of}")
     return compiled
 
 

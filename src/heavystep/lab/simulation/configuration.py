@@ -79,10 +79,10 @@ class Configuration:
         given = dict(self.options).get("loss_eps")
         return EPS if given is None else float(given)
 
-    def rows(self, count: int) -> int:
-        """How many of the next steps a table must list: one stands for all without a schedule."""
-        scheduled = any(callable(value) for _, value in self.options)
-        return count if scheduled else min(count, 1)
+    @property
+    def scheduled(self) -> bool:
+        """Whether an option follows a schedule: a table has a row for each step, else one."""
+        return any(callable(value) for _, value in self.options)
 
     def parameters(self, first: int, count: int) -> Parameters:
         """The constants, multipliers and momenta of the steps first .. first + count - 1."""
@@ -111,12 +111,6 @@ class Configuration:
             c, omega, kappa = columns["c"], columns.get("decrease_factor"), columns["kappa"]
             least = smallest_step(self.theory, L=L, c=c, omega=omega, kappa=kappa, cap=most)
         return np.full(count, least, np.float64), np.full(count, most, np.float64)
-
-    def weights(self, L: float, first: int, count: int) -> Array:
-        """The weights of theta_{first+1} .. theta_{first+count} in the weighted average."""
-        least, _ = self.step_bounds(L, first + 1, count)
-        weights: Array = self._columns(first + 1, count)["lr"] * least
-        return weights
 
     def _columns(self, first: int, count: int) -> dict[str, Any]:
         """Options and constants by name, those that follow a schedule as arrays over steps.

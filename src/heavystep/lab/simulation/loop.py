@@ -15,6 +15,7 @@ from heavystep.lab.simulation.configuration import EPS, Configuration
 from heavystep.lab.simulation.problems import Kernels, dot, random_index
 from heavystep.methods import Method
 from heavystep.momentum import Form, divisor, second_moment
+from heavystep.problems import FiniteSum
 from heavystep.rules import DIRECTION, PRODUCTS, Rule, Seen, batch_is_finite, is_finite
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -43,8 +44,7 @@ class Scene(NamedTuple):
     constants: Array  # the constants of the rule
     lr: Array
     momentum: Array
-    grid: Array  # steps after which metrics are recorded, increasing
-    row: int  # the place in the grid of the first of them that is still to come
+    grid: Array  # steps after which metrics are recorded, increasing: those that are still to come
     key: Any  # of the seed's stream
     n: int  # number of terms
     loss_eps: float  # relative rounding error of losses
@@ -55,8 +55,8 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
     """The loop: (data, work, watch, state, scene, indices, out) to the number of steps taken.
 
     ``indices`` are (steps, batch) samples; if there are none, samples are drawn from the stream.
-    Metrics go to the row of ``out`` that belongs to their k. It takes fewer steps than asked for
-    if a loss or gradient is not finite, or if the rule refuses.
+    Metrics go to the rows of ``out``, one for each k of the grid. It takes fewer steps than asked
+    for if a loss or gradient is not finite, or if the rule refuses.
     """
     rule, form = method.rule, method.form
     go_on: Any = rule.advance  # None for a closed form, which never searches
@@ -68,74 +68,86 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
     constants_at, recall, keep = _tables(rule)
     look = _looking(rule, form, measured)
     square, update = _product("gradient", "gradient", 1, form, measured), _METRICS[diagonal]
-    evaluate, prepare, trial, error, depart = (
+    evaluate, prepare, trial, error, depart, measure, full_sqnorm = (
         kernels.evaluate, kernels.prepare, kernels.trial, kernels.error, kernels.depart,
+        kernels.measure, kernels.full_sqnorm,
     )  # fmt: skip
-    record = _recording(kernels, theory)
-
-    @part
-    def step(data: Any, work: Any, watch: Any, state: Any, scene: Any, k: Any, row: Any) -> Any:
-        theta, buffer, g, divisors = state.theta, state.buffer, state.gradient, state.divisors
-        loss, low, sqnorm, full = evaluate(data, theta, state.batch, g, work)
-        if sqnorm != sqnorm:
-            sqnorm = dot(g, g)
-        if measured and is_finite(sqnorm):
-            update(state, sqnorm)
-            sqnorm = square(theta, buffer, g, divisors, 0.0)
-        if not batch_is_finite(loss, sqnorm):
-            return False
-        if theory:
-            _watch_point(watch, k, theta, full)
-        beta, constants = scene.momentum[row], constants_at(scene.constants, row)
-        memory = recall(state.memory)
-        eps = error(data, theta, g, loss, scene.loss_eps, work)
-        seen = look(loss, low, sqnorm, eps, theta, buffer, g, divisors, beta)
-        search = begin(constants, memory, seen)
-        if steers:
-            beta = search.momentum
-        if searches and search.active:
-            way = g
-            if along_direction or measured:
-                way = state.way
-                for j in range(g.shape[0]):
-                    towards = direct(buffer[j], g[j], beta) if along_direction else g[j]
-                    way[j] = towards / divisors[j] if measured else towards
-            prepare(data, theta, way, state.batch, work)
-            while search.active:
-                value = trial(data, theta, way, search.trial, state.batch, work)
-                search = go_on(constants, memory, seen, search, value)
-        if not (search.accepted and is_finite(search.step)):
-            return False
-        weight = search.weight if averages else 1.0
-        keep(state.memory, retain(constants, memory, seen, search))
-        gamma = scene.lr[row] * search.step
-        if theory:
-            _watch_bounds(watch, row, search, seen)
-        else:
-            _watch_choice(watch, row, search, gamma)
-        depart(data, theta, scene.key, k, state.batch.shape[0], work)
-        for j in range(theta.shape[0]):
-            pull = g[j] / divisors[j] if measured else g[j]
-            motion, kept = move(buffer[j], pull, gamma, beta, weight)
-            # Momentum alone would go through all subnormal numbers, which are slow.
-            buffer[j] = kept if abs(kept) > TINY else 0.0
-            theta[j] += motion if abs(motion) > TINY else 0.0
-        if theory and watch.weighted:
-            _include(watch, theta, watch.ahead[row, WEIGHT])
-        return True
 
     def loop(
         data: Any, work: Any, watch: Any, state: Any, scene: Any, indices: Any, out: Any
     ) -> Any:
-        scheduled, row = scene.lr.shape[0] > 1, scene.row
+        theta, buffer, g, batch = state.theta, state.buffer, state.gradient, state.batch
+        divisors, scheduled, recorded = state.divisors, scene.lr.shape[0] > 1, 0
         for place in range(scene.length):
-            k = scene.first + place
-            _sample(state.batch, indices, scene, k, place)
-            if not step(data, work, watch, state, scene, k, place if scheduled else 0):
+            k, row = scene.first + place, place if scheduled else 0
+            for b in range(batch.shape[0]):
+                if indices.shape[0] > 0:
+                    batch[b] = indices[place, b]
+                else:
+                    batch[b] = random_index(scene.key, k * batch.shape[0] + b, scene.n)
+            loss, low, sqnorm, full = evaluate(data, theta, batch, g, work)
+            if sqnorm != sqnorm:
+                sqnorm = dot(g, g)
+            if measured and is_finite(sqnorm):
+                update(state, sqnorm)
+                sqnorm = square(theta, buffer, g, divisors, 0.0)
+            if not batch_is_finite(loss, sqnorm):
                 return place
-            if row < scene.grid.shape[0] and scene.grid[row] == k + 1:
-                record(watch, out[row], data, state.theta, work)
-                row += 1
+            if theory:
+                _watch_point(watch, k, theta, full)
+            beta, constants = scene.momentum[row], constants_at(scene.constants, row)
+            memory = recall(state.memory)
+            eps = error(data, theta, g, loss, scene.loss_eps, work)
+            seen = look(loss, low, sqnorm, eps, theta, buffer, g, divisors, beta)
+            search = begin(constants, memory, seen)
+            if steers:
+                beta = search.momentum
+            if searches and search.active:
+                way = g
+                if along_direction or measured:
+                    way = state.way
+                    for j in range(g.shape[0]):
+                        towards = direct(buffer[j], g[j], beta) if along_direction else g[j]
+                        way[j] = towards / divisors[j] if measured else towards
+                prepare(data, theta, way, batch, work)
+                while search.active:
+                    value = trial(data, theta, way, search.trial, batch, work)
+                    search = go_on(constants, memory, seen, search, value)
+            if not (search.accepted and is_finite(search.step)):
+                return place
+            weight = search.weight if averages else 1.0
+            keep(state.memory, retain(constants, memory, seen, search))
+            gamma = scene.lr[row] * search.step
+            if theory:
+                _watch_bounds(watch, row, search, seen)
+            else:
+                _watch_choice(watch, row, search, gamma)
+            depart(data, theta, scene.key, k, batch.shape[0], work)
+            for j in range(theta.shape[0]):
+                pull = g[j] / divisors[j] if measured else g[j]
+                motion, kept = move(buffer[j], pull, gamma, beta, weight)
+                # Momentum alone would go through all subnormal numbers, which are slow.
+                buffer[j] = kept if abs(kept) > TINY else 0.0
+                theta[j] += motion if abs(motion) > TINY else 0.0
+            if theory and watch.weighted:
+                _include(watch, theta, watch.ahead[row].weight)
+            if recorded < scene.grid.shape[0] and scene.grid[recorded] == k + 1:
+                numbers, record = watch.numbers[0], out[recorded]
+                if theory:
+                    record.gap_average = measure(data, watch.average, work)
+                    record.gap_last = measure(data, theta, work)
+                    record.grad_last = full_sqnorm(data, theta, work)
+                    record.best = numbers.best
+                    record.best_after = min(numbers.best_after, record.grad_last)
+                    record.lowest, record.highest = numbers.lowest, numbers.highest
+                else:
+                    record.loss = measure(data, theta, work)
+                    record.step = numbers.step / numbers.taken
+                    record.capped = numbers.capped / numbers.taken
+                    record.limited = numbers.limited / numbers.taken
+                    numbers.step = numbers.capped = numbers.limited = numbers.taken = 0.0
+                record.trials = numbers.trials
+                recorded += 1
         return scene.length
 
     fields = (*rule.Constants._fields, *rule.Memory._fields)  # type: ignore[attr-defined]
@@ -168,19 +180,6 @@ _METRICS = {
     "element": _metric_of_elements,
     "tensor": _metric_of_tensor,
 }
-
-
-@part
-def _sample(batch: Any, indices: Any, scene: Any, k: Any, place: Any) -> None:
-    """The terms of step k: from ``indices`` if there are any, else from the stream."""
-    size = batch.shape[0]
-    if indices.shape[0] > 0:
-        for b in range(size):
-            batch[b] = indices[place, b]
-    else:
-        for b in range(size):
-            batch[b] = random_index(scene.key, k * size + b, scene.n)
-
 
 # Named tuples are put together element by element, because numba can neither unpack an array into
 # one nor loop over mixed types.
@@ -247,55 +246,58 @@ THEORY_METRICS = (
 and at theta_k; the least ||grad F||^2 at theta_0 .. theta_{k-1} and at theta_1 .. theta_k, and that
 at theta_k; the smallest step in units of gamma_min and the largest in units of gamma_max (Lemmas 2
 and 5); the trials since the start."""
-GAP_AVERAGE, GAP_LAST, BEST, BEST_AFTER, GRAD_LAST, LOWEST, HIGHEST, TRIALS, WEIGHTS = range(9)
 TRAINING_METRICS = ("loss", "step", "capped", "limited", "trials")
 """What is recorded of sparse logistic regression: the full loss, and since the last record the mean
 step, the share of steps at the largest step and the share held below it by the smooth reset; the
 trials since the start."""
-LOSS, STEP, CAPPED, LIMITED, ALL_TRIALS, TAKEN = range(6)
-LEAST, MOST, WEIGHT = range(3)
+
+
+def numbers_of(count: int, *names: str) -> Array:
+    """Rows of numbers with these names, which kernels read and write as attributes."""
+    return np.zeros(count, dtype=[(name, np.float64) for name in names])
 
 
 class Watch(NamedTuple):
     """What is measured along a run."""
 
-    numbers: Array
-    """Metrics so far, in their order, then the sum of the weights or the steps since a record."""
+    numbers: Array  # (1,) metrics so far, the sum of weights, and the steps since a record
     average: Array
     point_error: float  # rounding of a point, for the step bounds
     L: float
-    weighted: bool
-    """Whether the average has the weights in ``ahead``; else it is that of theta_0 .. theta_k."""
+    weighted: bool  # whether the average has weights; else it is that of theta_0 .. theta_k
     ahead: Array
-    """(steps, 3) or (1, 3): gamma_min,k and gamma_max,k of Lemmas 2 and 5, or NaN, and the weight
-    of theta_{k+1} in the average."""
+    """(steps,) or (1,): gamma_min,k and gamma_max,k of Lemmas 2 and 5, or NaN, and the weight of
+    theta_{k+1} in the average."""
 
     @classmethod
-    def of(cls, problem: Any, L: float, configuration: Configuration, theory: bool) -> "Watch":
+    def of(cls, problem: Any, L: float, configuration: Configuration) -> "Watch":
         """Nothing measured yet. ``L`` is the smoothness of the losses that the method sees."""
-        numbers, error = np.zeros(WEIGHTS + 1), 0.0
-        if theory:
-            numbers[[BEST, BEST_AFTER, LOWEST]] = math.inf
-            if not configuration.theory:
-                numbers[[LOWEST, HIGHEST]] = math.nan
+        names = {*THEORY_METRICS, *TRAINING_METRICS, "weights", "taken"}
+        numbers, error = numbers_of(1, *sorted(names)), 0.0
+        numbers["best"] = numbers["best_after"] = numbers["lowest"] = math.inf
+        if not configuration.theory:
+            numbers["lowest"] = numbers["highest"] = math.nan
+        if isinstance(problem, FiniteSum):
             size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
             error = ROUNDINGS * EPS * float(size)
         weighted = configuration.average == "weighted"
-        return cls(numbers, np.zeros(problem.dim), error, L, weighted, np.empty((0, 3)))
+        return cls(numbers, np.zeros(problem.dim), error, L, weighted, np.empty(0))
 
     def prepare(self, configuration: Configuration, first: int, count: int) -> "Watch":
-        ahead = np.ones((count, 3))
-        ahead[:, LEAST], ahead[:, MOST] = configuration.step_bounds(self.L, first, count)
+        ahead = numbers_of(count, "least", "most", "weight")
+        ahead["least"], ahead["most"] = configuration.step_bounds(self.L, first, count)
         if self.weighted:
-            ahead[:, WEIGHT] = configuration.weights(self.L, first, count)
+            least, _ = configuration.step_bounds(self.L, first + 1, count)
+            ahead["weight"] = configuration.parameters(first + 1, count).lr * least
         return self._replace(ahead=ahead)
 
 
 @part
 def _include(watch: Any, theta: Any, weight: Any) -> None:
     """One more point in the running average, by its difference from it."""
-    watch.numbers[WEIGHTS] += weight
-    share = weight / watch.numbers[WEIGHTS]
+    numbers = watch.numbers[0]
+    numbers.weights += weight
+    share = weight / numbers.weights
     for j in range(theta.shape[0]):
         watch.average[j] += share * (theta[j] - watch.average[j])
 
@@ -303,62 +305,36 @@ def _include(watch: Any, theta: Any, weight: Any) -> None:
 @part
 def _watch_point(watch: Any, k: Any, theta: Any, full: Any) -> None:
     """At theta_k, before the step; ``full`` is ||grad F||^2, or NaN."""
-    numbers = watch.numbers
-    if full < numbers[BEST]:
-        numbers[BEST] = full
-    if k > 0 and full < numbers[BEST_AFTER]:
-        numbers[BEST_AFTER] = full
+    numbers = watch.numbers[0]
+    if full < numbers.best:
+        numbers.best = full
+    if k > 0 and full < numbers.best_after:
+        numbers.best_after = full
     if not watch.weighted:
         _include(watch, theta, 1.0)
 
 
 @part
 def _watch_bounds(watch: Any, row: Any, search: Any, seen: Any) -> None:
-    numbers, step = watch.numbers, search.step
-    least, most = watch.ahead[row, LEAST], watch.ahead[row, MOST]
-    numbers[TRIALS] += search.trials
-    if step > numbers[HIGHEST] * most:
-        numbers[HIGHEST] = step / most
-    if step < numbers[LOWEST] * least and seen.grad_sqnorm > 0.0:
+    numbers, bounds, step = watch.numbers[0], watch.ahead[row], search.step
+    numbers.trials += search.trials
+    if step > numbers.highest * bounds.most:
+        numbers.highest = step / bounds.most
+    if step < numbers.lowest * bounds.least and seen.grad_sqnorm > 0.0:
         error = ROUNDINGS * EPS * (abs(seen.loss) + abs(seen.lower_bound)) + TINY
         moved = math.sqrt(seen.grad_sqnorm) + watch.L * watch.point_error
         error += watch.point_error * moved
-        if error < BLUR * min(seen.loss - seen.lower_bound, least * seen.grad_sqnorm):
-            numbers[LOWEST] = step / least
+        if error < BLUR * min(seen.loss - seen.lower_bound, bounds.least * seen.grad_sqnorm):
+            numbers.lowest = step / bounds.least
 
 
 @part
 def _watch_choice(watch: Any, row: Any, search: Any, gamma: Any) -> None:
-    numbers = watch.numbers
-    numbers[TAKEN] += 1.0
-    numbers[STEP] += gamma
-    if search.capped and search.step < NEARLY * watch.ahead[row, MOST]:
-        numbers[LIMITED] += 1.0
+    numbers = watch.numbers[0]
+    numbers.taken += 1.0
+    numbers.step += gamma
+    if search.capped and search.step < NEARLY * watch.ahead[row].most:
+        numbers.limited += 1.0
     elif search.capped:
-        numbers[CAPPED] += 1.0
-    numbers[ALL_TRIALS] += search.trials
-
-
-def _recording(kernels: Kernels, theory: bool) -> Function:
-    """A function that writes the metrics."""
-    measure, full_sqnorm = kernels.measure, kernels.full_sqnorm
-
-    @part
-    def record(watch: Any, out: Any, data: Any, theta: Any, work: Any) -> None:
-        numbers = watch.numbers
-        if theory:
-            for metric in (BEST, BEST_AFTER, LOWEST, HIGHEST, TRIALS):
-                out[metric] = numbers[metric]
-            out[GAP_AVERAGE] = measure(data, watch.average, work)
-            out[GAP_LAST] = measure(data, theta, work)
-            out[GRAD_LAST] = full_sqnorm(data, theta, work)
-            out[BEST_AFTER] = min(out[BEST_AFTER], out[GRAD_LAST])
-        else:
-            out[LOSS] = measure(data, theta, work)
-            out[ALL_TRIALS] = numbers[ALL_TRIALS]
-            for metric in (STEP, CAPPED, LIMITED):
-                out[metric] = numbers[metric] / numbers[TAKEN]
-                numbers[metric] = 0.0
-            numbers[TAKEN] = 0.0
-
-    return record
+        numbers.capped += 1.0
+    numbers.trials += search.trials

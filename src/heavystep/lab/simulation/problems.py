@@ -7,24 +7,22 @@ compares them. A number that is NaN gives NaN.
 import math
 from collections import namedtuple
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any, NamedTuple, cast
-from weakref import WeakKeyDictionary
+from functools import cache, lru_cache, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from heavystep.arrays import square
 from heavystep.lab.simulation.compiling import Function, part, subroutine, total
-from heavystep.problems import Cosine, LeastSquares, SparseLogistic, VarianceReduced
+from heavystep.problems import Cosine, LeastSquares, Problem, SparseLogistic, VarianceReduced
+from heavystep.problems.logistic import row_of_entries
 
 # The random streams of a seed: the first gives the samples, the second decides whatever else is
 # random. Entry k is a hash of the stream's key and k (SplitMix64), so that any part of a stream can
 # be drawn at any time, by any thread.
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-S30, S27, S31, S11 = (np.uint64(shift) for shift in (30, 27, 31, 11))
-UNIT = 2.0**-53
+GOLDEN, FIRST, SECOND = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+S30, S27, S31, S11 = map(np.uint64, (30, 27, 31, 11))
 
 
 def stream_key(seed: int) -> np.uint64:
@@ -44,7 +42,7 @@ def second_key(key: Any) -> Any:
 def random_unit(key: Any, position: Any) -> Any:
     """Entry ``position`` of a stream: uniform on [0, 1), a multiple of 2^-53."""
     z = second_key(key + np.uint64(position + 1) * GOLDEN)
-    return float(z >> S11) * UNIT
+    return float(z >> S11) * 2.0**-53
 
 
 @part
@@ -96,17 +94,15 @@ def _dot_moved(row: Any, theta: Any, way: Any, t: Any) -> Any:
 
 
 # Least squares. `squares` are those of the rows, and F - F* = ||root (theta - theta*)||^2.
-LeastSquaresData = namedtuple(
-    "LeastSquaresData", ["A", "b", "f_star", "squares", "root", "theta_star"]
-)
+SquaresData = namedtuple("SquaresData", "A b f_star squares root theta_star")
 
 
-def _least_squares_data(problem: LeastSquares) -> LeastSquaresData:
+def _squares_data(problem: LeastSquares) -> SquaresData:
     _, S, V = np.linalg.svd(problem.A, full_matrices=False)
     root = S[:, None] * V / math.sqrt(2 * problem.n)
     squares = square(problem.A)
     arrays = (problem.A, problem.b, problem.f_star, squares, root, problem.theta_star)
-    return LeastSquaresData(*(np.array(array, order="C") for array in arrays))
+    return SquaresData(*(np.array(array, order="C") for array in arrays))
 
 
 @part
@@ -151,7 +147,7 @@ def _squares_gap(data: Any, point: Any, work: Any) -> Any:
 
 
 LEAST_SQUARES = Kernels(
-    "least squares", _least_squares_data, _squares_evaluate, _squares_trial, _squares_gap
+    "least squares", _squares_data, _squares_evaluate, _squares_trial, _squares_gap
 )
 
 # The non-convex problem of Section 5.
@@ -159,9 +155,8 @@ LEAST_SQUARES = Kernels(
 VANISHED = 1e-153
 """Smaller coordinates have subnormal squares, which are slow to compute with; they count as 0, as
 their squares would in the end."""
-CosineData = namedtuple("CosineData", ["s", "xi", "f_star", "mean_s", "tilted"])
-# Of one point: x / 2, the sine of that, and the derivative by x.
-CosineWork = namedtuple("CosineWork", ["halves", "sines", "slopes"])
+CosineData = namedtuple("CosineData", "s xi f_star mean_s tilted")
+CosineWork = namedtuple("CosineWork", "halves sines slopes")  # x / 2, its sine, derivative by x
 
 
 def _cosine_data(problem: Cosine) -> CosineData:
@@ -240,7 +235,7 @@ def _cosine_full_sqnorm(data: Any, point: Any, work: Any) -> Any:
 
 COSINE = Kernels(
     "cosine", _cosine_data, _cosine_evaluate, _cosine_trial, _cosine_gap,
-    lambda data, size: CosineWork(*(np.zeros(data.xi.shape[1]) for _ in CosineWork._fields)),
+    lambda data, size: CosineWork(*np.zeros((3, data.xi.shape[1]))),
     full_sqnorm=_cosine_full_sqnorm,
 )  # fmt: skip
 
@@ -254,9 +249,7 @@ COSINE = Kernels(
 
 def _series(coefficients: Sequence[float]) -> Function:
     """A polynomial, the coefficient of the highest degree first."""
-    formula = repr(coefficients[0])
-    for coefficient in coefficients[1:]:
-        formula = f"({formula} * x + {coefficient!r})"
+    formula = reduce(lambda inner, each: f"({inner} * x + {each})", map(repr, coefficients))
     return part(eval(f"lambda x: {formula}"))
 
 
@@ -302,29 +295,25 @@ def _write_losses(margins: Any, losses: Any, slopes: Any) -> None:
 
 # `values` are those of y_i a_i, so that margins are plain inner products. Unsigned indices need no
 # check for negative ones. `penalties` are empty if there are none.
-LogisticData = namedtuple(
-    "LogisticData", ["indptr", "indices", "values", "weights", "f_star", "penalties"]
-)
+LogisticData = namedtuple("LogisticData", "indptr indices values weights f_star penalties")
 # Of one batch: weights divided by its size; `slopes` are the derivatives of losses by margins,
 # `along` is how fast margins fall along the trial, `moved` are margins at the trial, and `products`
 # are those of theta . theta, theta . way and way . way, weighted with the penalties.
 LogisticWork = namedtuple(
-    "LogisticWork",
-    ["weights", "margins", "losses", "slopes", "along", "moved", "products", "all_margins",
-     "all_losses"],
-)  # fmt: skip
+    "LogisticWork", "weights margins losses slopes along moved products all_margins all_losses"
+)
 
 
 def _logistic_data(problem: SparseLogistic) -> LogisticData:
-    rows = problem.rows
+    rows, penalties = problem.rows, np.array(problem.l2)
     return LogisticData(
-        np.array(rows.indptr).view(np.uint64),
+        rows.indptr.astype(np.uint64),
         # Two bytes each where that is enough, because kernels wait for memory.
-        rows.indices.astype(np.uint16 if rows.dim <= 1 << 16 else np.uint32),
-        rows.values.astype(np.float64) * problem.y[rows.row_of_entries()],
+        rows.indices.astype(np.uint16 if problem.dim <= 1 << 16 else np.uint32),
+        rows.data * problem.y[row_of_entries(rows)],
         np.array(problem.weights),
         np.array(problem.f_star),
-        np.array(problem.l2) if problem.largest_penalty > 0.0 else np.empty(0),
+        penalties if penalties.any() else np.empty(0),
     )
 
 
@@ -419,12 +408,10 @@ LOGISTIC = Kernels(
 
 # `inside` are the data of the problem itself; `gradient` is that of F at the anchor, which moves
 # with `probability`, plus `per_sample` for each sample of a batch.
-ReducedData = namedtuple(
-    "ReducedData", ["inside", "n", "anchor", "gradient", "curvature", "probability", "per_sample"]
-)
+ReducedData = namedtuple("ReducedData", "inside n anchor gradient curvature probability per_sample")
 # `shift` is a_k; `products` are <a_k, d> and <d, d> for the vector d that trials go along; `whole`
 # is the workspace of the problem itself for the batch of `everyone`.
-ReducedWork = namedtuple("ReducedWork", ["inside", "shift", "products", "everyone", "whole"])
+ReducedWork = namedtuple("ReducedWork", "inside shift products everyone whole")
 
 
 @total
@@ -442,11 +429,10 @@ def _reduced(inside: Kernels) -> Kernels:
     measure_inside, sqnorm_inside = inside.measure, inside.full_sqnorm
 
     def data(problem: VarianceReduced) -> ReducedData:
-        anchor, original = np.array(problem.theta0, dtype=np.float64), cast(Any, problem.problem)
-        gradient = np.array(original.full_gradient(anchor), dtype=np.float64)
-        given = problem.probability
+        anchor, given = np.array(problem.theta0), problem.probability
+        gradient = np.array(problem.full_gradient(anchor))
         chances = (0.0, 1.0 / problem.n) if given is None else (given, 0.0)
-        _, inner = kernels_of(original)
+        _, inner = kernels_of(problem.problem)
         return ReducedData(inner, problem.n, anchor, gradient, problem.curvature, *chances)
 
     def workspace(data: Any, size: int) -> ReducedWork:
@@ -504,23 +490,24 @@ def _reduced(inside: Kernels) -> Kernels:
 
 
 KNOWN = {LeastSquares: LEAST_SQUARES, Cosine: COSINE, SparseLogistic: LOGISTIC}
-_LAID_OUT: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""What was laid out before, kept for as long as somebody has the problem: data may be large."""
 
 
-def kernels_of(problem: Any) -> tuple[Kernels, Any]:
+@lru_cache(16)
+def _laid_out(problem: Problem) -> tuple[Kernels, Any]:
+    for kind, kernels in KNOWN.items():
+        if isinstance(problem, kind):
+            return kernels, kernels.data(problem)
+    names = ", ".join(kind.__name__ for kind in KNOWN)
+    raise TypeError(f"there are no compiled kernels for {type(problem).__name__}, only for {names}")
+
+
+def kernels_of(problem: Problem) -> tuple[Kernels, Any]:
     """The kernels for a problem, and its data.
 
     Raises:
         TypeError: there are no kernels for this kind of problem.
     """
-    if isinstance(problem, VarianceReduced):
-        kernels = _reduced(kernels_of(problem.problem)[0])
-        return kernels, kernels.data(problem)  # made anew: the anchor belongs to one run
-    for kind, kernels in KNOWN.items():
-        if isinstance(problem, kind):
-            if problem not in _LAID_OUT:
-                _LAID_OUT[problem] = kernels.data(problem)
-            return kernels, _LAID_OUT[problem]
-    names = ", ".join(kind.__name__ for kind in KNOWN)
-    raise TypeError(f"there are no compiled kernels for {type(problem).__name__}, only for {names}")
+    if not isinstance(problem, VarianceReduced):
+        return _laid_out(problem)
+    kernels = _reduced(kernels_of(problem.problem)[0])
+    return kernels, kernels.data(problem)  # made anew: the anchor belongs to one run

@@ -9,7 +9,6 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.lab.simulation.compiling import COMPILES
 from heavystep.lab.simulation.configuration import Configuration, configure
 from heavystep.lab.simulation.loop import (
     THEORY_METRICS,
@@ -18,19 +17,19 @@ from heavystep.lab.simulation.loop import (
     State,
     Watch,
     advance,
+    numbers_of,
 )
 from heavystep.lab.simulation.problems import kernels_of, stream_key
-from heavystep.problems import FiniteSum, SparseLogistic, VarianceReduced
+from heavystep.problems import FiniteSum, Problem
 from heavystep.problems.variance_reduced import original
 from heavystep.records import Trajectories
 
-Problem = FiniteSum | SparseLogistic | VarianceReduced
 CHUNK = 1 << 16  # steps between two reports of progress
 
 
 def metric_names(problem: Problem) -> tuple[str, ...]:
     """What is recorded of a problem's runs."""
-    return TRAINING_METRICS if isinstance(original(problem), SparseLogistic) else THEORY_METRICS
+    return THEORY_METRICS if isinstance(original(problem), FiniteSum) else TRAINING_METRICS
 
 
 def log_grid(iterations: int, points: int = 200) -> Array:
@@ -55,17 +54,16 @@ class OneRun:
         self._n, self._key, self._steps = problem.n, stream_key(seed), 0
         theta = np.array(problem.theta0, dtype=np.float64)
         memory = np.array(list(configuration.rule.memory.values()), dtype=np.float64)
-        metric, dim = configuration.diagonal, len(theta)
+        metric, dim, names = configuration.diagonal, len(theta), metric_names(problem)
         self.state = State(
             theta, np.zeros(dim), memory, np.zeros(dim), np.zeros(dim), np.zeros(size, np.int64),
             np.zeros({None: 0, "tensor": 1, "element": dim}[metric]), np.zeros(1),
             np.zeros(dim if metric else 0),
         )  # fmt: skip
-        names = metric_names(problem)
-        theory = names is THEORY_METRICS
-        self._watch = Watch.of(original(problem), float(problem.L), configuration, theory)
-        self._advance = advance(kernels, configuration.row, metric, theory)
-        self.out = np.full((len(grid), len(names)), np.nan)
+        self._watch = Watch.of(original(problem), float(problem.L), configuration)
+        self._advance = advance(kernels, configuration.row, metric, names is THEORY_METRICS)
+        self.out = numbers_of(len(grid), *names)
+        self.out[:] = np.nan
 
     def advance(self, count: int, indices: Array) -> int:
         """Take ``count`` steps and return how many succeeded.
@@ -73,14 +71,14 @@ class OneRun:
         ``indices`` are (count, batch) samples, or (0, batch) for those of the seed's stream.
         """
         configuration, first = self._configuration, self._steps
-        rows = configuration.rows(count)
+        rows = count if configuration.scheduled else 1
+        recorded = int(np.searchsorted(self._grid, first + 1))
         scene = Scene(
-            first, count, *configuration.parameters(first, rows), self._grid,
-            int(np.searchsorted(self._grid, first + 1)), self._key, self._n,
-            configuration.loss_eps,
+            first, count, *configuration.parameters(first, rows), self._grid[recorded:],
+            self._key, self._n, configuration.loss_eps,
         )  # fmt: skip
-        watch = self._watch.prepare(configuration, first, rows)
-        done = self._advance(self.data, self._work, watch, self.state, scene, indices, self.out)
+        watch, out = self._watch.prepare(configuration, first, rows), self.out[recorded:]
+        done = self._advance(self.data, self._work, watch, self.state, scene, indices, out)
         self._steps += int(done)
         return int(done)
 
@@ -117,8 +115,8 @@ def simulate(
         threads: how many runs at once; default: all cores.
         progress: called with the number of steps done since the last call.
         may_stop: a run that diverges is no error: what it would have recorded is NaN.
-        options: if the method is given by its name, what ``configure`` takes besides: the options
-            of its optimizer, of which ``lr``, ``momentum`` and ``max_step`` may be schedules, and
+        options: what ``configure`` takes besides the name of a method: the options of its
+            optimizer, of which ``lr``, ``momentum`` and ``max_step`` may be schedules, and
             ``average``.
 
     Raises:
@@ -136,24 +134,24 @@ def simulate(
     elif not isinstance(method, Configuration):
         raise TypeError(f"method must be the name of a method, such as 'SHBPolyak', got {method!r}")
     elif options:
-        names = ", ".join(options)
         raise TypeError(
-            f"options ({names}) go with the name of a method; a Configuration has its own"
+            f"options ({', '.join(options)}) go with the name of a method; a Configuration has its "
+            "own"
         )
-    validation.integer("iterations", iterations, least=1)
-    validation.integer("batch_size", batch_size, least=1)
+    counts = {"iterations": iterations, "batch_size": batch_size}
     if isinstance(seeds, int):
-        validation.integer("seeds", seeds, least=1)
-        seeds = range(seeds)
+        counts["seeds"], seeds = seeds, range(seeds)
+    if threads is not None:
+        counts["threads"] = threads
+    for name, count in counts.items():
+        validation.integer(name, count, least=1)
     if not len(seeds):
         raise ValueError("seeds must name at least one run, got none")
-    if threads is not None:
-        validation.integer("threads", threads, least=1)
-    counts = log_grid(iterations) if grid is None else np.asarray(grid)
-    whole = np.issubdtype(counts.dtype, np.integer) and counts.ndim == 1 and counts.size
-    if not whole or counts[0] < 1 or counts[-1] > iterations or (np.diff(counts) <= 0).any():
+    k = log_grid(iterations) if grid is None else np.asarray(grid)
+    whole = np.issubdtype(k.dtype, np.integer) and k.ndim == 1 and k.size
+    if not whole or k[0] < 1 or k[-1] > iterations or (np.diff(k) <= 0).any():
         raise ValueError(f"grid must increase within 1 .. {iterations}, got {grid!r}")
-    counts = counts.astype(np.int64)
+    k = k.astype(np.int64)
     if indices is not None:  # which kernels do not check
         indices, wanted = np.asarray(indices), (len(seeds), iterations, batch_size)
         if indices.shape != wanted or not np.issubdtype(indices.dtype, np.integer):
@@ -162,15 +160,15 @@ def simulate(
         if indices.min() < 0 or indices.max() >= problem.n:
             got = f"{indices.min()} .. {indices.max()}"
             raise ValueError(f"indices must be in 0 .. {problem.n - 1}, got {got}")
-    check_compiler()
-    stream = np.empty((0, batch_size), dtype=np.int64)
 
     def go(place: int) -> Array:
-        run = OneRun(problem, method, seeds[place], counts, batch_size)
+        run = OneRun(problem, method, seeds[place], k, batch_size)
         for first in range(0, iterations, CHUNK):
             count = min(CHUNK, iterations - first)
-            part = stream if indices is None else indices[place, first : first + count]
-            done = run.advance(count, np.ascontiguousarray(part))
+            part = np.empty((0, batch_size), dtype=np.int64)
+            if indices is not None:
+                part = np.ascontiguousarray(indices[place, first : first + count])
+            done = run.advance(count, part)
             progress(count)
             if done < count and may_stop:
                 break
@@ -184,11 +182,5 @@ def simulate(
     workers = min(threads or os.cpu_count() or 1, len(seeds))
     with ThreadPoolExecutor(workers) as pool:
         stacked = np.stack(list((map if workers == 1 else pool.map)(go, range(len(seeds)))))
-    columns = {name: stacked[:, :, column] for column, name in enumerate(metric_names(problem))}
-    return Trajectories(counts, tuple(seeds), columns)
-
-
-def check_compiler() -> None:
-    """Refuse to go on if numba's compiler is switched off."""
-    if not COMPILES:
-        raise ValueError("simulations are compiled by numba: unset NUMBA_DISABLE_JIT")
+    metrics = {name: stacked[name].copy() for name in metric_names(problem)}
+    return Trajectories(k, tuple(seeds), metrics)

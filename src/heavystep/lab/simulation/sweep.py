@@ -2,30 +2,24 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass, field, fields
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.sparse import issparse
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.lab.data import LIBSVM, binary_labels, load, locate
+from heavystep.lab.data import LIBSVM, binary_labels, load, locate, unit_length
 from heavystep.lab.simulation.configuration import VERSION, Configuration, configure
 from heavystep.lab.simulation.problems import KNOWN
-from heavystep.lab.simulation.run import (
-    Problem,
-    check_compiler,
-    log_grid,
-    metric_names,
-    simulate,
-)
+from heavystep.lab.simulation.run import log_grid, metric_names, simulate
 from heavystep.lab.store import RUNS, Columns, Store, claim_folder, expanded
 from heavystep.lab.sweeps import Advance, Engine, Progress, Run, complete
 from heavystep.problems import (
-    FiniteSum,
+    Problem,
     SparseLogistic,
     VarianceReduced,
     paper_cosine,
@@ -51,7 +45,7 @@ def logistic_on(name: str) -> SparseLogistic:
 @cache
 def _read(name: str, file: Path) -> SparseLogistic:
     data = load(name)
-    return SparseLogistic(data.rows.unit_length(), binary_labels(data.labels))
+    return SparseLogistic(unit_length(data.rows), binary_labels(data.labels))
 
 
 PROBLEMS: dict[str, Callable[[Any], Problem]] = {
@@ -93,28 +87,28 @@ SECTION_5 = {
     "noisy cosine": ProblemSpec("cosine", "noise"),
 }
 """The problems of the paper's Section 5, by the names that users call them by."""
-_FINGERPRINTS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
-def fingerprint(problem: Any) -> str:
+@lru_cache(16)
+def fingerprint(problem: Problem) -> str:
     """The hash of the numbers that a problem is made of, wherever they came from."""
     digest = hashlib.sha256()
 
-    def add(value: Any) -> None:
-        if is_dataclass(value):
-            for part in fields(value):
-                digest.update(f"{part.name}:".encode())
-                add(getattr(value, part.name))
-        elif isinstance(value, np.ndarray):
-            digest.update(f"{value.dtype.str}{value.shape}".encode())
-            digest.update(np.ascontiguousarray(value).data)
-        else:
-            digest.update(repr(value).encode())
+    def add(numbers: Mapping[str, Any]) -> None:
+        for name, value in numbers.items():
+            digest.update(f"{name}:".encode())
+            if issparse(value):
+                indptr, indices = value.indptr.astype(np.int64), value.indices.astype(np.int32)
+                rows = {"indptr": indptr, "indices": indices, "values": value.data}
+                add({**rows, "dim": value.shape[1]})
+            elif isinstance(value, np.ndarray):
+                digest.update(f"{value.dtype.str}{value.shape}".encode())
+                digest.update(np.ascontiguousarray(value).data)
+            else:
+                digest.update(repr(value).encode())
 
-    if problem not in _FINGERPRINTS:
-        add(problem)
-        _FINGERPRINTS[problem] = digest.hexdigest()[:24]
-    return _FINGERPRINTS[problem]
+    add({field.name: getattr(problem, field.name) for field in fields(problem)})  # type: ignore[arg-type]
+    return digest.hexdigest()[:24]
 
 
 @dataclass(frozen=True)
@@ -198,7 +192,6 @@ def simulated(
     address: str | None = None,
 ) -> Results:
     """The results of runs, all given by key: those in the folder are read, the others made."""
-    check_compiler()  # once, since all runs would say the same
     found = complete(runs.values(), Store(folder), progress, Engine(engine, jobs, address))
     return {key: run.trajectories(found[key]) for key, run in runs.items()}
 
@@ -283,7 +276,7 @@ def _labelled(given: Any) -> Mapping[str, Any]:
     """What was given, by labels: a name is its own label, and an object is called by its class."""
     if isinstance(given, Mapping):
         return given
-    if isinstance(given, (*KNOWN, VarianceReduced, FiniteSum)):
+    if isinstance(given, Problem):
         return {type(given).__name__: given}
     match given:
         case str(name) | (str(name), Mapping()):

@@ -248,8 +248,7 @@ def bent() -> Split:
 def rows_of(name: str) -> Examples:
     """Rows of unit length in float64, and labels -1 and +1."""
     found = data.load(name)
-    rows, dense = found.rows.unit_length(), np.zeros((found.rows.n, found.rows.dim))
-    dense[rows.row_of_entries(), rows.indices] = rows.values
+    dense = data.unit_length(found.rows).toarray()
     return Examples(torch.from_numpy(dense), torch.from_numpy(data.binary_labels(found.labels)))
 
 
