@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from heavystep.lab.figures.appendix_e import FIXED, METHODS
-from heavystep.lab.figures.figure3 import figure3
+from heavystep.lab.figures.figure3 import figures
 from heavystep.lab.training.runs import curves
 from tests.helpers.histories import EPOCHS, TINY, folder_of, rows, save, spec
 
@@ -39,7 +39,7 @@ def fill(out, data_sets=BOTH, seeds=3, scale=TINY, **other):
 
 def drawn(out, note=pytest.fail, **options):
     """The figure with what is there of it."""
-    figure = figure3(**({"epochs": EPOCHS, "scale": TINY} | options))
+    (figure,) = figures(**({"epochs": EPOCHS, "scale": TINY} | options))
     results = curves(figure.runs(), folder_of(out), note)
     return figure.only(results), results
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heavystep.lab.figures.figure1 import BETAS, figure1
-from heavystep.lab.figures.figure1 import claims as figure1_claims
-from heavystep.lab.figures.figure1 import pictures as figure1_pictures
+from heavystep.lab.figures import figure1
+from heavystep.lab.figures.figure1 import BETAS, DIMINISHING
 from heavystep.lab.simulation.loop import THEORY_METRICS as METRICS
 from heavystep.lab.simulation.run import log_grid
 from heavystep.problems import paper_cosine
@@ -25,7 +24,11 @@ def ideal(figure):
         for curve in panel.curves:
             noisy = len(panel.curves) == 2
             level = (
-                1e-2 / k if curve.diminishing else np.full(len(k), 1e-3) if noisy else 1e-3 / k**2
+                1e-2 / k
+                if curve.label == DIMINISHING
+                else np.full(len(k), 1e-3)
+                if noisy
+                else 1e-3 / k**2
             )
             values = np.stack([level, 1.1 * level])
             ones = np.ones_like(values)
@@ -46,13 +49,13 @@ SPOILED = {
 
 
 def verdicts(figure, results):
-    return {claim.id: claim.holds for claim in figure1_claims(figure, results)}
+    return {claim.id: claim.holds for claim in figure1.claims(figure, results)}
 
 
 @pytest.mark.parametrize("kind", SPOILED)
 def test_claims_can_fail(kind):
     """Each predicate turns false on numbers that break it, from tables on which all hold."""
-    figure = figure1(**SMALL)
+    (figure,) = figure1.figures(**SMALL)
     results = ideal(figure)
     assert all(verdicts(figure, results).values())
     wrong = {
@@ -64,20 +67,20 @@ def test_claims_can_fail(kind):
 
 
 def test_nan_holds_nothing():
-    figure = figure1(**SMALL)
+    (figure,) = figure1.figures(**SMALL)
     results = {
         key: replace(result, metrics={name: np.nan * v for name, v in result.metrics.items()})
         for key, result in ideal(figure).items()
     }
-    claims = figure1_claims(figure, results)
+    claims = figure1.claims(figure, results)
     assert not any(claim.holds for claim in claims)
     json.dumps([claim.as_json() for claim in claims], allow_nan=False)
 
 
 def test_the_picture_shows_means_and_maxima():
-    figure = figure1(**SMALL)
+    (figure,) = figure1.figures(**SMALL)
     results = ideal(figure)
-    panel, ax = figure.panels[2], figure1_pictures(figure, results)["figure1"].axes[2]
+    panel, ax = figure.panels[2], figure1.pictures(figure, results)["figure1"].axes[2]
     standard, _, diminishing, _ = (line.get_ydata() for line in ax.get_lines()[:4])
     shown = [results[curve.run.key()].metrics[curve.metric] for curve in panel.curves]
     np.testing.assert_allclose(standard, shown[0].mean(axis=0))
@@ -85,8 +88,8 @@ def test_the_picture_shows_means_and_maxima():
 
 
 def test_the_figure_is_section_5s():
-    figure = figure1()
-    assert [panel.id for panel in figure.panels] == list("abcdefgh")
+    (figure,) = figure1.figures()
+    assert [panel.name for panel in figure.panels] == list("abcdefgh")
     assert [len(panel.curves) for panel in figure.panels] == [5, 5, 2, 2, 5, 5, 2, 2]
     runs = figure.runs().values()
     assert len(runs) == 28
@@ -101,7 +104,7 @@ def test_the_figure_is_section_5s():
 def test_section_5s_constants():
     """Caps and schedules as numbers."""
     by_setting = {}
-    for run in figure1().runs().values():
+    for run in figure1.figures()[0].runs().values():
         method, scaling = run.method, run.method["scaling"]
         beta = method["momentum"] if scaling == "theory" else None
         place = run.problem.name, run.problem.setting, method.theory, scaling, beta

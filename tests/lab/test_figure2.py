@@ -11,10 +11,16 @@ import numpy as np
 import pytest
 
 from heavystep.lab.data import LIBSVM as CATALOGUE
-from heavystep.lab.figures.appendix_e import FAMILIES, FIXED
-from heavystep.lab.figures.figure2 import Row, area, figure2, methods, over_steps, table
-from heavystep.lab.figures.figure2 import claims as figure2_claims
-from heavystep.lab.figures.figure2 import pictures as figure2_pictures
+from heavystep.lab.figures.appendix_e import ADAPTIVE, FAMILIES, FIXED
+from heavystep.lab.figures.figure2 import (
+    area,
+    claims,
+    figures,
+    methods,
+    over_steps,
+    pictures,
+    table,
+)
 from heavystep.lab.plot import styled
 from heavystep.lab.simulation.loop import TRAINING_METRICS
 from heavystep.lab.simulation.sweep import ProblemSpec
@@ -22,7 +28,11 @@ from heavystep.problems.logistic import row_norms
 from heavystep.records import Trajectories
 from tests.helpers import tiny_libsvm
 from tests.helpers.data_sets import changed, file_of
-from tests.helpers.figure2_results import ADAPTIVE, K, by_label, ideal, trajectory
+
+K = np.arange(100, 2001, 100)
+LEVELS = {
+    "SHB-PS": 1e-3, "SPS": 1e-2, "SHB-ALS": 1e-3, "SLS": 1e-2, **dict.fromkeys(FIXED, 2e-2),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +42,39 @@ def eight(tmp_path_factory):
         yield folder
 
 
+@pytest.fixture
+def figure(eight):
+    return figures()[0]
+
+
+def by_label(figure, data_set):
+    """The runs on one data set."""
+    return {
+        curve.label: curve.run
+        for panel in figure.panels
+        for curve in panel.curves
+        if panel.name == data_set
+    }
+
+
+def trajectory(loss, **others):
+    """Five seeds around a curve of losses."""
+    loss = loss * np.linspace(0.9, 1.1, 5)[:, None]
+    metrics = {name: np.zeros_like(loss) for name in TRAINING_METRICS}
+    return Trajectories(K, tuple(range(5)), {**metrics, "loss": loss, **others})
+
+
+def ideal(figure):
+    """Tables on which every claim holds."""
+    return {
+        curve.run.key(): trajectory(LEVELS[curve.label] * (1.0 + 50.0 / K))
+        for panel in figure.panels
+        for curve in panel.curves
+    }
+
+
 def verdicts(figure, results):
-    return {claim.id: claim.holds for claim in figure2_claims(figure, results)}
+    return {claim.id: claim.holds for claim in claims(figure, results)}
 
 
 AT_THE_END = np.where(K[-1] == K, 1.0, 0.0)
@@ -44,14 +85,16 @@ SPOILED = {
     "factor": (["mushrooms"], "SPS", 4.9e-3, {"mushrooms.PS"}),
     "factor there": (["real-sim"], "SLS", 4.9e-3, {"real-sim.ALS"}),
     "sweep": (["w8a"], FIXED[1], 0.97e-3, {"w8a.SHB-PS", "w8a.SHB-ALS"}),
+    # Most is more than half.
+    "three of eight": (HALF[:3], "SHB-PS", 1.0, set()),
+    "four of eight": (HALF, "SHB-PS", 1.0, {"PS.faster", "PS.lower", "mushrooms.PS"}),
 }
 """Data sets, method, its losses in place of the ideal ones, and the claims that must fail."""
 
 
 @pytest.mark.parametrize("kind", SPOILED)
-def test_claims_can_fail(kind, eight):
+def test_claims_can_fail(kind, figure):
     """From tables on which all hold, each predicate turns false on numbers that break it."""
-    figure = figure2()
     results = ideal(figure)
     before = verdicts(figure, results)
     assert len(before) == 4 + 4 + 16
@@ -64,50 +107,35 @@ def test_claims_can_fail(kind, eight):
     assert failed - {f"{name}.{method}" for name in sets} == broken
 
 
-def test_most_is_more_than_half(eight):
-    figure = figure2()
-    results = ideal(figure)
-    for name in HALF[:3]:
-        results[by_label(figure, name)["SHB-PS"].key()] = trajectory(np.ones(len(K)))
-    found = verdicts(figure, results)
-    assert found["PS.faster"]
-    assert found["PS.lower"]
-    results[by_label(figure, HALF[3])["SHB-PS"].key()] = trajectory(np.ones(len(K)))
-    found = verdicts(figure, results)
-    assert not found["PS.faster"]
-    assert not found["PS.lower"]
-
-
 @pytest.mark.parametrize("value", [np.nan, 0.0])
-def test_nan_and_zero_hold_nothing(value, eight):
-    figure = figure2()
-    results = {key: trajectory(np.full(len(K), value)) for key in ideal(figure)}
-    claims = figure2_claims(figure, results)
-    assert not any(claim.holds for claim in claims)
-    json.dumps([claim.as_json() for claim in claims], allow_nan=False)
-    assert all(math.isnan(row.ratio_to_best) for row in table(figure, results).rows)
+def test_nan_and_zero_hold_nothing_and_can_be_drawn(value, figure):
+    results = dict.fromkeys(ideal(figure), trajectory(np.full(len(K), value)))
+    found = claims(figure, results)
+    assert not any(claim.holds for claim in found)
+    json.dumps([claim.as_json() for claim in found], allow_nan=False)
+    assert all(math.isnan(row["ratio_to_best"]) for row in table(figure, results).rows)
+    with styled():
+        pictures(figure, results)["figure2"].draw_without_rendering()
 
 
-def test_the_figure_is_appendix_es(eight):
-    figure = figure2()
+def test_the_figure_is_appendix_es(figure):
     assert figure.name == "figure2"
     assert [panel.title for panel in figure.panels] == [
         *2 * ["a9a", "Cod-RNA", "IJCNN1", "Mushrooms"],
         *2 * ["Phishing", "real-sim", "SVMguide1", "w8a"],
     ]
-    assert [panel.id.split(".")[1] for panel in figure.panels] == 2 * [*4 * ["PS"], *4 * ["ALS"]]
-    assert [curve.label for curve in figure.panels[0].curves] == ["SHB-PS", "SPS", *FIXED]
-    assert [curve.label for curve in figure.panels[4].curves] == ["SHB-ALS", "SLS", *FIXED]
+    for place, panel in enumerate(figure.panels):
+        pair = FAMILIES["PS" if place % 8 < 4 else "ALS"]
+        assert [curve.label for curve in panel.curves] == [*pair, *FIXED]
     runs = figure.runs().values()
     assert len(runs) == 64
     assert {(run.seeds, run.iterations, run.batch_size) for run in runs} == {(5, 20_000, 128)}
-    grid = next(iter(runs)).grid()
-    assert grid.tolist() == list(range(100, 20_001, 100))
+    assert next(iter(runs)).grid().tolist() == list(range(100, 20_001, 100))
 
 
-def test_appendix_es_constants(eight):
+def test_appendix_es_constants(figure):
     """rule, beta, c, gamma_max, kappa's scaling, growth and what else a method has."""
-    runs = by_label(figure2(), "mushrooms")
+    runs = by_label(figure, "mushrooms")
     names = ("momentum", "c", "max_step", "scaling", "growth")
     found = {
         name: (run.method.rule.name, *(run.method[option] for option in names))
@@ -150,17 +178,17 @@ def test_rows_have_unit_length_and_the_larger_label_is_positive(eight):
 
 
 def test_the_largest_step_changes_the_adaptive_methods_only(eight):
-    paper, companion = figure2(), figure2(max_step=100.0)
+    paper, companion = figures()
     assert companion.name == "figure2_max_step_100"
     one, other = by_label(paper, "w8a"), by_label(companion, "w8a")
     assert {name for name in one if one[name].key() != other[name].key()} == set(ADAPTIVE)
     assert {other[name].method["max_step"] for name in ADAPTIVE} == {100.0}
     with pytest.raises(ValueError, match=r"max_step \(gamma_max\) must be > 0 and finite, got -1"):
-        figure2(max_step=-1.0)
+        figures(max_step=-1.0)
 
 
-def test_keys_depend_on_grid_batch_and_data(eight, tmp_path):
-    run = by_label(figure2(), "mushrooms")["SHB-PS"]
+def test_keys_depend_on_grid_batch_and_data(eight, figure, tmp_path):
+    run = by_label(figure, "mushrooms")["SHB-PS"]
     others = [replace(run, batch_size=64), replace(run, every=50), replace(run, every=None)]
     keys = {run.key(), *(each.key() for each in others)}
     assert len(keys) == 4
@@ -180,18 +208,7 @@ STUDENT_4 = 2.7764451051977987
 """97.5% quantile of Student's distribution with 4 degrees of freedom, from tables."""
 
 
-def test_the_shares_of_steps_are_told(eight):
-    figure = figure2()
-    results = ideal(figure)
-    ones = np.ones((5, len(K)))
-    for name in CATALOGUE:
-        key = by_label(figure, name)["SHB-PS"].key()
-        results[key] = trajectory(np.ones(len(K)), capped=0.25 * ones, limited=0.5 * ones)
-    assert "SHB-PS 25% (50%), SPS 0% (0%)" in table(figure, results).note
-
-
-def test_the_table_is_plain_arithmetic(eight):
-    figure = figure2()
+def test_the_table_is_plain_arithmetic(figure):
     rng = np.random.default_rng(5)
     results = {
         key: trajectory(rng.uniform(0.5, 1.0, len(K)), **{
@@ -201,7 +218,7 @@ def test_the_table_is_plain_arithmetic(eight):
     }  # fmt: skip
     shown = table(figure, results)
     read = list(csv.DictReader(io.StringIO(shown.csv())))
-    assert [row["method"] for row in read[:8]] == [*ADAPTIVE, *FIXED]
+    assert [row["method"] for row in read] == 8 * [*ADAPTIVE, *FIXED]
     runs = by_label(figure, "ijcnn1")
     best = min(results[run.key()].metrics["loss"][:, -1].mean() for run in runs.values())
     for row in (row for row in read if row["data_set"] == "ijcnn1"):
@@ -217,12 +234,14 @@ def test_the_table_is_plain_arithmetic(eight):
             "mean_step": metrics["step"].mean(),
             "trials": metrics["trials"][:, -1].mean() / 2000,
         }
-        assert set(expected) == set(Row._fields) - {"data_set", "method"}
+        assert set(expected) == set(row) - {"data_set", "method"}
         for name, value in expected.items():
             assert float(row[name]) == pytest.approx(value, rel=1e-12), name
-    assert len(read) == 64
     assert [len(line) for line in shown.compact] == [9] * 9
     assert sum(cell.count("*") for line in shown.compact[1:] for cell in line) == 8
+    for place, name in enumerate(ADAPTIVE):
+        cap, held = (np.mean([r[n] for r in shown.rows[place::8]]) for n in ("at_cap", "held"))
+        assert f"{name} {cap:.0%} ({held:.0%})" in shown.note
 
 
 def test_means_are_over_steps_not_records():
@@ -231,11 +250,9 @@ def test_means_are_over_steps_not_records():
     assert area(result) == pytest.approx((2 * -1 + -3) / 3)
 
 
-def test_the_picture_shows_means_and_intervals(eight):
-    figure = figure2()
-    results = ideal(figure)
-    ax = figure2_pictures(figure, results)["figure2"].axes[4]
-    curves = figure.panels[4].curves
+def test_the_picture_shows_means_and_intervals(figure):
+    results, curves = ideal(figure), figure.panels[4].curves
+    ax = pictures(figure, results)["figure2"].axes[4]
     assert ax.get_yscale() == "log"
     for curve, line, band in zip(curves, ax.get_lines(), ax.collections, strict=True):
         losses = results[curve.run.key()].metrics["loss"]
@@ -246,13 +263,3 @@ def test_the_picture_shows_means_and_intervals(eight):
         for k, low, high in zip(K, mean - half, mean + half, strict=True):
             at = corners[corners[:, 0] == k, 1]
             assert (at.min(), at.max()) == pytest.approx((low, high), rel=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("value", [np.nan, 0.0])
-def test_nan_and_zero_can_be_drawn(value, eight):
-    figure = figure2()
-    results = dict.fromkeys(ideal(figure), trajectory(np.full(len(K), value)))
-    with styled():
-        for canvas in figure2_pictures(figure, results).values():
-            canvas.draw_without_rendering()

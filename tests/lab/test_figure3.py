@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from heavystep.lab.figures.appendix_e import FIXED, METHODS
-from heavystep.lab.figures.figure3 import QUICK, Row, figure3, table
-from heavystep.lab.figures.figure3 import claims as figure3_claims
-from heavystep.lab.figures.figure3 import pictures as figure3_pictures
+from heavystep.lab.figures.figure3 import SMALL, claims, figures, pictures, table
 from heavystep.lab.plot import styled
 from heavystep.lab.training.epochs import EpochRow
 from heavystep.lab.training.runs import Scale, curves
@@ -31,7 +29,7 @@ def path_of(out, run):
 
 
 def verdicts(out, **options):
-    return {claim.id: claim.holds for claim in figure3_claims(*drawn(out, **options))}
+    return {claim.id: claim.holds for claim in claims(*drawn(out, **options))}
 
 
 @pytest.mark.parametrize("claim", BROKEN)
@@ -67,7 +65,7 @@ def test_claims_at_their_limits(claim, other, holds, tmp_path):
 
 
 def test_what_is_measured_is_plain_arithmetic(made):
-    measured = {claim.id: claim.measured for claim in figure3_claims(*drawn(made))}
+    measured = {claim.id: claim.measured for claim in claims(*drawn(made))}
     assert measured["cifar10.PS.faster"]["share of epochs"] == 1.0
     gain = measured["cifar10.PS.faster"]["mean difference of log10 loss"]
     assert gain == pytest.approx(math.log10(0.5))
@@ -93,17 +91,17 @@ def test_nan_holds_nothing(tmp_path):
     nothing = {name: {"loss": np.nan * K, "test_accuracy": np.nan * K} for name in METHODS}
     fill(tmp_path, ("cifar10",), seeds=2, **nothing)
     figure, results = drawn(tmp_path)
-    claims = figure3_claims(figure, results)
-    assert len(claims) == 6
-    assert not any(claim.holds for claim in claims)
-    json.dumps([claim.as_json() for claim in claims], allow_nan=False)
+    found = claims(figure, results)
+    assert len(found) == 6
+    assert not any(claim.holds for claim in found)
+    json.dumps([claim.as_json() for claim in found], allow_nan=False)
     with styled():
-        for canvas in figure3_pictures(figure, results).values():
+        for canvas in pictures(figure, results).values():
             canvas.draw_without_rendering()
 
 
 def test_the_figure_is_appendix_es():
-    figure = figure3()
+    (figure,) = figures()
     assert figure.name == "figure3"
     assert [panel.title for panel in figure.panels] == [
         f"{name}, {family} family"
@@ -119,16 +117,16 @@ def test_the_figure_is_appendix_es():
     assert {(run.seeds, run.epochs, run.scale) for run in runs} == {((0, 1, 2), 200, Scale())}
     assert figure.headline() == "ResNet-18 on CIFAR-10 and CIFAR-100: 3 runs of 200 epochs"
     with pytest.raises(ValueError, match="datasets must be one of 'cifar10', 'cifar100', got 'x'"):
-        figure3(datasets="x")
+        figures(datasets="x")
 
 
 def test_runs_are_the_same_to_any_epoch():
-    short, long = figure3(seeds=1, epochs=3), figure3(seeds=3, epochs=200)
+    short, long = figures(seeds=1, epochs=3)[0], figures(seeds=3, epochs=200)[0]
     for one, other in zip(short.runs().values(), long.runs().values(), strict=True):
         assert one.each()[0].key() == other.each()[0].key()
-    for other in (short, figure3(seeds=3, epochs=3)):
+    for other in (short, figures(seeds=3, epochs=3)[0]):
         assert not set(other.runs()) & set(long.runs())
-    assert not set(long.runs()) & set(figure3(scale=QUICK).runs())
+    assert not set(long.runs()) & set(figures(scale=SMALL)[0].runs())
 
 
 def test_a_curve_has_the_seeds_that_reach_its_last_epoch(tmp_path):
@@ -137,9 +135,9 @@ def test_a_curve_has_the_seeds_that_reach_its_last_epoch(tmp_path):
         save(tmp_path, spec(seed=seed), rows(epochs, loss=seed + np.arange(epochs) / 100))
     path = path_of(tmp_path, spec(seed=3))
     path.write_bytes(path.read_bytes()[:-50])
-    runs = figure3(seeds=4, epochs=20, datasets="cifar10", scale=TINY).runs()
+    (figure,) = figures(seeds=4, epochs=20, datasets="cifar10", scale=TINY)
     notes = []
-    (curve,) = curves(runs, folder_of(tmp_path), notes.append).values()
+    (curve,) = curves(figure.runs(), folder_of(tmp_path), notes.append).values()
     assert curve.seeds == (0, 2)
     np.testing.assert_array_equal(curve.k, K)
     np.testing.assert_allclose(curve.metrics["loss"], [[0], [2]] + np.arange(20) / 100)
@@ -182,7 +180,7 @@ def test_the_table_is_plain_arithmetic(tmp_path):
         "refused": numbers["refused"].sum() / 3,
         "seconds": numbers["seconds"].mean(),
     }
-    assert set(expected) == set(Row._fields) - {"data_set", "method"}
+    assert set(expected) == set(read[2]) - {"data_set", "method"}
     for name, value in expected.items():
         assert float(read[2][name]) == pytest.approx(value, rel=1e-12), name
     assert len(read) == 8
@@ -193,24 +191,24 @@ def test_the_table_is_plain_arithmetic(tmp_path):
 def test_few_seeds_have_no_band_and_a_missing_set_says_so(tmp_path, seeds, said):
     fill(tmp_path, ("cifar10",), seeds=seeds)
     figure, results = drawn(tmp_path)
-    pictures = figure3_pictures(figure, results)
-    axes = pictures["figure3"].axes
+    shown = pictures(figure, results)
+    title, axes = shown["figure3"].get_suptitle(), shown["figure3"].axes
     assert [len(ax.get_lines()) for ax in axes] == [6, 6, 6, 6, 0, 0, 0, 0]
     assert not any(ax.collections for ax in axes)
     assert [text.get_text() for text in axes[4].texts] == ["no runs on\nCIFAR-100"]
-    assert f"{said} of 20 epochs" in pictures["figure3"].get_suptitle()
-    assert ("means" in pictures["figure3"].get_suptitle()) == (seeds > 1)
-    assert "bands" not in pictures["figure3"].get_suptitle()
+    assert f"{said} of 20 epochs" in title
+    assert ("means" in title) == (seeds > 1)
+    assert "bands" not in title
     with styled():
-        for canvas in pictures.values():
+        for canvas in shown.values():
             canvas.draw_without_rendering()
 
 
 def test_an_unfinished_run_is_a_thin_line_and_no_part_of_the_mean(tmp_path):
     fill(tmp_path, ("cifar10",), seeds=1)
-    before = figure3_pictures(*drawn(tmp_path))["figure3"].axes
+    before = pictures(*drawn(tmp_path))["figure3"].axes
     save(tmp_path, spec(seed=1), rows(7, loss=np.arange(7.0, 0.0, -1.0), test_accuracy=0.25))
-    canvas = figure3_pictures(*drawn(tmp_path, note=[].append))["figure3"]
+    canvas = pictures(*drawn(tmp_path, note=[].append))["figure3"]
     assert canvas.get_suptitle().endswith("thin: unfinished runs")
     for place, ends in ((0, [7.0, 1.0]), (1, [25.0, 25.0])):
         plain, shown = before[place], canvas.axes[place]
@@ -228,7 +226,7 @@ def test_an_unfinished_run_is_a_thin_line_and_no_part_of_the_mean(tmp_path):
 def test_the_second_picture_shows_steps_and_trials(tmp_path):
     values = {name: {"step": 0.25, "capped": 0.5, "trials": 3.0} for name in METHODS}
     fill(tmp_path, ("cifar100",), seeds=2, **values)
-    axes = figure3_pictures(*drawn(tmp_path, datasets="cifar100"))["figure3_steps"].axes
+    axes = pictures(*drawn(tmp_path, datasets="cifar100"))["figure3_steps"].axes
     shown = [{line.get_label(): line.get_ydata()[0] for line in ax.get_lines()} for ax in axes]
     adaptive = ["SHB-PS", "SPS", "SHB-ALS", "SLS"]
     assert shown == [

@@ -129,7 +129,7 @@ def test_figure3_draws_what_is_there(tmp_path, no_pictures):
     """At another size than the paper's, claims are shown and not judged."""
     out, drawing = tmp_path / "results", ["--quick", "--no-train", "--epochs"]
     assert invoke("reproduce", "figure3", *drawing, 9, "--out", out).exit_code == 2
-    fill(out, ("cifar10",), scale=figures.reproducible("figure3").quick["scale"], seeds=1)
+    fill(out, ("cifar10",), scale=figures.figure_module("figure3").SMALL, seeds=1)
     result = reproduced("figure3", out, *drawing, EPOCHS, "--seed", 0)
     assert "at this size claims show how they are measured" in result.stdout
     assert {claim["judged"] for claim in claims_of(out, "figure3")} == {False}

@@ -1,7 +1,7 @@
-"""What all pictures share: style, means with their bands, legends and files."""
+"""What all pictures share: style, axes, legends and files, and means over seeds."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from io import BytesIO
 from pathlib import Path
@@ -31,8 +31,6 @@ FLOOR = 1e-300  # values that are not above this count as 0
 FEW_DECADES, ONE_DECADE, NARROW = 200.0, 20.0, 3.0
 """Ratios of the ends of an axis. Below the first, ticks at powers of ten are too few; below the
 second there are still more ticks, and below the third they are evenly spaced."""
-SEEDS_OF_A_BAND = 3
-"""The interval of two reaches six times their distance to both sides: it would hide all lines."""
 METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
 """What is left out of pictures, by their endings, so that the same ones have the same bytes."""
 
@@ -61,15 +59,6 @@ def log_limits(ax: Any, values: Array, margin: float = 1.06) -> None:
         ax.yaxis.set_major_locator(even if high / low < NARROW else rounded)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
-
-
-def thousands(axis: Any, name: str) -> None:
-    """Label an axis in thousands; without a name its ticks have no labels."""
-    axis.set_major_locator(MaxNLocator(4))
-    axis.set_major_formatter(NullFormatter())
-    if name:
-        axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value / 1000:g}"))
-        axis.set_label_text(f"{name} / 1000")
 
 
 def grid(ax: Any) -> None:
@@ -138,41 +127,3 @@ def mean_and_half_width(values: Array) -> tuple[Array, Array]:
         return values[0], np.full_like(values[0], np.nan)
     error = values.std(axis=0, ddof=1) / math.sqrt(seeds)
     return values.mean(axis=0), float(stdtrit(seeds - 1, 0.975)) * error
-
-
-def bands_said(seeds: Iterable[int]) -> list[str]:
-    """What a title says about the lines of curves with so many seeds each.
-
-    >>> bands_said([1, 1]), bands_said([1, 2]), bands_said([1, 3])
-    ([], ['means'], ['means with 95% confidence bands'])
-    """
-    most = max(seeds, default=0)
-    if most <= 1:
-        return []
-    return ["means with 95% confidence bands" if most >= SEEDS_OF_A_BAND else "means"]
-
-
-def mean_curves(
-    ax: Any, curves: Iterable[Any], results: Mapping[str, Any], names: Mapping[str, str],
-    looks: Mapping[str, dict[str, Any]], *, percent: bool = False,
-) -> list[Array]:  # fmt: skip
-    """Draw the mean over seeds of each curve, with its 95% confidence band if there are enough.
-
-    The axis is logarithmic, or in percent of values that are shares. Returns the means.
-    """
-    ax.set_yscale("linear" if percent else "log")
-    shown = []
-    for curve in curves:
-        result, look = results[curve.run.key()], looks[curve.label]
-        values = (100.0 if percent else 1.0) * result.metrics[curve.metric]
-        mean, half_width = mean_and_half_width(values)
-        shown.append(visible(mean))
-        ax.plot(result.k, shown[-1], label=names[curve.label], **look)
-        if len(values) >= SEEDS_OF_A_BAND:
-            low = np.maximum(mean - half_width, FLOOR)  # a logarithmic axis has no zero
-            band = {"color": look["color"], "alpha": 0.25, "linewidth": 0.0}
-            ax.fill_between(result.k, low, mean + half_width, zorder=look["zorder"] - 0.5, **band)
-    if not percent:  # bands do not count: one that reaches down to 0 would leave no room for lines
-        log_limits(ax, np.concatenate(shown))
-    grid(ax)
-    return shown

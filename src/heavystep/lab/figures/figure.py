@@ -4,7 +4,7 @@ import csv
 import inspect
 import io
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -44,50 +44,37 @@ class Claim:
         return {**fields, "measured": measured, **({} if self.judged else {"judged": False})}
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A figure's numbers: all of them for the file, and the lines that fit on a terminal."""
 
     title: str
-    rows: Sequence[NamedTuple]
+    rows: list[dict[str, Any]]
     compact: list[list[str]]  # the heading first
     note: str = ""  # a line that is shown below the table
 
     def csv(self) -> str:
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([self.rows[0]._fields, *self.rows])
+        writer = csv.DictWriter(text, self.rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
         return text.getvalue()
 
 
-@dataclass(frozen=True)
-class Curve:
-    """One line of a panel.
-
-    Args:
-        run: the runs that it is drawn from; they have ``key()`` and ``size()``.
-        metric: what is drawn of them.
-        diminishing: whether the largest of all runs is drawn: the theorem holds almost surely.
-        style: number of its colour and line style, the same for one method in every panel.
-    """
+class Curve(NamedTuple):
+    """One line of a panel: a metric of runs, which have ``key()`` and ``size()``."""
 
     label: str
     run: Any
     metric: str
-    diminishing: bool = False
-    style: int = 0
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One set of axes; ``missing`` is the text that it shows without curves."""
+class Panel(NamedTuple):
+    """One set of axes."""
 
-    id: str
+    name: str  # its letter, or the data set
     title: str
     ylabel: str
     curves: tuple[Curve, ...]
-    missing: str = ""
-    data_set: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,62 +102,20 @@ class Figure:
     def only(self, keys: Collection[str]) -> "Figure":
         """The same figure without the curves whose runs are not among ``keys``."""
         panels = (
-            replace(panel, curves=tuple(c for c in panel.curves if c.run.key() in keys))
+            panel._replace(curves=tuple(c for c in panel.curves if c.run.key() in keys))
             for panel in self.panels
         )
         return replace(self, panels=tuple(panels))
 
-    def by_data_set(self, results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Results, given by key, by data set and then by method in the order of the legend."""
-        curves: dict[str, dict[str, Curve]] = {}
-        for panel in self.panels:
-            for curve in panel.curves:
-                curves.setdefault(panel.data_set, {})[curve.label] = curve
-        return {
-            data_set: {
-                curve.label: results[curve.run.key()]
-                for curve in sorted(found.values(), key=lambda curve: curve.style)
-            }
-            for data_set, found in curves.items()
-        }
 
-
-@dataclass(frozen=True)
-class Reproducible:
-    """How a figure is made, and what is shown and claimed about it.
-
-    Args:
-        figures: the paper's figure, or it and its companions, from what the user chose. Data are
-            read, so that their faults are told first, and nothing is written.
-        results: by the key of their run, from the runs, the folder where they are kept, a progress
-            and what the user chose. Runs that are there are read, the others made.
-        pictures: by the name of their file, from a figure and its results.
-        claims: about the paper's figure.
-        table: of a figure's numbers.
-        quick: choices with ``--quick``.
-    """
-
-    figures: Callable[..., Figure | list[Figure]]
-    results: Callable[..., dict[str, Any]]
-    pictures: Callable[[Figure, Any], dict[str, Any]]
-    claims: Callable[[Figure, Any], list[Claim]]
-    quick: dict[str, Any]
-    table: Callable[[Figure, Any], Table] | None = None
-
-    def choices(self) -> list[str]:
-        """The names of everything that the user can choose."""
-        return keywords(self.figures) + keywords(self.results)
-
-
-def reproducible(name: str) -> Reproducible:
-    """How a figure is made. Figure 1 is imported without networks, Figure 3 without kernels."""
+def figure_module(name: str) -> Any:
+    """The module of a figure: Figure 1 is imported without networks, Figure 3 without kernels."""
     validation.choice("figure", name, FIGURES)
-    found: Reproducible = import_module(f"heavystep.lab.figures.{name}").REPRODUCIBLE
-    return found
+    return import_module(f"heavystep.lab.figures.{name}")
 
 
 def keywords(function: Callable[..., Any]) -> list[str]:
-    """The names of the arguments that must be named."""
+    """The names of the arguments that must be named: what the user can choose."""
     found = inspect.signature(function).parameters.values()
     return [each.name for each in found if each.kind is each.KEYWORD_ONLY]
 
@@ -215,40 +160,39 @@ def reproduce(
     Raises:
         ValueError: a choice is out of range, or data are missing or damaged, or runs failed.
     """
-    how, out, progress = reproducible(figure), expanded(out), progress or Progress()
-    for choice in set(chosen) - set(how.choices()):
-        others = [name for name in FIGURES if choice in reproducible(name).choices()]
+    how, out, progress = figure_module(figure), expanded(out), progress or Progress()
+    drawn, done = keywords(how.figures), keywords(how.results)
+    for choice in set(chosen) - {*drawn, *done}:
+        modules = {name: figure_module(name) for name in FIGURES}
+        others = [name for name, other in modules.items()
+                  if choice in keywords(other.figures) + keywords(other.results)]  # fmt: skip
         option = "--" + choice.replace("_", "-")
         raise ValueError(f"{figure} has no {option}: it is for {' and '.join(others)} only")
-    drawn = keywords(how.figures)
-    found = how.figures(
-        **(how.quick if quick else {}) | {n: v for n, v in chosen.items() if n in drawn}
-    )
-    figures = [found] if isinstance(found, Figure) else found
+    wanted = (how.QUICK if quick else {}) | {n: v for n, v in chosen.items() if n in drawn}
+    figures: list[Figure] = how.figures(**wanted)
     runs = {key: run for each in figures for key, run in each.runs().items()}
     claim_folder(out)
     if figures[0].note:
         progress.note(figures[0].note)
-    options = {name: value for name, value in chosen.items() if name not in drawn}
+    options = {name: value for name, value in chosen.items() if name in done}
     results = how.results(runs, out / figure / RUNS, progress, **options)
     made = Reproduction([], [], [])
 
-    def write(path: Path, text: str) -> None:
-        write_atomically(path, text)
-        made.paths.append(path)
+    def write(name: str, text: str) -> None:
+        made.paths.append(out / figure / name)
+        write_atomically(made.paths[-1], text)
 
     for each in (one.only(results) for one in figures):
         with styled():
             for picture, canvas in how.pictures(each, results).items():
                 made.paths.extend(save(canvas, out / picture))
-        if how.table is not None:
+        if hasattr(how, "table"):
             made.tables.append(how.table(each, results))
-            name = f"table{each.name.removeprefix(figure)}.csv"
-            write(out / figure / name, made.tables[-1].csv())
+            write(f"table{each.name.removeprefix(figure)}.csv", made.tables[-1].csv())
         if not each.companion:
             made.claims.extend(how.claims(each, results))
             entries = [claim.as_json() for claim in made.claims]
-            write(out / figure / CLAIMS, json.dumps(entries, indent=1, allow_nan=False) + "\n")
+            write(CLAIMS, json.dumps(entries, indent=1, allow_nan=False) + "\n")
     return made
 
 

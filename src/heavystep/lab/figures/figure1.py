@@ -7,6 +7,7 @@ the tilted non-convex loss is its exact minimum; the weights of the weighted ave
 of Lemma 5. Odd panels are SHB-PS, even ones SHB-ALS.
 """
 
+from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
@@ -17,8 +18,8 @@ from matplotlib.lines import Line2D
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.certificates.theorems import promise
-from heavystep.lab.figures.figure import PROJECT, Claim, Curve, Figure, Panel, Reproducible, size
-from heavystep.lab.plot import COLOURS, entitle, legend_below, named_lines, visible
+from heavystep.lab.figures.figure import PAPER, PROJECT, Claim, Curve, Figure, Panel, size
+from heavystep.lab.plot import COLOURS, entitle, grid, legend_below, named_lines, visible
 from heavystep.lab.simulation.configuration import Configuration, configure
 from heavystep.lab.simulation.sweep import ProblemSpec, Results, Simulated, simulated
 from heavystep.methods import METHODS
@@ -27,6 +28,7 @@ from heavystep.schedules import Schedules
 from heavystep.theory import nonconvex_step_limit
 from heavystep.theory.diminishing import DiminishingSteps
 
+QUICK = {"seeds": 5, "iterations": 100_000}
 BETAS = (0.5, 0.6, 0.7, 0.8, 0.9)
 NO_RESET = {"steps_per_epoch": None, "growth": 1.0}
 """The growth has no effect without a smooth reset."""
@@ -38,24 +40,19 @@ CONSTANTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """By method, the options that are the same in every panel."""
 DIMINISHING = "diminishing"
-METRICS = {
-    (True, False): "gap_average",
-    (True, True): "gap_average",
-    (False, False): "best",
-    (False, True): "best_after",
-}
-"""What theorems bound, by whether the problem is convex and whether the variant is diminishing."""
 SETTINGS = (
-    ("convex, interpolation", ProblemSpec("least squares", 0.0), BETAS, False),
-    ("convex, beyond interpolation", ProblemSpec("least squares", 0.3), BETAS[-1:], True),
-    ("non-convex, strong growth", ProblemSpec("cosine", "strong_growth"), BETAS, False),
-    ("non-convex, weak growth", ProblemSpec("cosine", "noise"), BETAS[-1:], True),
+    ("convex, interpolation", ProblemSpec("least squares", 0.0), BETAS),
+    ("convex, beyond interpolation", ProblemSpec("least squares", 0.3), (0.9, DIMINISHING)),
+    ("non-convex, strong growth", ProblemSpec("cosine", "strong_growth"), BETAS),
+    ("non-convex, weak growth", ProblemSpec("cosine", "noise"), (0.9, DIMINISHING)),
 )
+"""Titles, problems, and the variants: a momentum of Section 2's rules, or Section 4's rules."""
+results = simulated
 
 
-def figure1(
+def figures(
     *, seeds: int = 20, iterations: int = 1_000_000, panels: str = "a,b,c,d,e,f,g,h"
-) -> Figure:
+) -> list[Figure]:
     """The figure with some of its panels, this many runs for each curve and steps for each run."""
     size("seeds", seeds, 2)
     size("iterations", iterations, 1000)
@@ -63,53 +60,43 @@ def figure1(
     for name in wanted:
         validation.choice("panels", name, tuple("abcdefgh"))
     drawn: list[Panel] = []
-    for title, problem, betas, with_diminishing in SETTINGS:
+    for title, problem, variants in SETTINGS:
         convex = problem.build().convex
         for method in CONSTANTS:
-            name, place = METHODS[method].title, "abcdefgh"[len(drawn)]
-            variants = {f"beta = {beta:g}": standard(problem, method, beta) for beta in betas}
-            if with_diminishing:
-                variants[DIMINISHING] = diminish(problem, method)
-            curves = []
-            for label, variant in variants.items():
-                called = f"panel {place}, {name}, {label}"
-                run = Simulated(problem, variant, seeds, iterations, label=called)
-                diminishes = label == DIMINISHING
-                style = 0 if diminishes else BETAS.index(variant["momentum"])
-                curves.append(Curve(label, run, METRICS[convex, diminishes], diminishes, style))
+            name, place, curves = METHODS[method].title, "abcdefgh"[len(drawn)], []
+            for variant in variants:
+                label = variant if variant == DIMINISHING else f"beta = {variant:g}"
+                # What theorems bound: of the non-convex variants theta_0 counts without schedules.
+                metric = "best_after" if variant == DIMINISHING else "best"
+                run = Simulated(problem, configured(problem, method, variant), seeds, iterations,
+                                label=f"panel {place}, {name}, {label}")  # fmt: skip
+                curves.append(Curve(label, run, "gap_average" if convex else metric))
             ylabel = r"$F(\bar\theta_k) - F^\star$" if convex else r"$\min\,\|\nabla F\|^2$"
             drawn.append(Panel(place, f"{name}, {title}", ylabel, tuple(curves)))
-    shown = tuple(panel for panel in drawn if panel.id in wanted)
-    return Figure("figure1", "SHB with Polyak step size and Armijo line search", shown)
+    shown = tuple(panel for panel in drawn if panel.name in wanted)
+    return [Figure("figure1", "SHB with Polyak step size and Armijo line search", shown)]
 
 
-def cap(problem: ProblemSpec, method: str, beta: float) -> float:
-    """gamma_max of the standard variants: 1, or 0.8 times the limit of Theorem 3."""
-    built, constants = problem.build(), CONSTANTS[method]
-    if built.convex:
-        return 1.0
-    c, omega = constants["c"], constants.get("decrease_factor")
-    theory = METHODS[method].theory
-    return 0.8 * nonconvex_step_limit(theory, L=built.L, rho=built.rho, beta=beta, c=c, omega=omega)
+def configured(problem: ProblemSpec, method: str, variant: Any) -> Configuration:
+    """Section 2's rules with a constant momentum and cap, or Section 4's with schedules.
 
-
-def standard(problem: ProblemSpec, method: str, beta: float) -> Configuration:
-    """Section 2's rules, with constant momentum and cap."""
-    most = cap(problem, method, beta)
-    return configure(
-        method, lr=1.0, momentum=beta, max_step=most, scaling="theory", **CONSTANTS[method]
-    )
-
-
-def diminish(problem: ProblemSpec, method: str) -> Configuration:
-    """Section 4's rules, with diminishing momentum, multiplier and cap.
-
-    gamma_max,0 is 0.02, or twice the cap of the standard variant at beta = 0.9.
+    gamma_max is 1, or 0.8 times the limit of Theorem 3. gamma_max,0 of a schedule is 0.02, or twice
+    the constant cap at beta = 0.9.
     """
-    first = 0.02 if problem.build().convex else 2.0 * cap(problem, method, BETAS[-1])
-    eta, beta, gamma_max = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, first, 0.3)
-    options = {"lr": eta, "momentum": beta, "max_step": gamma_max, "scaling": "plain"}
-    return configure(method, average="weighted", **options, **CONSTANTS[method])
+    built, constants, beta = problem.build(), CONSTANTS[method], variant
+    diminishing = variant == DIMINISHING
+    first = 0.02 if diminishing else 1.0
+    if not built.convex:
+        first = (1.6 if diminishing else 0.8) * nonconvex_step_limit(
+            METHODS[method].theory, L=built.L, rho=built.rho, beta=0.9 if diminishing else beta,
+            c=constants["c"], omega=constants.get("decrease_factor"),
+        )  # fmt: skip
+    if not diminishing:
+        options = {"lr": 1.0, "momentum": beta, "max_step": first, "scaling": "theory"}
+        return configure(method, **options, **constants)
+    eta, law, gamma_max = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, first, 0.3)
+    options = {"lr": eta, "momentum": law, "max_step": gamma_max, "scaling": "plain"}
+    return configure(method, average="weighted", **options, **constants)
 
 
 def bound(run: Simulated, k: Any) -> Any:
@@ -145,109 +132,83 @@ STEP_ROUNDING = 1e-6
 
 def claims(figure: Figure, results: Results) -> list[Claim]:
     """All claims of Figure 1, panel by panel."""
-    found: list[Claim] = []
-    for panel in figure.panels:
-        runs = {curve: results[curve.run.key()] for curve in panel.curves}
-        found.append(_below_bound(panel, runs))
-        if any(curve.diminishing for curve in panel.curves):
-            found += _neighbourhood(panel, runs)
-        else:
-            found += [_rate(panel, runs), _last_iterate(panel, runs)]
-        found.append(_step_bounds(panel, runs))
-    return found
+    return [
+        Claim(f"{panel.name}.{name}", text, bool(holds), measured, of)
+        for panel in figure.panels
+        for name, text, holds, measured, of in _claims_of(panel, results)
+    ]
 
 
-Runs = dict[Curve, Trajectories]
-
-
-def _below_bound(panel: Panel, runs: Runs) -> Claim:
-    worst = {}
-    for curve, result in runs.items():
-        if curve.diminishing:
-            continue
-        values = result.metrics[curve.metric]
-        error = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-        ratios = (values.mean(axis=0) - error) / bound(curve.run, result.k)
-        worst[curve.label] = float(ratios.max())
+def _claims_of(panel: Panel, results: Results) -> Iterator[tuple[Any, ...]]:
+    """Name, text, whether it holds, numbers, and who claims it."""
+    runs = {curve.label: (curve, results[curve.run.key()]) for curve in panel.curves}
+    falling = runs.pop(DIMINISHING, None)
+    convex = panel.curves[0].run.problem.build().convex
+    last = {label: found.metrics["gap_last" if convex else "grad_last"]
+            for label, (_, found) in runs.items()}  # fmt: skip
+    means, worst = {}, {}
+    for label, (curve, found) in runs.items():
+        values = found.metrics[curve.metric]
+        error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        means[label] = found.k, values.mean(axis=0)
+        worst[label] = float(((means[label][1] - error) / bound(curve.run, found.k)).max())
     text = "the mean less its standard error is below the theorem's bound at every k (ratio <= 1)"
-    return Claim(f"{panel.id}.bound", text, all(value <= 1.0 for value in worst.values()), worst)
-
-
-def _rate(panel: Panel, runs: Runs) -> Claim:
-    slopes = {
-        curve.label: slope(result.k, result.metrics[curve.metric].mean(axis=0), decades=1.0)
-        for curve, result in runs.items()
-    }
-    text = f"the mean decays at least like 1/k: slope over the last decade <= {SLOPE}"
-    return Claim(f"{panel.id}.rate", text, all(each <= SLOPE for each in slopes.values()), slopes)
-
-
-def _last_iterate(panel: Panel, runs: Runs) -> Claim:
-    ratios = {}
-    for curve, result in runs.items():
-        last = _last_metric(curve, result)
-        ratios[curve.label] = float((last[:, -1] / last[:, 0]).max())
-    text = f"the last iterate converges in every run: end / start <= {CONVERGED:g}"
-    return Claim(
-        f"{panel.id}.last",
-        text,
-        all(each <= CONVERGED for each in ratios.values()),
-        ratios,
-        PROJECT,
-    )
-
-
-def _last_metric(curve: Curve, result: Trajectories) -> Array:
-    convex = curve.run.problem.build().convex
-    return result.metrics["gap_last" if convex else "grad_last"]
-
-
-def _neighbourhood(panel: Panel, runs: Runs) -> list[Claim]:
-    standard, settled = next((c, r) for c, r in runs.items() if not c.diminishing)
-    diminishing, falling = next((c, r) for c, r in runs.items() if c.diminishing)
-    values = falling.metrics[diminishing.metric]
-    if settled.k[-1] >= LONG:
-        level = settled.metrics[standard.metric].mean(axis=0)
-        text = "what is drawn of the standard variant settles"
+    yield "bound", text, all(value <= 1.0 for value in worst.values()), worst, PAPER
+    if falling is None:
+        slopes = {label: slope(*mean, decades=1.0) for label, mean in means.items()}
+        text = f"the mean decays at least like 1/k: slope over the last decade <= {SLOPE}"
+        yield "rate", text, all(each <= SLOPE for each in slopes.values()), slopes, PAPER
+        ends = {label: float((each[:, -1] / each[:, 0]).max()) for label, each in last.items()}
+        text = f"the last iterate converges in every run: end / start <= {CONVERGED:g}"
+        yield "last", text, all(each <= CONVERGED for each in ends.values()), ends, PROJECT
     else:
-        level = _last_metric(standard, settled).mean(axis=0)
-        text = "the last iterate of the standard variant settles"
-    flat = slope(settled.k, level, decades=0.5)
-    size, predicted = float(level[-1]), float(bound(standard.run, 10**15))  # its limit
-    above = size / float(values[:, -1].max())
-    text += (
-        f": slope over the last half decade >= {SETTLED}, at a level within the theorem's "
+        ((label, standard),) = runs.items()
+        yield from _beyond_interpolation(standard, last[label].mean(axis=0), falling)
+    shown = [results[curve.run.key()].metrics for curve in panel.curves]
+    lowest = min(float(metrics["lowest"].min()) for metrics in shown)
+    highest = max(float(metrics["highest"].max()) for metrics in shown)
+    text = "every step is within the bounds of Lemma 2 or 5: gamma_min <= gamma_k <= gamma_max"
+    holds = lowest >= 1.0 - STEP_ROUNDING and highest <= 1.0 + STEP_ROUNDING
+    yield "steps", text, holds, {"least / gamma_min": lowest, "most / gamma_max": highest}, PROJECT
+
+
+Drawn = tuple[Curve, Trajectories]
+
+
+def _beyond_interpolation(
+    standard: Drawn, level: Array, diminishing: Drawn
+) -> Iterator[tuple[Any, ...]]:
+    """The standard variant settles, the other one goes on; ``level`` is of the last iterate."""
+    (curve, settled), (other, falling) = standard, diminishing
+    shown, values = settled.metrics[curve.metric], falling.metrics[other.metric]
+    whole = settled.k[-1] >= LONG
+    level = shown.mean(axis=0) if whole else level
+    flat, end = slope(settled.k, level, decades=0.5), float(level[-1])
+    predicted = float(bound(curve.run, 10**15))  # its limit
+    above = end / float(values[:, -1].max())
+    text = (
+        f"{'what is drawn' if whole else 'the last iterate'} of the standard variant settles: "
+        f"slope over the last half decade >= {SETTLED}, at a level within the theorem's "
         f"neighbourhood and at least {APART:g} times where the diminishing variant ends"
     )
-    if settled.k[-1] < LONG:
-        drawn = slope(settled.k, settled.metrics[standard.metric].mean(axis=0), decades=0.5)
+    if not whole:
         text += (
-            f" (what is drawn still falls at this length, slope {drawn:.2f}: "
+            " (what is drawn still falls at this length, slope "
+            f"{slope(settled.k, shown.mean(axis=0), decades=0.5):.2f}: "
             f"--iterations {LONG} shows where it settles)"
         )
-    holds = bool(flat >= SETTLED and size <= predicted and above >= APART)
-    found = {"slope": flat, "level": size, "predicted": predicted, "times diminishing": above}
-    stays = Claim(f"{panel.id}.neighbourhood", text, holds, found)
+    holds = flat >= SETTLED and end <= predicted and above >= APART
+    found = {"slope": flat, "level": end, "predicted": predicted, "times diminishing": above}
+    yield "neighbourhood", text, holds, found, PAPER
     before = int(np.searchsorted(falling.k, falling.k[-1] / 10))
     fall = float((values[:, -1] / values[:, before]).max())
-    ratio = float(values[:, -1].max() / settled.metrics[standard.metric][:, -1].min())
-    goes_on = Claim(
-        f"{panel.id}.diminishing",
+    ratio = float(values[:, -1].max() / shown[:, -1].min())
+    text = (
         "the diminishing variant goes on: in every run it falls to half or less over the last "
-        "decade, and the largest ends below the smallest of the standard variant",
-        fall <= 0.5 and ratio < 1.0,
-        {"fall over the last decade": fall, "largest / smallest standard": ratio},
+        "decade, and the largest ends below the smallest of the standard variant"
     )
-    return [stays, goes_on]
-
-
-def _step_bounds(panel: Panel, runs: Runs) -> Claim:
-    lowest = min(float(result.metrics["lowest"].min()) for result in runs.values())
-    highest = max(float(result.metrics["highest"].max()) for result in runs.values())
-    holds = lowest >= 1.0 - STEP_ROUNDING and highest <= 1.0 + STEP_ROUNDING
-    text = "every step is within the bounds of Lemma 2 or 5: gamma_min <= gamma_k <= gamma_max"
-    measured = {"least / gamma_min": lowest, "most / gamma_max": highest}
-    return Claim(f"{panel.id}.steps", text, holds, measured, PROJECT)
+    found = {"fall over the last decade": fall, "largest / smallest standard": ratio}
+    yield "diminishing", text, fall <= 0.5 and ratio < 1.0, found, PAPER
 
 
 def slope(k: Array, values: Array, decades: float) -> float:
@@ -266,7 +227,9 @@ def slope(k: Array, values: Array, decades: float) -> float:
 
 
 STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-BLACK = "#000000"
+LOOKS = {f"beta = {beta:g}": look for beta, *look in zip(BETAS, COLOURS, STYLES, strict=True)}
+"""Colour and line style of each variant: a momentum looks the same in each panel."""
+LOOKS[DIMINISHING] = ["#000000", "-"]
 LOWEST = 1e-40  # the lower end of a panel. Below it, a line that converges to 0 shows nothing new.
 
 
@@ -279,42 +242,35 @@ def pictures(figure: Figure, results: Results) -> dict[str, Canvas]:
         unused.set_axis_off()
     for ax, panel in zip(axes, figure.panels, strict=False):
         _panel(ax, panel, results)
-    named = named_lines(axes)  # a momentum looks the same in each panel
+    named = named_lines(axes)
     named["bound of the theorem"] = Line2D([], [], color="grey", linewidth=0.4)
-    named["slope of 1/S_k (diminishing)"] = Line2D([], [], color=BLACK, linewidth=0.4)
+    named["slope of 1/S_k (diminishing)"] = Line2D([], [], color="#000000", linewidth=0.4)
     legend_below(canvas, named, columns=len(named) if columns == 4 else columns)
     entitle(canvas, figure.headline())
     return {figure.name: canvas}
 
 
 def _panel(ax: Any, panel: Panel, results: Results) -> None:
+    """Means of the standard variants, the largest of the diminishing one, and what is proved."""
     ax.set_xscale("log")
     ax.set_yscale("log")
-    for curve in panel.curves:
-        result = results[curve.run.key()]
-        k, values = result.k, result.metrics[curve.metric]
-        if curve.diminishing:
-            middle, label = values.max(axis=0), f"{curve.label} (largest)"
-            colour, style = BLACK, STYLES[0]
-            rates, anchor = rate(curve.run, k), len(k) // 2
+    for label, run, metric in panel.curves:
+        found, (colour, style) = results[run.key()], LOOKS[label]
+        k, values = found.k, found.metrics[metric]
+        if label == DIMINISHING:  # the theorem holds almost surely
+            middle, label = values.max(axis=0), f"{label} (largest)"
+            rates, anchor = rate(run, k), len(k) // 2
             promised = rates * (middle[anchor] / rates[anchor])  # O(1 / S_k) through the middle
         else:
-            middle, label = values.mean(axis=0), curve.label
-            colour, style = COLOURS[curve.style], STYLES[curve.style]
-            promised = bound(curve.run, k)
+            middle, promised = values.mean(axis=0), bound(run, k)
         ax.plot(k, visible(middle), label=label, linewidth=1.2, color=colour, linestyle=style)
         ax.plot(k, promised, color=colour, linewidth=0.4, alpha=0.8)
-    ax.set_title(f"({panel.id}) " + panel.title.replace(", ", "\n", 1))
+    ax.set_title(f"({panel.name}) " + panel.title.replace(", ", "\n", 1))
     ax.set_xlabel("k")
     ax.set_ylabel(panel.ylabel)
-    ax.grid(visible=True, which="major", linewidth=0.3, alpha=0.6)
+    grid(ax)
     if ax.get_ylim()[0] < LOWEST:
         highest = max(
             np.nanmax(line.get_ydata()) for line in ax.get_lines() if len(line.get_ydata())
         )
         ax.set_ylim(LOWEST, 10.0 * highest)
-
-
-REPRODUCIBLE = Reproducible(
-    figure1, simulated, pictures, claims, quick={"seeds": 5, "iterations": 100_000}
-)
