@@ -33,13 +33,13 @@ class Classifier(nn.Module):
 
 def loop(
     net, make, batches, micro_batches=1, clip=None, bf16=False, scaler=None, epochs=1,
-    attached=False, context=None,
+    attached=False,
 ):  # fmt: skip
     """Of one's own, with ``hand_over`` or ``attach``."""
     model, opt = Classifier(net), make(net.parameters())
     if attached:
         heavystep.attach(model, opt, scaler=scaler)
-    context = context or (float16 if scaler else bfloat16 if bf16 else nullcontext)
+    context = float16 if scaler else bfloat16 if bf16 else nullcontext
     windows = [batches[k : k + micro_batches] for k in range(0, len(batches), micro_batches)]
     for parts in windows * epochs:
         for part in parts:

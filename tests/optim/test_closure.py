@@ -94,11 +94,12 @@ def test_stale_gradients_do_not_enter_a_closure_without_backward(case):
 
 @pytest.mark.parametrize("backward", [True, False])
 def test_armijo_calls_the_closure_once_and_once_a_trial(backward):
-    net, batches = make_net(), make_batches()
+    """And reports the loss before the step."""
+    net, batches, modes = make_net(), make_batches(), []
     opt = SHBArmijo(net.parameters(), scaling="practical", max_step=50.0, decrease_factor=0.5)
-    modes = []
     for batch in batches:
         modes.clear()
+        expected = loss_of(net, batch).item()
 
         def closure():
             modes.append(torch.is_grad_enabled())
@@ -108,35 +109,26 @@ def test_armijo_calls_the_closure_once_and_once_a_trial(backward):
                 loss.backward()
             return loss
 
-        opt.step(closure)
+        returned = opt.step(closure)
         assert len(modes) == 1 + opt.info.trials
         # Only a closure that calls backward() itself needs gradients during trials.
         assert modes == [True] + [backward] * opt.info.trials
-    assert opt.info.trials >= 1
-
-
-def test_armijo_reports_the_loss_before_the_step():
-    net, batches = make_net(), make_batches()
-    opt = SHBArmijo(net.parameters())
-    for batch in batches:
-        expected = loss_of(net, batch).item()
-        returned = opt.step(lambda: loss_of(net, batch))
         # The closure is evaluated at the same point, with or without gradients.
         assert opt.info.loss == pytest.approx(expected, rel=rounding.of_a_sum(SUMMANDS))
         assert returned.item() == opt.info.loss
+    assert opt.info.trials >= 1
 
 
 def test_parameters_move_once_and_come_back_if_the_closure_breaks():
     net, batch = make_net(norm=True), make_batches(1)[0]
     opt = SHBArmijo(net.parameters(), buffers=net.buffers())
     opt.step(lambda: loss_of(net, batch))
-    before, calls = snapshot(net), 0
+    before, calls = snapshot(net), []
     state = {k: v.clone() for k, v in opt.state[net[0].weight].items()}
 
     def interrupted():
-        nonlocal calls
-        calls += 1
-        if calls == 2:
+        calls.append(None)
+        if len(calls) == 2:
             raise KeyboardInterrupt
         return loss_of(net, batch)
 
@@ -270,8 +262,8 @@ def test_misuse_of_step(case, mistake):
     assert same(before, net.state_dict())
 
 
-@pytest.mark.parametrize("call", ["step", "hand_over"])
-def test_armijo_needs_a_closure(call):
+def test_a_search_takes_no_loss_alone():
     opt = SHBArmijo(make_net().parameters())
-    with pytest.raises(TypeError, match=r"needs step\(closure\); SHBPolyak works with"):
-        getattr(opt, call)(loss=torch.tensor(1.0))
+    for call in (opt.step, opt.hand_over):
+        with pytest.raises(TypeError, match=r"needs step\(closure\); SHBPolyak works with"):
+            call(loss=torch.tensor(1.0))

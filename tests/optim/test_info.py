@@ -1,9 +1,9 @@
-"""``info`` says which cap held the step."""
+"""``info`` says which cap held the step; an optimizer prints in four lines."""
 
 import pytest
 import torch
 
-from heavystep import SPS, SHBArmijo, SHBPolyak, StepInfo
+from heavystep import SPS, HeavyStep, SHBArmijo, SHBPolyak, StepInfo
 from tests.helpers.training import loss_of, make_batches, make_net
 
 CAPS = {
@@ -54,3 +54,15 @@ def test_bound_and_largest_step_are_told():
     opt = SHBArmijo(net.parameters())
     opt.step(lambda: loss_of(net, batch))
     assert (opt.info.lower_bound, opt.info.max_step) == (None, 1.0)
+
+
+def test_an_optimizer_prints_in_four_lines():
+    net = make_net()
+    first, *others = net.parameters()
+    groups = [{"params": [first], "weight_decay": 0.1}, {"params": others, "lr": 0.5}]
+    opt = HeavyStep(groups, diagonal="tensor")
+    begun = "HeavyStep\n  options: lr=1.0 / 0.5, diagonal='tensor', weight_decay=0.1 / 0.0\n"
+    assert str(opt) == f"{begun}  parameters: 163 in 2 group(s)\n  last step: none yet"
+    opt.step(lambda: loss_of(net, make_batches(1)[0]))
+    assert str(opt).endswith(f"\n  last step: {opt.param_groups[0]['step']:g}")
+    assert opt.param_groups[0]["step"] == opt.info.step > 0.0

@@ -1,5 +1,8 @@
 """Several evaluations that leave the traces of one: random numbers, buffers, autocast."""
 
+import random
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,24 +13,22 @@ from tests.helpers.cases import ROWS, over
 from tests.helpers.training import loss_of, make_batches, make_net
 
 every_search = over([case for case in ROWS if case.needs_closure])
-STYLES = {"closure": False, "closure with backward": True}
+styles = pytest.mark.parametrize("backward", [False, True], ids=["closure", "with backward"])
 
 
-def closure_for(opt, net, batch, backward, seen=None):
+def closure_for(opt, evaluate, backward):
     def closure():
         opt.zero_grad()
-        loss = loss_of(net, batch)
+        loss = evaluate()
         if backward:
             loss.backward()
-        if seen is not None:
-            seen.append(float(loss.detach()))
         return loss
 
     return closure
 
 
 @every_search
-@pytest.mark.parametrize("backward", STYLES.values(), ids=STYLES)
+@styles
 def test_random_stream_advances_as_by_one_forward(case, backward):
     net, batches = make_net(dropout=0.5), make_batches(4)
     opt = case.make(net.parameters(), **case.taken(max_step=100.0))
@@ -36,7 +37,7 @@ def test_random_stream_advances_as_by_one_forward(case, backward):
         loss_of(net, batch)
         expected = torch.get_rng_state()
         torch.manual_seed(7)
-        opt.step(closure_for(opt, net, batch, backward))
+        opt.step(closure_for(opt, lambda: loss_of(net, batch), backward))
         assert torch.equal(torch.get_rng_state(), expected)
     assert opt.info.trials > 0
 
@@ -55,22 +56,14 @@ class Masked(nn.Module):
 
 
 @every_search
-@pytest.mark.parametrize("backward", STYLES.values(), ids=STYLES)
+@styles
 def test_every_evaluation_draws_the_same_dropout_mask(case, backward):
     """Masks by the clock are the same within a second, and different within a step."""
     net = Masked()
     opt, masks = case.make(net.parameters(), **case.taken(max_step=100.0)), []
     for _ in range(3):
         net.masks.clear()
-
-        def closure():
-            opt.zero_grad()
-            loss = net()
-            if backward:
-                loss.backward()
-            return loss
-
-        opt.step(closure)
+        opt.step(closure_for(opt, net, backward))
         assert len(net.masks) >= 2
         assert all(mask == net.masks[0] for mask in net.masks)
         masks.append(net.masks[0])
@@ -79,10 +72,6 @@ def test_every_evaluation_draws_the_same_dropout_mask(case, backward):
 
 @every_search
 def test_random_numbers_drawn_outside_torch_are_left_alone(case):
-    import random
-
-    import numpy as np
-
     random.seed(1)
     np.random.seed(1)  # noqa: NPY002  (the global stream must not move)
     before = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
@@ -93,7 +82,7 @@ def test_random_numbers_drawn_outside_torch_are_left_alone(case):
 
 
 @every_search
-@pytest.mark.parametrize("backward", STYLES.values(), ids=STYLES)
+@styles
 @pytest.mark.parametrize("as_function", [True, False])
 def test_batchnorm_sees_each_batch_once(case, backward, as_function):
     net, batches = make_net(norm=True), make_batches(4)
@@ -104,7 +93,7 @@ def test_batchnorm_sees_each_batch_once(case, backward, as_function):
         twin = make_net(norm=True)
         twin.load_state_dict(net.state_dict())
         loss_of(twin, batch)
-        opt.step(closure_for(opt, net, batch, backward))
+        opt.step(closure_for(opt, lambda: loss_of(net, batch), backward))
         trials += opt.info.trials
         assert all(torch.equal(a, b) for a, b in zip(net.buffers(), twin.buffers(), strict=True))
         assert int(net[1].num_batches_tracked) == count
@@ -192,14 +181,14 @@ def test_a_mean_of_few_examples_is_rounded_by_more(loss, example_loss, accepted)
 
 
 @pytest.mark.parametrize("outside", [False, True], ids=["inside", "outside"])
-@pytest.mark.parametrize("backward", STYLES.values(), ids=STYLES)
+@styles
 def test_autocast_around_or_inside_the_closure(outside, backward):
     """An autocast around step() caches casts of the weights, stale as soon as a trial moves them."""
     net, batches = make_net(), make_batches(20)
     opt = SHBArmijo(net.parameters(), max_step=10.0, steps_per_epoch=500)
     for batch in batches:
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=outside):
-            inner = closure_for(opt, net, batch, backward)
+            inner = closure_for(opt, lambda: loss_of(net, batch), backward)
 
             def closure():
                 with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -213,16 +202,15 @@ def test_autocast_around_or_inside_the_closure(outside, backward):
 
 
 @pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
-@pytest.mark.parametrize(("scaling", "steps"), [("practical", 6)])
-def test_autocast_around_the_whole_loop(cls, scaling, steps):
+def test_autocast_around_the_whole_loop(cls):
     """One autocast around many steps: each closure must see the parameters as they are now."""
     theta = torch.tensor([[4.0, -2.0]], requires_grad=True)
-    opt = cls([theta], momentum=0.0, scaling=scaling)
+    opt = cls([theta], momentum=0.0, scaling="practical")
     losses = []
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        for _ in range(steps):
+        for _ in range(6):
             loss = opt.step(
-                lambda: torch.nn.functional.linear(torch.ones(1, 2), theta).float().square().sum()
+                lambda: nn.functional.linear(torch.ones(1, 2), theta).float().square().sum()
             )
             losses.append(float(loss))
     assert losses[-1] < 0.1 * losses[0]

@@ -1,16 +1,17 @@
-"""An optimizer speaks up when its run goes wrong, once, and says nothing of a healthy run."""
+"""What goes wrong in a run is told once, with the remedy; a healthy run is told nothing."""
 
 import copy
 import math
 import pickle
 import re
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
 import torch
 from torch import nn
+from torch.optim import lr_scheduler
 
 from heavystep import SHB, SPS, CapturedStep, HeavyStep, SHBArmijo, SHBPolyak
 from heavystep.optim.diagnostics import Watch
@@ -28,18 +29,24 @@ from tests.helpers.training import (
 from tests.optim.test_no_sync import no_synchronisation, on_gpu
 
 BATCHES = make_batches(12)
+ADAPTIVE = pytest.mark.parametrize("cls", [HeavyStep, SHBPolyak, SHBArmijo])
 
 
 @dataclass
-class Trouble:
-    """A run that goes wrong, and the words for it."""
+class Run:
+    """A run that may go wrong, and the words for it."""
 
     make: object
-    words: str
+    words: str = ""
     steps: int = 220
     loss: object = lambda net, batch, k: loss_of(net, batch)
-    before_step: object = lambda net: None
-    net: dict = field(default_factory=dict)
+    scale: float = 1.0
+    """Of the loss that the optimizer is given."""
+    clip: bool = False
+    zero: bool = True
+    scheduler: object = None
+    write: object = None
+    """The learning rate of each step, if a script writes it."""
 
 
 def negative(net, batch, k):
@@ -63,110 +70,117 @@ def growing(net, batch, k):
     return 4.0 * sum((p**2).sum() for p in net.parameters())
 
 
-def clip(net):
-    nn.utils.clip_grad_norm_(net.parameters(), 0.01)
-
-
 TROUBLES = {
-    "below the bound, paper": Trouble(
+    "below the bound, paper": Run(
         lambda p: SHBPolyak(p, scaling="practical"),
         r"below its lower_bound \(.* < 0\): all steps are 0 .* Give a lower bound",
         loss=negative,
     ),
-    "below a bound that is not 0": Trouble(
+    "below a bound that is not 0": Run(
         lambda p: SHBPolyak(p, lower_bound=3.0),
         r"below its lower_bound \(.* < 3\): all steps are 0",
     ),
-    "below the bound, estimated": Trouble(
+    "below the bound, estimated": Run(
         HeavyStep,
         r"below its lower_bound .*: one is estimated instead. Give lower_bound=None",
         loss=negative,
     ),
-    "below the bound, search": Trouble(
+    "below the bound, search": Run(
         lambda p: SHBArmijo(p, scaling="practical", lower_bound=0.0),
         r"all steps are 0 and nothing",
         loss=negative,
     ),
-    "refused": Trouble(SHBPolyak, r"of 25 recent batches had .* NaN or infinite", loss=mostly_nan),
-    "refused in a search": Trouble(SHBArmijo, r"batches had .* NaN or infinite", loss=mostly_nan),
-    "squares overflow": Trouble(
+    "refused": Run(SHBPolyak, r"of 25 recent batches had .* NaN or infinite", loss=mostly_nan),
+    "refused in a search": Run(SHBArmijo, r"batches had .* NaN or infinite", loss=mostly_nan),
+    "squares overflow": Run(
         SHBPolyak, r"25 of 25 .* finite loss and .* squared norm is beyond .* small", loss=huge
     ),
-    "squares vanish": Trouble(
+    "squares vanish": Run(
         SHBPolyak, r"is 0 at every batch .* \(.*e-3.\) is not 0: .* by a large number", loss=tiny
     ),
-    "squares vanish in a search": Trouble(
+    "squares vanish in a search": Run(
         SHBArmijo, r"squared norm of the gradient is 0 at every batch", loss=tiny
     ),
-    "at max_step": Trouble(
+    "at max_step": Run(
         lambda p: SHBPolyak(p, scaling="plain", max_step=1e-3),
         r"25 of 25 recent steps are max_step \(0.001\).* learning rate in disguise: raise",
     ),
-    "at max_step, which may be left out": Trouble(
+    "at max_step, which may be left out": Run(
         lambda p: HeavyStep(p, max_step=1e-6), r"in disguise: raise max_step, or leave it out"
     ),
-    "at max_step in a search": Trouble(
+    "at max_step in a search": Run(
         lambda p: SHBArmijo(p, scaling="theory", max_step=1e-3), r"learning rate in disguise: raise"
     ),
-    "at max_step of another method": Trouble(
+    "at max_step of another method": Run(
         lambda p: SPS(p, max_step=1e-3), r"a learning rate in disguise: raise max_step"
     ),
-    "exploded": Trouble(
+    "exploded": Run(
         lambda p: SHB(p, lr=0.3, momentum=0.0),
         r"after 25 steps and was .* at first: .* too long. Begin anew and lower lr",
         steps=60,
         loss=growing,
     ),
-    "clipped": Trouble(
+    "clipped": Run(
         lambda p: SHBPolyak(p, lr=0.1, c=10.0, max_step=1e6),
         r"norm 0.01 at .* \(max_grad_norm\) and not the gradient. Leave",
-        before_step=clip,
+        clip=True,
     ),
     **{
-        f"clipped, {metric}": Trouble(
-            partial(HeavyStep, diagonal=metric), r"norm 0.01 at .* Leave", before_step=clip
+        f"clipped, {metric}": Run(
+            partial(HeavyStep, diagonal=metric), r"norm 0.01 at .* Leave", clip=True
         )
         for metric in ("element", "tensor", None)
     },
+    "too long by lr": Run(partial(HeavyStep, lr=100.0), "lower lr, which is 100 and multiplies"),
+    "too long by lr, paper": Run(partial(SHBPolyak, lr=100.0), "lower lr, which is 100 and mult"),
+    "too long, at the cap": Run(partial(SHBPolyak, lr=10.0), "lower lr, which is 10 and mult"),
+    "to infinity": Run(partial(HeavyStep, lr=1e9), r"lower lr, which is 1e\+09 and multiplies"),
+    "scaled": Run(partial(SHBPolyak, max_step=1e6), "hand the loss over as it is", scale=2.0**16),
+    "scaled, to infinity": Run(
+        partial(SHBPolyak, c=1e-30, max_step=1e30), "hand the loss over as it is", scale=2.0**16
+    ),
+    "AdamW's decay": Run(partial(SHBPolyak, weight_decay=0.1), "^weight_decay .* lower it"),
+    "decay": Run(partial(HeavyStep, weight_decay=5.0), "^weight_decay .* lower it"),
 }
 every_trouble = pytest.mark.parametrize("name", TROUBLES)
 
 
-def train(trouble, net, opt, steps, batches=BATCHES):
+def train(run, net, opt, steps, batches=BATCHES):
+    schedule = None if run.scheduler is None else run.scheduler(opt)
     for k in range(steps):
         batch = batches[k % len(batches)]
-
-        def closure(k=k, batch=batch):
-            return trouble.loss(net, batch, k)
-
+        if run.write is not None:
+            opt.param_groups[0]["lr"] = run.write(k)
         if searches(opt):
-            opt.step(closure)
-            continue
-        opt.zero_grad()
-        loss = closure()
-        loss.backward()
-        trouble.before_step(net)
-        opt.step(loss=loss)
+            opt.step(lambda k=k, batch=batch: run.loss(net, batch, k))
+        else:
+            if run.zero or k == 0:
+                opt.zero_grad()
+            loss = run.loss(net, batch, k)
+            loss.backward()
+            if run.clip:
+                nn.utils.clip_grad_norm_(net.parameters(), 0.01)
+            opt.step(loss=run.scale * loss)
+        if schedule is not None:
+            schedule.step()
 
 
-def told(trouble, net, opt, **options):
-    """What the optimizer says in a run."""
+def said_in(run, net=None, opt=None):
+    """What the optimizer says in a run, with a filter of Python that hides nothing."""
+    net = make_net() if net is None else net
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        train(trouble, net, opt, trouble.steps, **options)
-    return said
+        train(run, net, run.make(net.parameters()) if opt is None else opt, run.steps)
+    return [each for each in said if each.category is RuntimeWarning]
 
 
 @every_trouble
 def test_trouble_is_told_once_and_at_the_users_line(name):
-    trouble = TROUBLES[name]
-    net = make_net(**trouble.net)
-    said = told(trouble, net, trouble.make(net.parameters()))
+    said = said_in(TROUBLES[name])
     assert len(said) == 1, [str(each.message) for each in said]
-    assert said[0].category is RuntimeWarning
     assert said[0].filename == __file__
     assert "\n" not in str(said[0].message)
-    assert re.search(trouble.words, str(said[0].message))
+    assert re.search(TROUBLES[name].words, str(said[0].message))
 
 
 @pytest.mark.parametrize(
@@ -178,9 +192,9 @@ def test_watching_changes_nothing(name, monkeypatch):
     for watched in (True, False):
         if not watched:
             monkeypatch.setattr(Watch, "see", lambda *arguments: None)
-        net = make_net(**trouble.net)
+        net = make_net()
         opt = trouble.make(net.parameters())
-        told(trouble, net, opt)
+        said_in(trouble, net, opt)
         runs.append([state_of(opt), dict(snapshot(net))])
     assert equal_states(*runs)
 
@@ -189,11 +203,11 @@ def test_a_copy_begins_to_watch_anew_and_goes_on_alike():
     trouble = TROUBLES["below the bound, paper"]
     net = make_net()
     opt = trouble.make(net.parameters())
-    assert len(told(trouble, net, opt)) == 1
+    assert len(said_in(trouble, net, opt)) == 1
     clones = [copy.deepcopy((net, opt)), pickle.loads(pickle.dumps((net, opt)))]
-    assert told(trouble, net, opt) == []
+    assert said_in(trouble, net, opt) == []
     for net_copy, opt_copy in clones:
-        assert len(told(trouble, net_copy, opt_copy)) == 1
+        assert len(said_in(trouble, net_copy, opt_copy)) == 1
         assert torch.equal(flat(net_copy), flat(net))
 
 
@@ -216,7 +230,8 @@ def test_no_synchronisation_to_find_out(name):
         opt.zero_grad()
         loss = trouble.loss(net, batches[k % 12], k)
         loss.backward()
-        trouble.before_step(net)
+        if trouble.clip:
+            nn.utils.clip_grad_norm_(net.parameters(), 0.01)
         with no_synchronisation(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always", RuntimeWarning)
             opt.step(loss=loss)
@@ -241,7 +256,120 @@ def test_a_captured_step_speaks_too(name, device):
 
 
 def test_no_word_on_squares_that_no_rule_reads():
-    net, steps = make_net(), TROUBLES["squares vanish"]
+    net, run = make_net(), TROUBLES["squares vanish"]
     before = flat(net).clone()
-    assert told(steps, net, SHB(net.parameters(), lr=1e28)) == []
+    assert said_in(run, net, SHB(net.parameters(), lr=1e28)) == []
     assert not torch.equal(flat(net), before)
+
+
+# -- Learning rates out of habit
+
+
+def warm_up_then_cosine(peak):
+    """The schedule that scripts write into the groups themselves."""
+    return lambda k: peak * (k + 1) / 21 if k < 20 else peak * (1 - (k - 20) / 100)
+
+
+def schedule(kind, **options):
+    return {"scheduler": partial(kind, **options)}
+
+
+def options(**given):
+    return {"make": lambda cls: partial(cls, **given)}
+
+
+SMALL = {
+    "argument": options(lr=1e-3),
+    "position": {"make": lambda cls: lambda p: cls(p, 1e-3)},
+    "groups": {"make": lambda cls: lambda p: cls([{"params": list(p), "lr": 3e-4}], lr=3e-4)},
+    "one cycle": schedule(lr_scheduler.OneCycleLR, max_lr=1e-2, total_steps=100),
+    "cosine": options(lr=1e-3) | schedule(lr_scheduler.CosineAnnealingLR, T_max=100),
+    "warm-up": options(lr=1e-3)
+    | schedule(lr_scheduler.LambdaLR, lr_lambda=lambda k: min(1.0, (k + 1) / 50)),
+    "script": {"write": warm_up_then_cosine(1e-3)},
+    "constant of a script": {"write": lambda k: 1e-3},
+}
+HEALTHY = {
+    "nothing": {},
+    "a tenth": options(lr=0.1),
+    "one cycle": schedule(lr_scheduler.OneCycleLR, max_lr=1.0, total_steps=100),
+    "cosine": schedule(lr_scheduler.CosineAnnealingLR, T_max=60),
+    "warm-up": schedule(lr_scheduler.LambdaLR, lr_lambda=lambda k: min(1.0, k / 1000)),
+    "warm-up from nearly 0": schedule(lr_scheduler.LinearLR, start_factor=1e-3),
+    "script": {"write": warm_up_then_cosine(1.0)},
+    "a long warm-up of a script": {"write": lambda k: (k + 1) / 1000},
+}
+
+
+def texts(make, steps=60, **run):
+    return [str(each.message) for each in said_in(Run(make, steps=steps, **run))]
+
+
+def habits(cls, case):
+    make = case.get("make", lambda cls: cls)(cls)
+    return [text for text in texts(**(case | {"make": make})) if text.startswith("lr (eta)")]
+
+
+@ADAPTIVE
+@pytest.mark.parametrize("case", SMALL)
+def test_a_learning_rate_out_of_habit_is_told_once(cls, case):
+    (text,) = habits(cls, SMALL[case])
+    assert "Leave it out" in text
+
+
+@ADAPTIVE
+@pytest.mark.parametrize("case", HEALTHY)
+def test_a_multiplier_is_not_mistaken_for_a_learning_rate(cls, case):
+    assert not habits(cls, HEALTHY[case])
+
+
+def test_a_healthy_run_is_told_nothing():
+    assert texts(lambda p: SHB(p, lr=1e-3)) == []  # the user chose it
+    assert texts(partial(HeavyStep, weight_decay=0.1), steps=220) == []
+    decayed = texts(partial(SHBPolyak, weight_decay=5e-4), steps=220)
+    assert not [text for text in decayed if text.startswith("weight_decay")]
+
+
+def test_a_run_that_is_resumed_near_its_end_is_not_told():
+    net = make_net()
+    opt = HeavyStep(net.parameters())
+    opt.step(lambda: loss_of(net, BATCHES[0]))
+    state = opt.state_dict()
+
+    def resumed(params):
+        opt = HeavyStep(params)
+        opt.load_state_dict(state)
+        return opt
+
+    assert texts(resumed, write=lambda k: 0.05 * 0.9**k) == []
+
+
+@pytest.mark.parametrize("cls", [HeavyStep, SHBPolyak])
+def test_a_forgotten_zero_grad_is_told_once(cls):
+    (text,) = (text for text in texts(cls, zero=False) if "add up" in text)
+    assert "zero_grad() before backward()" in text
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+@pytest.mark.parametrize("who", ["optimizer", "model"])
+def test_gradients_that_are_zeroed_do_not_add_up(to_none, who):
+    net = make_net()
+    opt = HeavyStep(net.parameters())
+    for k in range(12):
+        (opt if who == "optimizer" else net).zero_grad(set_to_none=to_none)
+        loss = loss_of(net, BATCHES[k])
+        loss.backward()
+        opt.step(loss=loss)
+
+
+def test_once_is_once_whatever_the_filter():
+    failing = partial(SHBArmijo, max_trials=1, max_step=1e6)
+    for make in (failing, partial(failing, lower_bound=0.0)):
+        assert sum(text.startswith("line search failed") for text in texts(make)) == 1
+    net = make_net().requires_grad_(False)
+    opt = HeavyStep(net.parameters())
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(5):
+            opt.step(loss=1.0)
+    assert len(said) == 1

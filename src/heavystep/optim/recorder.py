@@ -1,7 +1,5 @@
 """Record what an optimizer did at every step, for certificates and plots."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +18,7 @@ from heavystep.records import Record, heavy_ball_defect
 _BLOCK = 1024
 ROUNDINGS = 16.0
 _CONSTANTS = ("c", "decrease_factor", "scaling")
-_PER_STEP = ("beta", "gamma_max", "eta")
-_PER_RUN = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted")
+_PER_STEP = {"beta", "gamma_max", "eta"}  # alike in all runs of a record
 _LR_DIFFERS = "a record has one step gamma_k: lr (eta) must be the same in all parameter groups"
 
 
@@ -109,16 +106,15 @@ class Recorder:
             raise ValueError(self._flaw)
         if not self._rows and not self._blocks:
             raise ValueError("nothing recorded: call the optimizer's step() first")
-        blocks = [*self._blocks, _packed(self._rows)]
-        per_step = {name: _numbers(blocks, name) for name in _PER_STEP}
-        per_run = {name: _numbers(blocks, name) for name in _PER_RUN}
-        per_run["accepted"] = per_run["accepted"] != 0.0
+        blocks = [*self._blocks, *([_packed(self._rows)] if self._rows else [])]
+        found = {name: _numbers(blocks, name) for name in blocks[0]}
+        found["accepted"] = found["accepted"] != 0.0
         if self._wants_iterates:
-            per_run["iterates"] = torch.stack(self._iterates).numpy()
-            per_run["gradients"] = torch.stack(self._gradients).numpy()
-        found = {name: values[None] for name, values in per_run.items()}
+            found["iterates"] = torch.stack(self._iterates).numpy()
+            found["gradients"] = torch.stack(self._gradients).numpy()
+        found |= {name: found[name][None] for name in found.keys() - _PER_STEP}
         if self._wants_iterates:
-            self._check_path(found, per_step["beta"])
+            self._check_path(found)
         return Record(
             rule=self._rule,
             scaling=self._constants.get("scaling", "plain"),
@@ -127,16 +123,13 @@ class Recorder:
             smooth_reset=self._smooth_reset,
             eps=self._eps,
             tiny=self._tiny,
-            **per_step,
             **found,
         )
 
-    def _check_path(self, found: dict[str, Array], beta: Array) -> None:
+    def _check_path(self, found: dict[str, Array]) -> None:
         """Refuse iterates that are not heavy-ball steps from those before them."""
-        iterates, gradients = found["iterates"], found["gradients"]
-        error, size = heavy_ball_defect(
-            iterates, found["gamma"], gradients, beta, found["accepted"]
-        )
+        names = ("iterates", "gamma", "gradients", "beta", "accepted")
+        error, size = heavy_ball_defect(*(found[name] for name in names))
         wrong = abs(error) > ROUNDINGS * self._limits.eps * (size + self._limits.tiny)
         if wrong.any():
             raise ValueError(
@@ -150,17 +143,18 @@ class Recorder:
         self._note_format(kwargs.get("loss"))
         if self._wants_iterates:
             self._theta = flat(optimizer._all_params)
-        # The format of a closure's loss shows nowhere else.
-        if len(args) > 1 and callable(args[1]):
-            args = (args[0], partial(self._watched, args[1]), *args[2:])
-        if callable(kwargs.get("closure")):
-            kwargs = {**kwargs, "closure": partial(self._watched, kwargs["closure"])}
-        return args, kwargs
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if not callable(closure):
+            return args, kwargs
 
-    def _watched(self, closure: Callable[[], Any]) -> Any:
-        loss = closure()
-        self._note_format(loss)
-        return loss
+        def noted() -> Any:  # the format of a closure's loss shows nowhere else
+            loss = closure()
+            self._note_format(loss)
+            return loss
+
+        if len(args) > 1:
+            return (args[0], noted, *args[2:]), kwargs
+        return args, {**kwargs, "closure": noted}
 
     def _note_format(self, loss: Any) -> None:
         if isinstance(loss, Tensor) and loss.is_floating_point():
@@ -263,11 +257,11 @@ def _share_lr(groups: list[Group]) -> bool:
 
 def _packed(rows: list[Group]) -> Group:
     """Columns; tensors in one place become one, since on a GPU each alone takes 512 bytes."""
-    columns: Group = {}
-    for name in _PER_STEP + _PER_RUN:
-        values = [row[name] for row in rows]
+    columns: Group = {name: [row[name] for row in rows] for name in rows[0]}
+    for name, values in columns.items():
         places = {getattr(value, "device", None) for value in values}
-        columns[name] = torch.stack(values) if len(places) == 1 and None not in places else values
+        if len(places) == 1 and None not in places:
+            columns[name] = torch.stack(values)
     return columns
 
 
