@@ -38,7 +38,7 @@ def _tensor_of(name: str, value: Any) -> Tensor:
 
 
 def readable(tensor: Tensor) -> bool:
-    """Whether values can be looked at without waiting for a device."""
+    """True if values can be read without waiting for a device."""
     return tensor.device.type == "cpu"
 
 

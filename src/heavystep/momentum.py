@@ -1,4 +1,4 @@
-r"""How a step size and a gradient move the parameters: momentum forms, and diagonal metrics.
+r"""Momentum forms and diagonal metrics: the motion of parameters from step size and gradient.
 
 The formulas are arithmetic on one element; the drivers call them on tensors, on numpy arrays and
 inside numba kernels. With a constant step size several forms agree. Once it varies they do not,
@@ -33,7 +33,7 @@ class Form:
 
     name: str
     buffer: str
-    """What the state of a parameter is called in a checkpoint. It starts at 0."""
+    """The name of a parameter's state in a checkpoint. It starts at 0."""
     formula: str
     r"""The update in LaTeX, one line."""
     reference: str
@@ -47,7 +47,7 @@ class Form:
     """The factor of decoupled weight decay, from gamma lambda, or from what the rule puts in the
     place of gamma (``decay`` of its :class:`~heavystep.rules.Search`)."""
     averages: bool = False
-    """Whether it uses the weight, which the rule then must give. Weight decay then shrinks the
+    """True: it uses the weight, which the rule then must give. Weight decay then shrinks the
     buffer, too: theta, z and x are multiplied by the same factor."""
 
 
@@ -133,7 +133,7 @@ POWER = 8.0
 
 
 def weight_of_next(count: Any, power: float) -> Any:
-    r"""How much of an average the next point becomes, after ``count`` others.
+    r"""Weight of the next point in an average of ``count`` others.
 
     .. math:: \bar\theta_k = \bar\theta_{k-1} + \frac{p + 1}{k + p + 1}
               (\theta_k - \bar\theta_{k-1}), \qquad k = 0, 1, \dots
@@ -181,7 +181,7 @@ BETA2, EPS = 0.999, 1e-20
 """beta_2 is Adam's. Its 1e-8 has the unit of a gradient; squares of 1e-20 leave float32, and an
 element that small does not move."""
 SQUARES, SQUARE_WEIGHT = "average_square", "square_weight"
-"""What the state of a parameter is called in a checkpoint; both start at 0."""
+"""Names of a parameter's state in a checkpoint; both start at 0."""
 
 
 def second_moment(squares: Any, square: Any) -> Any:
@@ -212,4 +212,4 @@ METRIC = (
     "Squared norms are in the metric of the diagonal, g' D_k^-1 g, and the step of a parameter is "
     "divided by its entry of D_k."
 )
-"""What pages say of every method with a diagonal."""
+"""The sentence that pages add to every method with a diagonal."""

@@ -1,4 +1,4 @@
-"""What runs did, step by step: simulations and the recorder write it, certificates read it."""
+"""Records of runs: simulations and the recorder write them, certificates read them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -57,7 +57,7 @@ class Record:
     samples: Array | None = None
     """(R, K) which term was sampled, if the objective is a finite sum and it is known."""
     smooth_reset: bool = False
-    """Whether the cap also depended on the step before."""
+    """True: the cap also depended on the step before."""
     eps: float = float(np.finfo(np.float64).eps)
     """Machine epsilon of the arithmetic that produced the run."""
     tiny: float = float(np.finfo(np.float64).tiny)
@@ -146,7 +146,7 @@ class Trajectories:
 def heavy_ball_defect(
     iterates: Array, gamma: Array, gradients: Array, beta: Array, accepted: Array
 ) -> tuple[Array, Array]:
-    r"""How far each step is from heavy ball, and the size of what was added up, (R, K, d) each.
+    r"""Distance of each step from heavy ball, and the size of the summands, (R, K, d) each.
 
     .. math:: \theta_{k+1} - \theta_k + \gamma_k g_k - \beta_k (\theta_k - \theta_{k-1}),
               \qquad \theta_{-1} = \theta_0

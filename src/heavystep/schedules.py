@@ -57,7 +57,7 @@ class Condition(NamedTuple):
     """Item of the assumption: (i), (ii) or (iii)."""
     holds: bool
     text: str
-    """What must hold, the inequality between exponents that this means, and the number given."""
+    """The condition, the inequality between exponents that it means, and the number given."""
 
 
 def diminishing_conditions(

@@ -28,11 +28,11 @@ class SmoothnessEstimate:
     quotients: tuple[float, ...] = field(repr=False)
     """Each ||g(theta + h v) - g(theta)|| / ||h v||, in order."""
     method: str = field(repr=False)
-    """How it was obtained."""
+    """The way in which it was estimated."""
 
     @property
     def iterations(self) -> int:
-        """How many quotients were taken."""
+        """The number of quotients."""
         return len(self.quotients)
 
     def __str__(self) -> str:

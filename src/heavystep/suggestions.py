@@ -32,7 +32,7 @@ MAIN: tuple[tuple[str, Mapping[str, Any]], ...] = (
 OWN = ("HeavyStep", "SHBPolyak", "SHBArmijo")
 """Classes of ``heavystep`` itself; others are made by ``heavystep.create``."""
 LOOKS = 5
-"""How often a trial is validated; a training loss is the mean over the last fifth of the steps."""
+"""Validations of a trial; a training loss is the mean over the last fifth of the steps."""
 SURE = 2.0
 """A loss is lower than another if so many standard errors lie between them."""
 WARM_UP = 3
@@ -62,7 +62,7 @@ class Tail(NamedTuple):
         return cls(fmean(losses), stdev(losses) / sqrt(len(losses)) if len(losses) > 1 else 0.0)
 
     def clearly_below(self, other: "Tail") -> bool:
-        """Whether the difference is more than noise of the batches could make it."""
+        """True if the difference is larger than the noise of the batches could make it."""
         return self.mean < other.mean - SURE * sqrt(self.error**2 + other.error**2)
 
 
@@ -94,7 +94,7 @@ class Trial:
         return sum(self.costs) / len(self.costs) - BACKWARD
 
     def steps_within(self, budget: float) -> int:
-        """How many steps a budget pays for, one in any case."""
+        """The number of steps that a budget pays for, at least one."""
         return max(sum(cost <= budget for cost in accumulate(self.costs)), 1)
 
     def level(self, budget: float) -> Tail:
@@ -261,7 +261,7 @@ def first_batches(loader: Iterable[Any], steps: int) -> list[Any]:
 
 
 def equal_cost(trials: tuple[Trial, ...]) -> float:
-    """What the cheapest trial cost: all methods are compared after as much work."""
+    """Cost of the cheapest trial: all methods are compared after as much work."""
     return min((sum(trial.costs) for trial in trials), default=0.0)
 
 

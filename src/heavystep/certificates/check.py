@@ -24,12 +24,12 @@ class Check:
     result: str
     """The name of the result, such as ``"Theorem 2"``."""
     quantity: str
-    """What is measured, in the paper's symbols."""
+    """The measured quantity, in the paper's symbols."""
     k: Array
     measured: Array
     bound: Array
     tolerance: Array
-    """How much rounding may take away from the slack."""
+    """The part of the slack that may be rounding."""
     lower: bool = False
     """The bound is a lower one."""
 
@@ -79,7 +79,7 @@ class Check:
 
 @dataclass(frozen=True)
 class StepBias:
-    r"""How far the step depends on the sample whose gradient it multiplies.
+    r"""Dependence of the step on the sample whose gradient it multiplies.
 
     A step that is chosen from the sample itself makes :math:`E[\gamma g]`, which moves the
     iterate, differ from :math:`E[\gamma]\,E[g]`. A run then comes to rest where the first
@@ -89,7 +89,7 @@ class StepBias:
     covariance: float
     """The norm of E[gamma g] - E[gamma] E[g], in units of E[gamma] (E ||g||^2)^(1/2)."""
     chance: float
-    """How large that is on average where step and gradient have nothing to do with each other."""
+    """The mean of that number if step and gradient were independent."""
 
     def __str__(self) -> str:
         size = f"{self.covariance:.2g} of E[gamma] (E ||g||^2)^(1/2), by chance {self.chance:.2g}"

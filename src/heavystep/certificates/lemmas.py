@@ -19,9 +19,9 @@ from heavystep.theory.theorems import distance_recursion
 
 SAMPLES = "needs to know which terms were sampled: certify(..., samples=)"
 CHANCE = 1e-9
-"""How often samples that were drawn uniformly fail their test."""
+"""The chance that samples which were drawn uniformly fail their test."""
 FEWEST_DRAWS = 10
-"""How often the test of samples expects each of its cells."""
+"""The least expected count of a cell in the chi-square test of samples."""
 SMALLEST_SCALE = 1e-280
 """Products of smaller terms lose digits to underflow."""
 STEPS = {

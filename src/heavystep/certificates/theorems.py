@@ -102,7 +102,7 @@ ARGUMENTS: dict[str, Callable[[Run], Any]] = {
 
 
 def _promise(theorem: Result, run: Run, **given: Any) -> Any:
-    """What the theorem promises of the run; ValueError with the reason if nothing."""
+    """The theorem's promise for the run; ValueError with the reason if it promises nothing."""
     names, convex = inspect.signature(theorem.function).parameters, CONVEX in theorem.assumptions
     if convex:
         run.convex()

@@ -1,4 +1,4 @@
-"""What commands share: options and groups, names that the TAB key completes, tables."""
+"""Common parts of commands: options and groups, names that the TAB key completes, tables."""
 
 import inspect
 import re
@@ -39,7 +39,7 @@ def group_of_commands(text: str, **settings: Any) -> typer.Typer:
 
 
 def list_of(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """What the TAB key completes a name to, or the last of several with commas between them."""
+    """Completion by the TAB key of a name, or of the last one of a list with commas."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")

@@ -1,4 +1,4 @@
-"""What needs no framework: learn the loss from a module, log the step, look behind wrappers."""
+"""Common parts of all frameworks: learn the loss from a module, log the step, unwrap models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -56,7 +56,7 @@ def forget_stale(optimizer: RuleOptimizer) -> None:
 
 
 def numbers(optimizer: Any, prefix: str = "heavystep/") -> dict[str, float]:
-    """What the last step did, for a logger; empty before the first step. Waits for the device."""
+    """Numbers of the last step, for a logger; none before the first step. Waits for the device."""
     inner = heavy_ball(optimizer)
     known = {} if inner is None or inner.info is None else inner.info.numbers()
     return {prefix + n: float(v) for n, v in known.items() if not isinstance(v, (str, type(None)))}

@@ -15,7 +15,7 @@ _HOMES = {
     "simulate": "heavystep.lab.simulation",
     "sweep": "heavystep.lab.simulation.sweep",
 }
-"""Where each name is defined; it is imported when it is first asked for."""
+"""The module of each name; it is imported when the name is first asked for."""
 
 
 def __getattr__(name: str) -> Any:

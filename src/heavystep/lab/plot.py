@@ -32,7 +32,7 @@ FEW_DECADES, ONE_DECADE, NARROW = 200.0, 20.0, 3.0
 """Ratios of the ends of an axis. Below the first, ticks at powers of ten are too few; below the
 second there are still more ticks, and below the third they are evenly spaced."""
 METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
-"""What is left out of pictures, by their endings, so that the same ones have the same bytes."""
+"""Metadata that are left out, by file ending, so that equal pictures have equal bytes."""
 
 
 def styled() -> AbstractContextManager[None]:

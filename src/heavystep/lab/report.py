@@ -134,7 +134,7 @@ def _curves(found: list[tuple[dict[str, Any], Columns]]) -> Iterator[Curve]:
 
 
 def _problem(run: dict[str, Any]) -> str:
-    """What a panel is called."""
+    """The title of a panel."""
     if isinstance(problem := run.get("problem"), dict):
         return ", ".join(str(problem[name]) for name in ("name", "setting") if name in problem)
     return str(run.get("data_set") or run.get("task") or "runs")

@@ -1,4 +1,4 @@
-"""What the laboratory keeps on disk: files that appear in one step, and a Parquet file a run."""
+"""The store on disk: files that appear in one step, and a Parquet file a run."""
 
 import errno
 import hashlib

@@ -46,14 +46,14 @@ class Run(ABC):
     """One piece of a sweep. Make it a frozen dataclass: workers get a pickled copy."""
 
     threads: ClassVar[bool] = False
-    """Whether :meth:`compute` releases the interpreter's lock: then threads do the work here."""
+    """True: :meth:`compute` releases the interpreter's lock, so threads do the work here."""
     work: float = 1.0
-    """How much there is to do, in the unit in which :meth:`compute` advances."""
+    """Amount of work, in the unit in which :meth:`compute` advances."""
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """What progress and messages call it. It decides no number."""
+        """Its name in progress and messages. It decides no number."""
 
     @abstractmethod
     def content(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Progress:
         """Some work was done."""
 
     def report(self, numbers: str) -> None:
-        """How far the run is that began last."""
+        """Numbers of the run that began last, so far."""
 
     def finish(self) -> None:
         """A run is complete and kept."""
@@ -286,7 +286,7 @@ def _done(key: str, run: Run, sources: str, advance: Advance = lambda work: None
 
 
 def _environment() -> dict[str, str]:
-    """What workers of a cluster get; absolute paths, because they run in another folder."""
+    """Environment of a cluster's workers; absolute paths, because they run in another folder."""
     ours = {name: os.path.abspath(os.environ[name]) for name in FOLDERS if os.environ.get(name)}
     return ours | dict.fromkeys(ONE_THREAD, "1")
 

@@ -47,14 +47,14 @@ class Method:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Options that the method does not leave to the user."""
     reference: str = ""
-    """Where the method was published; empty: where its rule was."""
+    """The publication of the method; empty: that of its rule."""
     evidence: str = ""
     """The origin of the formula: paper, authors' code, derived. ``NOT_VERIFIED``: neither the
     publication's text nor code of its authors was at hand."""
     differs: str = ""
-    """Where it departs from its publication or its authors' code."""
+    """Departures from its publication or its authors' code."""
     guarantee: str = ""
-    """What its publication proves, and where it holds."""
+    """The guarantee of its publication, with its conditions."""
     main: str = ""
     """The option that a user would tune; by default ``max_step``, ``c`` or ``lr``."""
 
@@ -100,7 +100,7 @@ class Method:
 
     @property
     def keeps_buffer(self) -> bool:
-        """Whether a parameter has the momentum's buffer for its state."""
+        """True if the state of a parameter has a momentum buffer."""
         without = self.fixed.get("momentum") == 0.0 and not self.rule.steers
         return not without or any("buffer" in PRODUCTS.get(name, ()) for name in self.rule.reads)
 

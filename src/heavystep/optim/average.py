@@ -112,7 +112,7 @@ class Average:
 
     @property
     def count(self) -> Tensor:
-        """How many iterates were averaged, on the device of the parameters."""
+        """The number of averaged iterates, on the device of the parameters."""
         return self._count
 
     def detach(self) -> None:

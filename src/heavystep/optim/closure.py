@@ -46,7 +46,7 @@ class GradientWatch:
         ]
         self._accumulated = False
         self.added = False
-        """Whether gradients were added to those that were there, as far as one can tell."""
+        """True if gradients were added to older ones, as far as one can tell."""
         asked = (i for i, p in enumerate(params) if p.grad is not None and p.requires_grad)
         self._witness = next((i for i in asked if params[i].is_leaf), None)
         self.leftover: Tensor | None = None
@@ -79,7 +79,7 @@ class GradientWatch:
         return grad._version - seen[1]
 
     def fired(self) -> bool:
-        """Whether any parameter has a gradient that was not there before."""
+        """True if any parameter has a gradient that was not there before."""
         if self._accumulated:
             return True
         zeroed = (self._changes(self._witness) or 0) if self._witness is not None else 0
@@ -162,7 +162,7 @@ class Replay:
         self._devices = [torch.device(device.type, index) for index in range(count)]
 
     def state(self) -> tuple[list[Tensor], list[Tensor]]:
-        """Where streams and buffers are now."""
+        """The present state of random streams and buffers."""
         others = [self._module.get_rng_state(device) for device in self._devices]
         buffers = [buffer.detach().clone() for buffer in self.buffers]
         return [torch.get_rng_state(), *others], buffers
@@ -255,7 +255,7 @@ class TrialPoints:
 
 
 def checked_buffers(buffers: Buffers | None) -> Callable[[], Iterable[Tensor]]:
-    """What gives the buffers anew at each step, or a refusal of what are none."""
+    """A function that lists the buffers at each step; TypeError for anything but buffers."""
     if callable(buffers) and not isinstance(buffers, torch.nn.Module):
         return buffers
     if isinstance(buffers, (torch.nn.Module, Tensor)) or not isinstance(buffers, Iterable | None):

@@ -230,7 +230,7 @@ def misshapen(what: str, tensor: Tensor, param: Tensor, groups: list[Group]) -> 
 
 
 def has_shape_of(param: Tensor, tensor: Tensor) -> bool:
-    """Whether a tensor has a parameter's shape, and this process holds as much of it."""
+    """True if a tensor has a parameter's shape and is sharded in the same way."""
     return tensor.shape == param.shape and local(tensor).shape == local(param).shape
 
 
@@ -240,7 +240,7 @@ def _shape(tensor: Tensor) -> str:
 
 
 def local(tensor: Tensor) -> Tensor:
-    """What this process holds of a tensor: of a DTensor its shard, else the tensor itself."""
+    """This process's part of a tensor: of a DTensor its shard, else the tensor itself."""
     shard: Any = getattr(tensor, "to_local", None)
     return tensor if shard is None else shard()
 

@@ -170,5 +170,5 @@ def finite_array(name: str, value: Any, shape: tuple[int | None, ...], why: str 
 
 
 def start(theta0: ArrayLike | None, default: Array, why: str) -> Array:
-    """Where runs start: ``theta0``, or ``default`` if that is None."""
+    """The starting point of runs: ``theta0``, or ``default`` if that is None."""
     return finite_array("theta0", default if theta0 is None else theta0, default.shape, why)

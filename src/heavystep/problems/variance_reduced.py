@@ -8,7 +8,7 @@ from heavystep.problems.base import Problem
 from heavystep.validation import POSITIVE, Interval, real
 
 PUBLISHED = {"AdaSVRPS": "AdaSPS", "AdaSVRLS": "AdaSLS"}
-"""What the publication calls methods of the registry on :class:`VarianceReduced`."""
+"""The publication's names for methods of the registry on :class:`VarianceReduced`."""
 SYMBOLS = {"probability": "p", "curvature": "mu"}
 CHANCE = Interval(0.0, 1.0, closed_high=True)
 SHARE = 0.1

@@ -120,7 +120,7 @@ SGDM_APS = Rule(
 
 
 def averages(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
-    """Of gaps and of offsets <g, theta>, as the momentum form makes them of gradients."""
+    """Averages of gaps and of <g, theta>, with the weights of the momentum form."""
     gap = exponential(memory.gaps, seen.loss - seen.lower_bound, constants.momentum)
     return gap, exponential(memory.offsets, seen.grad_position, constants.momentum)
 

@@ -79,13 +79,13 @@ class WithMomentum(NamedTuple):
     contraction: float
     """1 - r of Theorem 1 with a gamma_max that does not restrict: about 1 / (steps to shrink)."""
     A: float
-    """Of Theorem 2, for ||theta_0 - theta*||^2 = 1: the gap is at most A / k."""
+    """A of Theorem 2, for ||theta_0 - theta*||^2 = 1: the gap is at most A / k."""
     best: float
     """1 / ((1 + beta) s1) of Theorem 3 at half its limit, for gap0 = 1: at most this / k."""
     gamma_max_limit: float
-    """What gamma_max must stay below in Theorem 3. Theorems 1 and 2 admit any."""
+    """The limit of gamma_max in Theorem 3. Theorems 1 and 2 admit any."""
     momsps_gamma_max: float
-    r"""What the cap of MomSPS must stay below, so that its theorem admits this momentum.
+    r"""The limit of the cap of MomSPS up to which its theorem admits this momentum.
 
     Derived here for :math:`\gamma_k = (1-\beta)\eta_k`, from :math:`\eta_k\|g_k\|^2 \le
     (f_k-\ell_k)/c`, and not compared with the text of Oikonomou and Loizou (arXiv 2406.04142).

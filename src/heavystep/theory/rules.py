@@ -22,9 +22,9 @@ class CoveredRule(NamedTuple):
     """A rule that the theorems cover."""
 
     title: str
-    """In messages and docstrings."""
+    """Its name in messages and docstrings."""
     ranges: Mapping[str, Interval]
-    """Of each constant."""
+    """The allowed range of each constant."""
     unit_step: Callable[[float, Any], float]
     """u above, the smallest uncapped step where kappa = L = 1, for c and omega."""
     inequality: str

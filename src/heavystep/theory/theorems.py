@@ -180,7 +180,7 @@ class NonConvex:
     q: float
     gamma_min: float
     gamma_max_limit: float
-    """What gamma_max must stay below."""
+    """The limit of gamma_max, which must stay below it."""
     scale: float
     """(1 + beta) s1, by which both terms of the bound are divided."""
     gap0: float
@@ -197,7 +197,7 @@ class NonConvex:
 def nonconvex_step_limit(
     rule: str, *, L: float, rho: float, beta: float, c: float, omega: float | None = None
 ) -> float:
-    r"""What gamma_max must stay below in Theorem 3.
+    r"""Limit of gamma_max in Theorem 3, which must stay below it.
 
     .. math:: \frac{(1-\sqrt\beta)^2}{4\rho L}
               \Big(1-\rho+\sqrt{(1-\rho)^2+2\rho(1+\rho)\kappa}\Big),\qquad

@@ -25,7 +25,7 @@ from heavystep.rules import REQUIRED
 
 COSINE = "+cosine"
 WITHOUT_DEFAULT = 0.1
-"""Where the grid of a learning rate that must be given is centred."""
+"""Centre of the grid for a learning rate without a default."""
 FORMULAS: dict[str, int] = {}
 """Versions of rules by name, 1 where none is said. Raise one when the rule or its momentum form
 gives other numbers: its runs are then made again. A test has pinned numbers."""
@@ -128,7 +128,7 @@ class Contender:
         return self.options | ({} if value is None else {self.main: value})
 
     def identity(self, value: float | None) -> dict[str, Any]:
-        """What decides its steps, versions among them, for the key of a run."""
+        """Everything that decides its steps, versions among them, for the key of a run."""
         kind, options, version = self.kind, self.chosen(value), ""
         if isinstance(kind, Method):
             known = {option.name for option in kind.options}

@@ -28,7 +28,7 @@ from heavystep.lab.sweeps import Engine, FailedRunsError, Progress, complete
 
 FOLDER, RUNS = "compare", "runs.csv"  # within the output folder, and the file of runs there
 DPI, PANELS_DPI = 110, 80
-"""Of the overview, and of three dozen small panels, so that both stay under 150 kB."""
+"""Resolutions of the overview and of three dozen small panels: both stay under 150 kB."""
 CELL, AROUND = (0.36, 0.17), (2.0, 1.5)
 """Inches: of a cell of the overview, and of what is around all cells."""
 COLUMNS = 6  # panels in a row
@@ -36,7 +36,7 @@ DARK = 0.55  # above this part of the scale, texts are white
 SPAN = 20.0
 """An axis is logarithmic if its largest value is more than this times its least one, > 0."""
 UNSET = 1e4
-"""Where a default is drawn that is no number of the grid, as a part of the others' defaults."""
+"""Place of a default that is no number of the grid, as a part of the others' defaults."""
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8F6B32")
 """Okabe and Ito, distinct for the colour-blind."""
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
@@ -50,7 +50,7 @@ mean regret with the best constant of each task."""
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was written, and what it says."""
+    """Files of a comparison, and their contents."""
 
     outcomes: list[Outcome]
     rows: list[Row]

@@ -20,7 +20,7 @@ from heavystep.lab.store import Columns, write_atomically
 from heavystep.lab.training.trainer import the_device
 
 QUICK_TASKS = ("mlp", "regression", "recommender", "diffusion", "toy-110")
-"""What a quick comparison is about: a minute on one core, and no data to fetch."""
+"""Tasks of a quick comparison: a minute on one core, and no data to fetch."""
 KEY = 12  # letters of a run's key in a table
 COLUMNS = ("task", "method", "constant", "value", "seed", *NUMBERS, "steps", "key")
 LEVEL = 2.0  # a loss is level if its regret is at most so many percent: seeds differ by as much
@@ -98,7 +98,7 @@ class Plan:
         return [*self.start, *(run for runs in groups for run in runs)]
 
     def done(self, results: Mapping[str, Columns]) -> "Plan | None":
-        """What has a run for each seed: constants, and contenders with nothing set."""
+        """The part of the plan that has a run for each seed; None if nothing has."""
 
         def whole(runs: Iterable[TaskRun]) -> bool:
             return all(run.key() in results for run in runs)
@@ -198,7 +198,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the runs on one task.
+    """Results of the runs on one task.
 
     Args:
         start: mean loss and metric before the first step.
@@ -213,18 +213,18 @@ class Outcome:
     cells: tuple[Cell, ...] = ()
 
     def regret(self, loss: float) -> float:
-        """How far a loss is above the best, in percent of what the best has gained."""
+        """Distance of a loss above the best one, in percent of the decrease of the best run."""
         gained = self.start[0] - self.best[0]
         return 100.0 * (loss - self.best[0]) / gained if gained > 0.0 else 0.0
 
     def behind(self, metric: float) -> float:
-        """How far a metric is behind the best, in levels."""
+        """Distance of a metric behind the best one, in differences that count as level."""
         kind = self.plan.task.metric
         return kind.behind(metric, self.best[1]) / kind.close
 
 
 def outcome_of(plan: Plan, results: Mapping[str, Columns]) -> Outcome:
-    """What the runs of a plan say, all of which are done; ``results`` are numbers by key."""
+    """Results of a plan whose runs are all done; ``results`` are numbers by key."""
     better = plan.task.metric.better
 
     def numbers(runs: Iterable[TaskRun], name: str) -> list[float]:

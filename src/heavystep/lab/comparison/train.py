@@ -23,7 +23,7 @@ WARM_UP = 0.05  # the part of a run in which a schedule rises
 LOOP = 1  # to be raised when the same specification would give other numbers
 START = "start"  # what stands for a contender in the row of a task before its first step
 NUMBERS = ("loss", "metric", "average_loss", "average_metric", "seconds")
-"""Of a run: at the end, the same at the averaged iterate, and the time of its steps."""
+"""Numbers of a run: at the end, at the averaged iterate, and the time of its steps."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def simulated(run: TaskRun) -> float:
 
 
 def share(k: int, steps: int) -> float:
-    """What a linear warm-up and a cosine leave of the learning rate at step ``k``.
+    """Factor of the learning rate at step ``k``: a linear warm-up, then a cosine.
 
     >>> [round(share(k, 100), 3) for k in (0, 4, 50, 100)]
     [0.2, 0.996, 0.5, 0.0]

@@ -1,1 +1,1 @@
-"""What things cost, as ratios within one run, because machines differ."""
+"""Costs, as ratios within one run, because machines differ."""

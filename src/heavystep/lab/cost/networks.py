@@ -1,4 +1,4 @@
-"""What a step, a training step and a step of several processes cost, as ratios within one run.
+"""Cost of a step, of a training step and of a step on several processes, as ratios within one run.
 
 Optimizers take turns, because machines are not quiet, and those of torch are measured beside ours.
 """
@@ -215,7 +215,7 @@ CLASSES, SETTLED = 10, 10  # after so many steps all graphs are recorded and all
 
 
 class Size(NamedTuple):
-    """What is trained: steps of an epoch, and how often each is timed."""
+    """The training that is timed: steps of an epoch, and turns of each."""
 
     network: str
     batch_size: int

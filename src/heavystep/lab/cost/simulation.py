@@ -1,4 +1,4 @@
-"""What an iteration costs: the simulation against a literal loop, and how costs grow.
+"""Cost of an iteration: the simulation against a literal loop, and growth with the size.
 
 A literal loop is what somebody would write in numba. It draws the same samples, takes the same
 steps, and keeps no more than what the figures show: the mean of the iterates, or nothing.
@@ -42,7 +42,7 @@ class Cost(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """What runs cost on the cosine problem of one size.
+    """Cost of runs on the cosine problem of one size.
 
     Args:
         nanoseconds: of a step of one seed.

@@ -195,7 +195,7 @@ def claims(figure: Figure, results: Results) -> list[Claim]:
 def _generally(
     family: str, with_momentum: str, without: str, sets: dict[str, dict[str, Trajectories]]
 ) -> list[Claim]:
-    """How fast the loss falls, and where it ends. "Generally" means: on most data sets."""
+    """Claims about the speed and the end of the loss. "Generally" means: on most data sets."""
     gains, ends, apart = dict[str, float](), dict[str, float](), []
     for name, runs in sets.items():
         one, other = runs[with_momentum], runs[without]

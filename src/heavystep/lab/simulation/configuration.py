@@ -1,4 +1,4 @@
-"""What is simulated: a method with all its options, some of which may follow a schedule."""
+"""Configuration of a simulation: a method and its options, some of which may follow a schedule."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ stream of samples, what a metric means. Problems have versions of their own."""
 
 
 class Parameters(NamedTuple):
-    """What the method uses at each of some steps in a row.
+    """Numbers that the method uses in consecutive steps.
 
     Args:
         constants: (steps, constants) the constants of the rule, in its order.

@@ -23,7 +23,7 @@ teach(batch_is_finite, is_finite, divisor, second_moment)
 
 
 class State(NamedTuple):
-    """What a run carries from call to call, and the arrays that a step works with."""
+    """State of a run between calls, and the arrays that a step works with."""
 
     theta: Array
     buffer: Array  # the momentum form's state of each parameter
@@ -37,7 +37,7 @@ class State(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """What a call is told. Tables have a row for each step of the call, or one for all steps."""
+    """Input of a call. Tables have a row for each step of the call, or one for all steps."""
 
     first: int  # the number of its first step
     length: int  # how many steps
@@ -242,12 +242,12 @@ BLUR = 1e-6
 THEORY_METRICS = (
     "gap_average", "gap_last", "best", "best_after", "grad_last", "lowest", "highest", "trials",
 )  # fmt: skip
-"""What is recorded of finite sums at each point of the grid, after k steps: F - F* at the average
+"""Metrics of finite sums at each point of the grid, after k steps: F - F* at the average
 and at theta_k; the least ||grad F||^2 at theta_0 .. theta_{k-1} and at theta_1 .. theta_k, and that
 at theta_k; the smallest step in units of gamma_min and the largest in units of gamma_max (Lemmas 2
 and 5); the trials since the start."""
 TRAINING_METRICS = ("loss", "step", "capped", "limited", "trials")
-"""What is recorded of sparse logistic regression: the full loss, and since the last record the mean
+"""Metrics of sparse logistic regression: the full loss, and since the last record the mean
 step, the share of steps at the largest step and the share held below it by the smooth reset; the
 trials since the start."""
 
@@ -258,7 +258,7 @@ def numbers_of(count: int, *names: str) -> Array:
 
 
 class Watch(NamedTuple):
-    """What is measured along a run."""
+    """Metrics measured along a run."""
 
     numbers: Array  # (1,) metrics so far, the sum of weights, and the steps since a record
     average: Array

@@ -28,7 +28,7 @@ CHUNK = 1 << 16  # steps between two reports of progress
 
 
 def metric_names(problem: Problem) -> tuple[str, ...]:
-    """What is recorded of a problem's runs."""
+    """Names of the metrics that runs of a problem record."""
     return THEORY_METRICS if isinstance(original(problem), FiniteSum) else TRAINING_METRICS
 
 

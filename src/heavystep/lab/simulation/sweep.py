@@ -67,7 +67,7 @@ class ProblemSpec:
         return PROBLEMS[self.name](self.setting) if self.given is None else self.given
 
     def identity(self) -> dict[str, Any]:
-        """What tells it from other problems, for the key of a run."""
+        """Everything that identifies the problem, for the key of a run."""
         known: dict[str, Any] = {"name": self.name}
         if self.given is None:
             known["setting"] = self.setting
@@ -273,7 +273,7 @@ def sweep(
 
 
 def _labelled(given: Any) -> Mapping[str, Any]:
-    """What was given, by labels: a name is its own label, and an object is called by its class."""
+    """Problems by label: a name is its own label, and an object is called by its class."""
     if isinstance(given, Mapping):
         return given
     if isinstance(given, Problem):

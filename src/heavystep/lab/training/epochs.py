@@ -28,7 +28,7 @@ NOW, LONGEST = 0, 1
 
 
 class EpochRow(NamedTuple):
-    """What is recorded of one epoch. Means are over the steps that were not refused.
+    """Record of one epoch. Means are over the steps that were not refused.
 
     Args:
         loss: the mean cross-entropy of the minibatches, each before the step taken on it.

@@ -68,4 +68,4 @@ NETWORKS: dict[str, Callable[[int], nn.Module]] = {
     "resnet18": lambda classes: ResNet(classes, widths=(64, 128, 256, 512), blocks=2),
     "small": lambda classes: ResNet(classes, widths=(8, 16, 32), blocks=1),
 }
-"""What makes a network from the number of classes, by name."""
+"""Functions by name that make a network from the number of classes."""

@@ -1,4 +1,4 @@
-"""What optimizers are tried on: one row a task."""
+"""Tasks of the comparison: one row a task."""
 
 from functools import partial
 

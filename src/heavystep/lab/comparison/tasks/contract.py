@@ -17,7 +17,7 @@ QUICK = 5  # a quick run has a fifth of the steps: the order of methods is seen 
 
 
 class Metric(NamedTuple):
-    """What is measured on unseen data, beside the training loss.
+    """A quantity measured on unseen data, beside the training loss.
 
     Args:
         name: what tables call it.
@@ -32,7 +32,7 @@ class Metric(NamedTuple):
     close: float
 
     def behind(self, value: float, best: float) -> float:
-        """How far a value is behind another one, in the unit; negative if it is ahead.
+        """Distance of a value behind another one, in the unit; negative if it is ahead.
 
         >>> Metric("error", LOWER, "%", 2.0).behind(1.5, 1.0)
         50.0
@@ -166,7 +166,7 @@ class Supervised(Work):
 
 def supervised(network: Callable[[], nn.Module], data: Callable[[], Split], *given: Any,
                **options: Any) -> Build:  # fmt: skip
-    """What makes :class:`Supervised` work, from what makes the network and the data."""
+    """A function that builds :class:`Supervised` work from makers of the network and the data."""
     return lambda seed, device: Supervised(seed, device, network(), data(), *given, **options)
 
 

@@ -232,7 +232,7 @@ def windows_of(text: Tensor, context: int) -> Examples:
 
 
 def _model(kind: Callable[..., nn.Module], shape: Shape, texts: Callable[[], Texts]) -> Build:
-    """What makes the work of a model that learns texts."""
+    """A function that builds the work of a model that learns texts."""
     return lambda seed, device: LanguageModel(
         seed, device, kind(texts().kinds, shape), texts(), shape
     )
