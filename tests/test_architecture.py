@@ -15,7 +15,7 @@ from tests.helpers.places import ROOT
 SOURCE = ROOT / "src" / "heavystep"
 # A part imports itself and lower layers.
 LAYERS = (
-    {"validation", "arrays", "extras", "documentation"},
+    {"validation", "arrays", "extras"},
     {"momentum", "schedules", "lower_bounds"},
     {"rules"},
     {"methods", "theory"},

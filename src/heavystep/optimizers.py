@@ -1,23 +1,16 @@
 """The optimizers that users write, with signatures; every other method by its name."""
 
 import inspect
-from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
 from torch.optim.optimizer import ParamsT
 
-from heavystep.documentation import args_section
 from heavystep.methods import METHODS, Method, method_of
 from heavystep.optim.closure import Buffers
 from heavystep.optim.optimizer import RuleOptimizer
-from heavystep.optim.options import (
-    DECAY,
-    EXAMPLE_LOSS,
-    STOCHASTIC_ROUNDING,
-    WEIGHT_DECAY,
-    common_options,
-)
+from heavystep.optim.options import common_options
+from heavystep.validation import args_section
 
 T = TypeVar("T", bound=type)
 TEXTS = {
@@ -27,12 +20,8 @@ TEXTS = {
     "change once a step, however many trials are made, and not at all if the batch is refused.",
     "process_group": "the processes that train one model together: their losses are averaged and "
     "all take the same step. None: all of torch.distributed, if it is initialised.",
-    **{
-        option.name: option.text
-        for option in (WEIGHT_DECAY, DECAY, STOCHASTIC_ROUNDING, EXAMPLE_LOSS)
-    },
 }
-"""What the driver adds to the options of a method."""
+"""What an optimizer is given besides options."""
 OTHER_NAMES = {
     "betas": "momentum",
     "beta": "momentum",
@@ -43,9 +32,14 @@ OTHER_NAMES = {
 """What other optimizers, and the paper, call these options."""
 
 
-def refusing_unknown(method: Method, made: Callable[..., None]) -> Callable[..., None]:
-    """An ``__init__`` that refuses unknown arguments before Python does, in our own words."""
-    names = [n for n in inspect.signature(made).parameters if n not in ("self", "params")]
+def from_row(cls: T) -> T:
+    """Make a class with a signature the optimizer of its ``method``.
+
+    The formulas come after the first paragraph of its docstring, the ``Args`` section at the end.
+    """
+    method: Method = cls.method  # type: ignore[attr-defined]
+    signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+    names = list(signature.parameters)[2:]  # after self and params
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         for name in [name for name in kwargs if name not in ("params", *names)]:
@@ -56,36 +50,28 @@ def refusing_unknown(method: Method, made: Callable[..., None]) -> Callable[...,
             else:
                 hint = f"it has {', '.join(names)}"
             raise TypeError(f"{method.name} has no option {name!r}: {hint}")
-        made(self, *args, **kwargs)
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        _, params, ranks = given.pop("self"), given.pop("params"), given.pop("process_group")
+        RuleOptimizer.__init__(self, params, given, ranks, given.pop("buffers", None))
 
-    __init__.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
-    return __init__
-
-
-def documented(cls: T) -> T:
-    """Put the formulas and the ``Args`` section of its method into a class docstring.
-
-    The formulas come after the first paragraph. Unknown arguments are refused in our words.
-    """
-    method: Method = cls.method  # type: ignore[attr-defined]
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
     summary, _, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")
-    texts = TEXTS | {option.name: option.text for option in method.options}
-    arguments = args_section(inspect.signature(cls).parameters, texts)
+    options = (*method.options, *common_options(method))
+    arguments = args_section(["params", *names], TEXTS | {o.name: o.text for o in options})
     formulas = "\n\n".join(f".. math:: {formula}" for formula in method.formulas)
     reference = f"Reference: {method.reference}."
     parts = [summary, formulas, method.explained, rest, reference, arguments]
     cls.__doc__ = "\n\n".join(filter(None, parts)) + "\n"
-    cls.__init__ = refusing_unknown(method, cls.__init__)  # type: ignore[misc]
+    cls.__init__ = __init__  # type: ignore[misc]
     return cls
 
 
-def given(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The options among the arguments of a constructor, from its ``locals()``."""
-    others = {"self", "params", "process_group", "buffers", "__class__"}
-    return {name: value for name, value in arguments.items() if name not in others}
+# Signatures are written out for readers, editors and type checkers; the registry has the same.
 
 
-@documented
+@from_row
 class HeavyStep(RuleOptimizer):
     """Averaged heavy ball whose step chooses itself: the optimizer to begin with.
 
@@ -111,23 +97,14 @@ class HeavyStep(RuleOptimizer):
     method: Method = METHODS["HeavyStep"]
 
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float = 1.0,
-        momentum: float = 0.9,
-        *,
-        lower_bound: float | None = 0.0,
-        max_step: float | None = None,
-        diagonal: str | None = "element",
-        certified: bool = False,
-        weight_decay: float = 0.0,
-        stochastic_rounding: bool = False,
-        process_group: Any = None,
-    ) -> None:
-        super().__init__(params, given(locals()), process_group)
+        self, params: ParamsT, lr: float = 1.0, momentum: float = 0.9, *,
+        lower_bound: float | None = 0.0, max_step: float | None = None,
+        diagonal: str | None = "element", certified: bool = False, weight_decay: float = 0.0,
+        stochastic_rounding: bool = False, process_group: Any = None,
+    ) -> None: ...  # fmt: skip
 
 
-@documented
+@from_row
 class SHBPolyak(RuleOptimizer):
     """Stochastic heavy ball with the Polyak step size (SHB-PS) of the paper.
 
@@ -143,12 +120,9 @@ class SHBPolyak(RuleOptimizer):
 
     >>> import torch
     >>> theta = torch.tensor([3.0, -1.0], requires_grad=True)
-    >>> opt = SHBPolyak([theta])
+    >>> opt = SHBPolyak([theta], lower_bound=1.0)
     >>> for _ in range(200):
-    ...     opt.zero_grad()
-    ...     loss = ((theta - torch.tensor([1.0, 2.0])) ** 2).sum()
-    ...     loss.backward()
-    ...     _ = opt.step(loss=loss)
+    ...     _ = opt.step(lambda: ((theta - torch.tensor([1.0, 2.0])) ** 2).sum() + 1.0)
     >>> print(theta.detach().round(decimals=2))
     tensor([1., 2.])
     """
@@ -156,25 +130,14 @@ class SHBPolyak(RuleOptimizer):
     method: Method = METHODS["SHBPolyak"]
 
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float = 1.0,
-        momentum: float = 0.9,
-        *,
-        c: float = 1.0,
-        max_step: float = 1.0,
-        lower_bound: float = 0.0,
-        scaling: str = "practical",
-        steps_per_epoch: float | None = None,
-        growth: float = 4.0,
-        weight_decay: float = 0.0,
-        decay: str = "decoupled",
-        process_group: Any = None,
-    ) -> None:
-        super().__init__(params, given(locals()), process_group)
+        self, params: ParamsT, lr: float = 1.0, momentum: float = 0.9, *, c: float = 1.0,
+        max_step: float = 1.0, lower_bound: float = 0.0, scaling: str = "practical",
+        steps_per_epoch: float | None = None, growth: float = 4.0, weight_decay: float = 0.0,
+        decay: str = "decoupled", process_group: Any = None,
+    ) -> None: ...  # fmt: skip
 
 
-@documented
+@from_row
 class SHBArmijo(RuleOptimizer):
     """Stochastic heavy ball with the modified Armijo line search (SHB-ALS) of the paper.
 
@@ -202,30 +165,16 @@ class SHBArmijo(RuleOptimizer):
     method: Method = METHODS["SHBArmijo"]
 
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float = 1.0,
-        momentum: float = 0.9,
-        *,
-        c: float = 0.1,
-        max_step: float = 1.0,
-        decrease_factor: float = 0.9,
-        lower_bound: float | None = None,
-        scaling: str = "practical",
-        steps_per_epoch: float | None = None,
-        growth: float = 2.0,
-        max_trials: int = 100,
-        weight_decay: float = 0.0,
-        decay: str = "decoupled",
-        buffers: Buffers | None = None,
-        loss_eps: float | None = None,
-        example_loss: float = 0.0,
+        self, params: ParamsT, lr: float = 1.0, momentum: float = 0.9, *, c: float = 0.1,
+        max_step: float = 1.0, decrease_factor: float = 0.9, lower_bound: float | None = None,
+        scaling: str = "practical", steps_per_epoch: float | None = None, growth: float = 2.0,
+        max_trials: int = 100, weight_decay: float = 0.0, decay: str = "decoupled",
+        buffers: Buffers | None = None, loss_eps: float | None = None, example_loss: float = 0.0,
         process_group: Any = None,
-    ) -> None:
-        super().__init__(params, given(locals()), process_group, buffers)
+    ) -> None: ...  # fmt: skip
 
 
-@documented
+@from_row
 class SPS(RuleOptimizer):
     """Stochastic Polyak step size (Loizou et al. 2021): :class:`SHBPolyak` without momentum.
 
@@ -235,23 +184,13 @@ class SPS(RuleOptimizer):
     method: Method = METHODS["SPS"]
 
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float = 1.0,
-        *,
-        c: float = 0.1,
-        max_step: float = 1.0,
-        lower_bound: float = 0.0,
-        steps_per_epoch: float | None = None,
-        growth: float = 4.0,
-        weight_decay: float = 0.0,
-        decay: str = "decoupled",
-        process_group: Any = None,
-    ) -> None:
-        super().__init__(params, given(locals()), process_group)
+        self, params: ParamsT, lr: float = 1.0, *, c: float = 0.1, max_step: float = 1.0,
+        lower_bound: float = 0.0, steps_per_epoch: float | None = None, growth: float = 4.0,
+        weight_decay: float = 0.0, decay: str = "decoupled", process_group: Any = None,
+    ) -> None: ...  # fmt: skip
 
 
-@documented
+@from_row
 class SLS(RuleOptimizer):
     """Stochastic line search (Vaswani et al. 2019): :class:`SHBArmijo` without momentum.
 
@@ -261,28 +200,15 @@ class SLS(RuleOptimizer):
     method: Method = METHODS["SLS"]
 
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float = 1.0,
-        *,
-        c: float = 0.1,
-        max_step: float = 1.0,
-        decrease_factor: float = 0.9,
-        lower_bound: float | None = None,
-        steps_per_epoch: float | None = None,
-        growth: float = 2.0,
-        max_trials: int = 100,
-        weight_decay: float = 0.0,
-        decay: str = "decoupled",
-        buffers: Buffers | None = None,
-        loss_eps: float | None = None,
-        example_loss: float = 0.0,
-        process_group: Any = None,
-    ) -> None:
-        super().__init__(params, given(locals()), process_group, buffers)
+        self, params: ParamsT, lr: float = 1.0, *, c: float = 0.1, max_step: float = 1.0,
+        decrease_factor: float = 0.9, lower_bound: float | None = None,
+        steps_per_epoch: float | None = None, growth: float = 2.0, max_trials: int = 100,
+        weight_decay: float = 0.0, decay: str = "decoupled", buffers: Buffers | None = None,
+        loss_eps: float | None = None, example_loss: float = 0.0, process_group: Any = None,
+    ) -> None: ...  # fmt: skip
 
 
-@documented
+@from_row
 class SHB(RuleOptimizer):
     """Stochastic heavy ball with a step that you choose, the baseline of the paper.
 
@@ -305,21 +231,12 @@ class SHB(RuleOptimizer):
     method: Method = METHODS["SHB"]
 
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float | None = None,
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
-        *,
-        decay: str = "decoupled",
-        process_group: Any = None,
-    ) -> None:
-        super().__init__(params, given(locals()), process_group)
+        self, params: ParamsT, lr: float | None = None, momentum: float = 0.9,
+        weight_decay: float = 0.0, *, decay: str = "decoupled", process_group: Any = None,
+    ) -> None: ...  # fmt: skip
 
 
-WRITTEN: dict[str, type[RuleOptimizer]] = {
-    cls.__name__: cls for cls in (HeavyStep, SHBPolyak, SHBArmijo, SPS, SLS, SHB)
-}
+WRITTEN = {cls.method: cls for cls in (HeavyStep, SHBPolyak, SHBArmijo, SPS, SLS, SHB)}
 
 
 def optimizer_class(name: str) -> type[RuleOptimizer]:
@@ -328,7 +245,8 @@ def optimizer_class(name: str) -> type[RuleOptimizer]:
     >>> optimizer_class("SPS").__name__
     'SPS'
     """
-    return _class_of(method_of(name))
+    method = method_of(name)
+    return WRITTEN.get(method) or _made(method)
 
 
 def create(name: str, params: ParamsT, **options: Any) -> RuleOptimizer:
@@ -354,60 +272,29 @@ def searches(optimizer: object) -> bool:
     return isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches
 
 
-def signature_of(method: Method) -> inspect.Signature:
-    """The arguments of a method's optimizer: lr and momentum by position, all else by name."""
-    kinds = inspect.Parameter
-
-    def parameter(name: str, default: Any, kind: Any = kinds.KEYWORD_ONLY) -> inspect.Parameter:
-        return kinds(name, kind, default=kinds.empty if default is ... else default)
-
-    first = [kinds("params", kinds.POSITIONAL_OR_KEYWORD)]
-    by_place = [option for option in method.options if option.name in ("lr", "momentum")]
-    first += [parameter(o.name, o.default, kinds.POSITIONAL_OR_KEYWORD) for o in by_place]
-    options = [option for option in method.options if option not in by_place]
-    last = ["buffers"] if method.rule.searches else []
-    return inspect.Signature(
-        first
-        + [parameter(o.name, o.default) for o in (*options, *common_options(method))]
-        + [parameter(name, None) for name in (*last, "process_group")]
-    )
-
-
 @cache
-def _class_of(method: Method) -> type[RuleOptimizer]:
-    written = WRITTEN.get(method.name)
-    if written is not None and written.method is method:
-        return written
+def _made(method: Method) -> type[RuleOptimizer]:
+    """A class for a row: lr and momentum by position, all else by name."""
+    options = [(o.name, o.default) for o in (*method.options, *common_options(method))]
+    options += [("buffers", None)] * method.rule.searches + [("process_group", None)]
+    kinds = inspect.Parameter
+    parameters = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in ("self", "params")]
+    for name, default in options:
+        by_place = name in ("lr", "momentum")
+        kind = kinds.POSITIONAL_OR_KEYWORD if by_place else kinds.KEYWORD_ONLY
+        parameters.append(kinds(name, kind, default=kinds.empty if default is ... else default))
 
-    def __init__(self: Any, params: ParamsT, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        bound = signature.bind(params, *args, **kwargs).arguments
-        del bound["params"]
-        apart = {name: bound.pop(name, None) for name in ("process_group", "buffers")}
-        RuleOptimizer.__init__(self, params, bound, **apart)
+    def __init__(self: Any) -> None:  # noqa: N807
+        """:func:`from_row` only looks at the signature."""
 
-    signature = signature_of(method)
-    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    __init__.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     content = {
         "__doc__": method.summary,
-        "__init__": __init__,
         "__module__": __name__,
-        "__signature__": signature,
-        "__reduce__": _reduced,
+        "__init__": __init__,
         "method": method,
     }
-    return documented(type(method.name, (RuleOptimizer,), content))
-
-
-def _reduced(self: RuleOptimizer) -> Any:
-    if type(self) is not _class_of(self.method):  # a subclass, which pickle finds by its name
-        return object.__reduce_ex__(self, 2)
-    # Pickle cannot find a class that was made here by its name alone.
-    return _made, (self.method.name,), self.__getstate__()
-
-
-def _made(name: str) -> RuleOptimizer:
-    kind = optimizer_class(name)
-    return kind.__new__(kind)
+    return from_row(type(method.name, (RuleOptimizer,), content))
 
 
 def __getattr__(name: str) -> Any:  # a class whose options a type checker cannot know

@@ -1,9 +1,10 @@
-"""Checks of arguments. An error names the argument, its symbol, the range and the value."""
+"""Checks of arguments and their texts. An error names argument, symbol, range and value."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from math import inf
 from numbers import Integral
+from textwrap import fill
 from typing import Any, NamedTuple, NoReturn
 
 SYMBOLS = {
@@ -116,3 +117,15 @@ def disagree(name: str, values: Iterable[Any]) -> NoReturn:
         "one step size is chosen for the whole parameter vector, and only lr and "
         "weight_decay may differ by group"
     )
+
+
+def args_section(names: Iterable[str], texts: Mapping[str, str]) -> str:
+    """The section of a docstring that lists ``names`` with their ``texts``.
+
+    >>> args_section(["c"], {"c": "> 0."}).splitlines()
+    ['Args:', '    c: > 0.']
+    """
+    begin, go_on = " " * 4, " " * 8
+    lines = (fill(f"{name}: {texts[name]}", 96, initial_indent=begin, subsequent_indent=go_on,
+                  break_on_hyphens=False) for name in names)  # fmt: skip
+    return "Args:\n" + "\n".join(lines)

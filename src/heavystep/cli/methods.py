@@ -1,6 +1,7 @@
 """``heavystep methods``: the registry, and what each argument of a method means."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -9,7 +10,6 @@ from rich import box
 from rich.table import Column, Table
 
 from heavystep.cli.common import argument_texts, list_of, show
-from heavystep.documentation import plain_formula
 from heavystep.methods import METHODS, SCHEDULER, Method, check_name
 
 LIST = {"method": 16, "what it is": 27, "needs": 18, "guarantee": 15, "formula from": 14}
@@ -85,3 +85,26 @@ def _arguments(name: str) -> Table:
         required = parameter.default is inspect.Parameter.empty
         table.add_row(argument, "" if required else repr(parameter.default), texts[argument])
     return table
+
+
+_MARKS = {
+    r"\langle ": "<", r"\rangle": ">", r"\varepsilon": "eps", r"_{\max}": "_max", r"\bar ": "mean ",
+    r"\varphi": "phi", r"\ell": "l", r"\|": "||", r"\{": "{", r"\}": "}", r"\,": " ", r"\ ": " ",
+    r"\qquad": " ", r"\quad": " ", r"\le ": "<= ", r"\ge ": ">= ", r"\in ": "in ",
+    "_{k+1}": "_(k+1)", "_{k-1}": "_(k-1)",
+}  # fmt: skip
+
+
+def plain_formula(latex: str) -> str:
+    r"""A formula as a terminal shows it.
+
+    >>> plain_formula(r"\gamma_k = \min\{c\,\|g_k\|^2,\ \mathrm{cap}_k\}, \quad t \text{ largest}")
+    'gamma_k = min{c ||g_k||^2, cap_k}, t largest'
+    >>> plain_formula(r"\gamma_{\max} + \langle g_k, \theta_k\rangle - \bar f")
+    'gamma_max + <g_k, theta_k> - mean f'
+    """
+    text = re.sub(r"\\(?:mathrm|text)\{([^{}]*)\}", r"\1", latex)
+    for mark, plain in _MARKS.items():
+        text = text.replace(mark, plain)
+    text = re.sub(r"\\([a-z]+)", r"\1", text)
+    return re.sub(r"\s+", " ", text).replace(" ,", ",").strip()

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import Any, TypeVar, cast
 
-from heavystep.documentation import args_section
 from heavystep.theory import conditions
 from heavystep.theory.rules import RULES, checked
-from heavystep.validation import NON_NEGATIVE, POSITIVE, UNIT, Interval
+from heavystep.validation import NON_NEGATIVE, POSITIVE, UNIT, Interval, args_section
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Argument = tuple[str, Interval | None]
