@@ -16,6 +16,4 @@ MUTANTS = [
            "return self.problem.L + self.curvature", "return self.problem.L", REDUCED),
     Mutant("another default of the curvature", "problems/variance_reduced.py",
            "SHARE = 0.1", "SHARE = 1.0", REDUCED),
-    Mutant("lengths without the largest entry", "sparse.py",
-           "return largest * np.sqrt(", "return np.sqrt(", ("lab/test_data.py", "test_problems.py")),
 ]  # fmt: skip
