@@ -29,7 +29,7 @@ OTHER_NAMES = {
     "max_lr": "max_step",
     "f_star": "lower_bound",
 }
-"""What other optimizers, and the paper, call these options."""
+"""Names of these options in other optimizers and in the paper."""
 
 
 def from_row(cls: T) -> T:
@@ -268,7 +268,7 @@ def create(name: str, params: ParamsT, **options: Any) -> RuleOptimizer:
 
 
 def searches(optimizer: object) -> bool:
-    """Whether an optimizer's step evaluates the loss at trial points; never one of torch's."""
+    """True if an optimizer's step evaluates the loss at trial points; never one of torch's."""
     return isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches
 
 

@@ -96,8 +96,8 @@ def estimate_smoothness(
     before = replay.state()
 
     def gradient() -> list[Tensor]:
-        """At the present parameters, in memory of its own."""
-        # Fresh gradients: those found must not be added to.
+        """The gradient at the present parameters, in new memory."""
+        # New gradients: they must not be added to those that are there.
         for param in moving:
             param.grad = None
         replay.restore(before)
@@ -127,14 +127,14 @@ def estimate_smoothness(
         try:
             start = gradient()
             for _ in range(iterations):
-                if not direction:  # also after a difference of zero; the same on every device
+                if not direction:  # used also after a difference of zero; the same on every device
                     direction = [
                         torch.randn(p.shape, generator=generator, dtype=p.dtype).to(p.device)
                         for p in moving
                     ]
                 torch._foreach_copy_(moving, origin)
                 torch._foreach_add_(moving, direction, alpha=distance / _norm(direction))
-                # The move that was made, after rounding, and not the one that was meant.
+                # The move after rounding, and not the intended one.
                 length = _norm(torch._foreach_sub(moving, origin))
                 if length == 0.0:
                     nothing = f"changes no parameter in {moving[0].dtype}"

@@ -45,7 +45,7 @@ HEADING = (
 
 
 class Tail(NamedTuple):
-    """A mean of losses, and its standard error."""
+    """The mean of losses and its standard error."""
 
     mean: float
     error: float
@@ -105,7 +105,7 @@ class Trial:
         return Tail.of(self.losses[:steps][-max(steps // LOOKS, 1) :])
 
     def start(self) -> Tail:
-        """The same before training; of training losses the first fifth, single ones are noise."""
+        """The loss before training; of training losses the mean of the first fifth."""
         if self.validated:
             return self.validated[0][1]
         return Tail.of(self.losses[: max(len(self.losses) // LOOKS, 1)])
@@ -122,7 +122,7 @@ class Suggestion:
 
     @property
     def code(self) -> str:
-        """The line that makes the optimizer; empty if there is none to use."""
+        """Code that makes the optimizer; empty if there is none to use."""
         return next((trial.code for trial in self.trials if trial.method == self.best), "")
 
     def __str__(self) -> str:

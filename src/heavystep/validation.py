@@ -47,7 +47,7 @@ NON_NEGATIVE = Interval(0.0, closed_low=True)
 AT_LEAST_ONE = Interval(1.0, closed_low=True)
 OPEN_UNIT = Interval(0.0, 1.0)
 STEP = Interval(0.0, inf, closed_high=True)
-"""What is remembered of steps: infinity stands for none so far."""
+"""Range of a remembered step: infinity stands for none so far."""
 UNIT = Interval(0.0, 1.0, closed_low=True)
 CLOSED_UNIT = Interval(0.0, 1.0, closed_low=True, closed_high=True)
 

@@ -52,7 +52,7 @@ class Check:
 
     @property
     def tightest(self) -> tuple[int, ...]:
-        """Index of the step with the least slack for its size, which fails if any step fails.
+        """The step with the least slack for its size, which fails if any step fails.
 
         A step whose slack is a matter of rounding is chosen only if there is no other.
         """

@@ -77,7 +77,7 @@ class Recorder:
         self._eps = self._tiny = 0.0
         self._loss_formats: set[torch.dtype] = set()
         self._flaw: str | None = None
-        """Why this is no record of one run: for ``record``, since training itself goes on."""
+        """Keep the reason why this is no record of one run; ``record`` raises it."""
         # A compiled step would be compiled anew whenever the record grows.
         before, after = map(torch.compiler.disable, (self._before, self._after))
         post: Any = optimizer.register_step_post_hook(after)
@@ -97,7 +97,7 @@ class Recorder:
         self.detach()
 
     def record(self) -> Record:
-        """What was recorded so far, as numbers; waits for the device.
+        """The record so far, as numbers; waits for the device.
 
         Raises:
             ValueError: nothing was recorded, or not one run of one method; says why.
@@ -250,7 +250,7 @@ def _rule_of(optimizer: Any, iterates: bool) -> str:
 
 
 def _share_lr(groups: list[Group]) -> bool:
-    # Tensors are alike if they are one: to compare values would wait for the device.
+    # Only the same tensor counts as equal: a comparison of values would wait for the device.
     lrs = (group["lr"] for group in groups)
     return len({id(lr) if isinstance(lr, Tensor) else lr for lr in lrs}) == 1
 

@@ -77,7 +77,7 @@ USUAL = (
     "SGD", "SGD+cosine", "AdamW", "AdamW+cosine", "NadamW+cosine", "Adadelta", "momo-opt",
     "momo-opt-Adam", "Prodigy", "ScheduleFree",
 )  # fmt: skip
-"""Who is compared where the user has not chosen."""
+"""The contenders if the user names none."""
 
 
 @dataclass(frozen=True)

@@ -234,7 +234,7 @@ def outcome_of(plan: Plan, results: Mapping[str, Columns]) -> Outcome:
     has_metric = not any(map(math.isnan, first["metric"]))
 
     def means(name: str, sign: int) -> dict[str, dict[float | None, float]]:
-        """With failed runs counted as the start, and nothing worse than that."""
+        """The mean, with failed runs counted as the start, and nothing worse than that."""
 
         def mean(runs: Sequence[TaskRun]) -> float:
             pairs = zip(numbers(runs, name), first[name], strict=True)
@@ -304,7 +304,7 @@ class Row(NamedTuple):
 
 
 def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
-    """A row for each contender, over the tasks that all of them have done; the least regret first.
+    """One row for each contender, over the tasks that all of them have done, least regret first.
 
     If there is no such task, over all tasks, and only those who have done all.
     """

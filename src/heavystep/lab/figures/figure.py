@@ -20,7 +20,7 @@ from heavystep.lab.sweeps import Progress
 FIGURES = ("figure1", "figure2", "figure3")
 LARGEST = 10**10  # sizes above this are refused as slips of the keyboard
 PAPER, PROJECT = "paper", "project"
-"""Who claims: the paper in its words, or this project, which checks more than the paper says."""
+"""Authors of a claim: the paper in its words, or this project, which checks more."""
 CLAIMS = "claims.json"
 
 

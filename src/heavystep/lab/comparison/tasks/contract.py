@@ -12,7 +12,7 @@ from heavystep.problems import FiniteSum
 
 ORDER = 1000
 """Added to the seed of a run for the order of its examples, so that no network draws from it."""
-LOWER, HIGHER = -1, 1  # which way a metric is better
+LOWER, HIGHER = -1, 1  # the direction in which a metric is better
 QUICK = 5  # a quick run has a fifth of the steps: the order of methods is seen by then
 
 

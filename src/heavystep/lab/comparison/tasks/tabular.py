@@ -170,7 +170,7 @@ class Diffusion(Supervised):
         return self._error(self.forward, self.batch.inputs, self._times, self._noises)
 
     def evaluate(self) -> Measured:
-        """The same on all digits, with noise that is the same each time."""
+        """The error on all digits, with the same noise each time."""
         return Measured(*(float(self._error(self.network, *each)) for each in self._fixed))
 
 

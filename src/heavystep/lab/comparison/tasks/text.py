@@ -41,10 +41,10 @@ sched selectors shelve shlex shutil smtplib socket socketserver sqlite3/dbapi2 s
 subprocess symtable tarfile telnetlib tempfile textwrap threading timeit tokenize trace traceback
 turtle typing unittest/case unittest/mock urllib/parse urllib/request uuid warnings wave weakref
 xml/dom/minidom xmlrpc/client zipfile""".split()  # noqa: SIM905
-"""Of Python's own library; every eighth of those that are there is for validation."""
+"""Modules of Python's library; every eighth of those that exist is for validation."""
 HELD_OUT = 8
 ALPHABET = "\t\n\x0c" + "".join(map(chr, range(32, 127)))
-"""Of program text, and of plays where a model reads both."""
+"""Characters of program text, and of plays where a model reads both."""
 PRETRAINED, RANK = 400, 4  # steps before adapters are trained, and the rank of the adapters
 
 
