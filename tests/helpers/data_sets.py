@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from heavystep.lab import data
-from heavystep.lab.data import CIFAR, LIBSVM, SETS, VARIABLE, File
+from heavystep.lab.data import CIFAR, LIBSVM, SETS, VARIABLE
 from tests.helpers.places import ROOT
 
 NEXT_TO_THE_PROJECT = ROOT.parent / "shared" / "data"
@@ -28,7 +28,7 @@ def require(monkeypatch, *names):
 
 def file_of(place, content):
     """What the catalogue would know of a file."""
-    return File(place, len(content), hashlib.sha256(content).hexdigest())
+    return {place: hashlib.sha256(content).hexdigest()}
 
 
 @contextmanager
@@ -52,15 +52,15 @@ def tiny_cifar(name, seed=0):
     """An entry with a few images a file, and the content of its files by their places."""
     entry, label_bytes = CIFAR[name], 1 if name == "cifar10" else 2
     contents = {}
-    for at, file in enumerate(entry.files):
+    for at, place in enumerate(entry.files):
         rng = np.random.default_rng([seed, at])
         records = rng.integers(0, 256, (2 + at, label_bytes + 3072), np.uint8)
         fine = rng.integers(0, entry.classes, 2 + at, np.uint8)
         records[:, 0] = fine ^ 1  # the coarse label is another one
         records[:, label_bytes - 1] = fine
-        contents[file.place] = records.tobytes()
-    files = tuple(file_of(place, content) for place, content in contents.items())
-    return replace(entry, files=files), contents
+        contents[place] = records.tobytes()
+    hashes = [file_of(place, content) for place, content in contents.items()]
+    return replace(entry, files={k: v for each in hashes for k, v in each.items()}), contents
 
 
 def write(folder, contents):

@@ -34,7 +34,7 @@ def folder(path, names):
     for seed, (name, entry) in enumerate(LIBSVM.items()):
         content, positives = text(seed)
         known = file_of(f"libsvm/{name}", content.encode())
-        entries[name] = replace(entry, n=ROWS, dim=COLUMNS, positives=positives, files=(known,))
+        entries[name] = replace(entry, n=ROWS, dim=COLUMNS, positives=positives, files=known)
         if name in names:
             (path / "libsvm" / name).write_text(content)
     with changed(**entries), pytest.MonkeyPatch.context() as patch:

@@ -199,7 +199,7 @@ def test_keys_depend_on_grid_batch_and_data(eight, figure, tmp_path):
         last = text.rindex(b"1.0")
         other = text[:last] + b"1.1" + text[last + 3 :]
         (folder / "mushrooms").write_bytes(other)
-        published = replace(CATALOGUE["mushrooms"], files=(file_of("libsvm/mushrooms", other),))
+        published = replace(CATALOGUE["mushrooms"], files=file_of("libsvm/mushrooms", other))
         with changed(mushrooms=published):
             assert run.key() not in keys
 

@@ -107,7 +107,7 @@ def test_real_sim_in_its_own_shape(tmp_path, no_pictures):
     text, out = ("\n".join(lines) + "\n").encode(), tmp_path / "results"
     with tiny_libsvm.folder(tmp_path, []) as libsvm:
         (libsvm / "real-sim.bz2").write_bytes(bz2.compress(text, 1))
-        with changed(**{"real-sim": replace(known, files=(file_of("libsvm/real-sim", text),))}):
+        with changed(**{"real-sim": replace(known, files=file_of("libsvm/real-sim", text))}):
             reproduced("figure2", out, *SMALL, "--max-step", "1")
     assert "real-sim" in (out / "figure2" / "table.csv").read_text()
     assert len(list((out / "figure2" / "runs").glob("*.parquet"))) == 8

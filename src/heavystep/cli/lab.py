@@ -233,14 +233,11 @@ def fetch(names: Annotated[list[str], Names]) -> None:
     from heavystep.lab import data as sets
 
     for name in sets.SETS if names == ["all"] else dict.fromkeys(names):
-        target = sets.data_set(name).target
-        if path := sets.present([name]).get(name):
+        if sets.present([name]):
             try:
                 typer.echo(f"{name}: already here, {sets.verify(name)}")
                 continue
             except ValueError as error:
-                if path != target:  # it would hide the new one
-                    raise ValueError(f"{error}; remove it, then fetch again") from None
                 typer.echo(f"{error}; fetching it again", err=True)
         typer.echo(f"{name}: fetched, {sets.fetch(name)}")
 

@@ -17,7 +17,7 @@ import sys
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.lab.store import PREFIX, cache_home, expanded
+from heavystep.lab.store import cache_home, expanded, write_atomically
 from heavystep.problems.logistic import row_norms, row_of_entries
 
 VARIABLE = "HEAVYSTEP_DATA"
@@ -35,32 +35,21 @@ CIFAR_PAGE = "https://www.cs.toronto.edu/~kriz/"
 TEXT_PAGE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/"
 IMAGE = (3, 32, 32)
 PIXELS = 3 * 32 * 32
-ENDINGS = ("", ".bz2", ".xz", ".gz")
+LARGEST = 2**28  # bytes that are unpacked of a published file; none is larger
 UNPACK: dict[bytes, Callable[[Any], Any]] = {
     b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open, b"\x1f\x8b": gzip.open,
 }  # fmt: skip
 """The first bytes decide how a file is packed, not its name."""
 
 
-class File(NamedTuple):
-    """A published file: its place in the data folder, its size and hash without carriage returns.
-
-    They do not count, because svmguide1 is published with others than the copy measured here.
-    """
-
-    place: str
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DataSet:
     """What is known of a data set.
 
     Args:
         title: its name in the paper.
         url: where it is published.
-        files: its content, without an ending that says how it is packed.
+        files: the sha256 of each file's content by its place in the data folder.
         n: rows, images or characters.
         dim: columns, numbers in an image, or different characters.
         positives: of LIBSVM, rows with the larger of the two labels.
@@ -70,7 +59,7 @@ class DataSet:
     name: str
     title: str
     url: str
-    files: tuple[File, ...]
+    files: dict[str, str]
     n: int
     dim: int
     positives: int = 0
@@ -79,61 +68,65 @@ class DataSet:
     @property
     def target(self) -> Path:
         """Where it is put when it is fetched: a file, or for CIFAR a folder."""
-        place = data_folder() / self.files[0].place
-        if self.classes:
-            return place.parent
-        return place.with_name(Path(self.url).name) if self.positives else place
+        place = data_folder() / next(iter(self.files))
+        return place.parent if self.classes else place
+
+    @property
+    def paths(self) -> list[Path]:
+        """Its files, of LIBSVM maybe packed; empty if one is missing."""
+        found = []
+        for file in self.files:
+            endings = ("", ".bz2", ".xz", ".gz") if self.positives else ("",)
+            named = (Path(f"{data_folder() / file}{ending}") for ending in endings)
+            found += [path for path in named if path.is_file()][:1]
+        return found if len(found) == len(self.files) else []
 
 
-def _libsvm(title: str, n: int, dim: int, positives: int, size: int, sha: str,
-            ending: str = "") -> DataSet:  # fmt: skip
-    name = title.lower()
-    files = (File(f"libsvm/{name}", size, sha),)
-    return DataSet(name, title, f"{LIBSVM_PAGE}{name}{ending}", files, n, dim, positives)
+TABLE = """
+a9a        32561   123  7841 f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906
+Cod-RNA    59535     8 19845 65b7cc0689fc29bba5db8b50fab0b6446d985f4bf8f6f5dd474f7df8b2f1ab6c
+IJCNN1     49990    22  4853 16506cad788cf7c9607454150ed1994788204bac2ff4c9cb3b320036b6950d3f .bz2
+Mushrooms   8124   112  4208 f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538
+Phishing   11055    68  6157 0cf66ef36604c393da9359b2e5d894a2df8aee31fd184633cefa138add2ef08a
+real-sim   72309 20958 22238 0fd9b12b6dc60dab7885a7367b286a53aac5d92057dc1083ab13ade275120270 .bz2
+SVMguide1   3089     4  2000 2b9ab55b6236f62cee6b7739b52f9e7cb033771f39b9c22c1f1790d80ef14d7f
+w8a        49749   300  1479 6a9fa8fd5f524303240a5db07d4b3d4a51e8b7b4b20a914105d8e3e8c81640f2
+"""
+"""Of LIBSVM's sets title, rows, columns, rows with the larger label (of mushrooms 2),
+sha256 and the ending of the published file."""
+IMAGES = {
+    (10, "cifar-10-batches-bin"): {
+        "data_batch_1": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+        "data_batch_2": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+        "data_batch_3": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+        "data_batch_4": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+        "data_batch_5": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+        "test_batch": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+    },
+    (100, "cifar-100-binary"): {
+        "train": "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",
+        "test": "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",
+    },
+}
+"""Of CIFAR's sets the classes, the folder, and the files there."""
+TEXT = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
 
-def _cifar(classes: int, folder: str, record: int, files: dict[str, tuple[int, str]]) -> DataSet:
-    known = tuple(File(f"{folder}/{f}.bin", n * record, sha) for f, (n, sha) in files.items())
-    count, url = sum(n for n, _ in files.values()), f"{CIFAR_PAGE}cifar-{classes}-binary.tar.gz"
-    return DataSet(f"cifar{classes}", f"CIFAR-{classes}", url, known, count, PIXELS, 0, classes)
+def _catalogue() -> Iterator[DataSet]:
+    for title, n, dim, positives, sha, *ending in map(str.split, TABLE.strip().splitlines()):
+        name = title.lower()
+        url, sizes = "".join([LIBSVM_PAGE, name, *ending]), map(int, (n, dim, positives))
+        yield DataSet(name, title, url, {f"libsvm/{name}": sha}, *sizes)
+    for (classes, folder), files in IMAGES.items():
+        url = f"{CIFAR_PAGE}cifar-{classes}-binary.tar.gz"
+        known = {f"{folder}/{name}.bin": sha for name, sha in files.items()}
+        title = f"CIFAR-{classes}"
+        yield DataSet(f"cifar{classes}", title, url, known, 60_000, PIXELS, classes=classes)
+    url, known = f"{TEXT_PAGE}tinyshakespeare/input.txt", {"text/tinyshakespeare.txt": TEXT}
+    yield DataSet("tinyshakespeare", "Tiny Shakespeare", url, known, 1_115_394, 65)
 
 
-# fmt: off
-SETS = {each.name: each for each in (
-    _libsvm("a9a", 32561, 123, 7841, 2329875,
-            "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906"),
-    _libsvm("Cod-RNA", 59535, 8, 19845, 4667176,
-            "65b7cc0689fc29bba5db8b50fab0b6446d985f4bf8f6f5dd474f7df8b2f1ab6c"),
-    _libsvm("IJCNN1", 49990, 22, 4853, 7744897,
-            "16506cad788cf7c9607454150ed1994788204bac2ff4c9cb3b320036b6950d3f", ".bz2"),
-    # Its labels are 1 and 2, and the larger one is the positive one here.
-    _libsvm("Mushrooms", 8124, 112, 4208, 879712,
-            "f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538"),
-    _libsvm("Phishing", 11055, 68, 6157, 3620168,
-            "0cf66ef36604c393da9359b2e5d894a2df8aee31fd184633cefa138add2ef08a"),
-    _libsvm("real-sim", 72309, 20958, 22238, 90377515,
-            "0fd9b12b6dc60dab7885a7367b286a53aac5d92057dc1083ab13ade275120270", ".bz2"),
-    _libsvm("SVMguide1", 3089, 4, 2000, 192782,
-            "2b9ab55b6236f62cee6b7739b52f9e7cb033771f39b9c22c1f1790d80ef14d7f"),
-    _libsvm("w8a", 49749, 300, 1479, 3478238,
-            "6a9fa8fd5f524303240a5db07d4b3d4a51e8b7b4b20a914105d8e3e8c81640f2"),
-    _cifar(10, "cifar-10-batches-bin", PIXELS + 1, {
-        "data_batch_1": (10000, "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"),
-        "data_batch_2": (10000, "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"),
-        "data_batch_3": (10000, "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"),
-        "data_batch_4": (10000, "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48"),
-        "data_batch_5": (10000, "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"),
-        "test_batch": (10000, "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"),
-    }),
-    _cifar(100, "cifar-100-binary", PIXELS + 2, {
-        "train": (50000, "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29"),
-        "test": (10000, "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"),
-    }),
-    DataSet("tinyshakespeare", "Tiny Shakespeare", f"{TEXT_PAGE}tinyshakespeare/input.txt", (
-        File("text/tinyshakespeare.txt", 1115394,
-             "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"),), 1115394, 65),
-)}
-# fmt: on
+SETS = {each.name: each for each in _catalogue()}
 LIBSVM = {name: each for name, each in SETS.items() if each.positives}
 CIFAR = {name: each for name, each in SETS.items() if each.classes}
 
@@ -170,36 +163,24 @@ def data_folder() -> Path:
     return expanded(os.environ.get(VARIABLE) or cache_home() / "data")
 
 
-def _paths(known: DataSet) -> list[Path]:
-    """The files of a data set, packed or not; empty if one is missing."""
-    endings = ENDINGS if known.positives else ("",)
-    found = []
-    for file in known.files:
-        named = (Path(f"{data_folder() / file.place}{ending}") for ending in endings)
-        found += [path for path in named if path.is_file()][:1]
-    return found if len(found) == len(known.files) else []
-
-
 def present(names: Iterable[str]) -> dict[str, Path]:
     """Those data sets of which every file is there, with their file or folder."""
-    found = {known.name: _paths(known) for known in map(data_set, names)}
-    return {name: paths[0].parent if SETS[name].classes else paths[0]
-            for name, paths in found.items() if paths}  # fmt: skip
+    found = {known: known.paths for known in map(data_set, names)}
+    return {known.name: paths[0].parent if known.classes else paths[0]
+            for known, paths in found.items() if paths}  # fmt: skip
 
 
 def missing_text(names: Iterable[str]) -> str:
     """One line about data sets that are not there, and what to do; empty if all are there."""
-    lacking = [known for known in map(data_set, names) if not _paths(known)]
+    lacking = [known for known in map(data_set, names) if not known.paths]
     if not lacking:
         return ""
-    folders = (each.target if each.classes else each.target.parent for each in lacking)
-    places = ", ".join(f"{e.name} in {place}" for e, place in zip(lacking, folders, strict=True))
-    command = f"heavystep data fetch {' '.join(each.name for each in lacking)}"
-    verb = "unpack" if any(each.classes for each in lacking) else "put"
-    urls, first = " and ".join(each.url for each in lacking), lacking[0].files[0].place
+    images = any(each.classes for each in lacking)
+    places = (f"{e.name} in {e.target if e.classes else e.target.parent}" for e in lacking)
     return (
-        f"no {places}: run '{command}'; offline, {verb} {urls} there, or set {VARIABLE} to a "
-        f"folder with {first}"
+        f"no {', '.join(places)}: run 'heavystep data fetch {' '.join(e.name for e in lacking)}'; "
+        f"offline, {'unpack' if images else 'put'} {' and '.join(e.url for e in lacking)} there, "
+        f"or set {VARIABLE} to a folder with {next(iter(lacking[0].files))}"
     )
 
 
@@ -220,38 +201,33 @@ def _unpacked(path: Path, called: str, limit: int = -1) -> bytes:
         raise ValueError(f"{called}: this packed file is damaged or cut off") from None
 
 
-def _checked(expected: File, text: bytes, called: str, name: str) -> bytes:
-    """The content of a file without carriage returns, if it is the published one."""
-    plain = text if len(text) == expected.size else text.replace(b"\r", b"")
-    digest = hashlib.sha256(plain).hexdigest()
-    if len(plain) != expected.size:
-        difference = f"{len(plain)} bytes, not {expected.size}"
-    elif digest != expected.sha256:
-        difference = f"its sha256 is {digest[:12]}..., not {expected.sha256[:12]}..."
-    else:
-        return plain
-    raise ValueError(f"{called} is not the published {name}: {difference}")
+def _checked(known: DataSet, contents: Iterable[bytes], called: Iterable[str]) -> list[bytes]:
+    """The content of every file, if it is the published one.
 
-
-def _contents(known: DataSet, paths: Sequence[Path] = (), called: str = "") -> list[bytes]:
-    """The content of every file of a data set, however it is packed, checked.
-
-    ``paths`` are those of a download from the place ``called``; else they are in the data folder.
+    Carriage returns do not count: svmguide1 is published with others than the copy measured here.
     """
-    if not paths:
-        locate(known.name)  # or say what is missing
-        paths = _paths(known)
     found = []
-    for file, path in zip(known.files, paths, strict=True):
-        # Twice its size has room for carriage returns; what is made to fill a memory stops there.
-        text = _unpacked(path, called or str(path), 2 * file.size + 1)
-        found.append(_checked(file, text, called or str(path), known.name))
+    for sha256, content, name in zip(known.files.values(), contents, called, strict=True):
+        both = [content, content.replace(b"\r", b"")]
+        digests = [hashlib.sha256(each).hexdigest() for each in both]
+        if sha256 not in digests:
+            differs = f"its sha256 is {digests[0][:12]}..., not {sha256[:12]}..."
+            raise ValueError(f"{name} is not the published {known.name}: {differs}")
+        found.append(both[digests.index(sha256)])
     return found
+
+
+def _published(name: str) -> list[bytes]:
+    """The content of every file of a data set that is here, checked."""
+    locate(name)  # or say what is missing
+    paths = SETS[name].paths
+    contents = (_unpacked(path, str(path), LARGEST) for path in paths)
+    return _checked(SETS[name], contents, map(str, paths))
 
 
 def verify(name: str) -> Path:
     """Check a data set that is here against what was published; returns its file or folder."""
-    _contents(data_set(name))
+    _published(name)
     return locate(name)
 
 
@@ -271,7 +247,7 @@ def load(source: Path | str, dim: int | None = None) -> Labelled:
     from sklearn.datasets import load_svmlight_file
 
     if isinstance(source, str) and source in LIBSVM:
-        (text,), dim, called = _contents(SETS[source]), dim or SETS[source].dim, str(locate(source))
+        (text,), dim, called = _published(source), dim or SETS[source].dim, str(locate(source))
     else:
         text, called = _unpacked(Path(source), str(source)), str(source)
     if not text.split():
@@ -324,13 +300,13 @@ def load_cifar(name: str) -> TrainTest:
         pixels, labels = records[:, -PIXELS:], records[:, -PIXELS - 1].astype(np.int64)
         return Images(pixels.reshape(-1, *IMAGE), labels)
 
-    *train, test = _contents(CIFAR[name])
+    *train, test = _published(name)
     return TrainTest(images(train), images([test]))
 
 
 def load_text(name: str = "tinyshakespeare") -> str:
     """A text to learn characters from."""
-    return _contents(data_set(name))[0].decode("ascii")
+    return _published(name)[0].decode("ascii")
 
 
 def fetch(name: str) -> Path:
@@ -347,34 +323,30 @@ def fetch(name: str) -> Path:
     import pooch
     from requests import RequestException
 
-    known, source, target = data_set(name), data_set(name).url, data_set(name).target
+    known = data_set(name)
     pooch.get_logger().setLevel("ERROR")
     downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=PREFIX) as folder:
-        beside = Path(folder)
+    with tempfile.TemporaryDirectory() as folder:
         try:
-            file = Path(pooch.retrieve(source, None, "file", path=beside, downloader=downloader))
+            file = Path(pooch.retrieve(known.url, None, "file", folder, downloader=downloader))
         except RequestException as error:
             reason = " ".join(str(error).split())
-            advice = f"cannot be fetched from {source} ({reason}); {missing_text([name])}"
-            raise OSError(errno.EIO, advice, str(target)) from None
-        if not known.classes:
-            _contents(known, [file], source)
-            os.replace(file, target)
-            return target
-        parts = [beside / Path(each.place).name for each in known.files]
-        try:
-            with tarfile.open(file, "r:gz") as archive:
-                for each, path in zip(known.files, parts, strict=True):
-                    member = archive.extractfile(each.place)
-                    path.write_bytes(member.read(each.size + 1) if member else b"")
-        except KeyError as error:  # of a file, or of what a link points to
-            raise ValueError(f"{source} has no {error.args[0]}") from None
-        except (tarfile.TarError, EOFError, zlib.error) as error:
-            raise ValueError(f"{source} is not a whole tar archive: {error}") from None
-        _contents(known, parts, source)
-        target.mkdir(exist_ok=True)
-        for path in parts:  # all are whole
-            os.replace(path, target / path.name)
-    return target
+            advice = f"cannot be fetched from {known.url} ({reason}); {missing_text([name])}"
+            raise OSError(errno.EIO, advice, str(known.target)) from None
+        contents = _members(file, known) if known.classes else [_unpacked(file, known.url, LARGEST)]
+    whole = _checked(known, contents, [known.url] * len(known.files))
+    for place, content in zip(known.files, whole, strict=True):
+        write_atomically(data_folder() / place, content)
+    return known.target
+
+
+def _members(file: Path, known: DataSet) -> list[bytes]:
+    """The files of a data set in an archive."""
+    try:
+        with tarfile.open(file, "r:gz") as archive:
+            members = [archive.extractfile(place) for place in known.files]
+            return [member.read(LARGEST) if member else b"" for member in members]
+    except KeyError as error:  # of a file, or of what a link points to
+        raise ValueError(f"{known.url} has no {error.args[0]}") from None
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise ValueError(f"{known.url} is not a whole tar archive: {error}") from None
