@@ -17,10 +17,3 @@ def name(page: Path) -> str:
 def blocks(page: Path, language: str) -> list[str]:
     """Code blocks of a language."""
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-
-
-def table(page: Path, heading: str) -> list[list[str]]:
-    """The cells of the first table below a line that has these words, without its two first rows."""
-    text = page.read_text().partition(heading)[2]
-    rows = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE).group().splitlines()
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]

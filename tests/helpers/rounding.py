@@ -17,6 +17,7 @@ import math
 import torch
 
 LAMBDA = 6.0
+MOMENTUM = 0.9
 ELEMENTARY = 10
 """Roundings besides those of sums: products, tanh, exp, log, the quotient that is the step."""
 
@@ -30,7 +31,7 @@ def of_a_sum(summands, dtype=torch.float32):
     return LAMBDA * math.sqrt(summands + ELEMENTARY) * torch.finfo(dtype).eps
 
 
-def of_a_run(steps, summands, parameters, momentum=0.9, dtype=torch.float32):
+def of_a_run(steps, summands, parameters, dtype=torch.float32):
     r"""The largest difference between parameters after some heavy-ball steps.
 
     A step theta + beta d - gamma g adds to the error of theta at most
@@ -42,4 +43,4 @@ def of_a_run(steps, summands, parameters, momentum=0.9, dtype=torch.float32):
     no error grow.
     """
     size = max(1.0, float(torch.as_tensor(parameters).detach().abs().max()))
-    return math.sqrt(steps) / (1.0 - momentum) * of_a_sum(summands, dtype) * size
+    return math.sqrt(steps) / (1.0 - MOMENTUM) * of_a_sum(summands, dtype) * size

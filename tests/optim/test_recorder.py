@@ -12,13 +12,29 @@ import torch._dynamo.testing
 from heavystep import SHB, SLS, Diminishing, HeavyStep, SHBArmijo, SHBPolyak
 from heavystep.optim import Recorder
 from heavystep.optim import recorder as recorder_module
-from tests.helpers.cases import ROWS, over
-from tests.helpers.recorded import every_adaptive, heavy_ball_of_a_kind, quadratic, run, start
+from tests.helpers.cases import KINDS, OPTIMIZERS, ROWS, over
 from tests.helpers.training import flat, loss_of, make_batches, make_net, take_step
 from tests.optim.test_no_sync import NoHostRead, no_synchronisation, on_gpu
 
 COLUMNS = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted", "eta", "beta")
 both_of_the_paper = pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
+every_adaptive = over([case for case in OPTIMIZERS if case.adaptive])
+heavy_ball_of_a_kind = over([case for case in KINDS if case.adaptive and case.heavy_ball])
+
+
+def quadratic(theta, k):
+    """Losses of a changing batch, off-centre and anisotropic, with minimum 0."""
+    weights = torch.linspace(1.0, 4.0, theta.numel(), dtype=theta.dtype) * (1.0 + 0.1 * (k % 3))
+    return 0.5 * (weights * (theta - 0.3 * (k % 2) - 2.0) ** 2).sum()
+
+
+def run(opt, theta, steps, first=0, **kwargs):
+    for k in range(first, first + steps):
+        opt.step(lambda: quadratic(theta, k), **kwargs)
+
+
+def start(dtype=torch.float64):
+    return torch.tensor([3.0, -1.0, 0.5], dtype=dtype, requires_grad=True)
 
 
 @every_adaptive
