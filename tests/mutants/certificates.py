@@ -25,7 +25,7 @@ MUTANTS = [
     Mutant("smooth reset has a smallest step", "certificates/lemmas.py",
            "if record.smooth_reset:", "if False:", THEORY),
     Mutant("any losses are the problem's", "certificates/run.py",
-           "abs(record.loss - losses) > run.loss_error", "abs(record.loss - losses) > 1e30", THEORY),
+           "abs(record.loss - losses) > self.loss_error", "abs(record.loss - losses) > 1e30", THEORY),
     Mutant("any steps are heavy ball", "certificates/lemmas.py",
            "allowed = run.unit * size + TINY", "allowed = 1e9 * size + TINY", THEORY),
     Mutant("sigma^2 of the problem, whatever the bound", "certificates/theorems.py",

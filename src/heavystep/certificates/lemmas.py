@@ -24,16 +24,6 @@ FEWEST_DRAWS = 10
 """The least expected count of a cell in the chi-square test of samples."""
 SMALLEST_SCALE = 1e-280
 """Products of smaller terms lose digits to underflow."""
-STEPS = {
-    "theory": ("Lemma 2", "Lemma 1"),
-    "practical": ("Lemma 2 at kappa = 1/2", "Lemma 1 at kappa = 1/2"),
-    "plain": ("Lemma 5", "Lemma 6"),
-}
-"""The step bounds and the basic inequality, by scaling.
-
-The paper states nothing about the practical scaling; the formulas hold with its kappa."""
-RECURSIONS = {"theory": "Recursion of Theorem 2", "plain": "Recursion of Theorem 6"}
-"""By scaling. The paper has no recursion for the practical one."""
 
 
 def _taken(record: Record) -> Array:
@@ -100,8 +90,9 @@ def uniform_samples(result: str, run: Run) -> Check:
     found, spread = float(((counts - expected) ** 2 / expected).sum()), 2.0 / (9.0 * (cells - 1))
     z = NormalDist().inv_cdf(1.0 - CHANCE)
     limit = (cells - 1) * (1.0 - spread + z * spread**0.5) ** 3
-    quantity, at = "chi-square of how often each term was drawn", np.array([run.record.steps])
-    return Check(result, quantity, at, np.array([found]), np.array([limit]), np.zeros(1))
+    k, measured, bound = (np.array([each]) for each in (run.record.steps, found, limit))
+    quantity = "chi-square of how often each term was drawn"
+    return Check(result, quantity, k, measured, bound, np.zeros(1))
 
 
 def step_bias(record: Record) -> StepBias | None:
@@ -119,11 +110,6 @@ def step_bias(record: Record) -> StepBias | None:
     return StepBias(float(np.linalg.norm(covariance) / scale), float(chance))
 
 
-def needs_path(result: str, run: Run) -> Check:
-    """In place of a check that needs more than the numbers of each step."""
-    raise ValueError("needs iterates and gradients, not recorded here")
-
-
 def heavy_ball(result: str, run: Run) -> Check:
     """Each step is one of heavy ball; of a point only the coordinate with the largest error."""
     record = run.record
@@ -132,8 +118,9 @@ def heavy_ball(result: str, run: Run) -> Check:
     )
     allowed = run.unit * size + TINY
     worst = (abs(error) / allowed).argmax(axis=-1)[..., None]
-    measured = np.take_along_axis(abs(error), worst, axis=-1)[..., 0]
-    bound = np.take_along_axis(allowed, worst, axis=-1)[..., 0]
+    measured, bound = (
+        np.take_along_axis(each, worst, axis=-1)[..., 0] for each in (abs(error), allowed)
+    )
     quantity = "|theta_{k+1} - theta_k + gamma_k g_k - beta_k (theta_k - theta_{k-1})|"
     return Check(result, quantity, run.k, measured, bound, np.zeros_like(bound))
 

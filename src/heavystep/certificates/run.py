@@ -6,9 +6,9 @@ e changes a loss by at most ||g|| e + L e^2 / 2 and a gradient by at most L e. N
 is far more than eps times the loss.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,13 @@ ROUNDINGS = 64.0
 """How many roundings a recorded number may carry, in units of eps of its size."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Run:
     """A record, with the problem and the schedules if they were given.
+
+    It is refused unless its numbers are finite, fit each other and are the problem's. For a rule
+    whose steps do not depend on lower bounds Lemma 1 holds with the exact infima, whatever bounds
+    it was given: the record then has the infima as ``f_star``.
 
     A method raises ValueError where the result that asks for its value does not apply. The message
     is the rest of a sentence that begins with the name of the result.
@@ -34,9 +38,55 @@ class Run:
     record: Record
     given: FiniteSum | None
     L: float | None
-    note: str
+    note: str = ""
     """Stands behind ``L`` in the table."""
-    schedules: Schedules | None
+    schedules: Schedules | None = None
+    k: Array = field(init=False)
+    """0 .. K - 1."""
+    iterates: Any = field(init=False)
+    """theta_0 .. theta_K, or None."""
+    before: Any = field(init=False)
+    """theta_0 .. theta_{K-1}, or None."""
+
+    def __post_init__(self) -> None:
+        record, problem = self.record, self.given
+        self.k = np.arange(record.steps)
+        self.iterates, samples, gradients = record.iterates, record.samples, record.gradients
+        self.before = None if self.iterates is None else self.iterates[:, :-1]
+        for name in ("gamma", "loss", "grad_sqnorm", "iterates", "gradients"):
+            values = getattr(record, name)
+            if values is not None:  # comparisons would overlook NaN
+                finite = np.isfinite(values).reshape(*values.shape[:2], -1).all(axis=-1)
+                used = record.accepted if name != "iterates" else True
+                _refuse(~finite & used, f"{name} is not finite", "nothing to certify")
+        dim = None if self.iterates is None else self.iterates.shape[-1]
+        if problem is not None and dim not in (None, problem.dim):
+            found = f"the record has points of {dim} numbers"
+            raise ValueError(f"{found}, the problem has {problem.dim} parameters")
+        if problem is not None and samples is not None:
+            if not np.issubdtype(samples.dtype, np.integer):
+                raise TypeError(f"samples must be whole numbers, got {samples.dtype}")
+            outside = (samples < 0) | (samples >= problem.n)
+            _refuse(outside, "samples name no term", f"the problem has {problem.n} terms")
+            if not record.theory.uses_lower_bound:
+                self.record = replace(record, f_star=problem.f_star[samples])
+        if gradients is not None:
+            squares = square(gradients)
+            allowed = self.unit * squares + ROUNDINGS * record.tiny
+            wrong = record.accepted & (abs(record.grad_sqnorm - squares) > allowed)
+            what = "grad_sqnorm is not that of the recorded gradient"
+            _refuse(wrong, what, "nothing to certify")
+        if problem is not None and self.iterates is not None and samples is not None:
+            other = "was it run on another problem?"
+            losses = problem.losses(self.before, samples)
+            wrong = record.accepted & (abs(record.loss - losses) > self.loss_error)
+            _refuse(wrong, "loss is not the problem's", other)
+            if gradients is not None:
+                off = gradients - problem.gradients(self.before, samples)
+                allowed = self.unit * np.sqrt(record.grad_sqnorm)
+                allowed = allowed + problem.L * self.point_error[:, :-1] + record.tiny
+                wrong = record.accepted & (np.linalg.norm(off, axis=-1) > allowed)
+                _refuse(wrong, "gradient is not the problem's", other)
 
     @property
     def problem(self) -> FiniteSum:
@@ -46,24 +96,9 @@ class Run:
         return self.given
 
     @property
-    def k(self) -> Array:
-        """0 .. K - 1."""
-        return np.arange(self.record.steps)
-
-    @property
-    def iterates(self) -> Array:
-        """theta_0 .. theta_K."""
-        return cast(Array, self.record.iterates)
-
-    @property
-    def before(self) -> Array:
-        """theta_0 .. theta_{K-1}."""
-        return self.iterates[:, :-1]
-
-    @property
-    def gradients(self) -> Array:
-        """The sampled gradients."""
-        return cast(Array, self.record.gradients)
+    def gradients(self) -> Any:
+        """The sampled gradients, or None."""
+        return self.record.gradients
 
     @property
     def beta(self) -> float | None:
@@ -89,7 +124,7 @@ class Run:
     @cached_property
     def point_error(self) -> Array:
         """(R, K + 1) error of the points at which losses and gradients were taken; 0 if unknown."""
-        points = self.record.iterates
+        points = self.iterates
         if points is None:
             return np.zeros((self.record.runs, self.record.steps + 1))
         # Where the optimum is not known, the start shows how large the problem's data are.
@@ -131,49 +166,6 @@ class Run:
     def floor(self) -> float:
         """The squared distance by which rounding alone may move a point."""
         return float((self.point_error**2).max())
-
-
-def usable(run: Run) -> Run:
-    """The run, refused unless its numbers are finite, fit each other and are the problem's.
-
-    For a rule whose steps do not depend on lower bounds Lemma 1 holds with the exact infima,
-    whatever bounds it was given: the record then has the infima as ``f_star``.
-    """
-    record, problem = run.record, run.given
-    for name in ("gamma", "loss", "grad_sqnorm", "iterates", "gradients"):
-        values = getattr(record, name)
-        if values is not None:  # comparisons would overlook NaN
-            used = record.accepted if name != "iterates" else np.ones(values.shape[:2], dtype=bool)
-            finite = np.isfinite(values).reshape(*values.shape[:2], -1).all(axis=-1)
-            _refuse(used & ~finite, f"{name} is not finite", "nothing to certify")
-    points, samples, gradients = record.iterates, record.samples, record.gradients
-    if problem is not None:
-        if points is not None and points.shape[-1] != problem.dim:
-            found = f"the record has points of {points.shape[-1]} numbers"
-            raise ValueError(f"{found}, the problem has {problem.dim} parameters")
-        if samples is not None:
-            if not np.issubdtype(samples.dtype, np.integer):
-                raise TypeError(f"samples must be whole numbers, got {samples.dtype}")
-            outside = (samples < 0) | (samples >= problem.n)
-            _refuse(outside, "samples name no term", f"the problem has {problem.n} terms")
-            if not record.theory.uses_lower_bound:
-                run = replace(run, record=replace(record, f_star=problem.f_star[samples]))
-    if gradients is not None:
-        squares = square(gradients)
-        allowed = run.unit * squares + ROUNDINGS * record.tiny
-        wrong = record.accepted & (abs(record.grad_sqnorm - squares) > allowed)
-        _refuse(wrong, "grad_sqnorm is not that of the recorded gradient", "nothing to certify")
-    if problem is not None and points is not None and samples is not None:
-        before, other = points[:, :-1], "was it run on another problem?"
-        losses = problem.losses(before, samples)
-        wrong = record.accepted & (abs(record.loss - losses) > run.loss_error)
-        _refuse(wrong, "loss is not the problem's", other)
-        if gradients is not None:
-            off = gradients - problem.gradients(before, samples)
-            allowed = run.unit * np.sqrt(record.grad_sqnorm) + problem.L * run.point_error[:, :-1]
-            wrong = record.accepted & (np.linalg.norm(off, axis=-1) > allowed + record.tiny)
-            _refuse(wrong, "gradient is not the problem's", other)
-    return run
 
 
 def _refuse(where: Array, what: str, why: str) -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from heavystep.certificates.lemmas import SAMPLES
 from heavystep.certificates.run import Run
 from heavystep.problems import FiniteSum
 from heavystep.schedules import Schedules
-from heavystep.theory.registry import CONVEX, RESULTS, Result
+from heavystep.theory.registry import CONVEX, RESULTS
 from heavystep.theory.theorems import SummableSequence
 
 ROUNDING = 1e-9
@@ -39,6 +40,12 @@ def promise(problem: FiniteSum, rule: str, options: Mapping[str, Any]) -> Any:
     return theory.nonconvex(rule, **constants, rho=problem.rho, delta=problem.delta, gap0=gap0)
 
 
+def _given_caps(run: Run) -> None:
+    if run.record.smooth_reset:
+        raise ValueError("is about a cap that is given, the run used smooth reset")
+    run.every_batch_used()
+
+
 def _constant(run: Run) -> None:
     """Refuse runs outside Theorems 1-5."""
     record = run.record
@@ -62,12 +69,6 @@ def _diminishing(run: Run) -> Schedules:
     return run.schedules
 
 
-def _given_caps(run: Run) -> None:
-    if run.record.smooth_reset:
-        raise ValueError("is about a cap that is given, the run used smooth reset")
-    run.every_batch_used()
-
-
 def _sigma2(run: Run) -> float:
     """sigma^2 counted from the lower bounds that the rule used: the infima, or one number below."""
     problem, record = run.problem, run.record
@@ -85,24 +86,19 @@ def _sigma2(run: Run) -> float:
 
 
 ARGUMENTS: dict[str, Callable[[Run], Any]] = {
-    "rule": lambda run: run.record.rule,
-    "L": lambda run: run.problem.L,
-    "mu": lambda run: run.problem.mu,
-    "rho": lambda run: run.problem.rho,
-    "delta": lambda run: run.problem.delta,
-    "beta": lambda run: run.beta,
-    "c": lambda run: run.record.c,
-    "omega": lambda run: run.record.omega,
+    **{name: attrgetter(f"record.{name}") for name in ("rule", "c", "omega")},
+    **{name: attrgetter(f"problem.{name}") for name in ("L", "mu", "rho", "delta")},
+    **{name: attrgetter(name) for name in ("beta", "schedules")},
     "gamma_max": lambda run: float(run.record.gamma_max[0]),
-    "schedules": lambda run: run.schedules,
     "sigma2": _sigma2,
     "dist0_sq": lambda run: float(run.dist_sq()[:, 0].mean()),
     "gap0": lambda run: float(run.problem.gap(run.iterates[:, 0]).mean()),
-}
+}  # fmt: skip
 
 
-def _promise(theorem: Result, run: Run, **given: Any) -> Any:
+def _promise(result: str, run: Run, **given: Any) -> Any:
     """The theorem's promise for the run; ValueError with the reason if it promises nothing."""
+    theorem = BY_ID[result]
     names, convex = inspect.signature(theorem.function).parameters, CONVEX in theorem.assumptions
     if convex:
         run.convex()
@@ -131,10 +127,6 @@ class Measure(NamedTuple):
     """The k of the first column."""
 
 
-def _gap_of_mean(run: Run, _: Any) -> Array:
-    return run.problem.gap(np.cumsum(run.before, axis=1) / (run.k + 1)[:, None])
-
-
 def _gap_of_weighted_mean(run: Run, promised: Any) -> Array:
     weights = promised.weights(run.record.steps)[:, None]
     sums = np.cumsum(weights * run.iterates[:, 1:], axis=1)
@@ -143,7 +135,10 @@ def _gap_of_weighted_mean(run: Run, promised: Any) -> Array:
 
 MEASURES = {
     "Theorem 1": Measure("E ||theta_k - theta*||^2", lambda run, _: run.dist_sq(), 0, first=0),
-    "Theorem 2": Measure("E F(mean of theta_0..theta_{k-1}) - F*", _gap_of_mean, 1),
+    "Theorem 2": Measure(
+        "E F(mean of theta_0..theta_{k-1}) - F*", lambda run, _: run.problem.gap(
+            np.cumsum(run.before, axis=1) / (run.k + 1)[:, None]
+        ), 1),
     "Theorem 3": Measure("min over m < k of E ||grad F(theta_m)||^2",
                          lambda run, _: run.grad_sq(run.before), 2, least=True),
     "Theorem 5": Measure("E sum over m < k of ||grad F(theta_m)||^2",
@@ -160,15 +155,13 @@ def in_expectation(result: str, run: Run) -> Check:
     Runs that obey the theorem may fail by chance where the bound is nearly attained, or depends on
     samples so rare that none was drawn.
     """
-    theorem, measure = BY_ID[result], MEASURES[result]
-    promised = _promise(theorem, run)
+    measure, promised = MEASURES[result], _promise(result, run)
     k = np.arange(measure.first, run.record.steps + 1)
     if isinstance(promised, SummableSequence):
         bound = np.full(len(k), promised.expected_sum)
     else:
-        bound = promised.bound(
-            k, **{name: ARGUMENTS[name](run) for name in theorem.bound_arguments}
-        )
+        needed = {name: ARGUMENTS[name](run) for name in BY_ID[result].bound_arguments}
+        bound = promised.bound(k, **needed)
     runs = measure.of(run, promised)
     if len(runs) < FEWEST_RUNS:
         raise ValueError(f"is about the mean over runs, which takes {FEWEST_RUNS}, got {len(runs)}")
@@ -184,7 +177,7 @@ def in_expectation(result: str, run: Run) -> Check:
 
 def theorem_4(result: str, run: Run) -> Check:
     """The sum of sampled gaps, on every run."""
-    promised, record = _promise(BY_ID[result], run, dist0_sq=1.0), run.record
+    promised, record = _promise(result, run, dist0_sq=1.0), run.record
     if not np.isfinite(record.f_star).all():
         raise ValueError(SAMPLES)
     sums = np.cumsum(record.gamma * (record.loss - record.f_star), axis=1)
@@ -234,8 +227,7 @@ def tail_of_theorem_8(result: str, run: Run) -> Check:
     gap = problem.gap(centre + average)
     # A point is rounded when it is written, and when the problem looks at it.
     error = 8.0 * run.record.eps * (np.linalg.norm(centre) + np.sqrt(square(average)))
-    blur = np.sqrt(2.0 * L * gap) * error + L * error**2
-    tolerance = ROUNDING * bound + 2.0 * W_k * blur
+    tolerance = ROUNDING * bound + 2.0 * W_k * (np.sqrt(2.0 * L * gap) * error + L * error**2)
     return Check(result, "W_k (F(weighted mean) - F*)", k, W_k * gap, bound, tolerance)
 
 
@@ -249,16 +241,3 @@ def tail_of_theorem_9(result: str, run: Run) -> Check:
     total, least = np.cumsum(weights), np.minimum.accumulate(grad_sq, axis=1)[:, k - 1]
     bound = theory.nonconvex_tail_bound(tail, least, head=total[n - 1])
     return Check(result, "S_k min ||grad F||^2", k, total[k - 1] * least, bound, ROUNDING * bound)
-
-
-STANDARD: dict[str, Callable[[str, Run], Check]] = {
-    **dict.fromkeys(("Theorem 1", "Theorem 2", "Theorem 3"), in_expectation),
-    "Theorem 4": theorem_4,
-    "Theorem 5": in_expectation,
-}
-DIMINISHING: dict[str, Callable[[str, Run], Check]] = {
-    "Theorem 6": in_expectation,
-    "Theorem 7": in_expectation,
-    "Tail inequality of Theorem 8": tail_of_theorem_8,
-    "Tail inequality of Theorem 9": tail_of_theorem_9,
-}

@@ -126,7 +126,8 @@ def result(
             except (ValueError, TypeError) as error:
                 if str(error).startswith(id):
                     raise
-                raise type(error)(f"{id}: {error}") from error
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"{id}: {error}") from error
 
         doc = inspect.cleandoc(function.__doc__ or "")
         end = re.search("^(>>> |Reference: )", doc, flags=re.MULTILINE)
