@@ -33,7 +33,7 @@ MUTANTS = [
     Mutant("a lost worker that ends the sweep", "lab/sweeps.py",
            "if losses == TRIES:", "if losses:", SWEEPS),
     Mutant("damage that is not looked for", "lab/store.py",
-           "if metadata.get(CONTENT) != digest:", "if False:", SWEEPS),
+           "    if not same:\n", "    if False:\n", SWEEPS),
     Mutant("a rate that need not be one", "lab/figures/figure1.py",
            "SLOPE = -0.95", "SLOPE = 0.95", FIGURES),
     Mutant("lower where it is higher", "lab/figures/figure2.py",

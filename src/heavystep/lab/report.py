@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -15,15 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from heavystep import __version__
 from heavystep.arrays import Array
-from heavystep.lab.store import (
-    ENDING,
-    RUNS,
-    Columns,
-    DamagedError,
-    Store,
-    key_of,
-    write_atomically,
-)
+from heavystep.lab.store import ENDING, RUNS, Columns, DamagedError, read_run, write_atomically
 
 CLAIMS, LINES = "claims.json", "runs.csv"
 NAMES = ("id", "of", "holds", "text", "measured")  # of a claim
@@ -39,8 +31,7 @@ td:first-child,th:first-child{text-align:left}.no{color:#b00020;font-weight:bold
 code{background:#f3f3f3;padding:.1em .3em;overflow-wrap:anywhere}"""
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """The runs of a method on a problem: metrics (seeds, G) at G steps, epochs or constants."""
 
     problem: str
@@ -78,17 +69,13 @@ def write_report(folder: Path, page: Path) -> None:
 
 def read_part(folder: Path) -> Part:
     """The runs, claims and tables of a folder; what is damaged is named in the notes."""
-    part, store = Part(folder), Store(folder / RUNS)
-    found, left = list[tuple[dict[str, Any], Columns]](), set(store.folder.glob(f"*{ENDING}"))
-    for content in store.contents():
-        text = json.dumps(content, sort_keys=True)
-        left.discard(store.path(key_of(text)))
+    part, found = Part(folder), list[tuple[dict[str, Any], Columns]]()
+    for path in sorted((folder / RUNS).glob(f"*{ENDING}")):
         try:
-            if (columns := store.load(key_of(text), text)) is not None:
-                found.append((content, columns))
+            specification, columns = read_run(path)
+            found.append((json.loads(specification), columns))
         except DamagedError as damage:
             part.notes.append(f"{damage}; it is left out")
-    part.notes += [f"{path.name} cannot be read; it is left out" for path in sorted(left)]
     part.curves += _curves(found)
     if (folder / CLAIMS).is_file():
         try:
@@ -118,23 +105,20 @@ def _curves(found: list[tuple[dict[str, Any], Columns]]) -> Iterator[Curve]:
         groups.setdefault(key, []).append(columns)
     for (key, run), label in zip(runs.items(), _labels([*runs.values()]), strict=True):
         several = groups[key]
-        epochs = "epoch" in several[0]
-        axis = "epoch" if epochs else "k"
+        unit, axis = ("epoch", "epoch") if "epoch" in several[0] else ("step", "k")
         longest = max(several, key=lambda columns: len(columns[axis]))
-        seeds = 1 if epochs else len(np.unique(longest["seed"]))
-        k = longest[axis].reshape(seeds, -1)[0].astype(float)
-        metrics = {}
+        seeds = len(np.unique(longest["seed"])) if "seed" in longest else 1
+        k, metrics = longest[axis].reshape(seeds, -1)[0].astype(float), dict[str, Array]()
         for name in (each for each in longest if each not in ("seed", axis)):
-            parts = [columns[name].reshape(seeds, -1) for columns in several]
-            ends = [((0, 0), (0, len(k) - part.shape[1])) for part in parts]
-            rows = [np.pad(part.astype(float), end, constant_values=np.nan)
-                    for part, end in zip(parts, ends, strict=True)]  # fmt: skip
-            metrics[name] = np.concatenate(rows)
-        yield Curve(_problem(run), label, k, metrics, "epoch" if epochs else "step")
+            rows = [row for columns in several for row in columns[name].reshape(seeds, -1)]
+            metrics[name] = np.full((len(rows), len(k)), np.nan)
+            for place, row in enumerate(rows):
+                metrics[name][place, : len(row)] = row
+        yield Curve(_problem(run), label, k, metrics, unit)
 
 
 def _problem(run: dict[str, Any]) -> str:
-    """The title of a panel."""
+    """The name of a panel."""
     if isinstance(problem := run.get("problem"), dict):
         return ", ".join(str(problem[name]) for name in ("name", "setting") if name in problem)
     return str(run.get("data_set") or run.get("task") or "runs")
@@ -161,15 +145,16 @@ def _short(value: Any) -> str:
 
 def _constants(rows: list[list[str]]) -> Iterator[Curve]:
     """The runs of a comparison: final numbers against the main constant, a curve a contender."""
-    whole = [row for row in rows[1:] if len(row) == len(rows[0])]
-    lines = [line for row in whole if (line := dict(zip(rows[0], row, strict=True)))["value"]]
-    for task, method in sorted({(line["task"], line["method"]) for line in lines}):
-        own = [line for line in lines if (line["task"], line["method"]) == (task, method)]
-        k, seeds = sorted({float(line["value"]) for line in own}), {line["seed"] for line in own}
-        at = {(line["seed"], float(line["value"])): line for line in own}
+    whole = [dict(zip(rows[0], row, strict=True)) for row in rows[1:] if len(row) == len(rows[0])]
+    runs: dict[tuple[str, str], dict[tuple[str, float], dict[str, str]]] = {}
+    for line in (line for line in whole if line["value"]):
+        own = runs.setdefault((line["task"], line["method"]), {})
+        own[line["seed"], float(line["value"])] = line
+    for (task, method), own in sorted(runs.items()):
+        seeds, k = (sorted(set(each)) for each in zip(*own, strict=True))
         metrics = {
-            name: np.array([[float(at.get((seed, v), {}).get(name) or "nan") for v in k]
-                            for seed in sorted(seeds)])
+            name: np.array([[float(own.get((seed, value), {}).get(name) or "nan") for value in k]
+                            for seed in seeds])
             for name in ("loss", "metric")
         }  # fmt: skip
         if len(k) > 1:
@@ -187,22 +172,18 @@ def _page(folder: Path, parts: list[Part]) -> Iterator[str]:
             yield f"<p>The command that goes on here: <code>{command}</code></p>"
         yield from (f"<p class=note>{escape(note)}</p>" for note in part.notes)
         if part.claims:
-            yield _claims(part.claims)
+            held = sum(claim["holds"] is True for claim in part.claims)
+            yield f"<p>{held} of {len(part.claims)} claims hold.</p>"
+            yield _table(["claim", *NAMES[1:]], (
+                [claim["id"], claim["of"], "yes" if claim["holds"] is True else "NO", claim["text"],
+                 ", ".join(f"{name}: {_short(each)}" for name, each in claim["measured"].items())]
+                for claim in part.claims
+            ))  # fmt: skip
         for problem in dict.fromkeys(curve.problem for curve in part.curves):
             yield _panel(problem, [curve for curve in part.curves if curve.problem == problem])
         for name, (heading, *rows) in part.tables.items():
             yield f"<h3>{escape(name)}</h3>{_table(heading, rows)}"
     yield f"<p>Made with heavystep {__version__}.</p></html>"
-
-
-def _claims(claims: list[dict[str, Any]]) -> str:
-    held = sum(claim["holds"] is True for claim in claims)
-    rows = [
-        [claim["id"], claim["of"], "yes" if claim["holds"] is True else "NO", claim["text"],
-         ", ".join(f"{name}: {_short(each)}" for name, each in claim["measured"].items())]
-        for claim in claims
-    ]  # fmt: skip
-    return f"<p>{held} of {len(claims)} claims hold.</p>{_table(['claim', *NAMES[1:]], rows)}"
 
 
 def _table(heading: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:

@@ -2,16 +2,13 @@
 
 import errno
 import hashlib
-import json
 import os
 import secrets
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -124,31 +121,30 @@ class Store:
         path = self.path(key)
         if not path.exists():
             return None
-        try:
-            # Not read_table, nor to_numpy: they import pandas if it is there, which takes a second.
-            with pq.ParquetFile(path) as file:
-                table = file.read()
-            columns = {
-                name: np.concatenate([np.from_dlpack(part) for part in table[name].chunks])
-                for name in table.column_names
-            }
-            metadata, digest = table.schema.metadata or {}, _digest(columns)
-        except Exception as error:  # what a damaged file makes the reader raise may be anything
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise DamagedError(f"{path.name} cannot be read: {reason}") from None
-        if metadata.get(SPECIFICATION) != specification.encode():
+        found, columns = read_run(path)
+        if found != specification:
             raise DamagedError(f"{path.name} is not the run that its name says")
-        if metadata.get(CONTENT) != digest:
-            raise DamagedError(f"{path.name} does not hold the numbers that were written")
         return columns
 
-    def contents(self) -> Iterator[dict[str, Any]]:
-        """The specifications of all files; a damaged one is passed over until it is used."""
-        for path in sorted(self.folder.glob(f"*{ENDING}")):
-            with suppress(Exception):  # as above
-                content = json.loads((pq.read_schema(path).metadata or {})[SPECIFICATION])
-                if isinstance(content, dict):
-                    yield content
+
+def read_run(path: Path) -> tuple[str, Columns]:
+    """The specification and the columns in a file; DamagedError if it is not as it was written."""
+    try:
+        # Not read_table, nor to_numpy: they import pandas if it is there, which takes a second.
+        with pq.ParquetFile(path) as file:
+            table = file.read()
+        columns = {
+            name: np.concatenate([np.from_dlpack(part) for part in table[name].chunks])
+            for name in table.column_names
+        }
+        specification = table.schema.metadata[SPECIFICATION].decode()
+        same = table.schema.metadata[CONTENT] == _digest(columns)
+    except Exception as error:  # what a damaged file makes the reader raise may be anything
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise DamagedError(f"{path.name} cannot be read: {reason}") from None
+    if not same:
+        raise DamagedError(f"{path.name} does not hold the numbers that were written")
+    return specification, columns
 
 
 def key_of(specification: str) -> str:
