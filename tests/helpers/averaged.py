@@ -2,7 +2,8 @@
 
 import torch
 
-from tests.helpers.training import loss_of
+import heavystep
+from tests.helpers.training import loss_of, make_batches, make_net
 
 
 def literal(iterates, power):
@@ -18,23 +19,51 @@ def vector(params):
     return torch.cat([p.detach().reshape(-1).clone() for p in params])
 
 
-def train(net, opt, batches):
-    """The parameters after each step; closures suit every optimizer."""
-    iterates = []
-    for batch in batches:
+class Averaged:
+    """A network, its optimizer, the average of its iterates, and these."""
 
-        def closure():
-            opt.zero_grad()
-            loss = loss_of(net, batch)
-            loss.backward()
-            return loss
+    def __init__(
+        self, make=heavystep.SHBPolyak, dtype=torch.float64, options=None, device="cpu", **net
+    ):
+        self.net, self.dtype = make_net(dtype=dtype, **net).to(device), dtype
+        self.opt = make(self.net.parameters())
+        self.average, self.iterates = heavystep.Average(self.opt, **(options or {})), []
 
-        opt.step(closure)
-        iterates.append(vector(net.parameters()))
-    return iterates
+    @property
+    def theta(self):
+        return vector(self.net.parameters())
 
+    @property
+    def lent(self):
+        """The parameters that the model has while it has the average."""
+        with self.average.in_place():
+            return self.theta
 
-def lent(average, net):
-    """The parameters that a model has while it has the average."""
-    with average.in_place():
-        return vector(net.parameters())
+    @property
+    def count(self):
+        return int(self.average.count)
+
+    @property
+    def state(self):
+        return self.average.state_dict()
+
+    def train(self, batches):
+        """So many, or these; closures suit every optimizer."""
+        if isinstance(batches, int):
+            batches = make_batches(batches, dtype=self.dtype)
+        for batch in batches:
+
+            def closure():
+                self.opt.zero_grad()
+                loss = loss_of(self.net, batch)
+                loss.backward()
+                return loss
+
+            self.opt.step(closure)
+            self.iterates.append(self.theta)
+        return self
+
+    def check(self, power=8.0):
+        """The average is that of the literal loop; 8 is the default."""
+        expected = literal(self.iterates, power)
+        torch.testing.assert_close(self.lent, expected, rtol=1e-12, atol=1e-14)

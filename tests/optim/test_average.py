@@ -11,7 +11,7 @@ from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 import heavystep
 from heavystep import Average, CapturedStep
-from tests.helpers.averaged import lent, literal, train, vector
+from tests.helpers.averaged import Averaged, literal, vector
 from tests.helpers.cases import every_kind
 from tests.helpers.training import (
     DEVICES,
@@ -33,77 +33,59 @@ MAKERS = {
     "AdamW": lambda params: torch.optim.AdamW(params, lr=0.01),
     "LBFGS": lambda params: torch.optim.LBFGS(params, lr=0.1, max_iter=3),
 }
-every_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-REFUSING = {name: MAKERS[name] for name in ("SHBPolyak", "SHBArmijo")}
-every_refusing = pytest.mark.parametrize("make", REFUSING.values(), ids=REFUSING)
-FLOAT64 = torch.float64
+REFUSING = ("SHBPolyak", "SHBArmijo")
 
 
-@every_maker
+@pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("power", [0.0, 1.0, None])
-def test_average_of_the_iterates(make, power):
-    net = make_net(dtype=FLOAT64)
-    opt = make(net.parameters())
-    average = Average(opt, **({} if power is None else {"power": power}))
-    power = 8.0 if power is None else power  # the default
-    iterates = train(net, opt, make_batches(9, dtype=FLOAT64))
-    assert int(average.count) == 9
-    torch.testing.assert_close(lent(average, net), literal(iterates, power), rtol=1e-12, atol=1e-14)
-    assert not torch.allclose(lent(average, net), iterates[-1], rtol=1e-3)
+def test_average_of_the_iterates(name, power):
+    run = Averaged(MAKERS[name], options={} if power is None else {"power": power}).train(9)
+    assert run.count == 9
+    run.check(8.0 if power is None else power)
+    assert not torch.allclose(run.lent, run.theta, rtol=1e-3)
 
 
 @every_kind
 def test_training_goes_on_as_without_it(case):
     """To the bit, with every kind of method, although the model has the average now and then."""
-    batches, ends = make_batches(6), []
-    for averaged in (False, True):
-        net = make_net()
-        opt = case.make(net.parameters())
-        if averaged:
-            average = Average(opt)
-            for batch in batches:
-                train(net, opt, [batch])
-                lent(average, net)
-        else:
-            train(net, opt, batches)
-        ends.append(vector(net.parameters()))
-    assert torch.equal(*ends)
+    run, alone = Averaged(case.make, torch.float32), Averaged(case.make, torch.float32)
+    alone.average.detach()
+    for batch in make_batches(6):
+        run.train([batch])
+        assert run.lent is not None
+        alone.train([batch])
+    assert torch.equal(run.theta, alone.theta)
+    assert (run.count, alone.count) == (6, 0)
 
 
-@every_refusing
-def test_a_refused_batch_does_not_count(make):
-    batches = make_batches(7, dtype=FLOAT64)
+@pytest.mark.parametrize("name", REFUSING)
+def test_a_refused_batch_does_not_count(name):
+    batches = make_batches(7, dtype=torch.float64)
     bad = (batches[0][0] * torch.nan, batches[0][1])
-    nets, ends = [make_net(dtype=FLOAT64) for _ in range(2)], []
-    for net, some in zip(nets, (batches, [bad, *batches[:3], bad, bad, *batches[3:]]), strict=True):
-        opt = make(net.parameters())
-        average = Average(opt)
-        train(net, opt, some)
-        assert int(average.count) == 7
-        ends.append(lent(average, net))
-    torch.testing.assert_close(*ends, rtol=1e-14, atol=1e-16)
+    runs = [Averaged(MAKERS[name]) for _ in range(2)]
+    runs[0].train(batches)
+    runs[1].train([bad, *batches[:3], bad, bad, *batches[3:]])
+    assert runs[0].count == runs[1].count == 7
+    torch.testing.assert_close(runs[0].lent, runs[1].lent, rtol=1e-14, atol=1e-16)
 
 
 def test_nothing_is_read_on_the_host():
-    net, batches = make_net(), make_batches(4)
-    opt = heavystep.SHBPolyak(net.parameters())
-    average = Average(opt)
-    for batch in batches:
-        loss = loss_of(net, batch)
+    run = Averaged()
+    for batch in make_batches(4, dtype=torch.float64):
+        loss = loss_of(run.net, batch)
         loss.backward()
         with NoHostRead():
-            opt.step(loss=loss)
-        opt.zero_grad()
-    with NoHostRead(), average.in_place():
+            run.opt.step(loss=loss)
+        run.opt.zero_grad()
+    with NoHostRead(), run.average.in_place():
         pass
-    assert int(average.count) == 4
+    assert run.count == 4
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_averaged_in_float32(dtype):
     """Long enough for an average in half precision to stand still, though iterates move."""
     weight = nn.Parameter(torch.zeros(3, dtype=dtype))
-    model = nn.ParameterList([weight])
     opt = torch.optim.SGD([weight], lr=1.0)
     average, iterates = Average(opt), []
     for k in range(2000):
@@ -113,34 +95,34 @@ def test_half_precision_is_averaged_in_float32(dtype):
     kept = average.state_dict()["averages"][0]
     assert kept.dtype == torch.float32
     torch.testing.assert_close(kept.double(), literal(iterates, 8.0), rtol=1e-5, atol=0)
-    assert torch.equal(lent(average, model), kept.to(dtype))
+    with average.in_place():
+        assert torch.equal(weight.detach(), kept.to(dtype))
     assert torch.equal(weight.detach(), iterates[-1])
 
 
-def test_a_step_that_asks_for_state_does_not_count():
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "SHBPolyak"])
+def test_a_step_that_asks_for_state_does_not_count(name):
     """torch.distributed.checkpoint takes one, with zeros for gradients and a learning rate of 0."""
-    for make in (MAKERS["SGD"], MAKERS["AdamW"], MAKERS["SHBPolyak"]):
-        net = make_net(dtype=FLOAT64)
-        opt = make(net.parameters())
-        average = Average(opt)
-        get_optimizer_state_dict(net, opt)
-        assert int(average.count) == 0
-        iterates = train(net, opt, make_batches(3, dtype=FLOAT64))
-        torch.testing.assert_close(lent(average, net), literal(iterates, 8), rtol=1e-12, atol=1e-14)
+    run = Averaged(MAKERS[name])
+    get_optimizer_state_dict(run.net, run.opt)
+    assert run.count == 0
+    run.train(3).check()
 
 
 def test_parameters_set_before_the_first_step():
     """Whatever they were when the average was made: not even NaN stays."""
-    net = make_net(dtype=FLOAT64)
-    with torch.no_grad():
-        for param in net.parameters():
-            param.fill_(torch.nan)
-    opt = torch.optim.SGD(net.parameters(), lr=0.1)
-    average = Average(opt)
-    net.load_state_dict(make_net(dtype=FLOAT64).state_dict())
-    assert torch.equal(lent(average, net), vector(net.parameters()))
-    iterates = train(net, opt, make_batches(3, dtype=FLOAT64))
-    torch.testing.assert_close(lent(average, net), literal(iterates, 8), rtol=1e-12, atol=1e-14)
+
+    def make(params):
+        params = list(params)
+        with torch.no_grad():
+            for param in params:
+                param.fill_(torch.nan)
+        return torch.optim.SGD(params, lr=0.1)
+
+    run = Averaged(make)
+    run.net.load_state_dict(make_net(dtype=torch.float64).state_dict())
+    assert torch.equal(run.lent, run.theta)
+    run.train(3).check()
 
 
 def test_groups_frozen_thawed_and_added_parameters():
@@ -158,42 +140,38 @@ def test_groups_frozen_thawed_and_added_parameters():
             opt.step()
             iterates.append(vector(model))
 
+    def lent():
+        with average.in_place():
+            return vector(model)
+
     step(3)
     assert set(average.state_dict()["averages"]) == {0}
-    assert lent(average, model)[2:].tolist() == [2.0, 2.0, 3.0, 3.0]
+    assert lent()[2:].tolist() == [2.0, 2.0, 3.0, 3.0]
     frozen.requires_grad_(True)
     opt.add_param_group({"params": [late], "lr": 0.2})
     step(4)
     for k in range(3):  # where they are after their first step
         iterates[k][2:] = iterates[3][2:]
-    torch.testing.assert_close(lent(average, model), literal(iterates, 1), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(lent(), literal(iterates, 1), rtol=1e-12, atol=1e-14)
     one.requires_grad_(False)
     step(2)
-    torch.testing.assert_close(lent(average, model), literal(iterates, 1), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(lent(), literal(iterates, 1), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(
-    ("make", "bad"),
-    [(MAKERS["SGD"], None), *((make, 6) for make in REFUSING.values())],
-    ids=["SGD", *REFUSING],
-)
-def test_captured_steps_update_it_by_hand(make, bad, device):
-    net = make_net(dtype=FLOAT64).to(device)
-    opt = make(net.parameters())
-    batches = [(x.to(device), y.to(device)) for x, y in make_batches(9, dtype=FLOAT64)]
-    x, y = (part.clone() for part in batches[0])
-    average = Average(opt, automatic=False)
-    step = CapturedStep(opt, lambda: loss_of(net, (x, y)), report=average.update)
-    iterates = []
-    for k, batch in enumerate(batches):
+@pytest.mark.parametrize(("name", "bad"), [("SGD", None), *((name, 6) for name in REFUSING)])
+def test_captured_steps_update_it_by_hand(name, bad, device):
+    run = Averaged(MAKERS[name], options={"automatic": False}, device=device)
+    x, y = (part.to(device) for part in make_batches(1, dtype=torch.float64)[0])
+    step = CapturedStep(run.opt, lambda: loss_of(run.net, (x, y)), report=run.average.update)
+    for k, batch in enumerate(make_batches(9, dtype=torch.float64)):
         x.copy_(batch[0] * (torch.nan if k == bad else 1.0))
         y.copy_(batch[1])
         step()
         if k != bad:
-            iterates.append(vector(net.parameters()))
-    assert int(average.count) == len(iterates)
-    torch.testing.assert_close(lent(average, net), literal(iterates, 8), rtol=1e-12, atol=1e-14)
+            run.iterates.append(run.theta)
+    assert run.count == len(run.iterates)
+    run.check()
 
 
 def test_bad_arguments():
@@ -208,144 +186,118 @@ def test_bad_arguments():
 
 
 def test_a_step_that_a_scaler_skips_does_not_count():
-    net = make_net()
-    opt = torch.optim.SGD(net.parameters(), lr=0.1)
-    average, scaler = Average(opt), torch.amp.GradScaler("cpu")
-    for k, batch in enumerate(make_batches(3)):
-        opt.zero_grad()
-        scaler.scale(loss_of(net, batch) * (torch.inf if k == 1 else 1.0)).backward()
-        scaler.step(opt)
+    run, scaler = Averaged(MAKERS["SGD"]), torch.amp.GradScaler("cpu")
+    for k, batch in enumerate(make_batches(3, dtype=torch.float64)):
+        run.opt.zero_grad()
+        scaler.scale(loss_of(run.net, batch) * (torch.inf if k == 1 else 1.0)).backward()
+        scaler.step(run.opt)
         scaler.update()
-    assert int(average.count) == 2
+    assert run.count == 2
 
 
 def test_no_step_is_counted_twice():
     """An average that follows by itself refuses to be told, until it no longer follows."""
-    net = make_net()
-    opt = heavystep.SHBPolyak(net.parameters())
-    average, batch = Average(opt), make_batches(1)[0]
-    opt.step(lambda: loss_of(net, batch))
+    run = Averaged().train(1)
     with pytest.raises(
         ValueError, match=r"update\(\) would count a step twice: .* automatic=False"
     ):
-        average.update()
-    assert int(average.count) == 1
-    average.detach()
-    opt.step(lambda: loss_of(net, batch))
-    average.update()
-    assert int(average.count) == 2
+        run.average.update()
+    assert run.count == 1
+    run.average.detach()
+    run.train(1).average.update()
+    assert run.count == 2
 
 
 # -- The model at its average
 
 
-def trained(steps=4, norm=False, dtype=torch.float32, dropout=0.0):
-    """A network, its optimizer, the average, and the iterates."""
-    net = make_net(norm=norm, dtype=dtype, dropout=dropout)
-    opt = heavystep.SHBPolyak(net.parameters())
-    average = Average(opt)
-    return net, opt, average, train(net, opt, make_batches(steps, dtype=dtype))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_parameters_come_back(dtype):
-    net, opt, average, iterates = trained(dtype=dtype)
-    grads = [p.grad.clone() for p in net.parameters()]
-    places = [p.data_ptr() for p in net.parameters()]
-    with average.in_place():
-        assert not torch.equal(vector(net.parameters()), iterates[-1])
-        assert [p.data_ptr() for p in net.parameters()] == places
-        loss_of(net, make_batches(1, dtype=dtype)[0])
-    assert torch.equal(vector(net.parameters()), iterates[-1])
-    assert all(torch.equal(p.grad, g) for p, g in zip(net.parameters(), grads, strict=True))
-    assert not opt._optimizer_step_pre_hooks.keys() - {h.id for h in average._handles}
+    run = Averaged(dtype=dtype).train(4)
+    params = list(run.net.parameters())
+    grads, places = [p.grad.clone() for p in params], [p.data_ptr() for p in params]
+    with run.average.in_place():
+        assert not torch.equal(run.theta, run.iterates[-1])
+        assert [p.data_ptr() for p in params] == places
+        loss_of(run.net, make_batches(1, dtype=dtype)[0])
+    assert torch.equal(run.theta, run.iterates[-1])
+    assert all(torch.equal(p.grad, g) for p, g in zip(params, grads, strict=True))
+    assert not run.opt._optimizer_step_pre_hooks.keys() - {h.id for h in run.average._handles}
 
 
 def test_everything_comes_back_after_an_exception():
     """In the block, or in the loader of the statistics."""
-    net, opt, average, _ = trained(norm=True)
-    net.eval()
-    before = snapshot(net)
+    run = Averaged(norm=True).train(4)
+    run.net.eval()
+    before = snapshot(run.net)
 
     def loader():
-        yield make_batches(1)[0][0]
+        yield make_batches(1, dtype=torch.float64)[0][0]
         with torch.no_grad():
-            for param in net.parameters():
+            for param in run.net.parameters():
                 param.fill_(torch.nan)
         raise OSError("gone")
 
-    with pytest.raises(OSError, match="gone"), average.in_place():
-        average.update_bn(loader(), net)
-    assert same(net.state_dict(), before)
-    assert not any(module.training for module in net.modules())
-    assert net[1].momentum == 0.1
-    net.train()
-    train(net, opt, make_batches(1))
-    assert int(average.count) == 5
+    with pytest.raises(OSError, match="gone"), run.average.in_place():
+        run.average.update_bn(loader(), run.net)
+    assert same(run.net.state_dict(), before)
+    assert not any(module.training for module in run.net.modules())
+    assert run.net[1].momentum == 0.1
+    run.net.train()
+    assert run.train(1).count == 5
 
 
 def test_what_is_refused_within_the_block_and_outside():
-    net, opt, average, iterates = trained(norm=True)
-    state, before, batch = copy.deepcopy(average.state_dict()), snapshot(net), make_batches(1)[0]
+    run = Averaged(norm=True).train(4)
+    average, state, before = run.average, copy.deepcopy(run.state), snapshot(run.net)
     with pytest.raises(ValueError, match=r"update_bn\(\) belongs into the block of in_place\(\)"):
-        average.update_bn([], net)
+        average.update_bn([], run.net)
     for method, call in {
-        "step": lambda: opt.step(lambda: loss_of(net, batch)),
+        "step": lambda: run.train(1),
         "update": average.update,
         "load_state_dict": lambda: average.load_state_dict(state),
         "in_place": average.in_place().__enter__,
     }.items():
-        with (
-            average.in_place(),
-            pytest.raises(ValueError, match=rf"{method}\(\) within in_place\(\)"),
-        ):
+        words = rf"{method}\(\) within in_place\(\)"
+        with average.in_place(), pytest.raises(ValueError, match=words):
             call()
-    assert torch.equal(vector(net.parameters()), iterates[-1])
-    assert same(net.state_dict(), before)
-    assert int(average.count) == 4
-    opt.step(lambda: loss_of(net, batch))
-    assert int(average.count) == 5
+    assert torch.equal(run.theta, run.iterates[-1])
+    assert same(run.net.state_dict(), before)
+    assert run.count == 4
+    assert run.train(1).count == 5
 
 
 def test_casts_of_other_parameters_are_forgotten():
     """Autocast keeps casts of parameters for as long as it lasts."""
-    net, _, average, _ = trained()
-    x = make_batches(1)[0][0]
+    run, x = Averaged(dtype=torch.float32).train(4), make_batches(1)[0][0]
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        own = net(x)
-        with average.in_place():
-            averaged = net(x)
-        again = net(x)
-    with average.in_place(), torch.autocast("cpu", dtype=torch.bfloat16):
-        expected = net(x)
+        own = run.net(x)
+        with run.average.in_place():
+            averaged = run.net(x)
+        again = run.net(x)
+    with run.average.in_place(), torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = run.net(x)
     assert torch.equal(own, again)
     assert torch.equal(averaged, expected)
     assert not torch.equal(own, averaged)
 
 
-def statistics(net, inputs):
-    """Mean and variance before BatchNorm: the mean over batches of those of each, as torch's."""
-    with torch.no_grad():
-        hidden = [net[0](x) for x in inputs]
-    means, variances = [h.mean(dim=0) for h in hidden], [h.var(dim=0) for h in hidden]
-    return torch.stack(means).mean(dim=0), torch.stack(variances).mean(dim=0)
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_statistics_of_the_average_for_the_block(training):
-    net, _, average, _ = trained(norm=True, dtype=torch.float64)
+    run = Averaged(norm=True).train(4)
+    net, norm = run.net, run.net[1]
     net.train(training)
-    net[1].eval()  # a layer in a mode of its own
+    norm.eval()  # a layer in a mode of its own
     inputs = [x for x, _ in make_batches(3, dtype=torch.float64)]
     before, modes = snapshot(net), [module.training for module in net.modules()]
-    norm: nn.BatchNorm1d = net[1]
     places = [buffer.data_ptr() for buffer in net.buffers()]
-    with average.in_place():
+    with run.average.in_place():
         for loader in (inputs, [(x, None) for x in inputs]):  # the second time changes nothing
-            average.update_bn(loader, net)
-            mean, variance = statistics(net, inputs)
-            torch.testing.assert_close(norm.running_mean, mean)
-            torch.testing.assert_close(norm.running_var, variance)
+            run.average.update_bn(loader, net)
+            with torch.no_grad():  # the mean over batches of those of each, as torch's
+                hidden = torch.stack([net[0](x) for x in inputs])
+            torch.testing.assert_close(norm.running_mean, hidden.mean(dim=(0, 1)))
+            torch.testing.assert_close(norm.running_var, hidden.var(dim=1).mean(dim=0))
             assert int(norm.num_batches_tracked) == 3
             assert [module.training for module in net.modules()] == modes
             assert norm.momentum == 0.1
@@ -379,64 +331,53 @@ def test_a_buffer_that_a_forward_replaces():
 # -- Saved and loaded
 
 
-def make(seed=0, dtype=torch.float32, power=8.0):
-    net = make_net(seed=seed, dtype=dtype)
-    opt = heavystep.SHBPolyak(net.parameters())
-    return net, opt, Average(opt, power=power)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("at", [0, 1, 4])
 def test_resume_is_exact(dtype, at):
     batches = make_batches(6, dtype=dtype)
-    net, opt, average = make(dtype=dtype, power=3.0)
-    train(net, opt, batches[:at])
-    saved = through_a_file(
-        {"net": net.state_dict(), "opt": opt.state_dict(), "average": average.state_dict()}
-    )
-    train(net, opt, batches[at:])
-
-    other, fresh, resumed = make(seed=5, dtype=dtype, power=1.0)
-    other.load_state_dict(saved["net"])
-    fresh.load_state_dict(saved["opt"])
-    resumed.load_state_dict(saved["average"])
-    train(other, fresh, batches[at:])
-    assert equal_states(resumed.state_dict(), average.state_dict())
-    assert torch.equal(lent(resumed, other), lent(average, net))
-    assert torch.equal(vector(other.parameters()), vector(net.parameters()))
+    run = Averaged(dtype=dtype, options={"power": 3.0}).train(batches[:at])
+    parts = ("net", "opt", "average")
+    saved = through_a_file({part: getattr(run, part).state_dict() for part in parts})
+    run.train(batches[at:])
+    resumed = Averaged(dtype=dtype, options={"power": 1.0}, seed=5)
+    for part in parts:
+        getattr(resumed, part).load_state_dict(saved[part])
+    resumed.train(batches[at:])
+    assert equal_states(resumed.state, run.state)
+    assert torch.equal(resumed.lent, run.lent)
+    assert torch.equal(resumed.theta, run.theta)
 
 
 def test_a_load_is_a_copy_into_the_same_memory():
-    net, opt, average = make()
-    train(net, opt, make_batches(2))
-    saved = copy.deepcopy(average.state_dict())
-    places = [kept.data_ptr() for kept in average.state_dict()["averages"].values()]
-    train(net, opt, make_batches(2))
+    run = Averaged().train(2)
+    saved = copy.deepcopy(run.state)
+    places = [kept.data_ptr() for kept in run.state["averages"].values()]
+    run.train(2)
     kept = copy.deepcopy(saved)
-    average.load_state_dict(saved)
-    assert [v.data_ptr() for v in average.state_dict()["averages"].values()] == places
-    train(net, opt, make_batches(1))
+    run.average.load_state_dict(saved)
+    assert [v.data_ptr() for v in run.state["averages"].values()] == places
+    run.train(1)
     assert equal_states(saved, kept)
 
 
 def test_parameters_that_the_saved_run_did_not_train():
     """A frozen parameter has no average; trained after the load, it joins as one that is added."""
-    net, opt, average = make(dtype=torch.float64)
-    net[0].requires_grad_(False)
-    average = Average(opt)
-    iterates = train(net, opt, make_batches(3, dtype=torch.float64))
-    state = average.state_dict()
+    run = Averaged()
+    run.average.detach()
+    run.net[0].requires_grad_(False)
+    run.average = Average(run.opt)
+    state = run.train(3).state
     assert set(state["averages"]) == {2, 3}
-
-    net[0].requires_grad_(True)
-    resumed = Average(opt)
-    resumed.load_state_dict(state)
-    count = net[0].weight.numel() + net[0].bias.numel()
-    assert torch.equal(lent(resumed, net)[:count], iterates[-1][:count])
-    iterates += train(net, opt, make_batches(2, dtype=torch.float64))
+    run.net[0].requires_grad_(True)
+    run.average.detach()
+    run.average = Average(run.opt)
+    run.average.load_state_dict(state)
+    count = sum(param.numel() for param in run.net[0].parameters())
+    assert torch.equal(run.lent[:count], run.theta[:count])
+    run.train(2)
     for k in range(3):
-        iterates[k][:count] = iterates[3][:count]
-    torch.testing.assert_close(lent(resumed, net), literal(iterates, 8), rtol=1e-12, atol=1e-14)
+        run.iterates[k][:count] = run.iterates[3][:count]
+    run.check()
 
 
 WRONG_STATES = [
@@ -459,25 +400,23 @@ WRONG_STATES = [
 
 @pytest.mark.parametrize(("change", "message"), WRONG_STATES)
 def test_a_value_out_of_range_is_refused_and_nothing_is_changed(change, message):
-    net, opt, average = make()
-    train(net, opt, make_batches(2))
-    before = copy.deepcopy(average.state_dict())
+    run = Averaged().train(2)
+    before = copy.deepcopy(run.state)
     partly = change is not None and change.keys() <= before.keys()
     with pytest.raises((TypeError, ValueError), match=message):
-        average.load_state_dict({**copy.deepcopy(before), **change} if partly else change)
-    assert equal_states(average.state_dict(), before)
+        run.average.load_state_dict({**copy.deepcopy(before), **change} if partly else change)
+    assert equal_states(run.state, before)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda all_: pickle.loads(pickle.dumps(all_))])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda run: pickle.loads(pickle.dumps(run))])
 def test_a_copy_follows_the_copy_of_its_optimizer(copied):
-    batches = make_batches(6)
-    net, opt, average = make()
-    train(net, opt, batches[:3])
-    other, its, follower = copied((net, opt, average))
-    train(net, opt, batches[3:])
-    assert int(follower.count) == 3
-    train(other, its, batches[3:])
-    assert torch.equal(lent(follower, other), lent(average, net))
-    assert equal_states(follower.state_dict(), average.state_dict())
-    with average.in_place(), pytest.raises(ValueError, match="cannot be copied within in_place"):
-        copied(average)
+    batches, run = make_batches(6, dtype=torch.float64), Averaged().train(3)
+    other = copied(run)
+    run.train(batches[3:])
+    assert other.count == 3
+    other.train(batches[3:])
+    assert torch.equal(other.lent, run.lent)
+    assert equal_states(other.state, run.state)
+    words = "cannot be copied within in_place"
+    with run.average.in_place(), pytest.raises(ValueError, match=words):
+        copied(run.average)

@@ -91,19 +91,13 @@ def evaluate_with_gradients(
     closure: Closure, params: Sequence[Tensor], handed_over: list[Tensor],
     searches: bool = False, wanted: bool = True, tell: Callable[[str], None] = warn_caller,
 ) -> tuple[Any, bool]:  # fmt: skip
-    """Call ``closure`` and see to it that ``p.grad`` belongs to the loss.
+    """Call ``closure``, and see to it that ``p.grad`` belongs to the loss.
 
-    If the closure calls ``backward()``, losses that were handed over in it or before, for the
-    gradients that it adds to, count instead of the one it returns. If it does not, ``backward()``
-    is called here on fresh gradients: those that a caller forgot to zero belong to another batch.
-
-    Args:
-        closure: of the user.
-        params: all parameters.
-        handed_over: the sum of losses handed over before, which is used up; or nothing.
-        searches: whether gradients that were there before are refused, and not only told of.
-        wanted: whether the loss is; one that is not need not be returned.
-        tell: what warns.
+    If it calls ``backward()``, losses that were handed over in it or before, for the gradients that
+    it adds to, count instead of the one that it returns, and are used up. If it does not,
+    ``backward()`` is called here on fresh gradients: those that a caller forgot to zero belong to
+    another batch. A method that ``searches`` refuses gradients that were there before, of which
+    others only ``tell``; a loss that is not ``wanted`` need not be returned.
 
     Returns:
         The loss whose gradients are in ``p.grad``, detached; whether the closure called backward.
@@ -147,12 +141,7 @@ def evaluate_with_gradients(
 
 
 class Replay:
-    """Random streams of the CPU and of accelerators, and buffers: what a forward changes.
-
-    Args:
-        device: of the parameters.
-        buffers: that a forward changes in place.
-    """
+    """What a forward changes: random streams of the CPU and of accelerators, and buffers."""
 
     def __init__(self, device: torch.device, buffers: Iterable[Tensor] = ()) -> None:
         self.buffers = list(buffers)

@@ -139,15 +139,7 @@ class Row(NamedTuple):
 def findings(
     steps: int, first: list[Row], recent: list[Row], rule: Rule, group: Mapping[str, Any]
 ) -> dict[str, str]:
-    """What there is to say of a run, by kind.
-
-    Args:
-        steps: how many there were.
-        first: the first rows whose batch could be used.
-        recent: the last rows.
-        rule: that chose the steps.
-        group: its options.
-    """
+    """What there is to say of a run, by kind; batches of the first rows could all be used."""
     told: dict[str, str] = {}
     rows = [row for row in recent if row.finite]
     without = {option.name for option in rule.options if option.optional}
@@ -293,19 +285,12 @@ class Watch:
             warn_caller(text)
 
     def see_rates(self, groups: list[dict[str, Any]], began: bool) -> None:
-        """Take in learning rates that are new, of a method that multiplies its own step by them.
-
-        One that has not grown for ``RECENT`` steps is not on its way up.
-
-        Args:
-            groups: all parameter groups; torch's schedulers note where they begin and rise to.
-            began: whether training had begun before, so that a schedule may be near its end.
-        """
+        """Take in learning rates that are new, of a method that multiplies its own step by them."""
         if "habit" in self._said:
             return
-        names = ("lr", "initial_lr", "max_lr")
+        names = ("lr", "initial_lr", "max_lr")  # of torch's schedulers, which note where they go
         rates = [group[name] for group in groups for name in names if name in group]
-        unknown = began and self._rate is None
+        unknown = began and self._rate is None  # a schedule may be near its end
         # To read a tensor is to wait.
         if unknown or any(isinstance(rate, Tensor) for rate in rates) or max(rates) >= HABIT:
             self._said.add("habit")
@@ -313,11 +298,7 @@ class Watch:
             self._rate = max(rates), self._steps
 
     def see_gradient(self, grad: Tensor) -> None:
-        """Look, at the first ten steps, whether gradients are added to and never zeroed.
-
-        Args:
-            grad: of the first parameter that has one, at a step that is given its loss.
-        """
+        """Look whether gradients are added to and never zeroed, at the first steps given a loss."""
         place, version = id(grad), grad._version
         added = (place, version - 1) == self._gradient and not self.zeroed
         self._added_up = self._added_up + 1 if added else 0
@@ -327,13 +308,9 @@ class Watch:
         self.young = self._steps < 10
 
     def see(self, told: dict[str, Any], plain: Any, rule: Rule, group: dict[str, Any]) -> None:
-        """Take in one step, and warn of what has come to light.
+        """Take in one step, of which ``told`` has the fields of :class:`StepInfo`, and warn.
 
-        Args:
-            told: the fields of :class:`StepInfo`.
-            plain: ||g||^2 where ``grad_sqnorm`` is in the metric of a diagonal, or None.
-            rule: that chose the step.
-            group: its options.
+        ``plain`` is ||g||^2 where ``grad_sqnorm`` is in the metric of a diagonal, else None.
         """
         self._steps += 1
         steps = self._steps
@@ -353,7 +330,7 @@ class Watch:
                 self.tell(text, kind)
         if self._rate is not None and "habit" not in self._said:
             rate, since = self._rate
-            if rate > 0.0 and steps - since >= RECENT:
+            if rate > 0.0 and steps - since >= RECENT:  # it is not on its way up
                 self.tell(HABITUAL.format(rate), "habit")
 
 
