@@ -14,6 +14,7 @@ from heavystep.methods import METHODS
 from heavystep.optimizers import optimizer_class
 from heavystep.rules import REQUIRED
 from heavystep.suggestions import BACKWARD, MAIN, Tail, Trial, equal_cost, suggestion_of
+from tests.helpers.training import fingerprint
 
 STEPS = 12
 
@@ -61,22 +62,6 @@ def made(training=True):
     return net
 
 
-def bits(tensor):
-    return None if tensor is None else (tensor.data_ptr(), tensor.detach().numpy().tobytes())
-
-
-def state(net):
-    """All of it, to the bit, with the identity of every tensor."""
-    return (
-        {name: (bits(p), bits(p.grad), p.requires_grad) for name, p in net.named_parameters()},
-        {name: bits(b) for name, b in net.named_buffers()},
-        {name: m.training for name, m in net.named_modules()},
-        torch.get_rng_state().numpy().tobytes(),
-        str(np.random.get_state()),  # noqa: NPY002
-        random.getstate(),
-    )
-
-
 LOADERS = {
     "shuffled": lambda: DataLoader(TensorDataset(*data()), batch_size=8, shuffle=True),
     "with a worker": lambda: DataLoader(
@@ -91,9 +76,9 @@ LOADERS = {
 @pytest.mark.parametrize("name", LOADERS)
 def test_everything_is_as_it_was(name):
     net, loader = made(), LOADERS[name]()
-    before = state(net)
+    before = fingerprint(net)
     found = heavystep.suggest(net, loader, cross_entropy, steps=STEPS)
-    assert state(net) == before
+    assert fingerprint(net) == before
     assert [len(trial.losses) for trial in found.trials] == [STEPS] * len(MAIN)
     assert len({trial.losses[0] for trial in found.trials}) == 1  # the same batch and dropout
 
@@ -106,9 +91,9 @@ def test_forwards_are_counted_and_modes_are_as_they_were(training):
         modes.append((net.training, net.norm.training, net.drop.training))
         return cross_entropy(output, target)
 
-    before = state(net)
+    before = fingerprint(net)
     found = heavystep.suggest(net, BATCHES, loss_fn, steps=STEPS)
-    assert state(net) == before
+    assert fingerprint(net) == before
     # In training mode a part that is not stays so; a whole that is not is trained.
     assert set(modes) == {(True, not training, True)}
     assert sum(trial.forwards for trial in found.trials) * STEPS == pytest.approx(len(modes))
@@ -128,10 +113,10 @@ def test_everything_is_as_it_was_if_something_raises(at):
             raise KeyError("mine")
         return cross_entropy(output, target)
 
-    before = state(net)
+    before = fingerprint(net)
     with pytest.raises(KeyError, match="mine"):
         heavystep.suggest(net, BATCHES, loss_fn, steps=STEPS)
-    assert state(net) == before
+    assert fingerprint(net) == before
 
 
 def test_a_trial_is_what_the_optimizer_does():
@@ -202,12 +187,12 @@ BAD = {
 def test_bad_input_is_one_line(case):
     changes, error, message = BAD[case]
     net = made()
-    before = state(net)
+    before = fingerprint(net)
     given = {"model": net, "loader": BATCHES, "loss_fn": cross_entropy, "steps": STEPS, **changes}
     with pytest.raises(error, match=message) as raised:
         heavystep.suggest(**given)
     assert len(str(raised.value).splitlines()) == 1
-    assert state(net) == before
+    assert fingerprint(net) == before
 
 
 def trial(method, losses, cost=1.0):

@@ -1,7 +1,9 @@
 """A small network and data for the torch contract tests."""
 
 import copy
+import random
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -124,6 +126,22 @@ def equal_states(one, other):
     if isinstance(one, list):
         return len(one) == len(other) and all(map(equal_states, one, other))
     return type(one) is type(other) and one == other
+
+
+def fingerprint(net):
+    """All of a network to the bit, with the identity of every tensor, and the random streams."""
+
+    def bits(tensor):
+        return None if tensor is None else (id(tensor), tensor.detach().cpu().numpy().tobytes())
+
+    return (
+        {name: (bits(p), bits(p.grad), p.requires_grad) for name, p in net.named_parameters()},
+        {name: bits(b) for name, b in net.named_buffers()},
+        {name: m.training for name, m in net.named_modules()},
+        torch.get_rng_state().numpy().tobytes(),
+        str(np.random.get_state()),  # noqa: NPY002
+        random.getstate(),
+    )
 
 
 def snapshot(net):
