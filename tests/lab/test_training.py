@@ -13,6 +13,8 @@ from heavystep.lab.figures.figure3 import method_specs
 from heavystep.lab.training import trainer as training
 from heavystep.lab.training.epochs import (
     BAD_STEPS,
+    LONGEST,
+    NOW,
     DivergedError,
     EpochTrainer,
     Meter,
@@ -252,12 +254,12 @@ def test_meter_tells_refused_from_bad(number):
     steps = [(1.0, True), (nan, False), (nan, False), (9.0, False), (nan, False), (5.0, True)]
     for (loss, accepted), longest in zip(steps, [0, 1, 2, 2, 2, 2], strict=True):
         meter.add(step(loss, accepted))
-        assert meter.longest_streak() == longest
-        assert meter.in_a_streak() == np.isnan(loss)
+        assert meter.streak(LONGEST) == longest
+        assert (meter.streak(NOW) > 0) == np.isnan(loss)
     assert meter.means() == (3.0, 0.5, 0.0, 3.0, 4)
     for _ in range(3):
         meter.add(step(2.0, False))  # a search that fails has a finite loss
-    assert meter.longest_streak() == 2
+    assert meter.streak(LONGEST) == 2
 
 
 def test_resnet18_is_the_usual_one_for_small_images():

@@ -293,7 +293,7 @@ def training_costs(size: Size, device: torch.device) -> list[TrainingCost]:
         steps = shortest(
             {name: partial(take, each) for name, each in recorded.items()}, size.rounds
         )
-        trials = {name: each.meter.means().trials for name, each in recorded.items()}
+        trials = {name: each.meter.means()[3] for name, each in recorded.items()}
         recorded.clear()
         jobs = {name: partial(take, begun(make, captured=False)) for name, make in known.items()}
         plain = shortest(jobs, 1)

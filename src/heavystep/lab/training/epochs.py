@@ -19,16 +19,14 @@ from heavystep.optim import StepInfo
 from heavystep.optimizers import searches
 
 BAD_STEPS = 10  # a run is given up after this many steps in a row without a finite loss
-CHECKPOINT = 2  # the version of the checkpoints
-TAKEN, REFUSED = slice(0, 5), 5
+TAKEN, REFUSED, NOW, LONGEST = slice(0, 5), 5, 6, 7
 """Places in the sums: of the steps that were taken loss, step, share at the cap, trials and number;
-then the number of steps that were refused."""
-NOW, LONGEST = 0, 1
-"""Places in the streak of steps in a row whose loss was not finite: up to now, and the longest."""
+the number of steps that were refused; steps in a row whose loss was not finite, up to now and the
+longest."""
 
 
 class EpochRow(NamedTuple):
-    """Record of one epoch. Means are over the steps that were not refused.
+    """What is recorded of one epoch. Means are over the steps that were not refused.
 
     Args:
         loss: the mean cross-entropy of the minibatches, each before the step taken on it.
@@ -51,16 +49,6 @@ class EpochRow(NamedTuple):
     seconds: float
 
 
-class Means(NamedTuple):
-    """Means over the steps that were taken, and how many were refused."""
-
-    loss: float
-    step: float
-    capped: float
-    trials: float
-    refused: int
-
-
 class Meter:
     """Adds up what an optimizer reports, on the device, or on the host for a line search.
 
@@ -68,8 +56,7 @@ class Meter:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._sums = torch.zeros(6, dtype=torch.float64, device=device)
-        self._streak = torch.zeros(2, dtype=torch.float64, device=device)
+        self.sums = torch.zeros(8, dtype=torch.float64, device=device)
 
     def add(self, info: StepInfo) -> None:
         accepted = torch.as_tensor(info.accepted)
@@ -80,37 +67,25 @@ class Meter:
             for value in (info.loss, info.step, info.capped, info.trials)
         )
         # A refused step may hold NaN, which no product removes.
-        self._sums[TAKEN].add_(torch.where(accepted, torch.stack([loss, *others, one]), 0.0))
-        self._sums[REFUSED].add_(one - accepted.to(torch.float64))
-        self._streak[NOW].add_(1.0).mul_(torch.isfinite(loss).logical_not())
-        self._streak[LONGEST].copy_(torch.maximum(self._streak[NOW], self._streak[LONGEST]))
+        self.sums[TAKEN].add_(torch.where(accepted, torch.stack([loss, *others, one]), 0.0))
+        self.sums[REFUSED].add_(one - accepted.to(torch.float64))
+        self.sums[NOW].add_(1.0).mul_(torch.isfinite(loss).logical_not())
+        self.sums[LONGEST].copy_(torch.maximum(self.sums[NOW], self.sums[LONGEST]))
 
-    def in_a_streak(self) -> bool:
-        """True if the loss of the last step was not finite. This waits for the device."""
-        return bool(self._streak[NOW] > 0.0)
+    def streak(self, place: int) -> int:
+        """Steps in a row whose loss was not finite, up to now or the most; waits for the device."""
+        return int(self.sums[place])
 
-    def longest_streak(self) -> int:
-        """The most steps in a row whose loss was not finite. This waits for the device."""
-        return int(self._streak[LONGEST])
-
-    def means(self) -> Means:
-        """The means over all steps since the last :meth:`clear`. This waits for the device."""
-        loss, step, capped, trials, taken, refused = self._sums.tolist()
+    def means(self) -> tuple[float, float, float, float, int]:
+        """Mean loss, step, share at the cap and trials, and how many steps were refused."""
+        loss, step, capped, trials, taken, refused, *_ = self.sums.tolist()
         count, some = max(taken, 1.0), 1.0 if taken else math.nan
-        return Means(
-            some * loss / count, some * step / count, capped / count, trials / count, int(refused)
-        )
+        means = some * loss / count, some * step / count, capped / count, trials / count
+        return *means, int(refused)
 
     def clear(self) -> None:
         """Begin a new epoch; a streak goes on."""
-        self._sums.zero_()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"sums": self._sums.cpu(), "streak": self._streak.cpu()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._sums.copy_(state["sums"])
-        self._streak.copy_(state["streak"])
+        self.sums[:NOW].zero_()
 
 
 class DivergedError(ValueError):
@@ -127,17 +102,11 @@ class EpochTrainer(Trainer):
 
     def __init__(self, work: ImageWork, optimizer: Optimizer, *, captured: bool = True) -> None:
         self.meter = Meter(torch.device("cpu") if searches(optimizer) else work.device)
-        tells = hasattr(optimizer, "info")
-        super().__init__(
-            work, optimizer, self.report if tells else int, captured=captured, tell_loss=tells
-        )
+        ours: Any = optimizer if hasattr(optimizer, "info") else None
+        report = (lambda: self.meter.add(ours.info)) if ours else int
+        super().__init__(work, optimizer, report, captured=captured, tell_loss=bool(ours))
         self.history: list[EpochRow] = []
-        # Seconds spent on the epoch in progress before it went on, and when it did.
-        self._spent = self._begin = 0.0
-
-    def report(self) -> None:
-        """Add the last step to the sums of the epoch."""
-        self.meter.add(self.optimizer.info)  # type: ignore[attr-defined]
+        self._begin = 0.0  # of the epoch in progress, as if it had never stopped
 
     @property
     def done(self) -> int:
@@ -150,27 +119,23 @@ class EpochTrainer(Trainer):
         Raises:
             DivergedError: the loss was not finite for ten steps in a row.
         """
-        steps, self._begin = self.work.train.batches, time.perf_counter()
+        steps, number = self.work.train.batches, len(self.history) + 1
+        if not self.done:
+            self._begin = time.perf_counter()
         while self.done < steps:
             self.take_step()
-            if (self.done % LOOK_EVERY == 0 or self.done == steps) and (
-                streak := self.meter.longest_streak()
-            ) >= BAD_STEPS:
-                epoch = len(self.history) + 1
-                raise DivergedError(
-                    f"the loss was not finite for {streak} steps in a row, in epoch {epoch}"
-                )
+            if self.done % LOOK_EVERY == 0 or self.done == steps:
+                streak = self.meter.streak(LONGEST)
+                if streak >= BAD_STEPS:
+                    raise DivergedError(
+                        f"the loss was not finite for {streak} steps in a row, in epoch {number}"
+                    )
             after_step()
         (loss, *others), tested = self.meter.means(), self.work.measured()
-        seconds = self._seconds()
-        row = EpochRow._make([len(self.history) + 1, loss, *tested, *others, seconds])
+        row = EpochRow._make([number, loss, *tested, *others, time.perf_counter() - self._begin])
         self.history.append(row)
-        self._spent = 0.0
         self.meter.clear()
         return row
-
-    def _seconds(self) -> float:
-        return self._spent + (time.perf_counter() - self._begin if self.done else 0.0)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a run needs to go on as if it had never stopped."""
@@ -181,10 +146,10 @@ class EpochTrainer(Trainer):
             "network": self.work.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "streams": streams,
-            "meter": self.meter.state_dict(),
+            "meter": self.meter.sums.cpu(),
             "history": [list(row) for row in self.history],
             "done": self.done,
-            "seconds": self._seconds(),
+            "seconds": time.perf_counter() - self._begin,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -193,10 +158,10 @@ class EpochTrainer(Trainer):
         torch.set_rng_state(state["streams"]["cpu"])
         if self.work.device.type == "cuda":
             torch.cuda.set_rng_state(state["streams"]["gpu"], self.work.device)
-        self.meter.load_state_dict(state["meter"])
+        self.meter.sums.copy_(state["meter"])
         self.history = [EpochRow(*row) for row in state["history"]]
         self.work.done = len(self.history) * self.work.train.batches + state["done"]
-        self._spent = state["seconds"]
+        self._begin = time.perf_counter() - state["seconds"]
 
 
 def save_checkpoint(path: Path, run: str, state: dict[str, Any]) -> None:
@@ -206,9 +171,8 @@ def save_checkpoint(path: Path, run: str, state: dict[str, Any]) -> None:
     ``run`` is everything that decides how the run goes on.
     """
     body = io.BytesIO()
-    torch.save({"format": CHECKPOINT, "run": run, "state": state}, body)
-    whole = hashlib.sha256(body.getvalue()).digest() + body.getvalue()
-    write_atomically(path, whole)
+    torch.save((run, state), body)
+    write_atomically(path, hashlib.sha256(body.getvalue()).digest() + body.getvalue())
 
 
 def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
@@ -220,14 +184,13 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any] | None:
     if not path.exists():
         return None
     whole = path.read_bytes()
-    digest, body = whole[:32], whole[32:]
-    if hashlib.sha256(body).digest() != digest:
+    if hashlib.sha256(whole[32:]).digest() != whole[:32]:
         raise ValueError(f"{path} is no whole checkpoint: remove it to begin again")
-    content = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
-    if (content["format"], content["run"]) != (CHECKPOINT, run):
+    made_by, state = torch.load(io.BytesIO(whole[32:]), map_location="cpu", weights_only=True)
+    if made_by != run:
         raise ValueError(
             f"{path} is the checkpoint of another run, version or precision: it was made by "
-            f"{content['run']}; remove it to begin again"
+            f"{made_by}; remove it to begin again"
         )
-    state: dict[str, Any] = content["state"]
-    return state
+    found: dict[str, Any] = state
+    return found

@@ -15,6 +15,7 @@ from heavystep.lab.data import CIFAR, Images, TrainTest
 from heavystep.lab.store import DamagedError, Store, key_of
 from heavystep.lab.sweeps import Progress
 from heavystep.lab.training.epochs import (
+    NOW,
     DivergedError,
     EpochRow,
     EpochTrainer,
@@ -35,7 +36,8 @@ UNSAID = {
 }  # fmt: skip
 """Options that protocol 1 leaves out of its specifications. They were the defaults when it was
 made, and stay what they are when defaults change."""
-CHECKPOINT_SECONDS = 30.0  # what a run that is killed loses at most
+CHECKPOINT, CHECKPOINT_SECONDS = 3, 30.0
+"""The version of checkpoints, and what a run that is killed loses at most."""
 Note = Callable[[str], object]  # told a line that the user should read
 
 
@@ -85,11 +87,8 @@ class TrainingSpec:
         return folder.parent / "checkpoints" / f"{self.key()}.pt"
 
     def save(self, folder: Path, history: Sequence[EpochRow]) -> None:
-        columns = {
-            name: np.array(values, np.int64 if name in ("epoch", "refused") else np.float64)
-            for name, values in zip(EpochRow._fields, zip(*history, strict=True), strict=True)
-        }
-        Store(folder).save(self.key(), self.text(), columns)
+        columns = zip(EpochRow._fields, map(np.array, zip(*history, strict=True)), strict=True)
+        Store(folder).save(self.key(), self.text(), dict(columns))
 
     def history(self, folder: Path, note: Note = str) -> list[EpochRow]:
         """The epochs that are there; a damaged file is noted and has none."""
@@ -98,8 +97,7 @@ class TrainingSpec:
         except DamagedError as damage:
             note(f"{damage}; it is left out")
             return []
-        values = (columns[name].tolist() for name in EpochRow._fields if columns)
-        return [EpochRow(*row) for row in zip(*values, strict=True)]
+        return [EpochRow(*row) for row in zip(*(n.tolist() for n in columns.values()), strict=True)]
 
     def trainer(self, device: torch.device) -> EpochTrainer:
         """The trainer of the run before its first step."""
@@ -194,14 +192,14 @@ def _train(
     trainer, path = run.trainer(device), run.checkpoint(folder)
     steps, kept = trainer.work.train.batches, time.perf_counter()
     precision = "float32" if device.type == "cpu" else "bfloat16 autocast"
-    identity = json.dumps({**json.loads(run.text()), "precision": precision})
+    identity = f"{run.text()}, checkpoint {CHECKPOINT}, {precision}"
     if state := load_checkpoint(path, identity):
         trainer.load_state_dict(state)
 
     def keep(complete: bool) -> None:
         """Write a checkpoint, but not after a bad step, and the epochs if there are more now."""
         nonlocal kept
-        kept, bad = time.perf_counter(), trainer.meter.in_a_streak()
+        kept, bad = time.perf_counter(), trainer.meter.streak(NOW) > 0
         if not bad:
             save_checkpoint(path, identity, trainer.state_dict())
         if (complete or not bad) and len(trainer.history) > len(run.history(folder)):
@@ -241,25 +239,20 @@ def curves(runs: dict[str, TrainingRuns], folder: Path, note: Note = str) -> Tra
     """
     found = {}
     for key, wanted in runs.items():
-        parts, unfinished, epochs = dict[int, list[EpochRow]](), {}, wanted.epochs
+        parts, unfinished, epochs = dict[int, Array](), {}, wanted.epochs
         for run in wanted.each():
-            history = run.history(folder, note)
+            history = np.array(run.history(folder, note), dtype=np.float64)
             if len(history) >= epochs:
                 parts[run.seed] = history[:epochs]
-            elif history:
+            elif len(history):
                 note(f"{run.label} has {len(history)} of {epochs} epochs and does not count")
-                metrics = _metrics([history])
-                unfinished[run.seed] = {name: values[0] for name, values in metrics.items()}
+                unfinished[run.seed] = dict(zip(EpochRow._fields, history.T, strict=True))
         if parts:
-            k, metrics = np.arange(1, epochs + 1), _metrics(parts.values())
+            rows = np.array(list(parts.values()))
+            metrics = {name: rows[:, :, at] for at, name in enumerate(EpochRow._fields) if at}
+            k = np.arange(1, epochs + 1)
             found[key] = TrainedCurve(k, tuple(parts), metrics, unfinished=unfinished)
     return found
-
-
-def _metrics(parts: Iterable[list[EpochRow]]) -> dict[str, Array]:
-    """(seeds, epochs) numbers by name."""
-    rows = np.array(list(parts), dtype=np.float64)
-    return {name: rows[:, :, at] for at, name in enumerate(EpochRow._fields) if at}
 
 
 def counted(number: int, thing: str) -> str:

@@ -96,14 +96,9 @@ class Trainer:
     """
 
     def __init__(
-        self,
-        work: Work,
-        optimizer: Optimizer,
-        report: Callable[[], object] = lambda: None,
-        *,
-        captured: bool = True,
-        tell_loss: bool = True,
-    ) -> None:
+        self, work: Work, optimizer: Optimizer, report: Callable[[], object] = int, *,
+        captured: bool = True, tell_loss: bool = True,
+    ) -> None:  # fmt: skip
         self.work, self.optimizer = work, optimizer
 
         def plain() -> None:
@@ -133,20 +128,16 @@ def usual_step(optimizer: Any, loss: Callable[[], Tensor], tell_loss: bool) -> N
 
 
 def search_options(method: Method, work: Work) -> dict[str, Any]:
-    """Options that a line search needs: the buffers, and on a GPU the rounding of the losses."""
-    if not method.rule.searches:
-        return {}
-    return {"buffers": work.network.buffers} | (
-        BFLOAT16_LOSSES if work.device.type == "cuda" else {}
-    )
+    """What a line search has to know of the network, and on a GPU of the rounding of its losses."""
+    rounding = BFLOAT16_LOSSES if work.device.type == "cuda" else {}
+    return {"buffers": work.network.buffers, **rounding} if method.rule.searches else {}
 
 
 @cache
 def compiles(device: torch.device) -> bool:
     """True if torch can compile: it wants Triton, a C compiler and a GPU that is not too old."""
-    with warnings.catch_warnings():
-        # Once a process: that products in float32 could be faster. Ours are in bfloat16.
-        warnings.simplefilter("ignore")
+    # Once a process: that products in float32 could be faster. Ours are in bfloat16.
+    with warnings.catch_warnings(action="ignore"):
         try:
             torch.compile(lambda x: x + 1.0)(torch.zeros((), device=device))
         except Exception:  # of many kinds, and none keeps a run from being trained
