@@ -50,14 +50,34 @@ def _command(result: Result) -> Callable[..., None]:
     """A command with the arguments of the result's function, and ``--k`` where it has a bound."""
 
     def command(**values: Any) -> None:
-        k = _steps(values.pop("k")) if result.grid else None
-        given = {name: values.pop(name) for name in result.bound_arguments}
+        text = values.pop("k", "1")
+        try:
+            k = np.array([float(part) for part in text.split(",")])
+        except ValueError:
+            raise ValueError(f"--k must be numbers separated by commas, got {text!r}") from None
+        known = {name: values.pop(name) for name in result.bound_arguments}
         promise = _called(result.function, {**values, "k": k})
-        bounds = [] if k is None else _bounds(promise, k, given)
-        show(f"{result.id}: {result.statement}", _constants(promise, k, values), *bounds)
+        numbers = promise._asdict() if hasattr(promise, "_asdict") else vars(promise)
+        if hasattr(promise, "K"):
+            numbers = {**numbers, "K": promise.K}
+        constants, columns = (
+            Table("constant", "value"),
+            {},
+        )  # columns: those with a value for each k
+        for name, value in numbers.items():
+            if isinstance(value, np.ndarray):
+                columns[name] = value
+            elif isinstance(value, int | float) and values.get(name) in (None, value):
+                constants.add_row(name, _text(value))
+        columns |= _bounds(promise, k, known) if result.grid else {}
+        grid = Table("k", *columns)
+        for step, *row in zip(k, *columns.values(), strict=True) if columns else ():
+            grid.add_row(f"{step:.15g}", *map(_text, row))
+        tables = [table for table in (constants, grid) if table.row_count]
+        show(f"{result.id}: {result.statement}", *tables)
 
+    taken = [each for each in _options(result.function) if each.name != "k"]
     proof = "for the bound that the proof carries"
-    taken = [p for p in _options(result.function) if p.name != "k"]
     taken += [option(name, float | None, None, proof) for name in result.bound_arguments]
     if result.grid:
         taken.append(option("k", str, STEPS, "numbers of steps, separated by commas"))
@@ -71,7 +91,7 @@ def _options(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
         if name == "schedules":
             yield from LAWS
         else:
-            kind: Any = str if name == "rule" else int if name == "K" else float
+            kind: Any = {"rule": str, "K": int}.get(name, float)
             kind = kind if parameter.default is EMPTY else kind | None
             yield option(name, kind, parameter.default, texts[name])
 
@@ -79,50 +99,24 @@ def _options(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
 def _called(function: Callable[..., Any], values: dict[str, Any]) -> Any:
     """The function of the values of its options."""
     names = inspect.signature(function).parameters
-    found = {name: values[name] for name in names if name in values}
     if "schedules" in names:
-        found["schedules"] = Schedules.power_laws(**{law.name: values[law.name] for law in LAWS})
-    return function(**found)
+        laws = Schedules.power_laws(**{law.name: values[law.name] for law in LAWS})
+        values = {**values, "schedules": laws}
+    return function(**{name: values[name] for name in names if name in values})
 
 
-def _steps(text: str) -> np.ndarray[Any, Any]:
-    try:
-        return np.array([float(part) for part in text.split(",")])
-    except ValueError:
-        raise ValueError(f"--k must be numbers separated by commas, got {text!r}") from None
-
-
-def _constants(promise: Any, k: Any, values: dict[str, Any]) -> Table:
-    """The fields of a result that are numbers and were not given, and K where it is computed."""
-    table = Table("constant", "value")
-    for name in getattr(promise, "_fields", None) or dict.fromkeys([*vars(promise), "K"]):
-        value = getattr(promise, name, None)
-        if isinstance(value, np.ndarray):
-            for step, entry in zip(k, value, strict=True):
-                table.add_row(f"{name} at k = {step:.15g}", _text(entry))
-        elif isinstance(value, int | float) and (values.get(name) is None or name == "gamma_max"):
-            table.add_row(name, _text(value))
-    return table
-
-
-def _bounds(promise: Any, k: Any, given: dict[str, Any]) -> Iterator[Table]:
-    """The bounds known at each k, as tables; ``given`` is what a bound of the proof needs."""
+def _bounds(promise: Any, k: Any, known: dict[str, Any]) -> dict[str, Any]:
+    """The bounds at each k; ``known`` is what a bound of the proof needs."""
     if hasattr(promise, "S"):
-        yield _columns(k, {"S_k": promise.S(k), "rate 1 / S_k": promise.rate(k)})
-        if all(value is not None for value in given.values()):
-            yield _columns(k, {"bound of the proof, in expectation": promise.bound(k, **given)})
-    elif hasattr(promise, "expected_sum"):
+        columns = {"S_k": promise.S(k), "rate 1 / S_k": promise.rate(k)}
+        if None not in known.values():
+            columns["bound of the proof, in expectation"] = promise.bound(k, **known)
+        return columns
+    if hasattr(promise, "expected_sum"):
         but = "bound but with probability"
-        yield _columns(k, {f"{but} {p:g}": promise.bound(k, p) for p in (0.5, 0.1, 0.01)})
-    elif hasattr(promise, "bound") and getattr(promise, "B", 0.0) is not None:
-        yield _columns(k, {"bound": promise.bound(k)})
-
-
-def _columns(k: Any, columns: dict[str, Any]) -> Table:
-    table = Table("k", *columns)
-    for step, *values in zip(k, *columns.values(), strict=True):
-        table.add_row(f"{step:.15g}", *map(_text, values))
-    return table
+        return {f"{but} {p:g}": promise.bound(k, p) for p in (0.5, 0.1, 0.01)}
+    has_bound = hasattr(promise, "bound") and getattr(promise, "B", 0.0) is not None
+    return {"bound": promise.bound(k)} if has_bound else {}
 
 
 def _text(value: Any) -> str:
@@ -140,27 +134,24 @@ def _advice(**values: Any) -> None:
 
 def _schedules(**values: Any) -> None:
     laws = Schedules.power_laws(**values)
-    refusal = None
     try:
         check_schedules("Assumption 5", laws)
+        decided = True
     except ValueError as error:
-        refusal = error
-        if "item" not in str(error):  # not power laws at all: there is nothing to decide
-            raise
-    table = Table("item", "holds", "condition")
-    for condition in diminishing_conditions(laws.eta, laws.beta, laws.gamma_max):
-        text = condition.text.replace("max_step_power", "gamma_max_power")
-        table.add_row(condition.item, "yes" if condition.holds else "NO", text)
-    show(table)
-    if refusal is not None:
-        raise refusal
+        decided = "item" in str(error)  # else they are not power laws at all
+        raise
+    finally:
+        if decided:
+            table = Table("item", "holds", "condition")
+            for condition in diminishing_conditions(laws.eta, laws.beta, laws.gamma_max):
+                text = condition.text.replace("max_step_power", "gamma_max_power")
+                table.add_row(condition.item, "yes" if condition.holds else "NO", text)
+            show(table)
 
 
-for _result in RESULTS:
-    if _result.scalar:
-        _run = _command(_result)
-        theory.command(_result.name, short_help=_run.__doc__)(_run)
-_text_of = "Whether power laws meet Assumption 5."
-theory.command("schedules")(with_options(_schedules, LAWS, _text_of))
-_text_of = "Which c and gamma_max each theorem admits."
-theory.command("advice")(with_options(_advice, list(_options(advice)), _text_of))
+_commands = {result.name: _command(result) for result in RESULTS if result.scalar}
+_commands["schedules"] = with_options(_schedules, LAWS, "Whether power laws meet Assumption 5.")
+_text_of_advice = "Which c and gamma_max each theorem admits."
+_commands["advice"] = with_options(_advice, list(_options(advice)), _text_of_advice)
+for _name, _run in _commands.items():
+    theory.command(_name, short_help=_run.__doc__)(_run)
