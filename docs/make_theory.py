@@ -7,7 +7,6 @@ python docs/make_theory.py, or ``make pages``. It reads the registry, the remark
 import inspect
 import json
 import re
-from collections import defaultdict
 from pathlib import Path
 
 from heavystep.theory import side_by_side
@@ -112,72 +111,31 @@ def page(result: Result) -> str:
 
 
 def measured(result: Result) -> str:
-    """How far runs stayed from the bound."""
+    """How far runs stayed from the bound: a table of each quantity, at the last k of a setting."""
     found = json.loads((DOCS / "slack.json").read_text())
     names = (result.id, f"Recursion of {result.id}", f"Tail inequality of {result.id}")
-    groups = [[row for row in found["rows"] if row["result"] == name] for name in names]
-    tables = [text for rows in groups if (text := slack(rows))]
-    if not groups[0] and result.id in found["skipped"]:
-        tables.append(f"Not checked in these runs: {found['skipped'][result.id]}.\n")
-    if not tables:
-        return ""
-    return "\n".join(["\n## Measured\n", *tables, MEASURED.format(**found)])
-
-
-def slack(rows) -> str:
-    """How far the runs stayed from the bound."""
-    every_run = [row for row in rows if "E " not in row["quantity"]]
-    means = [row for row in rows if "E " in row["quantity"]]
-    return "\n".join(table(part) for table, part in ((_tightest, every_run), (_at, means)) if part)
-
-
-def _tightest(rows) -> str:
-    """What holds on every run: the setting and the step with the least slack, by rule."""
-    lines = [
-        "Tightest over all runs and steps:\n",
-        "| quantity | rule | where | bound | measured | slack / bound |",
-        "|---|---|---|---|---|---|",
-    ]
-    groups = defaultdict(list)
-    for row in rows:
-        groups[row["quantity"], row["rule"]].append(row)
-    for (quantity, rule), group in groups.items():
-        clear = [row for row in group if not row["blurred"]] or group
-        row = min(clear, key=lambda row: row["slack"] / max(abs(row["bound"]), 1e-300))
-        where = f"{row['problem']}, {_momentum(row)}, k = {row['k']}"
-        relative = row["slack"] / max(abs(row["bound"]), 1e-300)
-        lines.append(
-            f"| {escaped(quantity)} | {rule} | {where} | {row['bound']:.4g} | "
-            f"{row['measured']:.4g} | {relative:.2g} |"
+    quantities: dict[str, list[str]] = {}
+    for row, after in zip(found["rows"], [*found["rows"][1:], None], strict=True):
+        setting = ("problem", "rule", "beta", "quantity")
+        if row["result"] not in names or (after and all(row[s] == after[s] for s in setting)):
+            continue
+        momentum = "diminishing" if row["beta"] is None else f"beta = {row['beta']:g}"
+        cells = (
+            row["problem"],
+            row["rule"],
+            momentum,
+            str(row["k"]),
+            *(f"{row[column]:.3g}" for column in ("bound", "measured", "slack")),
         )
-    return "\n".join(lines) + "\n"
-
-
-def _momentum(row) -> str:
-    return "diminishing" if row["beta"] is None else f"beta = {row['beta']:g}"
-
-
-def _at(rows) -> str:
-    """What holds in expectation: bound over measured at some k."""
-    by_setting = defaultdict(dict)
-    for row in rows:
-        by_setting[row["problem"], row["rule"], _momentum(row)][row["k"]] = row
-    steps = sorted({row["k"] for row in rows})
-    lines = [
-        f"Bound / measured, of {escaped(rows[0]['quantity'])}:\n",
-        "| problem | rule | momentum | " + " | ".join(f"k = {k}" for k in steps) + " |",
-        "|---|---|---|" + "---|" * len(steps),
+        quantities.setdefault(row["quantity"], []).append(f"| {' | '.join(cells)} |")
+    head = "| problem | rule | momentum | k | bound | measured | slack |\n" + "|---" * 7 + "|"
+    tables = [
+        f"{escaped(name)}:\n\n{head}\n" + "\n".join(rows) + "\n"
+        for name, rows in quantities.items()
     ]
-    for setting, at in by_setting.items():
-        cells = " | ".join(_ratio(at[k]) if k in at else "inf" for k in steps)
-        lines.append(f"| {' | '.join(setting)} | {cells} |")
-    return "\n".join(lines) + "\n"
-
-
-def _ratio(row) -> str:
-    measured = max(row["measured"], 0.0)  # a mean less its standard error
-    ratio = f"{row['bound'] / measured:.3g}" if measured > 1e-300 else "inf"
-    return f"**{ratio}** ({row['bound']:.3g} / {measured:.3g})"
+    if not tables and result.id in found["skipped"]:
+        tables.append(f"Not checked in these runs: {found['skipped'][result.id]}.\n")
+    return "\n".join(["\n## Measured\n", *tables, MEASURED.format(**found)]) if tables else ""
 
 
 def escaped(text: str) -> str:

@@ -121,7 +121,7 @@ def test_version():
 @pytest.mark.parametrize("blocked", [False, True])
 def test_entry_point_with_and_without_the_extra(blocked):
     code = f"import sys; {blocked} and sys.modules.update(typer=None)\n"
-    code += "from heavystep.cli import main; main()"
+    code += "import runpy; runpy.run_module('heavystep', run_name='__main__')"
     command = [sys.executable, "-c", code, "theory", "convex", *CONVEX.split()]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == int(blocked)

@@ -60,10 +60,7 @@ def _command(result: Result) -> Callable[..., None]:
         numbers = promise._asdict() if hasattr(promise, "_asdict") else vars(promise)
         if hasattr(promise, "K"):
             numbers = {**numbers, "K": promise.K}
-        constants, columns = (
-            Table("constant", "value"),
-            {},
-        )  # columns: those with a value for each k
+        constants, columns = Table("constant", "value"), {}
         for name, value in numbers.items():
             if isinstance(value, np.ndarray):
                 columns[name] = value
@@ -134,19 +131,20 @@ def _advice(**values: Any) -> None:
 
 def _schedules(**values: Any) -> None:
     laws = Schedules.power_laws(**values)
+    refusal = None
     try:
         check_schedules("Assumption 5", laws)
-        decided = True
     except ValueError as error:
-        decided = "item" in str(error)  # else they are not power laws at all
-        raise
-    finally:
-        if decided:
-            table = Table("item", "holds", "condition")
-            for condition in diminishing_conditions(laws.eta, laws.beta, laws.gamma_max):
-                text = condition.text.replace("max_step_power", "gamma_max_power")
-                table.add_row(condition.item, "yes" if condition.holds else "NO", text)
-            show(table)
+        refusal = error
+        if "item" not in str(error):  # not power laws at all: there is nothing to decide
+            raise
+    table = Table("item", "holds", "condition")
+    for condition in diminishing_conditions(laws.eta, laws.beta, laws.gamma_max):
+        text = condition.text.replace("max_step_power", "gamma_max_power")
+        table.add_row(condition.item, "yes" if condition.holds else "NO", text)
+    show(table)
+    if refusal is not None:
+        raise refusal
 
 
 _commands = {result.name: _command(result) for result in RESULTS if result.scalar}
