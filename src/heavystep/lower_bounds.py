@@ -16,8 +16,6 @@ the targets fix and probabilities p that the model chooses. The least value over
 reached at p_c proportional to a_c: the entropy of a, if it sums to 1.
 """
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -55,9 +53,9 @@ def _check_labels(name: str, labels: Tensor, classes: int | None, ignore_index: 
             raise ValueError(f"{name} must be >= 0{below}, got {int(labels[wrong][0])}")
 
 
-def _check_smoothing(eps: float, classes: int | None) -> None:
-    """Refuse numbers out of range."""
+def _check_options(eps: float, classes: int | None, reduction: str) -> None:
     validation.real("label_smoothing", eps, validation.CLOSED_UNIT)
+    validation.choice("reduction", reduction, REDUCTIONS)
     if classes is not None:
         validation.integer("classes", classes, least=1)
 
@@ -79,9 +77,7 @@ def label_smoothing(eps: float, classes: int) -> float:
     >>> label_smoothing(0.0, classes=10)
     0.0
     """
-    _check_smoothing(eps, classes)
-    least: float = _least(eps / classes, [(1.0 - eps, 1.0)], float(classes), 0.0)
-    return least
+    return cross_entropy(torch.tensor([0]), classes=classes, label_smoothing=eps).item()
 
 
 def cross_entropy(
@@ -114,14 +110,12 @@ def cross_entropy(
     >>> round(cross_entropy(torch.tensor([0, 2, 1]), classes=3, label_smoothing=0.3).item(), 6)
     0.639032
     """
-    _check_smoothing(label_smoothing, classes)
-    validation.choice("reduction", reduction, REDUCTIONS)
+    _check_options(label_smoothing, classes, reduction)
     target = _tensor_of("target", target)
     if target.is_floating_point():
         return _of_probabilities(target, weight, reduction, label_smoothing)
-    return _of_labels(
-        {"target": (target, 1.0)}, classes, weight, ignore_index, reduction, label_smoothing
-    )
+    hard = {"target": (target, 1.0)}
+    return _of_labels(hard, classes, weight, ignore_index, reduction, label_smoothing)
 
 
 def mixup(
@@ -151,8 +145,7 @@ def mixup(
     >>> round(mixup(labels, labels, 0.5).item(), 6)
     0.0
     """
-    _check_smoothing(label_smoothing, classes)
-    validation.choice("reduction", reduction, REDUCTIONS)
+    _check_options(label_smoothing, classes, reduction)
     if isinstance(lam, Tensor):
         if lam.numel() != 1:
             raise ValueError(
@@ -203,32 +196,18 @@ def distillation(
     return temperature**2 * bound if scaled else bound
 
 
-def _h(a: Any) -> Any:
-    """-a log a, 0 at 0."""
-    if isinstance(a, Tensor):
-        return torch.special.entr(a)
-    return -a * math.log(a) if a else 0.0
-
-
-def _least(base: Any, peaks: Sequence[tuple[Any, Any]], weights: Any, entropy: Any) -> Any:
-    """The least value for a_c = base w_c, and ``peak`` more at some classes (peak, w_c).
-
-    ``weights`` is the sum of all w_c and ``entropy`` that of h(w_c): h(base w) = base h(w) +
-    w h(base) spares the sum over classes.
-    """
-    entropies = base * entropy + weights * _h(base)
-    total = base * weights
-    for peak, weight in peaks:
-        entropies = entropies - _h(base * weight) + _h(base * weight + peak)
-        total = total + peak
-    return entropies - _h(total)
+_h = torch.special.entr  # -a log a, 0 at 0
 
 
 def _of_labels(
     parts: dict[str, tuple[Tensor, Any]], classes: int | None, weight: Tensor | None,
     ignore_index: int, reduction: str, eps: float,
 ) -> Tensor:  # fmt: skip
-    """The bound for a sum of losses, (labels, share) each; the mean of each is its own."""
+    """The bound for a sum of losses, (labels, share) each; the mean of each is its own.
+
+    It is the least value for a_c = base w_c, and ``peak`` more at some classes. That
+    h(base w) = base h(w) + w h(base) spares the sum over classes.
+    """
     device = next(iter(parts.values()))[0].device
     dtype = _exact(device)
     if weight is not None:
@@ -236,12 +215,11 @@ def _of_labels(
         classes = len(weight)
     elif classes is None and eps:
         raise ValueError("classes must be given: smoothing spreads over all of them")
-    for name, (labels, _) in parts.items():
-        _check_labels(name, labels, classes, ignore_index)
     count = 1 if classes is None else classes  # of no account without smoothing
-    base: Any = 0.0
-    peaks: list[tuple[Any, Any]] = []
-    for labels, share in parts.values():
+    base = torch.zeros((), device=device, dtype=dtype)
+    peaks = []
+    for name, (labels, share) in parts.items():
+        _check_labels(name, labels, classes, ignore_index)
         counts = labels != ignore_index
         own = counts.to(dtype)
         if weight is not None:
@@ -256,8 +234,12 @@ def _of_labels(
         (one, first), (other, second) = peaks
         agree = torch.eq(*(labels for labels, _ in parts.values()))
         peaks = [(one + other * agree, first), (other * ~agree, second)]
-    every = (float(count), 0.0) if weight is None else (weight.sum(), _h(weight).sum())
-    bound: Tensor = _least(base, peaks, *every).sum()
+    weights, entropy = (float(count), 0.0) if weight is None else (weight.sum(), _h(weight).sum())
+    entropies, total = base * entropy + weights * _h(base), base * weights
+    for peak, own in peaks:
+        entropies = entropies - _h(base * own) + _h(base * own + peak)
+        total = total + peak
+    bound: Tensor = (entropies - _h(total)).sum()
     return bound
 
 

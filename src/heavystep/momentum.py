@@ -12,16 +12,6 @@ from typing import Any
 Pair = tuple[Any, Any]
 
 
-def along_gradient(buffer: Any, gradient: Any, momentum: Any) -> Any:
-    """The direction of a form whose step size multiplies the gradient alone."""
-    return gradient
-
-
-def less(amount: Any) -> Any:
-    """The factor 1 - gamma lambda of decoupled weight decay."""
-    return 1.0 - amount
-
-
 @dataclass(frozen=True, eq=False)
 class Form:
     """A momentum form: how it moves one parameter.
@@ -41,9 +31,9 @@ class Form:
     """From (buffer, gradient, step, momentum, weight) to (motion of the parameter, new buffer). The
     step is divided by the diagonal, if the method has one; the weight is that of the rule's
     :class:`~heavystep.rules.Search`."""
-    direction: Callable[[Any, Any, Any], Any] = along_gradient
+    direction: Callable[[Any, Any, Any], Any] = lambda buffer, gradient, momentum: gradient
     """From (buffer, gradient, momentum) to what the step size multiplies."""
-    shrink: Callable[[Any], Any] = less
+    shrink: Callable[[Any], Any] = lambda amount: 1.0 - amount
     """The factor of decoupled weight decay, from gamma lambda, or from what the rule puts in the
     place of gamma (``decay`` of its :class:`~heavystep.rules.Search`)."""
     averages: bool = False
@@ -155,10 +145,6 @@ def _averaged(buffer: Any, gradient: Any, step: Any, momentum: Any, weight: Any)
     return momentum * weight * lead - (1.0 - momentum) * pulled, (1.0 - weight) * lead
 
 
-def _proximal(amount: Any) -> Any:
-    return 1.0 / (1.0 + amount)
-
-
 AVERAGED = Form(
     name="averaged heavy ball",
     buffer="lead",
@@ -166,7 +152,7 @@ AVERAGED = Form(
     r"\theta_{k+1} = (1 - \beta)\,z_{k+1} + \beta\,x_{k+1}",
     reference="Schedule-Free SGD of Defazio et al. (2024), evaluated where gradients are taken",
     move=_averaged,
-    shrink=_proximal,
+    shrink=lambda amount: 1.0 / (1.0 + amount),  # proximal
     averages=True,
 )
 r"""Heavy ball that averages: gradients are taken near the average x of the points z.
@@ -197,11 +183,13 @@ def divisor(squares: Any, weight: Any) -> Any:
     return EPS + (squares / weight) ** 0.5
 
 
+_DIAGONAL = (
+    r"D_k = \varepsilon + \sqrt{v_k / (1 - \beta_2^{k+1})}, \quad "
+    r"v_k = \beta_2 v_{k-1} + (1 - \beta_2) "
+)
 DIAGONALS = {
-    "element": r"D_k = \varepsilon + \sqrt{v_k / (1 - \beta_2^{k+1})}, \quad "
-    r"v_k = \beta_2 v_{k-1} + (1 - \beta_2) g_k^2",
-    "tensor": r"D_k = \varepsilon + \sqrt{v_k / (1 - \beta_2^{k+1})}, \quad "
-    r"v_k = \beta_2 v_{k-1} + (1 - \beta_2) \,\mathrm{mean}(g_k^2) \text{ of each tensor}",
+    "element": _DIAGONAL + "g_k^2",
+    "tensor": _DIAGONAL + r"\,\mathrm{mean}(g_k^2) \text{ of each tensor}",
 }
 """Diagonal metrics by name: Adam's second moment of each element, or one of each tensor.
 

@@ -6,9 +6,9 @@ BOUNDS = ("test_lower_bounds.py",)
 
 MUTANTS = [
     Mutant("the weights of a target as if they summed to 1", "lower_bounds.py",
-           "return entropies - _h(total)", "return entropies", BOUNDS),
+           "(entropies - _h(total)).sum()", "entropies.sum()", BOUNDS),
     Mutant("a smoothed class counted beside its peak", "lower_bounds.py",
-           "entropies - _h(base * weight) + _h", "entropies + _h", BOUNDS),
+           "entropies - _h(base * own) + _h", "entropies + _h", BOUNDS),
     Mutant("smoothing without class weights", "lower_bounds.py",
            "base * entropy + weights", "weights", BOUNDS),
     Mutant("a mean over labels that do not count", "lower_bounds.py",

@@ -27,7 +27,7 @@ MUTANTS = [
     Mutant("points go as far as the iterate", "momentum.py",
            "- (1.0 - momentum) * pulled", "- pulled", FORMS),
     Mutant("decay that turns parameters round", "momentum.py",
-           "return 1.0 / (1.0 + amount)", "return 1.0 - amount", AVERAGED),
+           "lambda amount: 1.0 / (1.0 + amount)", "lambda amount: 1.0 - amount", AVERAGED),
     Mutant("a diagonal with eps under the root", "momentum.py",
            "EPS + (squares / weight) ** 0.5", "(EPS + squares / weight) ** 0.5", ("test_units.py",)),
     Mutant("a diagonal with the bias of its average", "momentum.py",

@@ -178,7 +178,7 @@ class Method:
 
 
 METHODS: dict[str, Method] = {}
-"""By name, in the order in which they are listed."""
+"""By name, in their order in lists."""
 SCHEDULER = "Diminishing"
 """It is listed beside the methods and is no optimizer."""
 
