@@ -417,6 +417,6 @@ def test_a_copy_follows_the_copy_of_its_optimizer(copied):
     other.train(batches[3:])
     assert torch.equal(other.lent, run.lent)
     assert equal_states(other.state, run.state)
-    words = "cannot be copied within in_place"
+    words = r"a copy within in_place\(\)"
     with run.average.in_place(), pytest.raises(ValueError, match=words):
         copied(run.average)

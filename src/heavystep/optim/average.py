@@ -99,9 +99,15 @@ class Average:
         if self._moves:
             self._take()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _refuse_within(self, call: str) -> None:
         if self._lent is not None:
-            raise ValueError("an Average cannot be copied within in_place(): copy it afterwards")
+            raise ValueError(
+                f"{call} within in_place(): the model has the average there; do it outside of the "
+                "block"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._refuse_within("a copy")
         return {**vars(self), "_handles": bool(self._handles)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -123,8 +129,7 @@ class Average:
 
     def update(self) -> None:
         """Take the parameters into the average, unless the optimizer refused the last batch."""
-        if self._lent is not None:
-            raise ValueError("update() within in_place(): the parameters are the average itself")
+        self._refuse_within("update()")
         if self._handles:
             raise ValueError(
                 "update() would count a step twice: this average follows its optimizer by itself. "
@@ -175,13 +180,12 @@ class Average:
         BatchNorm's statistics belong to the iterates and not to their average: see
         :meth:`update_bn`.
         """
-        if self._lent is not None:
-            raise ValueError("in_place() within in_place(): the model already has the average")
+        self._refuse_within("in_place()")
         pairs = [(p, a) for p, a in self._averages.items() if p not in self._to_come]
         params = [param for param, _ in pairs]
         places = [local(param.detach()) for param in params]
         own = [place.clone() for place in places]
-        refusing = self._optimizer.register_step_pre_hook(_refuse)
+        refusing = self._optimizer.register_step_pre_hook(lambda *_: self._refuse_within("step()"))
         self._lent = {}
         try:
             _fill(params, places, [local(average) for _, average in pairs])
@@ -242,8 +246,7 @@ class Average:
             TypeError: a value is of another kind.
             ValueError: it lacks something, or a value is out of range; nothing is changed.
         """
-        if self._lent is not None:
-            raise ValueError("load_state_dict() within in_place(): the model has the old average")
+        self._refuse_within("load_state_dict()")
         params = list(self._params())
         check_state(state_dict, params)
         loaded = state_dict["averages"]
@@ -269,12 +272,6 @@ class Average:
         if average is not None:
             self._averages[param] = average = average.to(param.device)
         return average
-
-
-def _refuse(optimizer: Any, args: Any, kwargs: Any) -> None:
-    raise ValueError(
-        "step() within in_place(): the model has the average there; train outside of the block"
-    )
 
 
 @torch.no_grad()
