@@ -202,7 +202,9 @@ def suggest(
         method_of(name)
     if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
         raise ValueError("model has lazy parameters: give it a batch first, so that they are there")
-    device_of(model)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not trained:
+        raise ValueError("model has no parameter that is to be trained")
 
     def loss_of(batch: Any) -> Any:
         if takes_batch:
@@ -215,25 +217,27 @@ def suggest(
         *inputs, target = batch
         return loss_fn(model(*inputs), target)
 
-    with put_back(model):
+    with put_back(model, trained[0].device):
         batches = first_batches(loader, steps)
     trials = []
     for name, options in rows:
-        with put_back(model), torch.enable_grad():
+        with put_back(model, trained[0].device), torch.enable_grad():
             model.zero_grad(set_to_none=True)
             if not model.training:
                 model.train()
-            trials.append(run_trial(name, options, model, batches, validation_loader, loss_of))
+            trials.append(
+                run_trial(name, options, model, trained, batches, validation_loader, loss_of)
+            )
     return suggestion_of(tuple(trials))
 
 
 @contextmanager
-def put_back(model: nn.Module) -> Iterator[None]:
+def put_back(model: nn.Module, device: torch.device) -> Iterator[None]:
     """Afterwards the tensors and modes of a model and the global random streams are as before."""
     tensors = [*model.parameters(), *model.buffers()]
     grads = [tensor.grad for tensor in tensors]
     modes = [(module, module.training) for module in model.modules()]
-    replay = Replay(device_of(model), tensors)
+    replay = Replay(device, tensors)
     found = replay.state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         yield
@@ -293,27 +297,38 @@ def suggestion_of(trials: tuple[Trial, ...]) -> Suggestion:
 
 
 def run_trial(
-    name: str, options: Mapping[str, Any], model: nn.Module, batches: Sequence[Any],
-    validation_loader: Iterable[Any] | None, loss_of: Callable[[Any], Any],
+    name: str, options: Mapping[str, Any], model: nn.Module, trained: list[nn.Parameter],
+    batches: Sequence[Any], validation_loader: Iterable[Any] | None, loss_of: Callable[[Any], Any],
 ) -> Trial:  # fmt: skip
     """Take a step on each batch with a method; nothing is put back."""
-    device = device_of(model)
-    searches = method_of(name).rule.searches
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    device, searches = trained[0].device, method_of(name).rule.searches
     opt = create(name, trained, **options, **({"buffers": model.buffers()} if searches else {}))
     losses: list[float] = []
     costs, seconds, refused, validated = [], [], 0, []
     looks = {round(len(batches) * part / LOOKS) for part in range(LOOKS + 1)}
 
+    def moved(batch: Any) -> Any:  # a copy, so that nobody changes what the loader holds
+        return tree_map_only(Tensor, lambda part: part.detach().to(device, copy=True), batch)
+
     def look() -> None:
-        if validation_loader is not None and len(losses) in looks:
-            validated.append((len(losses), validation_loss(model, validation_loader, loss_of)))
+        """Validate in eval mode, if it is time; modes are as they were afterwards."""
+        if validation_loader is None or len(losses) not in looks:
+            return
+        modes = [(module, module.training) for module in model.modules()]
+        model.eval()
+        with torch.no_grad():
+            unseen = [float(loss_of(moved(batch))) for batch in validation_loader]
+        for module, mode in modes:
+            module.training = mode
+        if not unseen:
+            raise ValueError("validation_loader must give batches each time, it gave none")
+        validated.append((len(losses), Tail.of(unseen)))
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         look()
         for batch in batches:
-            copied = moved(batch, device)
+            copied = moved(batch)
             begun = time.perf_counter()
             opt.step(partial(loss_of, copied))
             if device.type == "cuda":
@@ -340,30 +355,3 @@ def run_trial(
         validated=tuple(validated),
         code=f"opt = heavystep.{made}model.parameters(){given}{buffers})",
     )
-
-
-def validation_loss(model: nn.Module, loader: Iterable[Any], loss_of: Callable[[Any], Any]) -> Tail:
-    """The mean loss over a loader in eval mode; modes are as they were afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    with torch.no_grad():
-        device = device_of(model)
-        losses = [float(loss_of(moved(batch, device))) for batch in loader]
-    for module, mode in modes:
-        module.training = mode
-    if not losses:
-        raise ValueError("validation_loader must give batches each time it is asked, it gave none")
-    return Tail.of(losses)
-
-
-def moved(batch: Any, device: torch.device) -> Any:
-    """A copy of a batch on a device, so that nobody changes what the loader holds."""
-    return tree_map_only(Tensor, lambda part: part.detach().to(device, copy=True), batch)
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """The device of the first parameter that is to be trained; ValueError if there is none."""
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            return parameter.device
-    raise ValueError("model has no parameter that is to be trained")
