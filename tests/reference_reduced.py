@@ -13,7 +13,6 @@ import numpy as np
 def iterates(problem, x0, batches, follows, mu, stepper, beta=0.0):
     """x_0 .. x_K and the last anchor.
 
-    ``problem`` has ``value(x, batch)``, ``grad(x, batch)``, ``infimum(batch)`` and ``full_grad(x)``;
     ``follows`` says for each step whether the anchor moves.
     """
     x = previous = w = np.array(x0, dtype=np.float64)
@@ -49,11 +48,6 @@ def adasps(c):
 def sps(c, gamma_max):
     """min{gap / (c |G|^2), gamma_max}."""
     return lambda F, x, G, gap: min(gap / (c * (G @ G)), gamma_max)
-
-
-def shb_ps(c, gamma_max, beta):
-    """min{(1 - sqrt(beta))^2 gap / (2 c |G|^2), gamma_max}."""
-    return lambda F, x, G, gap: min((1 - math.sqrt(beta)) ** 2 * gap / (2 * c * (G @ G)), gamma_max)
 
 
 def sls(c, omega, gamma_max):

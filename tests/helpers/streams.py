@@ -1,32 +1,29 @@
-"""The random streams of simulated seeds, drawn by the kernels' own functions."""
+"""The random streams of simulated seeds, as literal SplitMix64."""
 
 import numpy as np
 
-from heavystep.lab.simulation.compiling import kernel
-from heavystep.lab.simulation.problems import random_index, random_unit, second_key, stream_key
+
+def _mixed(z):
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
-@kernel
-def _indices(key, first, n, out):
-    for place in range(len(out)):
-        out[place] = random_index(key, first + place, n)
+def _units(key, first, count):
+    position = np.arange(first + 1, first + count + 1, dtype=np.uint64)
+    z = _mixed(key + position * np.uint64(0x9E3779B97F4A7C15))
+    return (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-@kernel
-def _units(key, first, out):
-    for place in range(len(out)):
-        out[place] = random_unit(second_key(key), first + place)
+def _key(seed):
+    return np.random.SeedSequence(seed).generate_state(1, np.uint64)
 
 
 def index_stream(seed, n, count, first=0):
     """Entries ``first`` .. ``first + count - 1`` of a seed's stream of samples."""
-    out = np.empty(count, dtype=np.int64)
-    _indices(stream_key(seed), first, n, out)
-    return out
+    return (_units(_key(seed), first, count) * n).astype(np.int64)
 
 
 def unit_stream(seed, count, first=0):
     """Entries of a seed's second stream."""
-    out = np.empty(count)
-    _units(stream_key(seed), first, out)
-    return out
+    return _units(_mixed(_key(seed)), first, count)

@@ -56,9 +56,7 @@ in which order to sum, and a run would not repeat itself to the bit."""
 def kernel(function: Function, *made_of: Any) -> Any:
     """Compile a function for Python to call, and keep the result on disk.
 
-    Args:
-        function: the kernel, from one of :data:`SOURCES`.
-        made_of: what tells it from other kernels with the same code.
+    ``made_of`` tells it from other kernels with the same code.
     """
     compiled: Any = numba.njit(function, **COMMON)
     compiled._cache = _Cache(f"{function.__module__}.{function.__qualname__} {made_of}")
@@ -78,8 +76,7 @@ class _Cache:
         target_context.refresh()
         with suppress(Exception):  # a damaged file may make a reader raise anything
             with self._path(sig, target_context.codegen()).open("rb") as file:
-                about, content = os.fstat(file.fileno()), file.read()
-            digest, body = content[:DIGEST], content[DIGEST:]
+                about, digest, body = os.fstat(file.fileno()), file.read(DIGEST), file.read()
             user = getattr(os, "geteuid", int)()
             ours = about.st_uid in (0, user) and not about.st_mode & 0o022
             if ours and digest == hashlib.sha256(body).digest():
@@ -90,11 +87,10 @@ class _Cache:
         if data.library.has_dynamic_globals:  # addresses of this process
             return
         body: bytes = cast(Any, dumps)(_NUMBAS.reduce(None, data))
-        content = hashlib.sha256(body).digest() + body
         with suppress(OSError):
             path = self._path(sig, data.codegen)
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(path, content, 0o600)
+            write_atomically(path, hashlib.sha256(body).digest() + body, 0o600)
 
     def flush(self) -> None:
         """Numba's wish to compile anew; another source has other files, and needs none."""

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -55,6 +56,28 @@ PROBLEMS: dict[str, Callable[[Any], Problem]] = {
 """The kinds of problem that a name and a setting describe."""
 
 
+@lru_cache(16)
+def fingerprint(problem: Any) -> str:
+    """The hash of the numbers that a problem is made of, wherever they came from."""
+    digest = hashlib.sha256()
+
+    def add(numbers: Mapping[str, Any]) -> None:
+        for name, value in numbers.items():
+            digest.update(f"{name}:".encode())
+            if issparse(value):
+                indptr, indices = value.indptr.astype(np.int64), value.indices.astype(np.int32)
+                rows = {"indptr": indptr, "indices": indices, "values": value.data}
+                add({**rows, "dim": value.shape[1]})
+            elif isinstance(value, np.ndarray):
+                digest.update(f"{value.dtype.str}{value.shape}".encode())
+                digest.update(np.ascontiguousarray(value).data)
+            else:
+                digest.update(repr(value).encode())
+
+    add({field.name: getattr(problem, field.name) for field in fields(problem)})
+    return digest.hexdigest()[:24]
+
+
 @dataclass(frozen=True)
 class ProblemSpec:
     """A problem: one of :data:`PROBLEMS` with its setting, or one that somebody has made."""
@@ -89,36 +112,11 @@ SECTION_5 = {
 """The problems of the paper's Section 5, by the names that users call them by."""
 
 
-@lru_cache(16)
-def fingerprint(problem: Problem) -> str:
-    """The hash of the numbers that a problem is made of, wherever they came from."""
-    digest = hashlib.sha256()
-
-    def add(numbers: Mapping[str, Any]) -> None:
-        for name, value in numbers.items():
-            digest.update(f"{name}:".encode())
-            if issparse(value):
-                indptr, indices = value.indptr.astype(np.int64), value.indices.astype(np.int32)
-                rows = {"indptr": indptr, "indices": indices, "values": value.data}
-                add({**rows, "dim": value.shape[1]})
-            elif isinstance(value, np.ndarray):
-                digest.update(f"{value.dtype.str}{value.shape}".encode())
-                digest.update(np.ascontiguousarray(value).data)
-            else:
-                digest.update(repr(value).encode())
-
-    add({field.name: getattr(problem, field.name) for field in fields(problem)})  # type: ignore[arg-type]
-    return digest.hexdigest()[:24]
-
-
 @dataclass(frozen=True)
 class Simulated(Run):
     """Simulated runs of a method on a problem: everything that decides their numbers.
 
-    Args:
-        seeds: how many: 0, 1, 2, ...
-        every: steps between two records of the metrics, the last of which is at the end. None: a
-            logarithmic grid.
+    Seeds are 0, 1, 2, ... The last record of the metrics is at the end.
     """
 
     threads: ClassVar[bool] = True
@@ -147,17 +145,12 @@ class Simulated(Run):
         versions = {"simulation": VERSION, "problem": original(problem).version}
         if isinstance(problem, VarianceReduced):
             versions["reduction"] = problem.version
+        options = {"options": dict(method.options), "average": method.average}
         sizes = {n: getattr(self, n) for n in ("seeds", "iterations", "batch_size", "every")}
-        options = dict(method.options)
-        known = {"name": method.method, "options": options, "average": method.average}
-        identity = self.problem.identity()
         return {
-            "format": FORMAT,
-            "problem": identity,
-            "method": known,
-            "versions": versions,
-            **sizes,
-        }
+            "format": FORMAT, "problem": self.problem.identity(), "versions": versions,
+            "method": {"name": method.method, **options}, **sizes,
+        }  # fmt: skip
 
     def compute(self, advance: Advance) -> Columns:
         """Run all seeds, one after another: a sweep has as many runs as there are cores."""
@@ -183,14 +176,9 @@ Results = dict[str, Trajectories]
 
 
 def simulated(
-    runs: Mapping[str, Simulated],
-    folder: Path,
-    progress: Progress | None = None,
-    *,
-    engine: str = "local",
-    jobs: int | None = None,
-    address: str | None = None,
-) -> Results:
+    runs: Mapping[str, Simulated], folder: Path, progress: Progress | None = None, *,
+    engine: str = "local", jobs: int | None = None, address: str | None = None,
+) -> Results:  # fmt: skip
     """The results of runs, all given by key: those in the folder are read, the others made."""
     found = complete(runs.values(), Store(folder), progress, Engine(engine, jobs, address))
     return {key: run.trajectories(found[key]) for key, run in runs.items()}
@@ -216,26 +204,25 @@ def sweep(
     results do not depend on the engine.
 
     Args:
-        problems: a problem, several names, or problems by labels of your own. A problem is a name
-            or an object of :mod:`heavystep.problems`. The names are ``"least squares"``,
-            ``"noisy least squares"``, ``"cosine"`` and ``"noisy cosine"`` for the problems of
-            Section 5, and those of ``heavystep data list`` for logistic regression on a LIBSVM
-            data set.
+        problems: a problem, several names, or problems by labels of your own. A problem is an
+            object of :mod:`heavystep.problems` or a name: ``"least squares"``, ``"noisy least
+            squares"``, ``"cosine"`` and ``"noisy cosine"`` are those of Section 5; those of
+            ``heavystep data list`` mean logistic regression on a LIBSVM data set.
         methods: a method, several names, or methods by labels of your own. A method is a name of
             ``heavystep methods``, or a pair of a name and a dict of options.
-        iterations: steps of each run, >= 1.
-        seeds: how many runs of each method on each problem, >= 1.
-        batch_size: terms of the problem that are sampled at each step, >= 1.
-        every: metrics are recorded every so many steps; None: about 200 times on a logarithmic
+        iterations: steps of each run.
+        seeds: how many runs of each method on each problem.
+        batch_size: terms of the problem that are sampled at each step.
+        every: steps between two records of the metrics; None: about 200 records on a logarithmic
             grid.
         out: the folder; an empty or new one, or one that heavystep made.
         engine: ``"local"`` for this machine, ``"ray"`` or ``"dask"`` for a cluster.
-        jobs: how many runs at a time, >= 1; None: as many as there are cores.
+        jobs: how many runs at a time; None: as many as there are cores.
         address: of a started cluster; None: one is started on this machine.
 
     Returns:
-        By the labels of problem and method. Each result has the steps ``k`` at which metrics were
-        recorded, the ``seeds``, and ``metrics`` by name: arrays of a row for each seed.
+        By the labels of problem and method: the steps ``k`` at which metrics were recorded, the
+        ``seeds``, and ``metrics`` by name, arrays of a row for each seed.
 
     Raises:
         ValueError: an argument is out of range, the folder holds other files, or runs failed; all
@@ -251,25 +238,23 @@ def sweep(
     >>> results["least squares", "capped"].metrics["gap_last"].shape[0]
     2
     """
-    for name, value in (("iterations", iterations), ("seeds", seeds), ("batch_size", batch_size)):
-        validation.integer(name, value, least=1)
-    if every is not None:
-        validation.integer("every", every, least=1)
+    sizes = {"iterations": iterations, "seeds": seeds, "batch_size": batch_size, "every": every}
+    for name, value in sizes.items():
+        if name != "every" or value is not None:
+            validation.integer(name, value, least=1)
     known = {label: _problem(label, given) for label, given in _labelled(problems).items()}
     configured = {label: _method(label, given) for label, given in _labelled(methods).items()}
     runs = {
-        (problem, method): Simulated(
-            known[problem], configured[method], seeds, iterations, batch_size, every,
-            label=f"{problem}, {method}",
+        place: Simulated(
+            known[place[0]], configured[place[1]], seeds, iterations, batch_size, every,
+            label=", ".join(place),
         )
-        for problem in known
-        for method in configured
+        for place in product(known, configured)
     }  # fmt: skip
-    keys, out = {place: run.key() for place, run in runs.items()}, expanded(out)
+    wanted, out = {run.key(): run for run in runs.values()}, expanded(out)
     claim_folder(out)
-    wanted = {keys[place]: run for place, run in runs.items()}
     results = simulated(wanted, out / FOLDER / RUNS, engine=engine, jobs=jobs, address=address)
-    return {place: results[key] for place, key in keys.items()}
+    return {place: results[run.key()] for place, run in runs.items()}
 
 
 def _labelled(given: Any) -> Mapping[str, Any]:
