@@ -41,7 +41,7 @@ def readable(tensor: Tensor) -> bool:
 
 
 def _check_labels(name: str, labels: Tensor, classes: int | None, ignore_index: int) -> None:
-    """Refuse other than class indices; those on another device are not read."""
+    """Refuse anything but class indices; indices on another device are not read."""
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise TypeError(
             f"{name} must be class indices, got {labels.dtype}: probabilities are for cross_entropy"
@@ -215,7 +215,7 @@ def _of_labels(
         classes = len(weight)
     elif classes is None and eps:
         raise ValueError("classes must be given: smoothing spreads over all of them")
-    count = 1 if classes is None else classes  # of no account without smoothing
+    count = 1 if classes is None else classes  # plays no part without smoothing
     base = torch.zeros((), device=device, dtype=dtype)
     peaks = []
     for name, (labels, share) in parts.items():

@@ -27,7 +27,6 @@ pytestmark = [
 ]
 every_framework = over(FRAMEWORKS)
 WITH_CLOSURES = [name for name, each in FRAMEWORKS.items() if each.closures]
-both_steps = pytest.mark.parametrize("closure", [False, True])
 
 
 def assert_literal(framework, make, closure, micro_batches=1, clip=None, atol=1e-12):

@@ -20,7 +20,7 @@ from heavystep.schedules import Schedules
 from heavystep.theory.lemmas import smallest_step
 
 ROUNDINGS = 64.0
-"""How many roundings a recorded number may carry, in units of eps of its size."""
+"""Rounding errors allowed in a recorded number, in units of eps times its size."""
 
 
 @dataclass(eq=False)
@@ -39,7 +39,7 @@ class Run:
     given: FiniteSum | None
     L: float | None
     note: str = ""
-    """Stands behind ``L`` in the table."""
+    """Text behind ``L`` in the table."""
     schedules: Schedules | None = None
     k: Array = field(init=False)
     """0 .. K - 1."""

@@ -44,7 +44,7 @@ UNPACK: dict[bytes, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """What is known of a data set.
+    """A catalogue entry of a data set.
 
     Args:
         title: its name in the paper.
@@ -67,7 +67,7 @@ class DataSet:
 
     @property
     def target(self) -> Path:
-        """Where it is put when it is fetched: a file, or for CIFAR a folder."""
+        """The place of a fetched data set: a file, or for CIFAR a folder."""
         place = data_folder() / next(iter(self.files))
         return place.parent if self.classes else place
 
@@ -164,7 +164,7 @@ def data_folder() -> Path:
 
 
 def present(names: Iterable[str]) -> dict[str, Path]:
-    """Those data sets of which every file is there, with their file or folder."""
+    """The data sets whose files are all there, with their file or folder."""
     found = {known: known.paths for known in map(data_set, names)}
     return {known.name: paths[0].parent if known.classes else paths[0]
             for known, paths in found.items() if paths}  # fmt: skip

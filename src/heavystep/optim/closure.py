@@ -157,7 +157,7 @@ class Replay:
         return [torch.get_rng_state(), *others], buffers
 
     def restore(self, state: tuple[list[Tensor], list[Tensor]]) -> None:
-        """Put them where they were."""
+        """Restore streams and buffers."""
         (cpu, *others), buffers = state
         torch.set_rng_state(cpu)
         for device, other in zip(self._devices, others, strict=True):

@@ -40,7 +40,7 @@ ARGUMENTS: dict[str, Argument] = {
     "gap0": ("F(theta_0) - F(theta*), >= 0.", NON_NEGATIVE),
     "schedules": ("eta_k, beta_k and gamma_max,k within Assumption 5.", None),
 }
-"""What many results share."""
+"""Arguments that many results share."""
 _RAISES = """Raises:
     ValueError: a condition fails; names the result, the inequality and the numbers."""
 
@@ -52,7 +52,7 @@ class Result:
     id: str
     """Its name in the paper, such as ``"Theorem 2"``."""
     statement: str
-    """What it says, in one line."""
+    """The statement, in one line."""
     assumptions: tuple[str, ...]
     function: Callable[..., Any]
 
@@ -74,7 +74,7 @@ class Result:
 
     @property
     def bound_arguments(self) -> tuple[str, ...]:
-        """What its ``bound`` needs besides k."""
+        """Arguments of its ``bound`` besides k."""
         bound = getattr(inspect.signature(self.function).return_annotation, "bound", None)
         parameters = inspect.signature(bound).parameters.values() if callable(bound) else ()
         return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
@@ -89,7 +89,7 @@ class Result:
 RESULTS: list[Result] = []
 """The paper's, in its order; a result added here is listed, documented and tested."""
 OWN: list[Result] = []
-"""What this package proves of its own default and of relatives; not the paper's."""
+"""Our own results, on the default and its relatives; not the paper's."""
 
 
 def result(

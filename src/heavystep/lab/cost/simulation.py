@@ -59,15 +59,15 @@ class Growth(NamedTuple):
     megabytes: float
 
 
-def literal_run(problem: Any, method: Configuration, seed: int, steps: int, size: int = 1) -> Any:
-    """The last iterate of SHBPolyak or SHBArmijo, without schedules, by the literal loop."""
+def literal_run(problem: Any, method: Configuration, steps: int, size: int = 1) -> Any:
+    """The last iterate of a seed of SHBPolyak or SHBArmijo, by the literal loop."""
     known = {**dict(method.options), **method.rule.resolve(dict(method.options))}
     names = ("c", "kappa", "growth_factor", "max_step", "decrease_factor", "momentum")
     rule, theta = tuple(float(known.get(name, 0.0)) for name in names), np.array(problem.theta0)
     loss, gradient = LITERAL[type(problem)]
     data = kernels_of(problem)[1]
     averages = not isinstance(data, LogisticData)
-    _loop(loss, gradient, data, theta, rule, stream_key(seed), problem.n, steps, size, averages)
+    _loop(loss, gradient, data, theta, rule, stream_key(0), problem.n, steps, size, averages)
     return theta
 
 
@@ -199,7 +199,7 @@ def simulation_costs(turns: int, share: float) -> list[Cost]:
     for name, (problem, method, usual, batch) in cases().items():
         steps = max(int(usual * share), 10)
         jobs: dict[str, Job] = {
-            "literal loop": partial(literal_run, problem, method, 0, steps, batch),
+            "literal loop": partial(literal_run, problem, method, steps, batch),
             "one seed": _simulated(problem, method, steps, batch, 1),
             f"{SEEDS} seeds": _simulated(problem, method, steps, batch, SEEDS),
         }

@@ -26,7 +26,7 @@ longest."""
 
 
 class EpochRow(NamedTuple):
-    """What is recorded of one epoch. Means are over the steps that were not refused.
+    """Record of one epoch. Means are over the steps that were not refused.
 
     Args:
         loss: the mean cross-entropy of the minibatches, each before the step taken on it.

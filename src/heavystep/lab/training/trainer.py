@@ -128,7 +128,7 @@ def usual_step(optimizer: Any, loss: Callable[[], Tensor], tell_loss: bool) -> N
 
 
 def search_options(method: Method, work: Work) -> dict[str, Any]:
-    """What a line search has to know of the network, and on a GPU of the rounding of its losses."""
+    """Options that a line search needs: the buffers, and on a GPU the rounding of the losses."""
     rounding = BFLOAT16_LOSSES if work.device.type == "cuda" else {}
     return {"buffers": work.network.buffers, **rounding} if method.rule.searches else {}
 
