@@ -149,12 +149,8 @@ MEASURES = {
 }  # fmt: skip
 
 
-def in_expectation(result: str, run: Run) -> Check:
-    """The mean over runs, less its standard error, where the bound is finite.
-
-    Runs that obey the theorem may fail by chance where the bound is nearly attained, or depends on
-    samples so rare that none was drawn.
-    """
+def sides(result: str, run: Run) -> tuple[Array, Array, Array]:
+    """k, the quantity of each run (R, k), and the bound on its expectation."""
     measure, promised = MEASURES[result], _promise(result, run)
     k = np.arange(measure.first, run.record.steps + 1)
     if isinstance(promised, SummableSequence):
@@ -162,7 +158,16 @@ def in_expectation(result: str, run: Run) -> Check:
     else:
         needed = {name: ARGUMENTS[name](run) for name in BY_ID[result].bound_arguments}
         bound = promised.bound(k, **needed)
-    runs = measure.of(run, promised)
+    return k, measure.of(run, promised), bound
+
+
+def in_expectation(result: str, run: Run) -> Check:
+    """The mean over runs, less its standard error, where the bound is finite.
+
+    Runs that obey the theorem may fail by chance where the bound is nearly attained, or depends on
+    samples so rare that none was drawn.
+    """
+    measure, (k, runs, bound) = MEASURES[result], sides(result, run)
     if len(runs) < FEWEST_RUNS:
         raise ValueError(f"is about the mean over runs, which takes {FEWEST_RUNS}, got {len(runs)}")
     measured = runs.mean(axis=0) - runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
