@@ -3,9 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from heavystep.cli import lab
 from heavystep.cli.app import app
-from heavystep.cli.common import list_of
 from heavystep.lab import data
 from heavystep.lab.data import SETS
 from tests.helpers import tiny_libsvm
@@ -59,12 +57,6 @@ def test_what_is_here_is_not_fetched_and_what_is_damaged_is(libsvm, monkeypatch)
     assert "fetching it again" in said("fetch", "w8a")
     assert asked == [GONE, "w8a"]
     assert "data set must be one of" in said("fetch", "a9b", status=2)
-
-
-def test_lists_of_names_are_completed_one_by_one():
-    complete = list_of(lab.TASKS)
-    assert complete("mlp,char") == ["mlp,charlm"]
-    assert "noisy cosine" in complete("no")
 
 
 @pytest.mark.parametrize("option", ["--tasks", "--methods"])

@@ -1,6 +1,5 @@
 """The page of a results folder: whole, safe, and drawn by a real browser."""
 
-import hashlib
 import json
 import re
 import shutil
@@ -12,7 +11,7 @@ from typer.testing import CliRunner
 from heavystep.cli.app import app
 from heavystep.lab.comparison.table import COLUMNS
 from heavystep.lab.report import POINTS, Curve, _median, read_part, write_report
-from heavystep.lab.store import Store
+from heavystep.lab.store import Store, key_of
 
 EVIL = "</script><script>alert(1)</script>"
 
@@ -20,7 +19,7 @@ EVIL = "</script><script>alert(1)</script>"
 def save(folder, content, **columns):
     """A run as sweeps keep it."""
     text = json.dumps(content, sort_keys=True)
-    Store(folder / "runs").save(hashlib.sha256(text.encode()).hexdigest()[:24], text, columns)
+    Store(folder / "runs").save(key_of(text), text, columns)
 
 
 def simulated(method, options=(), problem=("least squares", 0.3)):
@@ -98,8 +97,8 @@ def test_the_page_is_whole_and_nothing_in_it_runs(results):
     assert EVIL not in text
     assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", text.split("</script>")[-1])
     for part in ("figure1", "a.b", "rate: 0.333", "NO", "0 of 1 claims hold", "table.csv",
-                 "heavystep reproduce figure1", "heavystep compare", "1 seeds", "2 seeds"):  # fmt: skip
-        assert part in text or part == "1 seeds", part
+                 "heavystep reproduce figure1", "heavystep compare", "2 seeds"):  # fmt: skip
+        assert part in text, part
     assert '"type":"log"' in text
 
 
@@ -115,29 +114,20 @@ def test_what_is_damaged_is_named(results):
     assert "claims.json is not a list of claims" in part.notes[1]
 
 
-def test_folders_without_results_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="there is no folder"):
-        write_report(tmp_path / "nowhere", tmp_path / "page.html")
-    with pytest.raises(ValueError, match="holds no runs, claims or tables"):
-        write_report(tmp_path, tmp_path / "page.html")
-
-
 def test_the_command(results):
     result = CliRunner().invoke(app, ["report", str(results)])
     assert result.exit_code == 0, result.output
     assert (results / "report.html").exists()
-    assert CliRunner().invoke(app, ["report", str(results / "nothing")]).exit_code == 2
+    (results / "empty").mkdir()
+    for name, message in (("nowhere", "there is no folder"), ("empty", "holds no runs, claims or")):
+        refused = CliRunner().invoke(app, ["report", str(results / name)])
+        assert refused.exit_code == 2
+        assert message in refused.stderr
 
 
 # Debian's chromium and its driver.
 PROGRAMS = [shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")]
-ARGUMENTS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--window-size=1280,1000",
-)
+ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 needs_browser = pytest.mark.skipif(not all(PROGRAMS), reason="needs chromium and chromedriver")
 
 
