@@ -8,7 +8,7 @@ from torch import nn
 
 from heavystep import SLS, CapturedStep, Recorder, SHBArmijo, SHBPolyak
 from heavystep.optimizers import searches
-from tests.helpers.captured import Run, both_runs, plain_step
+from tests.helpers.captured import Run, side_by_side
 from tests.helpers.cases import every_row
 from tests.helpers.training import DEVICES, equal_states, flat, loss_of, make_batches, make_net
 
@@ -52,22 +52,13 @@ def maker(case, **options):
 @pytest.mark.parametrize("name", SPECIAL)
 def test_equals_the_plain_loop(name, device):
     make, dropout = SPECIAL[name]
-    compare_runs(make, device, dropout)
+    side_by_side(make, device, dropout)
 
 
 @every_device
 @every_row
 def test_equals_the_plain_loop_with_every_method(case, device):
-    compare_runs(maker(case), device, dropout=0.4, count=COUNT)
-
-
-def compare_runs(make, device, dropout, **options):
-    plain, other, (expected, found) = both_runs(make, device, dropout, **options)
-    for one, another in zip(expected, found, strict=True):
-        assert another == pytest.approx(one, rel=1e-9)
-    torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
-    for one, another in zip(plain.net.buffers(), other.net.buffers(), strict=True):
-        torch.testing.assert_close(one, another, rtol=1e-9, atol=1e-12)
+    side_by_side(maker(case), device, dropout=0.4, count=COUNT)
 
 
 @every_device
@@ -97,25 +88,23 @@ def test_a_bad_batch_changes_nothing(case, device):
 @every_row
 def test_options_and_states_may_change(case, device):
     """A scheduler works as ever: any warning, such as one of the order of calls, is an error."""
-    plain, other = (Run(maker(case, weight_decay=0.1), device) for _ in range(2))
-    schedulers = [torch.optim.lr_scheduler.StepLR(run.opt, 2, gamma=0.5) for run in (plain, other)]
-    step = other.captured(warmup=1)
-    for k, batch in enumerate(make_batches(COUNT, dtype=torch.float64)):
-        for run in (plain, other):
-            run.load(batch)
-            if k == 4:
-                run.opt.load_state_dict(run.opt.state_dict())
-        plain_step(plain.opt, plain.net, plain.batch)
-        step()
-        for scheduler in schedulers:
-            scheduler.step()
-        torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+    schedulers = {}
+
+    def before(run, k):
+        if k == 0:
+            schedulers[run] = torch.optim.lr_scheduler.StepLR(run.opt, 2, gamma=0.5)
+        else:
+            schedulers[run].step()
+        if k == 4:
+            run.opt.load_state_dict(run.opt.state_dict())
+
+    make = maker(case, weight_decay=0.1)
+    side_by_side(make, device, count=COUNT, before=before, warmup=1)
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_the_cases_above_search(name):
-    _, _, (expected, _) = both_runs(MAKERS[name], "cpu")
-    assert max(trials for _, _, trials in expected) > 1
+    assert max(trials for _, _, trials in side_by_side(MAKERS[name], "cpu")) > 1
 
 
 @every_device
@@ -151,15 +140,7 @@ def test_trials_see_the_buffers_that_the_first_evaluation_saw(name, device):
         run.net.factor.add_(0.05)
         return run.net.factor.clone() * loss_of(run.net, run.batch)
 
-    plain, other = (Run(make, device) for _ in range(2))
-    step = CapturedStep(other.opt, lambda: loss(other))
-    for count, batch in enumerate(make_batches(8, dtype=torch.float64), 1):
-        plain.load(batch)
-        other.load(batch)
-        expected = float(plain.opt.step(lambda: loss(plain)))
-        assert step() == pytest.approx(expected, rel=1e-9)
-        assert other.numbers() == pytest.approx(plain.numbers(), rel=1e-9)
-        assert float(other.net.factor) == pytest.approx(1.0 + 0.05 * count)
+    side_by_side(make, device, count=8, loss=loss)
 
 
 @pytest.mark.parametrize("name", ["SHBPolyak", "SHBArmijo long search"])
@@ -168,8 +149,7 @@ def test_an_autocast_around_the_steps(name):
     results = []
     for captured in (False, True):
         run = Run(MAKERS[name], "cpu", dtype=torch.float32)
-        closure = lambda: loss_of(run.net, run.batch)  # noqa: E731
-        step = CapturedStep(run.opt, closure) if captured else lambda: run.opt.step(closure)
+        step = run.captured() if captured else lambda run=run: run.opt.step(run.loss)
         with torch.autocast("cpu", torch.bfloat16):
             found = []
             for batch in make_batches(6):
@@ -183,26 +163,10 @@ def test_an_autocast_around_the_steps(name):
 @every_device
 @pytest.mark.parametrize("name", ["SHBPolyak", *SEARCHES])
 def test_a_random_preparation_comes_before_the_random_numbers_of_the_loss(name, device):
-    plain, other = (Run(MAKERS[name], device, dropout=0.4) for _ in range(2))
-    source = torch.zeros_like(plain.batch[0])
-
     def noisy(run):
-        run.batch[0].copy_(source + 0.1 * torch.randn_like(source))
+        run.batch[0].add_(0.1 * torch.randn_like(run.batch[0]))
 
-    step = other.captured(prepare=lambda: noisy(other))
-    for seed, (x, y) in enumerate(make_batches(8, dtype=torch.float64)):
-        source.copy_(x)
-        for run in (plain, other):
-            run.batch[1].copy_(y)
-        torch.manual_seed(seed)
-        noisy(plain)
-        expected = float(plain_step(plain.opt, plain.net, plain.batch))
-        after = torch.get_rng_state()
-        torch.manual_seed(seed)
-        assert float(step()) == pytest.approx(expected, rel=1e-9)
-        assert torch.equal(torch.get_rng_state(), after)
-        assert other.numbers() == pytest.approx(plain.numbers(), rel=1e-9)
-    torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+    side_by_side(MAKERS[name], device, dropout=0.4, count=8, prepare=noisy)
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -285,29 +249,23 @@ def test_a_learning_rate_may_be_a_tensor(name, place, device):
     """On the CPU it is a number to a graph, and its change has to be noticed."""
     if device == "cpu" and place == "cuda":
         pytest.skip("the parameters are on the CPU")
-    plain, other = (Run(MAKERS[name], device) for _ in range(2))
-    for run in (plain, other):
-        run.opt.param_groups[0]["lr"] = torch.tensor(1.0, dtype=torch.float64, device=place)
-    step = other.captured()
-    for k, batch in enumerate(make_batches(14, dtype=torch.float64)):
-        for run in (plain, other):
-            run.load(batch)
-            run.opt.param_groups[0]["lr"].fill_(1.0 / (1 + k // 5))
-        plain_step(plain.opt, plain.net, plain.batch)
-        step()
-        torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+
+    def before(run, k):
+        if k == 0:
+            lr = torch.tensor(1.0, dtype=torch.float64, device=place)
+            run.opt.param_groups[0]["lr"] = lr
+        run.opt.param_groups[0]["lr"].fill_(1.0 / (1 + k // 5))
+
+    side_by_side(MAKERS[name], device, before=before)
 
 
 @every_device
 def test_momentum_survives_a_warm_up_of_refused_batches(device):
-    plain, other = (Run(MAKERS["SHBArmijo"], device) for _ in range(2))
-    step = other.captured(warmup=2)
-    for k, (x, y) in enumerate(make_batches(8, dtype=torch.float64)):
-        for run in (plain, other):
-            run.load((x * torch.nan if k < 2 else x, y))
-        plain_step(plain.opt, plain.net, plain.batch)
-        step()
-        torch.testing.assert_close(flat(plain.net), flat(other.net), rtol=1e-9, atol=1e-12)
+    def before(run, k):
+        if k < 2:
+            run.batch[0].mul_(torch.nan)
+
+    side_by_side(MAKERS["SHBArmijo"], device, count=8, before=before, warmup=2)
 
 
 @pytest.mark.gpu

@@ -57,6 +57,10 @@ def mostly_nan(net, batch, k):
     return loss_of(net, batch) * (math.nan if k % 4 else 1.0)
 
 
+def nan_but_for_each_eighth(net, batch, k):
+    return loss_of(net, batch) * (math.nan if k >= 30 and k % 8 != 7 else 1.0)
+
+
 def tiny(net, batch, k):
     return 1e-30 * loss_of(net, batch)
 
@@ -91,6 +95,7 @@ TROUBLES = {
         loss=negative,
     ),
     "refused": Run(SHBPolyak, r"of 25 recent batches had .* NaN or infinite", loss=mostly_nan),
+    "refused, with a period": Run(SHBPolyak, "NaN or infinite", loss=nan_but_for_each_eighth),
     "refused in a search": Run(SHBArmijo, r"batches had .* NaN or infinite", loss=mostly_nan),
     "squares overflow": Run(
         SHBPolyak, r"25 of 25 .* finite loss and .* squared norm is beyond .* small", loss=huge
@@ -301,6 +306,10 @@ HEALTHY = {
 }
 
 
+def nan_for_a_while(net, batch, k):
+    return loss_of(net, batch) * (math.nan if 170 <= k < 200 else 1.0)
+
+
 def texts(make, steps=60, **run):
     return [str(each.message) for each in said_in(Run(make, steps=steps, **run))]
 
@@ -326,6 +335,7 @@ def test_a_multiplier_is_not_mistaken_for_a_learning_rate(cls, case):
 def test_a_healthy_run_is_told_nothing():
     assert texts(lambda p: SHB(p, lr=1e-3)) == []  # the user chose it
     assert texts(partial(HeavyStep, weight_decay=0.1), steps=220) == []
+    assert texts(HeavyStep, steps=220, loss=nan_for_a_while) == []  # which is not most of the run
     decayed = texts(partial(SHBPolyak, weight_decay=5e-4), steps=220)
     assert not [text for text in decayed if text.startswith("weight_decay")]
 
