@@ -115,7 +115,7 @@ def test_the_figure_is_appendix_es():
     runs = figure.runs().values()
     assert len(runs) == 16
     assert {(run.seeds, run.epochs, run.scale) for run in runs} == {((0, 1, 2), 200, Scale())}
-    assert figure.headline() == "ResNet-18 on CIFAR-10 and CIFAR-100: 3 runs of 200 epochs"
+    assert figure.title == "ResNet-18 on CIFAR-10 and CIFAR-100"
     with pytest.raises(ValueError, match="datasets must be one of 'cifar10', 'cifar100', got 'x'"):
         figures(datasets="x")
 

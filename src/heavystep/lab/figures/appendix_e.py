@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 
+from heavystep.arrays import Array
 from heavystep.lab import plot
 from heavystep.lab.figures.figure import Figure, Panel
 from heavystep.methods import method_of
+from heavystep.records import Trajectories
 
 BETA = 0.9
 MAX_STEP = 1.0
@@ -36,6 +38,12 @@ def options_of(label: str, common: Mapping[str, Any]) -> dict[str, Any]:
     name, constants = METHODS[label]
     known = {option.name for option in method_of(name).options}
     return {each: value for each, value in common.items() if each in known} | constants
+
+
+def log_loss(result: Trajectories) -> Array:
+    """log10 of the mean loss over seeds; 0 counts as the least float, so that means are finite."""
+    mean: Array = result.metrics["loss"].mean(axis=0)
+    return np.log10(np.maximum(mean, np.finfo(np.float64).tiny))
 
 
 def by_data_set(figure: Figure, results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

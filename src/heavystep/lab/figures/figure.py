@@ -61,7 +61,7 @@ class Table(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """One line of a panel: a metric of runs, which have ``key()`` and ``size()``."""
+    """One line of a panel: a metric of runs, which have ``key()``."""
 
     label: str
     run: Any
@@ -97,7 +97,9 @@ class Figure:
         return {curve.run.key(): curve.run for panel in self.panels for curve in panel.curves}
 
     def headline(self) -> str:
-        return f"{self.title}: {next(iter(self.runs().values())).size()}"
+        """The title of a picture of simulated runs."""
+        run = next(iter(self.runs().values()))
+        return f"{self.title}: {run.seeds} runs of {run.iterations:,} steps"
 
     def only(self, keys: Collection[str]) -> "Figure":
         """The same figure without the curves whose runs are not among ``keys``."""

@@ -33,6 +33,7 @@ from heavystep.lab.figures.appendix_e import (
     METHODS,
     SCALING,
     by_data_set,
+    log_loss,
     options_of,
     picture,
 )
@@ -45,7 +46,6 @@ from heavystep.records import Trajectories
 QUICK = {"seeds": 3, "iterations": 2_000}
 BATCH, EVERY = 128, 100
 COMPANION_MAX_STEP = 100.0
-TINY = float(np.finfo(np.float64).tiny)
 results = simulated
 
 
@@ -116,9 +116,8 @@ def final_loss(result: Trajectories) -> float:
 
 
 def area(result: Trajectories) -> float:
-    """The mean over the iterations of log10 of the mean loss; 0 counts as the least float."""
-    curve = np.log10(np.maximum(result.metrics["loss"].mean(axis=0), TINY))
-    return float(over_steps(result, curve))
+    """The mean over the iterations of log10 of the mean loss."""
+    return float(over_steps(result, log_loss(result)))
 
 
 def ratio(loss: float, other: float) -> float:

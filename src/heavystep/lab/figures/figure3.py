@@ -30,6 +30,7 @@ from heavystep.lab.figures.appendix_e import (
     METHODS,
     PERCENT,
     by_data_set,
+    log_loss,
     options_of,
     picture,
 )
@@ -52,7 +53,6 @@ from heavystep.methods import method_of
 PAPER = Scale()
 SMALL = Scale(network="small", batch_size=64, train_images=256, test_images=128)
 QUICK = {"seeds": 2, "epochs": 3, "scale": SMALL}
-TINY = float(np.finfo(np.float64).tiny)
 NETWORKS = {"resnet18": "ResNet-18", "small": "a small network"}
 METRICS = {"loss": "training cross-entropy", "test_accuracy": "test accuracy [%]"}
 """The two metrics that are drawn for each family, with the names of their axes."""
@@ -233,9 +233,7 @@ def _claims_on(title: str, runs: dict[str, TrainedCurve]) -> Iterator[tuple[str,
     ends = {each: float(final(runs[each].metrics["loss"]).mean()) for each in METHODS}
 
     share = float((loss["SHB-PS"] < loss["SPS"]).mean())
-    # A loss of 0 has no logarithm: none was seen, and the least float keeps the mean finite.
-    logs = (np.log10(np.maximum(loss[each], TINY)) for each in ("SHB-PS", "SPS"))
-    gain = float(np.subtract(*logs).mean())
+    gain = float((log_loss(runs["SHB-PS"]) - log_loss(runs["SPS"])).mean())
     yield (
         "PS.faster",
         f"SHB-PS reduces the training loss faster than SPS on {title}: lower at "
@@ -328,11 +326,9 @@ def pictures(figure: Figure, results: TrainedResults) -> dict[str, Canvas]:
                 begun = (100.0 if percent else 1.0) * metrics[metric]
                 ax.plot(result.k[: len(begun)], begun, **UNFINISHED)
         if percent:  # the second half of every curve: the whole range would hide the differences
-            highest = max(
-                (np.nanmax(line) for line in lines if np.isfinite(line).any()), default=0.0
-            )
             middles = [line[len(line) // 2] for line in lines if np.isfinite(line[len(line) // 2])]
-            if middles and highest > 0.0:
+            highest = np.nanmax(np.concatenate(lines)) if middles else 0.0
+            if highest > 0.0:
                 margin = 0.06 * max(highest - min(middles), 0.1 * highest)
                 ax.set_ylim(max(min(middles) - margin, 0.0), highest + margin)
         ax.set_ylabel(panel.ylabel)
@@ -357,10 +353,7 @@ def _epochs(ax: Any, epochs: int) -> None:
 
 def steps_picture(figure: Figure, results: TrainedResults, title: str) -> Canvas:
     """For each data set, the steps of the adaptive methods, their share at the cap, and trials."""
-    data_sets, runs = (
-        dict.fromkeys(panel.name for panel in figure.panels),
-        by_data_set(figure, results),
-    )
+    runs, data_sets = by_data_set(figure, results), dict.fromkeys(p.name for p in figure.panels)
     canvas = Canvas(figsize=(7.2, 1.9 * len(data_sets) + 0.6), layout="constrained")
     axes = canvas.subplots(len(data_sets), len(STEPS), squeeze=False)
     for row, data_set in zip(axes, data_sets, strict=True):

@@ -132,9 +132,6 @@ class Simulated(Run):
     def work(self) -> float:  # type: ignore[override]
         return self.seeds * self.iterations
 
-    def size(self) -> str:
-        return f"{self.seeds} runs of {self.iterations:,} steps"
-
     def grid(self) -> Array:
         if self.every is None:
             return log_grid(self.iterations)

@@ -146,9 +146,6 @@ class TrainingRuns:
     def key(self) -> str:
         return key_of(json.dumps([self.epochs, *(run.key() for run in self.each())]))
 
-    def size(self) -> str:
-        return f"{counted(len(self.seeds), 'run')} of {counted(self.epochs, 'epoch')}"
-
 
 def train_missing(
     curves: Iterable[TrainingRuns], folder: Path, progress: Progress, device: torch.device
