@@ -141,9 +141,9 @@ def test_parameters_move_once_and_come_back_if_the_closure_breaks():
     assert int(net[1].num_batches_tracked) == 2  # the batch was seen, once
 
 
-@every_optimizer
-def test_gradient_accumulation(case):
-    """Mean loss and mean gradient over micro-batches are one batch."""
+@over([case for case in OPTIMIZERS if case.needs_closure])
+def test_gradient_accumulation_in_a_closure(case):
+    """Mean loss and mean gradient over micro-batches are one batch; see also hand_over."""
     (x, y), nets = make_batches(1)[0], [make_net(), make_net()]
     halves = [(x[:8], y[:8]), (x[8:], y[8:])]
     opts = [case.make(net.parameters()) for net in nets]
@@ -159,10 +159,7 @@ def test_gradient_accumulation(case):
                 total += loss.detach()
             return total
 
-        if case.needs_closure:
-            opts[1].step(closure)
-        else:
-            opts[1].step(loss=closure())
+        opts[1].step(closure)
     assert_equal_but_for_rounding(*nets, steps=4)
 
 

@@ -37,6 +37,13 @@ def start(dtype=torch.float64):
     return torch.tensor([3.0, -1.0, 0.5], dtype=dtype, requires_grad=True)
 
 
+def recorded(cls, dtype=torch.float64, iterates=False, **options):
+    """Parameters, their optimizer, and what records it."""
+    theta = start(dtype)
+    opt = cls([theta], **options)
+    return theta, opt, Recorder(opt, iterates=iterates)
+
+
 @every_adaptive
 def test_record_is_the_info_of_every_step_and_changes_nothing(case):
     nets, batches = [make_net(), make_net()], make_batches(8)
@@ -98,9 +105,7 @@ def test_recorded_iterates_obey_the_recursion_under_a_schedule(cls, groups):
 @both_of_the_paper
 @pytest.mark.parametrize("iterates", [False, True])
 def test_a_nan_batch_is_recorded_as_refused(cls, iterates):
-    theta = start()
-    opt = cls([theta])
-    recorder = Recorder(opt, iterates=iterates)
+    theta, opt, recorder = recorded(cls, iterates=iterates)
     for k in range(6):
         opt.step(lambda: quadratic(theta, k) * (math.nan if k == 3 else 1.0))
     record = recorder.record()
@@ -114,9 +119,8 @@ def test_a_nan_batch_is_recorded_as_refused(cls, iterates):
 
 
 def test_what_changes_in_place_is_recorded_as_it_was():
-    theta, lr, bound = start(), torch.tensor(1.0), torch.zeros(3)
-    opt = SHBPolyak([theta], lr=lr)
-    recorder = Recorder(opt)
+    lr, bound = torch.tensor(1.0), torch.zeros(3)
+    theta, opt, recorder = recorded(SHBPolyak, lr=lr)
     loss = torch.zeros((), dtype=torch.float64)
     for k in range(3):
         lr.fill_(1.0 / (k + 1))
@@ -144,9 +148,7 @@ BOUNDS = {
 @pytest.mark.parametrize("name", BOUNDS)
 def test_bound_is_the_one_that_the_rule_used(name):
     cls, options, given, expected = BOUNDS[name]
-    theta = start()
-    opt = cls([theta], **options)
-    recorder = Recorder(opt)
+    theta, opt, recorder = recorded(cls, **options)
     run(opt, theta, 1, lower_bound=given)
     run(opt, theta, 1)
     own = options.get("lower_bound", opt.defaults["lower_bound"])
@@ -184,9 +186,7 @@ FORMATS = {
 @pytest.mark.parametrize("way", ["loss", "closure", "closure by name"])
 def test_eps_is_of_the_coarsest_format(name, way):
     param, loss_dtype, expected = FORMATS[name]
-    theta = start(param)
-    opt = SHBPolyak([theta])
-    recorder = Recorder(opt)
+    theta, opt, recorder = recorded(SHBPolyak, param)
     theta.grad, loss = torch.ones_like(theta), torch.tensor(1.0, dtype=loss_dtype)
     if way == "closure":
         opt.step(lambda: loss)
@@ -196,9 +196,7 @@ def test_eps_is_of_the_coarsest_format(name, way):
 
 
 def test_eps_counts_autocast_and_what_the_user_says():
-    theta = start()
-    opt = SHBArmijo([theta], loss_eps=1e-3)
-    recorder = Recorder(opt)
+    theta, opt, recorder = recorded(SHBArmijo, loss_eps=1e-3)
     run(opt, theta, 1)
     before = opt.info.loss
     assert recorder.record().eps == 1e-3
@@ -231,9 +229,8 @@ def test_it_comes_and_goes(monkeypatch):
     records = []
     for block in (1024, 3):
         monkeypatch.setattr(recorder_module, "_BLOCK", block)
-        theta = start()
-        opt = SHBPolyak([theta], scaling="practical")
-        with Recorder(opt, iterates=True) as recorder:
+        theta, opt, recorder = recorded(SHBPolyak, iterates=True, scaling="practical")
+        with recorder:
             with pytest.raises(ValueError, match=r"^nothing recorded"):
                 recorder.record()
             run(opt, theta, 4)
@@ -254,9 +251,8 @@ def test_it_comes_and_goes(monkeypatch):
 
 @pytest.mark.parametrize("iterates", [False, True])
 def test_a_step_that_raised_is_not_recorded(iterates):
-    theta = start()
-    opt = SHBArmijo([theta], scaling="practical", max_step=50.0)
-    recorder = Recorder(opt, iterates=iterates)
+    options = {"scaling": "practical", "max_step": 50.0}
+    theta, opt, recorder = recorded(SHBArmijo, iterates=iterates, **options)
     for at in (1, 2):  # at theta, and at the first trial
         calls = []
 
@@ -431,9 +427,7 @@ def test_a_compiled_step_is_recorded():
     counts = torch._dynamo.testing.CompileCounterWithBackend("eager")
     for compiled in (False, True):
         torch._dynamo.reset()
-        theta = start()
-        opt = SHBPolyak([theta], momentum=0.5)
-        recorder = Recorder(opt)
+        theta, opt, recorder = recorded(SHBPolyak, momentum=0.5)
         step = torch.compile(opt.step, backend=counts) if compiled else opt.step
         for k in range(20):
             opt.zero_grad()
