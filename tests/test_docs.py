@@ -18,6 +18,7 @@ from tests.helpers.places import ROOT
 from tests.helpers.theory_cases import LAWS
 
 PAPER = ROOT.parent / "shared" / "paper"
+SOURCE = ROOT / "src" / "heavystep"
 RELIABILITY = (ROOT / "docs" / "reliability.md").read_text()
 
 
@@ -73,11 +74,16 @@ def test_every_promise_has_its_test(place):
 
 
 def test_every_file_that_a_page_names_is_there():
-    """Of the walks of the architecture page: paths below the package."""
+    """Of the walks of the architecture page: paths below the package, and functions in them."""
     text = (ROOT / "docs" / "architecture.md").read_text().partition("## Two walks")[2]
     files = re.findall(r"`((?:\w+/)+\w+\.py)`", text)
     assert len(files) > 8
-    assert all((ROOT / "src" / "heavystep" / file).exists() for file in files)
+    assert all((SOURCE / file).exists() for file in files)
+    named = re.findall(r"`((?:\w+/)+\w+\.py)` \(`(\w+)`\)", text)
+    assert len(named) > 2
+    assert all(
+        re.search(rf"(def|class) {name}\b", (SOURCE / file).read_text()) for file, name in named
+    )
 
 
 def test_measured_certificates_hold():
