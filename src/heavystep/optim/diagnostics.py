@@ -1,4 +1,4 @@
-"""What the last step did, and what goes wrong in a run: one line each, with what to do.
+"""Report of the last step, and warnings about a run: one line each, with the remedy.
 
 At the first steps and at an eighth of the later ones a few numbers are put aside where they are, on
 the device. A few dozen of them at once are copied to the host, and read at a later step, when they
@@ -70,7 +70,7 @@ class StepInfo:
     accepted: Any
     """False if the batch was refused: parameters and state are then as before the step."""
     capped: Any
-    """Whether the step is the largest that the caps of the rule allowed; :attr:`cap` says which."""
+    """True: the step is the largest that the caps of the rule allowed; :attr:`cap` says which."""
     lower_bound: Any = None
     """The lower bound of the loss that the rule saw; None: it saw none."""
     max_step: Any = None
@@ -121,7 +121,7 @@ SAME = 1e-4
 
 
 class Row(NamedTuple):
-    """What is known of one step."""
+    """The numbers of one step."""
 
     loss: float
     gap: float
@@ -132,7 +132,7 @@ class Row(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        """Whether the batch could be used."""
+        """True if the batch could be used."""
         return isfinite(self.loss) and isfinite(self.grad_sqnorm)
 
 
@@ -261,7 +261,7 @@ def findings(
 
 
 class Watch:
-    """What one optimizer has seen of its run, and what it has said."""
+    """Numbers that one optimizer has seen of its run, and the warnings it has given."""
 
     def __init__(self) -> None:
         self._steps = 0
@@ -335,7 +335,7 @@ class Watch:
 
 
 def _readable(number: Any) -> bool:
-    """Whether it can be brought to the host later: not from a graph that is being recorded."""
+    """True if the host can read it later; it cannot while a CUDA graph is recorded."""
     if not isinstance(number, Tensor) or number.is_cpu:
         return True
     return number.is_cuda and not torch.cuda.is_current_stream_capturing()
