@@ -29,7 +29,7 @@ def published() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Training and test images in units of their deviation, with labels."""
     found = load_cifar("cifar10")
     mean, deviation = (
-        torch.tensor(getattr(found.train.images, name)(axis=(0, 2, 3)), dtype=torch.float32)
+        torch.tensor(getattr(found.train.inputs, name)(axis=(0, 2, 3)), dtype=torch.float32)
         for name in ("mean", "std")
     )
 
@@ -37,10 +37,10 @@ def published() -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return (torch.tensor(images).float() - mean.view(3, 1, 1)) / deviation.view(3, 1, 1)
 
     return (
-        scaled(found.train.images),
-        torch.tensor(found.train.labels),
-        scaled(found.test.images),
-        torch.tensor(found.test.labels),
+        scaled(found.train.inputs),
+        torch.tensor(found.train.targets),
+        scaled(found.test.inputs),
+        torch.tensor(found.test.targets),
     )
 
 

@@ -20,9 +20,9 @@ from heavystep.lab.comparison.contenders import FORMULAS, OTHERS, contender_of
 from heavystep.lab.comparison.page import compare
 from heavystep.lab.comparison.table import COLUMNS, KEY, RunTable, outcome_of, plans, rows_of
 from heavystep.lab.comparison.tasks import HIGHER, LOWER, TASKS, Metric, Task, task_of
-from heavystep.lab.comparison.tasks.contract import Examples, Split, Supervised
+from heavystep.lab.comparison.tasks.contract import Supervised
 from heavystep.lab.comparison.train import NUMBERS, START, TaskRun
-from heavystep.lab.data import SETS
+from heavystep.lab.data import SETS, Examples, Split
 from heavystep.lab.training.trainer import LOOK_EVERY
 from heavystep.optimizers import create
 from tests.helpers.places import ROOT

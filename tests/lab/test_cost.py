@@ -40,9 +40,9 @@ def test_training_costs_of_every_method():
 
 def test_made_up_images_can_be_told_apart():
     images = cost.made_up_images(400)
-    means = np.stack([images.images[images.labels == c].mean(axis=0) for c in range(10)])
-    nearest = ((images.images[:, None] - means) ** 2.0).sum(axis=(2, 3, 4)).argmin(axis=1)
-    assert (nearest == images.labels).mean() > 0.99
+    means = np.stack([images.inputs[images.targets == c].mean(axis=0) for c in range(10)])
+    nearest = ((images.inputs[:, None] - means) ** 2.0).sum(axis=(2, 3, 4)).argmin(axis=1)
+    assert (nearest == images.targets).mean() > 0.99
 
 
 @pytest.mark.slow  # two processes

@@ -42,12 +42,12 @@ def test_the_first_bytes_say_how_a_file_is_packed(ending, named, tmp_path):
     path = tmp_path / f"rows{named}"
     path.write_bytes(PACKED[ending](b"1 1:0.5 3:-2e-3\n-1\r\n+1 2:7 # comment\n"))
     found = data.load(path)
-    assert found.labels.tolist() == [1.0, -1.0, 1.0]
-    assert found.rows.indptr.tolist() == [0, 2, 2, 3]
-    assert found.rows.indices.tolist() == [0, 2, 1]
-    assert found.rows.data.tolist() == [0.5, -2e-3, 7.0]
-    assert found.rows.shape[1] == 3
-    assert data.load(path, dim=9).rows.shape[1] == 9
+    assert found.targets.tolist() == [1.0, -1.0, 1.0]
+    assert found.inputs.indptr.tolist() == [0, 2, 2, 3]
+    assert found.inputs.indices.tolist() == [0, 2, 1]
+    assert found.inputs.data.tolist() == [0.5, -2e-3, 7.0]
+    assert found.inputs.shape[1] == 3
+    assert data.load(path, dim=9).inputs.shape[1] == 9
     assert [each.name for each in tmp_path.iterdir()] == [path.name]  # nothing beside it
 
 
@@ -85,8 +85,8 @@ def test_a_name_is_the_data_set_and_a_path_is_a_file(tmp_path, monkeypatch):
     with tiny_libsvm.folder(tmp_path / "data", ["a9a"]):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "a9a").write_text("1 1:1\n")
-        assert data.load("a9a").rows.shape[0] == tiny_libsvm.ROWS
-        assert data.load(tmp_path / "a9a").rows.shape[0] == 1
+        assert data.load("a9a").inputs.shape[0] == tiny_libsvm.ROWS
+        assert data.load(tmp_path / "a9a").inputs.shape[0] == 1
 
 
 def test_line_ends_do_not_count_and_anything_else_does(tmp_path):
@@ -94,7 +94,7 @@ def test_line_ends_do_not_count_and_anything_else_does(tmp_path):
         text = (libsvm / "a9a").read_bytes()
         expected = data.load("a9a")
         (libsvm / "a9a").write_bytes(text.replace(b"\n", b"\r\n"))
-        np.testing.assert_array_equal(data.load("a9a").rows.data, expected.rows.data)
+        np.testing.assert_array_equal(data.load("a9a").inputs.data, expected.inputs.data)
         for damaged in (text[:-8], text.replace(b"6:1", b"6:2", 1)):
             (libsvm / "a9a").write_bytes(damaged)
             for read in (data.load, data.verify):
@@ -126,10 +126,10 @@ def test_images_are_read_as_they_are(name, folder):
     raw = [np.frombuffer(each, np.uint8) for each in contents.values()]
     width = 3072 + (1 if name == "cifar10" else 2)
     expected = np.concatenate([part.reshape(-1, width) for part in raw[:-1]])
-    np.testing.assert_array_equal(train.labels, expected[:, width - 3073])
-    np.testing.assert_array_equal(train.images.reshape(-1, 3072), expected[:, width - 3072 :])
-    assert test.images.shape == (len(raw[-1]) // width, 3, 32, 32)
-    assert train.labels.dtype == np.int64
+    np.testing.assert_array_equal(train.targets, expected[:, width - 3073])
+    np.testing.assert_array_equal(train.inputs.reshape(-1, 3072), expected[:, width - 3072 :])
+    assert test.inputs.shape == (len(raw[-1]) // width, 3, 32, 32)
+    assert train.targets.dtype == np.int64
 
 
 @pytest.mark.parametrize("damage", ["bit", "cut", "gone"])
@@ -156,7 +156,7 @@ def test_the_published_ones_that_are_here(name, monkeypatch):
     data.verify(name)
     if name in LIBSVM:
         found = data.load(name)
-        counts = *found.rows.shape, int((found.labels == found.labels.max()).sum())
+        counts = *found.inputs.shape, int((found.targets == found.targets.max()).sum())
         assert counts == (SETS[name].n, SETS[name].dim, SETS[name].positives)
 
 

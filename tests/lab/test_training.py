@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from heavystep import StepInfo
 from heavystep.lab.cost.networks import made_up_images
-from heavystep.lab.data import TrainTest
+from heavystep.lab.data import Split
 from heavystep.lab.figures.figure3 import method_specs
 from heavystep.lab.training import trainer as training
 from heavystep.lab.training.epochs import (
@@ -30,7 +30,7 @@ from tests.helpers.training import DEVICES
 
 CPU, METHODS = torch.device("cpu"), method_specs()
 TRAIN, TEST = made_up_images(70), made_up_images(26, seed=1)
-BATCH, STEPS, SCALE = 16, 4, colours(TRAIN.images)
+BATCH, STEPS, SCALE = 16, 4, colours(TRAIN.inputs)
 SUMMANDS = 3 * 3 * 3 + BATCH * 8 * 8 + 4 + 10
 """Additions in a row: of a convolution, of BatchNorm over batch and places, of the head."""
 every_method = pytest.mark.parametrize("name", METHODS)
@@ -62,7 +62,7 @@ class Spoiled(ImageWork):
 
 def begun(name, device=CPU, seed=3, network=Net, bad=range(0), captured=True):
     torch.manual_seed(seed)
-    work = Spoiled(network(), TrainTest(TRAIN, TEST), SCALE, BATCH, seed, device)
+    work = Spoiled(network(), Split(TRAIN, TEST), SCALE, BATCH, seed, device)
     work.bad = bad
     return EpochTrainer(work, optimizer_of(METHODS[name], work), captured=captured)
 
@@ -88,24 +88,24 @@ def numbers(row):
 def literal_epochs(name, epochs, seed=3):
     """The paper's protocol as a plain loop with the optimizers that users import."""
     torch.manual_seed(seed)
-    work = ImageWork(Net(), TrainTest(TRAIN, TEST), SCALE, BATCH, seed, CPU)
+    work = ImageWork(Net(), Split(TRAIN, TEST), SCALE, BATCH, seed, CPU)
     net, opt, rows = work.network, optimizer_of(METHODS[name], work), []
     for epoch in range(1, epochs + 1):
-        plan, losses, infos = epoch_plan(len(TRAIN.labels), seed, epoch), [], []
+        plan, losses, infos = epoch_plan(len(TRAIN.targets), seed, epoch), [], []
         for k in range(STEPS):
             part = plan[:, k * BATCH : (k + 1) * BATCH]
-            x = torch.from_numpy(literal_batch(TRAIN.images, part))
-            y = torch.from_numpy(TRAIN.labels[part[0]])
+            x = torch.from_numpy(literal_batch(TRAIN.inputs, part))
+            y = torch.from_numpy(TRAIN.targets[part[0]])
             usual_step(opt, lambda x=x, y=y: cross_entropy(net(x), y), tell_loss=True)
             infos.append(opt.info.numbers())
             losses.append(infos[-1]["loss"])
         net.eval()
-        middle = np.array([[i, PADDING, PADDING, 0] for i in range(len(TEST.labels))]).T
+        middle = np.array([[i, PADDING, PADDING, 0] for i in range(len(TEST.targets))]).T
         with torch.no_grad():
-            logits = net(torch.from_numpy(literal_batch(TEST.images, middle)))
+            logits = net(torch.from_numpy(literal_batch(TEST.inputs, middle)))
         net.train()
-        right = (logits.argmax(dim=1).numpy() == TEST.labels).mean()
-        test_loss = float(cross_entropy(logits, torch.from_numpy(TEST.labels)))
+        right = (logits.argmax(dim=1).numpy() == TEST.targets).mean()
+        test_loss = float(cross_entropy(logits, torch.from_numpy(TEST.targets)))
         means = [np.mean([info[key] for info in infos]) for key in ("step", "capped", "trials")]
         rows.append((epoch, np.mean(losses), test_loss, right, *means, 0))
     return rows, net
@@ -226,19 +226,19 @@ def test_plans_are_permutations_with_every_crop_and_flip():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_batches_are_crops_of_the_right_images(device):
-    images = DeviceImages(TRAIN.images, TRAIN.labels, SCALE, BATCH, torch.device(device))
+    images = DeviceImages(TRAIN.inputs, TRAIN.targets, SCALE, BATCH, torch.device(device))
     # A difference and a quotient, of numbers up to the brightest pixel in deviations.
     apart = rounding.of_a_sum(1) * 255.0 / min(SCALE.deviation)
-    plan = epoch_plan(len(TRAIN.labels), 0, 1)
+    plan = epoch_plan(len(TRAIN.targets), 0, 1)
     images.begin(plan)
     assert images.batches == STEPS
     for k in range(STEPS):
         images.load(k)
         images.prepare()
         part = plan[:, k * BATCH : (k + 1) * BATCH]
-        expected = literal_batch(TRAIN.images, part)
+        expected = literal_batch(TRAIN.inputs, part)
         np.testing.assert_allclose(images.inputs.cpu(), expected, rtol=0.0, atol=apart)
-        assert images.targets.tolist() == TRAIN.labels[part[0]].tolist()
+        assert images.targets.tolist() == TRAIN.targets[part[0]].tolist()
 
 
 @pytest.mark.parametrize("number", [torch.tensor, float])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from heavystep.lab.cost.networks import made_up_images
-from heavystep.lab.data import TrainTest
+from heavystep.lab.data import Split
 from heavystep.lab.figures.figure3 import method_specs
 from heavystep.lab.training import runs as training
 from heavystep.lab.training.images import colours
@@ -23,8 +23,8 @@ TRAIN = made_up_images(200)
 @pytest.fixture(autouse=True)
 def images(monkeypatch):
     """A few made-up images in place of CIFAR, and checkpoints after every step."""
-    both = TrainTest(TRAIN, made_up_images(50, seed=1))
-    scale = colours(TRAIN.images[: SCALE.train_images])
+    both = Split(TRAIN, made_up_images(50, seed=1))
+    scale = colours(TRAIN.inputs[: SCALE.train_images])
     monkeypatch.setattr(training, "images_of", lambda data_set: both)
     monkeypatch.setattr(training, "colours_of", lambda data_set, images: scale)
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)

@@ -131,25 +131,21 @@ LIBSVM = {name: each for name, each in SETS.items() if each.positives}
 CIFAR = {name: each for name, each in SETS.items() if each.classes}
 
 
-class Labelled(NamedTuple):
-    """Rows as a sparse matrix in CSR format, and one label each as it stands in the file."""
+class Examples(NamedTuple):
+    """Inputs and what is to be learnt of them: arrays, a sparse matrix, or tensors.
 
-    rows: Any
-    labels: Array
+    Images are (n, 3, 32, 32) uint8, and their classes (n,) int64.
+    """
 
-
-class Images(NamedTuple):
-    """Images (n, 3, 32, 32) uint8 and labels (n,) int64."""
-
-    images: Array
-    labels: Array
+    inputs: Any
+    targets: Any
 
 
-class TrainTest(NamedTuple):
-    """Training and test images, each in the published order."""
+class Split(NamedTuple):
+    """Examples to learn from, and others to test on, each in the published order."""
 
-    train: Images
-    test: Images
+    train: Examples
+    test: Examples
 
 
 def data_set(name: str) -> DataSet:
@@ -231,7 +227,7 @@ def verify(name: str) -> Path:
     return locate(name)
 
 
-def load(source: Path | str, dim: int | None = None) -> Labelled:
+def load(source: Path | str, dim: int | None = None) -> Examples:
     """Rows and labels of a data set by its name, or of any file in LIBSVM's format by its path.
 
     A text that is the name of a data set means that one, whatever lies in the current folder.
@@ -258,7 +254,7 @@ def load(source: Path | str, dim: int | None = None) -> Labelled:
         raise ValueError(f"{called} is not in LIBSVM's format: {error}") from None
     if not (np.isfinite(rows.data).all() and np.isfinite(labels).all()):
         raise ValueError(f"{called} holds numbers that are not finite")
-    return Labelled(rows, labels)
+    return Examples(rows, labels)
 
 
 def unit_length(rows: Any) -> Any:
@@ -286,7 +282,7 @@ def binary_labels(labels: Array) -> Array:
     return np.where(labels == kinds[1], 1.0, -1.0)
 
 
-def load_cifar(name: str) -> TrainTest:
+def load_cifar(name: str) -> Split:
     """The images and labels of CIFAR-10, or of CIFAR-100 with its fine labels.
 
     A record is an image: its label (of CIFAR-100 the coarse, then the fine one), a byte each, then
@@ -295,13 +291,13 @@ def load_cifar(name: str) -> TrainTest:
     validation.choice("data set", name, CIFAR)
     width = PIXELS + (1 if CIFAR[name].classes == 10 else 2)
 
-    def images(parts: list[bytes]) -> Images:
+    def images(parts: list[bytes]) -> Examples:
         records = np.frombuffer(b"".join(parts), np.uint8).reshape(-1, width)
         pixels, labels = records[:, -PIXELS:], records[:, -PIXELS - 1].astype(np.int64)
-        return Images(pixels.reshape(-1, *IMAGE), labels)
+        return Examples(pixels.reshape(-1, *IMAGE), labels)
 
     *train, test = _published(name)
-    return TrainTest(images(train), images([test]))
+    return Split(images(train), images([test]))
 
 
 def load_text(name: str = "tinyshakespeare") -> str:

@@ -4,6 +4,7 @@ Optimizers take turns, because machines are not quiet, and those of torch are me
 """
 
 import json
+import math
 import os
 import platform
 import tempfile
@@ -15,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -31,7 +33,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from heavystep import __version__, validation
-from heavystep.lab.data import Images, TrainTest
+from heavystep.lab.data import Examples, Split
 from heavystep.lab.training.epochs import EpochTrainer
 from heavystep.lab.training.images import ImageWork, colours
 from heavystep.lab.training.networks import NETWORKS
@@ -47,7 +49,20 @@ MEASURED: dict[str, tuple[str, dict[str, Any]]] = {
     "SHBArmijo": ("SHBArmijo", {"scaling": "practical"}),
 }
 """Our optimizers: method and options by the name in tables."""
-Make = Callable[[nn.Module], Optimizer]
+RUNS_A_TURN = 2
+"""Each job is run this often in a turn: the first run pays for caches that others have filled."""
+Make = Callable[[nn.Module], Any]
+Job = Callable[[], object]
+
+
+def optimizers(**others: Make) -> dict[str, Make]:
+    """Makers of the optimizers of a network: others, by which times are told, then ours."""
+
+    def ours(method: str, options: dict[str, Any], network: nn.Module) -> Optimizer:
+        buffers = {"buffers": network.buffers} if method_of(method).rule.searches else {}
+        return create(method, network.parameters(), **options, **buffers)
+
+    return others | {name: partial(ours, *given) for name, given in MEASURED.items()}
 
 
 def machine() -> str:
@@ -61,11 +76,6 @@ def machine() -> str:
     if hasattr(os, "getloadavg"):
         parts.append(f"load average {os.getloadavg()[0]:.1f}")
     return ", ".join([*parts, f"heavystep {__version__}", f"torch {torch.__version__}"])
-
-
-Job = Callable[[], object]
-RUNS_A_TURN = 2
-"""Each job is run this often in a turn: the first run pays for caches that others have filled."""
 
 
 def in_turns(jobs: Mapping[str, Job], repeats: int, before: Job = int) -> dict[str, list[float]]:
@@ -119,63 +129,51 @@ class StepCost(NamedTuple):
     peak: float
 
 
-class _Stepper(NamedTuple):
-    params: list[Tensor]
-    step: Callable[[], Any]
-
-
-def _steppers(shapes: list[tuple[int, ...]], device: str) -> dict[str, _Stepper]:
+def step_costs(workload: str, device: str = "cpu", rounds: int = 40) -> list[StepCost]:
+    """The costs of every optimizer on one of :data:`WORKLOADS`, those of SGD first."""
     loss = torch.tensor(1.0, device=device)
     high, low = torch.tensor(1e6, device=device), torch.tensor(0.0, device=device)
+    shapes = WORKLOADS[workload]
+    size = 4 * sum(map(math.prod, shapes))
 
-    def parameters() -> list[Tensor]:
-        generator, params = torch.Generator().manual_seed(0), []
+    def stepper(make: Make) -> Job:
+        generator, params = torch.Generator().manual_seed(0), nn.ParameterList()
         for shape in shapes:
-            param = torch.randn(shape, generator=generator).to(device).requires_grad_()
+            param = nn.Parameter(torch.randn(shape, generator=generator).to(device))
             param.grad = 1e-3 * torch.randn(shape, generator=generator).to(device)
             params.append(param)
-        return params
-
-    def of_torch(kind: str, **options: Any) -> _Stepper:
-        params = parameters()
-        return _Stepper(params, getattr(torch.optim, kind)(params, lr=1e-3, **options).step)
-
-    def of_ours(method: str, options: dict[str, Any]) -> _Stepper:
-        params = parameters()
-        opt: Any = create(method, params, **options)
+        opt = make(params)
 
         def search() -> None:
             # A detached loss says that p.grad belongs to it; the first trial is accepted.
             losses = iter((high, low))
             opt.step(lambda: next(losses))
 
-        return _Stepper(params, search if searches(opt) else lambda: opt.step(loss=loss))
+        if searches(opt):
+            return search
+        return partial(opt.step, loss=loss) if hasattr(opt, "info") else opt.step
 
-    return {
+    def steps(step: Job, count: int = REPEATS) -> None:
+        for _ in range(count):
+            step()
+        synchronize()
+
+    def of_torch(kind: str, **options: Any) -> Make:
+        return lambda net: getattr(torch.optim, kind)(net.parameters(), lr=1e-3, **options)
+
+    known = optimizers(**{
         "SGD(foreach=True)": of_torch("SGD", momentum=0.9, foreach=True),
         "SGD(fused=True)": of_torch("SGD", momentum=0.9, fused=True),
         "AdamW(foreach=True)": of_torch("AdamW", foreach=True),
-        **{name: of_ours(method, options) for name, (method, options) in MEASURED.items()},
-    }
-
-
-def step_costs(workload: str, device: str = "cpu", rounds: int = 40) -> list[StepCost]:
-    """The costs of every optimizer on one of :data:`WORKLOADS`, those of SGD first."""
-
-    def steps(stepper: _Stepper) -> None:
-        for _ in range(REPEATS):
-            stepper.step()
-        synchronize()
-
-    shapes = WORKLOADS[workload]
-    usage = {name: _memory(stepper) for name, stepper in _steppers(shapes, device).items()}
-    jobs = {name: partial(steps, each) for name, each in _steppers(shapes, device).items()}
-    times = shortest(jobs, rounds)
+    })  # fmt: skip
+    steppers, usage = {name: stepper(make) for name, make in known.items()}, {}
+    for name, step in steppers.items():
+        with _Allocations() as allocations:
+            steps(step, 3)
+        usage[name] = sum(allocations.live.values()) / size, allocations.peak / size
+    times = shortest({name: partial(steps, step) for name, step in steppers.items()}, rounds)
     first = next(iter(times.values()))
-    return [
-        StepCost(name, 1e3 * each / REPEATS, each / first, *usage[name])
-        for name, each in times.items()
-    ]
+    return [StepCost(name, 1e3 * t / REPEATS, t / first, *usage[name]) for name, t in times.items()]
 
 
 class _Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -198,15 +196,6 @@ class _Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 weakref.finalize(leaf, self.live.pop, id(leaf), None)
         self.peak = max(self.peak, sum(self.live.values()))
         return result
-
-
-def _memory(stepper: _Stepper) -> tuple[float, float]:
-    """Bytes kept between steps and the peak during one, in units of the parameters' size."""
-    size = sum(p.numel() * p.element_size() for p in stepper.params)
-    with _Allocations() as allocations:
-        for _ in range(3):
-            stepper.step()
-    return sum(allocations.live.values()) / size, allocations.peak / size
 
 
 # A training step on images that are made up, in the trainer of Figure 3.
@@ -240,33 +229,24 @@ class TrainingCost(NamedTuple):
     trials: float
 
 
-def optimizers(device: torch.device) -> dict[str, Make]:
-    """Makers of all optimizers, SGD first."""
-
-    def ours(method: str, options: dict[str, Any], network: nn.Module) -> Optimizer:
-        buffers = {"buffers": network.buffers} if method_of(method).rule.searches else {}
-        return create(method, network.parameters(), **options, **buffers)
-
-    fused = True if device.type == "cuda" else None
-    return {
-        "SGD": lambda net: SGD(net.parameters(), lr=0.01, momentum=0.9, fused=fused),
-        **{name: partial(ours, *given) for name, given in MEASURED.items()},
-    }
-
-
-def made_up_images(count: int, seed: int = 0) -> Images:
+def made_up_images(count: int, seed: int = 0) -> Examples:
     """Images of CIFAR's shape that can be learnt: one picture for each class, with noise."""
     generator = np.random.default_rng(seed)
     pictures = np.random.default_rng(0).integers(64, 128, (CLASSES, 3, 32, 32), np.uint8)
     labels = generator.integers(0, CLASSES, count)
     noise = generator.integers(0, 128, (count, 3, 32, 32), np.uint8)
-    return Images(pictures[labels] + noise, labels)
+    return Examples(pictures[labels] + noise, labels)
+
+
+def _sgd(network: nn.Module) -> Optimizer:
+    fused = True if next(network.parameters()).is_cuda else None
+    return SGD(network.parameters(), lr=0.01, momentum=0.9, fused=fused)
 
 
 def training_costs(size: Size, device: torch.device) -> list[TrainingCost]:
     """The costs of every optimizer, those of SGD first."""
     train = made_up_images(size.steps * size.batch_size)
-    images, scale = TrainTest(train, made_up_images(256, seed=1)), colours(train.images)
+    images, scale = Split(train, made_up_images(256, seed=1)), colours(train.inputs)
 
     def take(trainer: EpochTrainer, steps: int = size.steps) -> None:
         for _ in range(steps):
@@ -281,7 +261,8 @@ def training_costs(size: Size, device: torch.device) -> list[TrainingCost]:
         take(trainer, SETTLED)
         return trainer
 
-    known, peaks, recorded = optimizers(device), dict[str, float](), dict[str, EpochTrainer]()
+    known = optimizers(SGD=_sgd)
+    peaks, recorded = dict[str, float](), dict[str, EpochTrainer]()
     with prepared(size.network == "small"):
         for name, make in known.items():
             if device.type == "cuda":
@@ -347,7 +328,7 @@ class _Contestant:
             nn.Linear(WIDTH, CLASSES),
         ).to(device)  # fmt: skip
         self._net = DistributedDataParallel(net)
-        self._optimizer: Any = make(self._net)
+        self._optimizer = make(self._net)
         generator = torch.Generator().manual_seed(1 + distributed.get_rank())
         teacher = torch.randn(FEATURES, CLASSES, generator=torch.Generator().manual_seed(0))
         rows = torch.randn(size.steps, size.batch, FEATURES, generator=generator)
@@ -361,13 +342,10 @@ class _Contestant:
             done[2:] += 1, tensor.numel() * tensor.element_size()
             return real(tensor, *arguments, **options)
 
-        distributed.all_reduce = noted
-        try:
+        with patch.object(distributed, "all_reduce", noted):
             for _ in range(steps):
                 usual_step(self._optimizer, self._loss, hasattr(self._optimizer, "info"))
                 done[0] += 1
-        finally:
-            distributed.all_reduce = real
         synchronize()
 
     def _loss(self) -> Tensor:
@@ -402,7 +380,8 @@ def _rank(rank: int, ranks: int, size: RankSize, folder: str) -> None:
     distributed.init_process_group(
         backend, f"file://{folder}/store", PATIENCE, world_size=ranks, rank=rank
     )
-    known = {name: _Contestant(make, size, device) for name, make in optimizers(device).items()}
+    makers = optimizers(SGD=_sgd).items()
+    known = {name: _Contestant(make, size, device) for name, make in makers}
     for each in known.values():
         each.take(SETTLED)
         each.done[:] = 0.0

@@ -46,7 +46,7 @@ def logistic_on(name: str) -> SparseLogistic:
 @cache
 def _read(name: str, file: Path) -> SparseLogistic:
     data = load(name)
-    return SparseLogistic(unit_length(data.rows), binary_labels(data.labels))
+    return SparseLogistic(unit_length(data.inputs), binary_labels(data.targets))
 
 
 PROBLEMS: dict[str, Callable[[Any], Problem]] = {

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heavystep.arrays import Array
-from heavystep.lab.data import TrainTest, load_cifar
+from heavystep.lab.data import Split, load_cifar
 from heavystep.lab.training.trainer import Measured, Work
 
 PADDING = 4
@@ -40,7 +40,7 @@ def colours(images: Array) -> Colours:
 
 
 @cache
-def images_of(data_set: str) -> TrainTest:
+def images_of(data_set: str) -> Split:
     """The images of a data set, which are read and checked once."""
     try:
         return load_cifar(data_set)
@@ -51,7 +51,7 @@ def images_of(data_set: str) -> TrainTest:
 @cache
 def colours_of(data_set: str, images: int) -> Colours:
     """The colours of the first training images, which are the same for every run."""
-    return colours(images_of(data_set).train.images[:images])
+    return colours(images_of(data_set).train.inputs[:images])
 
 
 def epoch_plan(images: int, seed: int, epoch: int) -> Array:
@@ -146,7 +146,7 @@ class ImageWork(Work):
     """
 
     def __init__(
-        self, network: nn.Module, images: TrainTest, scale: Colours, batch_size: int, seed: int,
+        self, network: nn.Module, images: Split, scale: Colours, batch_size: int, seed: int,
         device: torch.device,
     ) -> None:  # fmt: skip
         super().__init__(network, device)

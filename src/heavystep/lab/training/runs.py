@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from heavystep.arrays import Array
-from heavystep.lab.data import CIFAR, Images, TrainTest
+from heavystep.lab.data import CIFAR, Examples, Split
 from heavystep.lab.store import DamagedError, Store, key_of
 from heavystep.lab.sweeps import Progress
 from heavystep.lab.training.epochs import (
@@ -102,9 +102,9 @@ class TrainingSpec:
     def trainer(self, device: torch.device) -> EpochTrainer:
         """The trainer of the run before its first step."""
         scale, (train, test) = self.scale, images_of(self.data_set)
-        images = TrainTest(
-            Images(*(part[: scale.train_images] for part in train)),
-            Images(*(part[: scale.test_images] for part in test)),
+        images = Split(
+            Examples(*(part[: scale.train_images] for part in train)),
+            Examples(*(part[: scale.test_images] for part in test)),
         )
         colours = colours_of(self.data_set, scale.train_images)
         torch.manual_seed(self.seed)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from heavystep.lab.data import Examples, Split
 from heavystep.lab.training.trainer import Measured, Work
 from heavystep.problems import FiniteSum
 
@@ -82,23 +83,7 @@ class Task:
         """The work before its first step."""
         assert self.build is not None
         torch.manual_seed(seed)
-        work = self.build(seed, device)
-        work.network.train()
-        return work
-
-
-class Examples(NamedTuple):
-    """Inputs and what is to be learnt of them."""
-
-    inputs: Tensor
-    targets: Tensor
-
-
-class Split(NamedTuple):
-    """Examples to learn from, and others to test on."""
-
-    train: Examples
-    test: Examples
+        return self.build(seed, device)
 
 
 class Supervised(Work):
@@ -157,9 +142,6 @@ class Supervised(Work):
 
     def inputs(self) -> Iterable[Tensor]:
         """The training examples in order, in whole batches."""
-        norms = nn.modules.batchnorm._BatchNorm
-        if not any(isinstance(module, norms) for module in self.network.modules()):
-            return ()
         parts = torch.split(self.train.inputs, self._batch_size)
         return [part for part in parts if len(part) == self._batch_size]
 

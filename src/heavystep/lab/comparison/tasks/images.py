@@ -11,14 +11,13 @@ from heavystep.lab import data
 from heavystep.lab.comparison.tasks.contract import (
     HIGHER,
     LOWER,
-    Examples,
     Metric,
-    Split,
     Task,
     accuracy,
     supervised,
 )
 from heavystep.lab.comparison.tasks.text import Block, Shape
+from heavystep.lab.data import Examples, Split
 from heavystep.lab.training.images import (
     ImageWork,
     colours_of,
@@ -84,8 +83,8 @@ class VisionTransformer(nn.Module):
 def some_images() -> Split:
     """The first images, as floating-point numbers of size 1."""
     return Split(*(
-        Examples((torch.tensor(part.images[:n]).float() / 255.0 - 0.47) / 0.25,
-                 torch.tensor(part.labels[:n]))
+        Examples((torch.tensor(part.inputs[:n]).float() / 255.0 - 0.47) / 0.25,
+                 torch.tensor(part.targets[:n]))
         for part, n in zip(images_of(DATA), (SEEN, UNSEEN), strict=True)
     ))  # fmt: skip
 

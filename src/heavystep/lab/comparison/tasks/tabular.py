@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,14 +21,13 @@ from heavystep.lab import data
 from heavystep.lab.comparison.tasks.contract import (
     HIGHER,
     LOWER,
-    Examples,
     Metric,
-    Split,
     Supervised,
     Task,
     accuracy,
     supervised,
 )
+from heavystep.lab.data import Examples, Split
 from heavystep.lab.training.trainer import EVALUATION_SEED, Measured, Work
 
 ACCURACY = Metric("test accuracy", HIGHER, "points", 0.5)
@@ -43,12 +41,6 @@ LOG_VARIANCE = 12.0  # logarithms of variances are cut off beyond this
 LOGISTIC_SETS = ("a9a", "cod-rna", "ijcnn1", "mushrooms", "phishing", "svmguide1", "w8a")
 USERS, ITEMS, RANK, RATINGS = 600, 400, 6, (80_000, 8_000)
 NOISE = 77  # added to the seed of a run for the noise that a diffusion model learns
-
-
-def without_sklearn() -> str:
-    """One line if scikit-learn is not installed, or nothing."""
-    found = find_spec("sklearn") is not None
-    return "" if found else "its data come with scikit-learn: pip install 'heavystep[lab]'"
 
 
 @cache
@@ -221,9 +213,9 @@ def squared_error(outputs: Tensor, targets: Tensor, reduction: str = "mean") -> 
     return mse_loss(outputs.squeeze(1), targets, reduction=reduction)
 
 
-def unexplained(outputs: Tensor, targets: Tensor) -> Tensor:
+def unexplained(outputs: Tensor, targets: Tensor) -> float:
     """1 - R2: the part of the variance that is not explained."""
-    return squared_error(outputs, targets) / targets.var()
+    return float(squared_error(outputs, targets)) / float(targets.var())
 
 
 def gaussian_nll(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -248,8 +240,8 @@ def bent() -> Split:
 def rows_of(name: str) -> Examples:
     """Rows of unit length in float64, and labels -1 and +1."""
     found = data.load(name)
-    dense = data.unit_length(found.rows).toarray()
-    return Examples(torch.from_numpy(dense), torch.from_numpy(data.binary_labels(found.labels)))
+    dense = data.unit_length(found.inputs).toarray()
+    return Examples(torch.from_numpy(dense), torch.from_numpy(data.binary_labels(found.targets)))
 
 
 def logistic_loss(margins: Tensor, labels: Tensor) -> Tensor:
@@ -330,7 +322,7 @@ def _in_units(name: str, title: str, targets: float = 1.0, inputs: float = 1.0,
 
 def _on_digits(name: str, title: str, steps: int, network: Callable[..., nn.Module]) -> Task:
     build = supervised(network, digits, cross_entropy, accuracy)
-    return Task(name, f"digits, {title}", ACCURACY, steps, build, without_sklearn)
+    return Task(name, f"digits, {title}", ACCURACY, steps, build)
 
 
 def _toy(steps: int) -> Task:
@@ -345,7 +337,7 @@ TABULAR = (
     _on_digits("cnn", "convolutions with BatchNorm and dropout", 420, _convolutional),
     _on_digits("frozen", "head on a frozen random body", 420, _on_a_frozen_body),
     Task("vae", "digits, variational autoencoder", Metric("test -ELBO", LOWER, "nats", 0.05), 840,
-         supervised(Autoencoder, pictures, negative_elbo, draws=8), without_sklearn),
+         supervised(Autoencoder, pictures, negative_elbo, draws=8)),
     Task("regression", "regression with noise", Metric("error to clean", LOWER, "%", 2.0), 1500,
          supervised(partial(_perceptron, COLUMNS, 64, 64, 1), partial(wavy, NOISY), squared_error)),
     Task("nll", "regression, Gaussian likelihood", Metric("test NLL", LOWER, "nats", 0.05), 1500,
@@ -356,14 +348,13 @@ TABULAR = (
     _in_units("inputs-100", "inputs x 100", inputs=100.0),
     _in_units("summed", "loss summed over a batch", reduction="sum"),
     Task("diabetes", "raw diabetes", UNEXPLAINED, 1000,
-         supervised(partial(_perceptron, 10, 64, 64, 1), diabetes, squared_error, unexplained, 32),
-         without_sklearn),
+         supervised(partial(_perceptron, 10, 64, 64, 1), diabetes, squared_error, unexplained, 32)),
     *(on_rows(name, name, partial(data.missing_text, [name]), 1) for name in LOGISTIC_SETS),
     Task("recommender", "ratings, embeddings of users and items",
          Metric("test log-loss", LOWER, "nats", 0.005), 1500,
          supervised(Towers, ratings, binary_cross_entropy_with_logits, batch_size=128)),
     Task("diffusion", "digits, prediction of noise", Metric("test error", LOWER, "%", 2.0), 1200,
-         Diffusion, without_sklearn),
+         Diffusion),
     _toy(30), _toy(110),
     _on_digits("digits-30", "perceptron, 30 steps", 30, SMALL),
     _on_digits("digits-110", "perceptron, 110 steps", 110, SMALL),

@@ -18,12 +18,11 @@ from heavystep.lab import data
 from heavystep.lab.comparison.tasks.contract import (
     LOWER,
     Build,
-    Examples,
     Metric,
-    Split,
     Supervised,
     Task,
 )
+from heavystep.lab.data import Examples, Split
 from heavystep.lab.training.images import autocast_logits
 from heavystep.lab.training.trainer import EVALUATION_SEED, Measured, Trainer, Work
 
