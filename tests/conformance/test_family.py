@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from heavystep.methods import FAMILY, METHODS
 from heavystep.optimizers import optimizer_class
 from heavystep.problems import Cosine
 from tests import reference_family as literal
+from tests.helpers.runs import torch_run
 from tests.helpers.training import equal_states, state_of
 from tests.reference_family import ETA
 
@@ -98,27 +100,6 @@ def test_every_relative_has_a_case():
     assert {method.name for method in FAMILY} <= {name.partition(",")[0] for name in CASES}
 
 
-def torch_run(opt, theta):
-    """Iterates, steps and trials on losses and gradients of the problem."""
-    reads_bound = "lower_bound" in opt.method.rule.reads
-    iterates, steps, trials = [theta.detach().numpy().copy()], [], []
-    for i in SAMPLES[0]:
-
-        def closure(i=i):
-            point = theta.detach().numpy()
-            theta.grad = torch.tensor(PROBLEM.gradients(point, i))
-            return float(PROBLEM.losses(point, i))
-
-        given = {"lower_bound": float(PROBLEM.f_star[i])} if reads_bound else {}
-        opt.step(closure, **given) if opt.method.rule.searches else opt.step(
-            loss=closure(), **given
-        )
-        iterates.append(theta.detach().numpy().copy())
-        steps.append(float(opt.info.step))
-        trials.append(opt.info.trials)
-    return np.array(iterates), np.array(steps), trials
-
-
 @every_case
 def test_torch(name):
     theta, step = np.array(PROBLEM.theta0), CASES[name].stepper()
@@ -128,8 +109,7 @@ def test_torch(name):
         value = lambda p, i=i: float(PROBLEM.losses(p, i))  # noqa: E731
         theta = step(theta, f, g, PROBLEM.f_star[i], value)
         expected.append(theta)
-    start = torch.tensor(PROBLEM.theta0, requires_grad=True)
-    iterates, steps, trials = torch_run(made(name, [start]), start)
+    iterates, steps, trials, _ = torch_run(partial(made, name), PROBLEM, SAMPLES[0])
     np.testing.assert_allclose(iterates, np.array(expected), rtol=1e-11, atol=1e-11)
     assert len(np.unique(np.round(steps, 12))) >= 3
     assert name not in SEARCHES or max(trials) > 1
@@ -262,9 +242,8 @@ SPECIAL = {
 def test_special_cases(case):
     paths = []
     for name, given in SPECIAL[case]:
-        theta = torch.tensor(PROBLEM.theta0, requires_grad=True)
-        opt = optimizer_class(name)([theta], **{"lr": 1.0, **given})
-        paths.append(torch_run(opt, theta)[0])
+        make = partial(optimizer_class(name), **{"lr": 1.0, **given})
+        paths.append(torch_run(make, PROBLEM, SAMPLES[0])[0])
     np.testing.assert_allclose(*paths, rtol=1e-8, atol=1e-8)
     assert abs(paths[0][-1] - paths[0][0]).max() > 0.1
 

@@ -1,7 +1,6 @@
 """Simulations of the paper's two methods, set up in its symbols."""
 
 from heavystep.lab.simulation import configure
-from tests.helpers.numpy_driver import record_runs
 
 METHODS = {"polyak": "SHBPolyak", "armijo": "SHBArmijo"}
 OPTIONS = {
@@ -17,8 +16,3 @@ def configured(rule, *, scaling="theory", n_b=None, average="uniform", **symbols
     """The configuration; there is no smooth reset unless ``n_b`` is given."""
     given = {OPTIONS.get(name, name): value for name, value in symbols.items() if value is not None}
     return configure(METHODS[rule], scaling=scaling, steps_per_epoch=n_b, average=average, **given)
-
-
-def recorded(problem, rule, samples, **symbols):
-    """Runs of it, with every iterate."""
-    return record_runs(problem, configured(rule, **symbols), samples)

@@ -1,6 +1,7 @@
-"""The paper's two methods on finite sums as a literal loop, recorded step by step."""
+"""Runs on finite sums: the paper's two methods as a literal loop, any method as its optimizer."""
 
 import numpy as np
+import torch
 
 from heavystep.records import Record
 
@@ -47,3 +48,24 @@ def recorded(problem, rule, samples, *, beta, c, gamma_max, omega=None, eta=1.0,
         accepted=np.ones(gamma.shape, dtype=bool), iterates=np.stack(iterates, axis=1),
         gradients=np.stack([row[4] for row in rows], axis=1), samples=np.asarray(samples),
     )  # fmt: skip
+
+
+def torch_run(make, problem, samples):
+    """Iterates, steps and trials of an optimizer, and the optimizer; ``make`` is given parameters."""
+    theta = torch.tensor(problem.theta0, requires_grad=True)
+    opt = make([theta])
+    iterates, steps, trials = [problem.theta0], [], []
+    for i in samples:
+
+        def closure(i=i):
+            point = theta.detach().numpy()
+            theta.grad = torch.tensor(problem.gradients(point, i))
+            return float(problem.losses(point, i))
+
+        searches, reads = opt.method.rule.searches, opt.method.rule.reads
+        given = {"lower_bound": float(problem.f_star[i])} if "lower_bound" in reads else {}
+        opt.step(closure, **given) if searches else opt.step(loss=closure(), **given)
+        iterates.append(theta.detach().numpy().copy())
+        steps.append(float(opt.info.step))
+        trials.append(opt.info.trials)
+    return np.array(iterates), np.array(steps), trials, opt

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,12 +16,13 @@ from heavystep.lab.simulation.loop import THEORY_METRICS as METRICS
 from heavystep.lab.simulation.run import OneRun, simulate
 from heavystep.methods import METHODS as REGISTRY
 from heavystep.methods import method_of
+from heavystep.optimizers import create
 from heavystep.problems import Cosine, LeastSquares, LogisticRegression, paper_cosine
 from heavystep.schedules import PowerLaw
 from heavystep.theory import nonconvex_step_limit
 from tests import reference
-from tests.helpers.numpy_driver import record_runs
 from tests.helpers.paper_symbols import METHODS, configured
+from tests.helpers.runs import torch_run
 from tests.helpers.streams import index_stream, unit_stream
 
 RNG = np.random.default_rng(8)
@@ -38,6 +40,13 @@ LAWS = {"beta": PowerLaw(0.9, 1.1, 10.0), "gamma_max": PowerLaw(0.5, 0.3, 10.0),
 SETTINGS = {
     "theory": {"beta": 0.6, "gamma_max": 0.7, "scaling": "theory"},
     "practical": {"beta": 0.9, "gamma_max": 0.3, "eta": 0.8, "scaling": "practical"},
+    "smooth reset": {
+        "beta": 0.7,
+        "gamma_max": 2.0,
+        "n_b": 5,
+        "growth": 1.5,
+        "scaling": "practical",
+    },
     "diminishing": {**LAWS, "scaling": "plain", "average": "weighted"},
 }
 RULES = {"polyak": {"c": 0.6}, "armijo": {"c": 0.4, "omega": 0.7}}
@@ -264,16 +273,18 @@ DRIVEN = [
 
 @pytest.mark.slow  # a kernel each
 @pytest.mark.parametrize(("problem", "name", "options", "steps"), DRIVEN)
-def test_every_method_takes_the_steps_of_the_numpy_driver(problem, name, options, steps):
+def test_every_method_takes_the_steps_of_its_optimizer(problem, name, options, steps):
     """Two drivers of one rule; tests of the family hold one of them to literal loops."""
     needed = {option.name: 0.01 for option in method_of(name).options if option.default is ...}
-    problem, configuration = PROBLEMS[problem], configure(name, **needed, **options)
+    problem, options = PROBLEMS[problem], needed | options
     samples = RNG.integers(0, 12, size=(2, steps))
-    record = record_runs(problem, configuration, samples)
-    found = simulate(problem, configuration, seeds=2, iterations=steps, indices=samples[:, :, None])
-    gaps = problem.gap(record.iterates[:, -1])
+    indices, configuration = samples[:, :, None], configure(name, **options)
+    found = simulate(problem, configuration, seeds=2, iterations=steps, indices=indices)
+    make = partial(create, name, **options)
+    ends = np.array([torch_run(make, problem, each)[0][-1] for each in samples])
+    gaps = problem.gap(ends)
     np.testing.assert_allclose(found.metrics["gap_last"][:, -1], gaps, rtol=1e-9, atol=1e-13)
-    assert abs(record.iterates[:, -1] - record.iterates[:, 0]).max() > 1e-3
+    assert abs(ends - problem.theta0).max() > 1e-3
 
 
 def test_without_the_compiler_one_line_says_so(tmp_path):

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-LOOP = ("lab/test_simulation.py", "lab/test_records.py")
+LOOP = ("lab/test_simulation.py",)
 SWEEPS = ("lab/test_sweeps.py",)
 CACHE = ("lab/test_kernel_cache.py",)
 FIGURES = ("lab/test_figure1.py", "lab/test_figure2.py")

@@ -14,7 +14,7 @@ from heavystep.theory.lemmas import smallest_step
 EPS = float(np.finfo(np.float64).eps)
 SCHEDULED = ("lr", "momentum", "max_step")  # the options that may change from step to step
 AVERAGES = ("uniform", "weighted")
-VERSION = 4
+VERSION = 5
 """Part of the key of stored runs. Raise it when the same problem, method and seed give other
 numbers because something changed: a rule, a momentum form, the order of operations in a kernel, the
 stream of samples, what a metric means. Problems have versions of their own."""

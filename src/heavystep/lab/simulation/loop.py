@@ -124,8 +124,8 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
                 _watch_choice(watch, row, search, gamma)
             depart(data, theta, scene.key, k, batch.shape[0], work)
             for j in range(theta.shape[0]):
-                pull = g[j] / divisors[j] if measured else g[j]
-                motion, kept = move(buffer[j], pull, gamma, beta, weight)
+                own = gamma / divisors[j] if measured else gamma
+                motion, kept = move(buffer[j], g[j], own, beta, weight)
                 # Momentum alone would go through all subnormal numbers, which are slow.
                 buffer[j] = kept if abs(kept) > TINY else 0.0
                 theta[j] += motion if abs(motion) > TINY else 0.0
