@@ -57,6 +57,11 @@ class VarianceReduced(Problem):
     curvature: float
     version: ClassVar[int] = 1
 
+    @property
+    def original(self) -> Problem:
+        """The problem without the reduction."""
+        return self.problem
+
     def __init__(
         self, problem: Problem, probability: float | None = None, curvature: float | None = None
     ) -> None:
@@ -87,8 +92,3 @@ class VarianceReduced(Problem):
 
     def full_gradient(self, theta: Array) -> Array:
         return self.problem.full_gradient(theta)
-
-
-def original(problem: Problem) -> Problem:
-    """The problem without the reduction."""
-    return problem.problem if isinstance(problem, VarianceReduced) else problem

@@ -21,7 +21,6 @@ from heavystep.lab.simulation.loop import (
 )
 from heavystep.lab.simulation.problems import kernels_of, stream_key
 from heavystep.problems import FiniteSum, Problem
-from heavystep.problems.variance_reduced import original
 from heavystep.records import Trajectories
 
 CHUNK = 1 << 16  # steps between two reports of progress
@@ -29,7 +28,7 @@ CHUNK = 1 << 16  # steps between two reports of progress
 
 def metric_names(problem: Problem) -> tuple[str, ...]:
     """Names of the metrics that runs of a problem record."""
-    return THEORY_METRICS if isinstance(original(problem), FiniteSum) else TRAINING_METRICS
+    return THEORY_METRICS if isinstance(problem.original, FiniteSum) else TRAINING_METRICS
 
 
 def log_grid(iterations: int, points: int = 200) -> Array:
@@ -60,7 +59,7 @@ class OneRun:
             np.zeros({None: 0, "tensor": 1, "element": dim}[metric]), np.zeros(1),
             np.zeros(dim if metric else 0),
         )  # fmt: skip
-        self._watch = Watch.of(original(problem), float(problem.L), configuration)
+        self._watch = Watch.of(problem.original, float(problem.L), configuration)
         self._advance = advance(kernels, configuration.row, metric, names is THEORY_METRICS)
         self.out = numbers_of(len(grid), *names)
         self.out[:] = np.nan

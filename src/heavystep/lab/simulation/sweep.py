@@ -26,7 +26,6 @@ from heavystep.problems import (
     paper_cosine,
     paper_least_squares,
 )
-from heavystep.problems.variance_reduced import original
 from heavystep.records import Trajectories
 
 FORMAT = 2
@@ -97,7 +96,7 @@ class ProblemSpec:
         # Numbers that are drawn here may differ in the last place on another processor, and are no
         # part of the key.
         if self.given is not None or self.name == "libsvm":
-            known["numbers"] = fingerprint(original(self.build()))
+            known["numbers"] = fingerprint(self.build().original)
         if isinstance(given := self.given, VarianceReduced):
             known["reduction"] = {"probability": given.probability, "curvature": given.curvature}
         return known
@@ -139,7 +138,7 @@ class Simulated(Run):
 
     def content(self) -> dict[str, Any]:
         method, problem = self.method, self.problem.build()
-        versions = {"simulation": VERSION, "problem": original(problem).version}
+        versions = {"simulation": VERSION, "problem": problem.original.version}
         if isinstance(problem, VarianceReduced):
             versions["reduction"] = problem.version
         options = {"options": dict(method.options), "average": method.average}
@@ -274,8 +273,9 @@ def _problem(label: str, given: Any) -> ProblemSpec:
     if isinstance(given, str):
         validation.choice("problem", given, (*SECTION_5, *LIBSVM))
         return SECTION_5.get(given) or ProblemSpec("libsvm", given)
-    if isinstance(original(given), tuple(KNOWN)):
-        return ProblemSpec(type(original(given)).__name__, given=given)
+    original = getattr(given, "original", None)
+    if isinstance(original, tuple(KNOWN)):
+        return ProblemSpec(type(original).__name__, given=given)
     known = ", ".join(kind.__name__ for kind in KNOWN)
     raise TypeError(
         f"problem {label!r} must be a name or one of {known}, which may be VarianceReduced, "
