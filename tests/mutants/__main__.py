@@ -14,8 +14,6 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rich.console import Console
-
 from tests.helpers.places import ROOT
 from tests.mutants.mutant import Mutant, everyone
 
@@ -24,49 +22,48 @@ TIMEOUT = 600
 READ_THE_SOURCE = ("test_architecture.py", "test_mutants.py")
 
 
-def first_failure(mutant: Mutant, folder: Path) -> str | None:
+def first_failure(mutant: Mutant) -> str | None:
     """The first test that notices, or None."""
-    source = folder / "src"
-    shutil.copytree(ROOT / "src", source)
-    path = source / "heavystep" / mutant.file
-    text = path.read_text()
-    if text.count(mutant.old) != 1:
-        raise SystemExit(f"{mutant.name}: {mutant.old!r} occurs {text.count(mutant.old)} times")
-    path.write_text(text.replace(mutant.old, mutant.new))
-    command = [sys.executable, "-m", "pytest", *mutant.tests(), "-x", "-q", "-p",
-               "no:cacheprovider", *mutant.leave_out(), "--no-header",
-               *(f"--ignore={ROOT / 'tests' / name}" for name in READ_THE_SOURCE)]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1",
-                   "OMP_NUM_THREADS": "1"}  # fmt: skip
-    try:
-        run = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT
-        )
-    except subprocess.TimeoutExpired:
-        return f"no end after {TIMEOUT} s"
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "src")
+        shutil.copytree(ROOT / "src", source)
+        path = source / "heavystep" / mutant.file
+        text = path.read_text()
+        if text.count(mutant.old) != 1:
+            raise SystemExit(f"{mutant.name}: {mutant.old!r} occurs {text.count(mutant.old)} times")
+        path.write_text(text.replace(mutant.old, mutant.new))
+        command = [sys.executable, "-m", "pytest", *mutant.tests(), "-x", "-q", "-p",
+                   "no:cacheprovider", *mutant.leave_out(), "--no-header",
+                   *(f"--ignore={ROOT / 'tests' / name}" for name in READ_THE_SOURCE)]  # fmt: skip
+        environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1",
+                       "OMP_NUM_THREADS": "1"}  # fmt: skip
+        try:
+            run = subprocess.run(
+                command,
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT,
+            )
+        except subprocess.TimeoutExpired:
+            return f"no end after {TIMEOUT} s"
     if run.returncode not in (0, 1):
         raise SystemExit(f"{mutant.name}: pytest did not run\n{run.stdout}\n{run.stderr}")
     seen = [line for line in run.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     return seen[0].partition(" ")[2].split(" - ")[0].split("tests/")[-1] if seen else None
 
 
-def tried(mutant: Mutant) -> str | None:
-    """The first test that notices a mutant, or None."""
-    with tempfile.TemporaryDirectory() as folder:
-        return first_failure(mutant, Path(folder))
-
-
 def main() -> None:
     """Try every mutant and print who noticed."""
-    console, missed = Console(soft_wrap=True), 0
+    missed = 0
     chosen = [m for m in everyone() if all(word in f"{m.name} {m.file}" for word in sys.argv[1:])]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for mutant, noticed in zip(chosen, pool.map(tried, chosen), strict=True):
+        for mutant, noticed in zip(chosen, pool.map(first_failure, chosen), strict=True):
             missed += noticed is None
-            console.print(f"{mutant.name}: {noticed or 'NOBODY NOTICED'}", highlight=False)
+            print(f"{mutant.name}: {noticed or 'NOBODY NOTICED'}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} mutants noticed")
-    if missed:
-        raise SystemExit(1)
+    sys.exit(1 if missed else 0)
 
 
 if __name__ == "__main__":
