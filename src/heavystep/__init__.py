@@ -47,7 +47,7 @@ _HOMES = {
     "plot_steps": "heavystep.pictures",
     "suggest": "heavystep.suggestions",
 }
-"""Where each name is defined. It is imported when it is first asked for: torch takes seconds, and
+"""The module of each name, imported when the name is first asked for: torch takes seconds, and
 the command line's help and completion need none of it."""
 _EXTRAS = {"plot_steps": "lab"}
 """The extra that brings what a name needs beside torch and numpy."""

@@ -21,7 +21,7 @@ TEXTS = {
     "process_group": "the processes that train one model together: their losses are averaged and "
     "all take the same step. None: all of torch.distributed, if it is initialised.",
 }
-"""What an optimizer is given besides options."""
+"""Arguments of an optimizer besides options."""
 OTHER_NAMES = {
     "betas": "momentum",
     "beta": "momentum",

@@ -21,7 +21,7 @@ PATH: Checks = {
     "Lemma 3": lemmas.identity,
     "Lemma 4": lemmas.inequality,
 }
-"""What needs iterates and gradients, for every scaling."""
+"""Checks that need iterates and gradients, for every scaling."""
 STANDARD: Checks = {
     **dict.fromkeys(("Theorem 1", "Theorem 2", "Theorem 3"), theorems.in_expectation),
     "Theorem 4": theorems.theorem_4,

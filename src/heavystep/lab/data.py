@@ -92,7 +92,7 @@ real-sim   72309 20958 22238 0fd9b12b6dc60dab7885a7367b286a53aac5d92057dc1083ab1
 SVMguide1   3089     4  2000 2b9ab55b6236f62cee6b7739b52f9e7cb033771f39b9c22c1f1790d80ef14d7f
 w8a        49749   300  1479 6a9fa8fd5f524303240a5db07d4b3d4a51e8b7b4b20a914105d8e3e8c81640f2
 """
-"""Of LIBSVM's sets title, rows, columns, rows with the larger label (of mushrooms 2),
+"""LIBSVM's data sets: title, rows, columns, rows with the larger label (of mushrooms 2),
 sha256 and the ending of the published file."""
 IMAGES = {
     (10, "cifar-10-batches-bin"): {
@@ -108,7 +108,7 @@ IMAGES = {
         "test": "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",
     },
 }
-"""Of CIFAR's sets the classes, the folder, and the files there."""
+"""CIFAR's data sets: the classes, the folder, and the files there."""
 TEXT = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
 

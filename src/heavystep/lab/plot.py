@@ -1,4 +1,4 @@
-"""What all pictures share: style, axes, legends and files, and means over seeds."""
+"""Common parts of all pictures: style, axes, legends and files, and means over seeds."""
 
 import math
 from collections.abc import Sequence

@@ -141,7 +141,7 @@ def evaluate_with_gradients(
 
 
 class Replay:
-    """What a forward changes: random streams of the CPU and of accelerators, and buffers."""
+    """State that a forward changes: random streams of the CPU and of accelerators, and buffers."""
 
     def __init__(self, device: torch.device, buffers: Iterable[Tensor] = ()) -> None:
         self.buffers = list(buffers)

@@ -108,7 +108,7 @@ SETTLED = 200  # steps after which a step that is still the largest one is there
 SCALED = 1024.0
 """A loss that is this large was probably multiplied by a GradScaler, which begins at 65536."""
 EXPLODED = 30.0
-"""How far above its first values a loss is that exploded, in units of them; 1 where lr is above
+"""Growth of a loss that exploded, in units of its first values; 1 where lr is above
 1, which is a reason."""
 EATEN = 0.01
 """The share of a weight that decay takes a step: after 100 steps a third is left. SGD with 0.1 and
@@ -139,7 +139,7 @@ class Row(NamedTuple):
 def findings(
     steps: int, first: list[Row], recent: list[Row], rule: Rule, group: Mapping[str, Any]
 ) -> dict[str, str]:
-    """What there is to say of a run, by kind; batches of the first rows could all be used."""
+    """Warnings about a run, by kind; batches of the first rows could all be used."""
     told: dict[str, str] = {}
     rows = [row for row in recent if row.finite]
     without = {option.name for option in rule.options if option.optional}

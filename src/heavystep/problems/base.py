@@ -1,4 +1,4 @@
-"""What a problem is: vectorised losses and gradients, and exact constants."""
+"""The interface of a problem: vectorised losses and gradients, and exact constants."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property

@@ -81,7 +81,7 @@ class Configuration:
 
     @property
     def scheduled(self) -> bool:
-        """Whether an option follows a schedule: a table has a row for each step, else one."""
+        """True if an option follows a schedule: a table has a row for each step, else one."""
         return any(callable(value) for _, value in self.options)
 
     def parameters(self, first: int, count: int) -> Parameters:
