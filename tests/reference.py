@@ -49,22 +49,9 @@ def armijo_plain(value, theta, g, c, omega, gamma_start):
 
 
 def trajectory(
-    rule,
-    problem,
-    theta0,
-    indices,
-    *,
-    scaling,
-    beta,
-    c,
-    gamma_max,
-    omega=None,
-    n_b=None,
-    growth=None,
-    eta=1.0,
-    decoupled_decay=0.0,
-    objective_decay=0.0,
-):
+    rule, problem, theta0, indices, *, scaling, beta, c, gamma_max, omega=None, n_b=None,
+    growth=None, eta=1.0, decoupled_decay=0.0, objective_decay=0.0,
+):  # fmt: skip
     """Iterates theta_0 .. theta_K and steps gamma_0 .. gamma_{K-1} of one run.
 
     ``beta``, ``gamma_max`` and ``eta`` may be functions of k. ``rule`` is "polyak" or

@@ -53,7 +53,7 @@ def torch_buffer(gamma, beta, factor=1.0):
     return step
 
 
-def decsps(c, gamma_b, beta):
+def decsps(c, gamma_b, beta=0.0):
     """gamma_k = min{(1 - beta) (f - f*) / |g|^2, c_{k-1} gamma_{k-1}} / c_k, c_k = c sqrt(k + 1)."""
     k, c_last, last = 0, c, gamma_b
 
@@ -67,7 +67,7 @@ def decsps(c, gamma_b, beta):
     return heavy_ball(gamma, beta)
 
 
-def adasps(c, beta):
+def adasps(c, beta=0.0):
     """gamma_k = min{(1 - beta) (f - f*) / (c_p |g|^2 sqrt(sum of gaps)), gamma_{k-1}}."""
     gaps, last = [], math.inf
 
@@ -92,12 +92,12 @@ def sps_safe(M):
     return heavy_ball(gamma)
 
 
-def ima_sps_safe(M, lam):
+def ima_sps_safe(M, beta):
     """step = [f - l + <g, z - theta>]_+ / max{|g|^2, M}; z -= step g; theta = (lam theta + z)/(1 + lam).
 
     ETA multiplies the move of theta, as under heavy ball.
     """
-    beta = lam / (1 + lam)
+    lam = beta / (1 - beta)
 
     def gamma(at):
         return (1 - beta) * max(at.gap + lam * (at.g @ at.moved), 0.0) / max(at.g2, M)
@@ -110,7 +110,7 @@ def momsps_max(c, gamma_max, beta):
     return heavy_ball(lambda at: (1 - beta) * min(at.gap / (c * at.g2), gamma_max), beta)
 
 
-def ngn(c, beta):
+def ngn(c, beta=0.0):
     """gamma = (1 - beta) c / (1 + c |g|^2 / (2 f))."""
     return heavy_ball(lambda at: (1 - beta) * c / (1 + c * at.g2 / (2 * at.gap)), beta)
 
@@ -189,9 +189,9 @@ def adam_diagonal(adam):
     return diagonal
 
 
-def iam(cap, lam, adam=False):
+def iam(cap, beta, adam=False):
     """tau = min{cap, [f - f* + <g, z - x>]_+ / |g|^2}; z -= tau g; x = (lam x + z) / (1 + lam)."""
-    z, diagonal = None, adam_diagonal(adam)
+    z, lam, diagonal = None, beta / (1 - beta), adam_diagonal(adam)
 
     def step(x, f, g, low, value):
         nonlocal z
@@ -237,7 +237,7 @@ def ngn_md(c, beta1):
     return step
 
 
-def schedule_free_polyak(c, longest, p, beta, adam=False):
+def schedule_free_polyak(c, longest, beta, p=0.0, adam=False):
     """Both points of Schedule-Free: z -= a D^-1 g; x += w (z - x); theta = (1 - beta) z + beta x."""
     z = x = None
     k, diagonal = 0, adam_diagonal(adam)
@@ -270,19 +270,19 @@ def armijo(at, first, omega, c):
     return backtrack(first, omega, lambda t: at.loss(t) <= at.f - c * t * at.g2)
 
 
-def sls(c, first, omega, growth=math.inf):
-    """Armijo's condition, from ``growth`` times the last step, and not above the first."""
-    last = math.inf
+def sls(c, first, omega, growth=1.0, n_b=None):
+    """Armijo's condition, from growth^(1/n_b) times the last step, and not above the first."""
+    last, q = math.inf, math.inf if n_b is None else growth ** (1 / n_b)
 
     def gamma(at):
         nonlocal last
-        last = armijo(at, min(last * growth, first), omega, c)
+        last = armijo(at, min(last * q, first), omega, c)
         return last
 
     return heavy_ball(gamma)
 
 
-def adasls(rho, d, most, omega):
+def adasls(rho, most, omega, d):
     """gamma_k = min{a_k / (c_l sqrt(sum of a_s |g_s|^2)), gamma_{k-1}}, c_l = d / sqrt(a_0 |g_0|^2)."""
     gains, last = [], math.inf
 
@@ -339,9 +339,9 @@ def salsa(c, first, grow, omega, beta_3, longest):
     return heavy_ball(gamma)
 
 
-def msl(c, most, omega, growth, n_b, beta, factor):
+def msl(c, most, omega, growth, n_b, beta, uphill="correct"):
     """Armijo's condition along torch's buffer, whose momentum is damped where it is uphill."""
-    d, last = 0.0, math.inf
+    d, last, factor = 0.0, math.inf, {"correct": 0.5, "restart": 0.0}[uphill]
 
     def step(theta, f, g, low, value):
         nonlocal d, last
