@@ -143,6 +143,8 @@ class Search(NamedTuple):
     """The weight of the next point in the average, for a momentum form that averages."""
     decay: Any = None
     """The factor of decoupled ``weight_decay``, before ``lr``; None: the step."""
+    known: Any = 0.0
+    """Numbers that ``remember`` needs again: a tuple."""
 
 
 def constants(*names: str, **made: Callable[[Mapping[str, Any]], Any]) -> Callable[..., Any]:

@@ -51,7 +51,7 @@ falls as n^(-weight_decay), whatever the steps, the units and the length of a ru
 
 from dataclasses import replace
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from heavystep import validation
 from heavystep.momentum import weight_of_next
@@ -74,19 +74,6 @@ SPREAD = 4.0  # usual deviations of a loss, or lengths of a gradient, where othe
 DEPTH = 8.0  # mean deviations from the losses down to an estimated level: flat (4: +0.1%)
 
 
-class Outlook(NamedTuple):
-    """What memory and batch say together: A, M, d, f - l, N, r, m and G, all as of this batch."""
-
-    average: Any
-    mean: Any
-    deviation: Any
-    gap: Any
-    noise: Any
-    ratio: Any
-    usual: Any
-    squares: Any
-
-
 def length(options: Any) -> Any:
     """tau, for which Theorem A allows a_k / a_{k-1} = 1: (p + 1)(2 - tau) = 2 - tau (1 - beta)."""
     return 1.0 if options["certified"] else 2.0 * POWER / (POWER + options["momentum"])
@@ -101,71 +88,66 @@ def growth(options: Any) -> Any:
     return (POWER + 1.0) / (1.0 + options["momentum"]) - 1.0
 
 
-def outlook(constants: Any, memory: Any, seen: Seen) -> Outlook:
-    """See :class:`Outlook`."""
-    loss, bound, unknown = seen.loss, seen.lower_bound, seen.lower_bound == -inf
-    new = memory.deviation == 0.0  # nothing is known yet: all losses so far were at the level
-    average, mean = where(new, loss, memory.average), where(new, loss, memory.mean)
-    first_gap = abs(loss - where(unknown, 0.0, bound))
-    deviation = where(new, first_gap, memory.deviation)
-    width = where(new, 1.0, DEPTH) * deviation
-    estimate = minimum(average, loss) - width
-    level = where(unknown | (average < bound), estimate, bound)
-    gap = maximum(loss - level, 0.0)
-    spread = mean - level
-    noise = where(spread > 0.0, (average - level) / where(spread > 0.0, spread, 1.0), 1.0)
-    flat = seen.grad_sqnorm == 0.0
-    ratio = where(flat, 0.0, constants.length * gap / where(flat, 1.0, seen.grad_sqnorm))
-    squares = where(new | (memory.squares == 0.0), seen.grad_sqnorm, memory.squares)
-    usual = constants.length * maximum(average - level, 0.0) / where(squares == 0.0, 1.0, squares)
-    return Outlook(average, mean, deviation, gap, minimum(noise, 1.0), ratio, usual, squares)
-
-
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The length of the move of z, and the weight of its end in x."""
-    look = outlook(constants, memory, seen)
-    share = 1.0 / (1.0 + memory.age / PATIENCE * look.noise**POWER) ** 0.5
+    loss, bound, unknown = seen.loss, seen.lower_bound, seen.lower_bound == -inf
+    new = memory.deviation == 0.0  # nothing is known yet: all losses so far were at the level
+    first = loss, loss, abs(loss - where(unknown, 0.0, bound)), 1.0
+    known = memory.average, memory.mean, memory.deviation, DEPTH
+    average, mean, deviation, depth = where(new, first, known)
+    squares = where(new | (memory.squares == 0.0), seen.grad_sqnorm, memory.squares)
+    # Level
+    estimate = minimum(average, loss) - depth * deviation
+    level = where(unknown | (average < bound), estimate, bound)
+    # Length, and what noise makes of it
+    gap, flat = maximum(loss - level, 0.0), seen.grad_sqnorm == 0.0
+    ratio = where(flat, 0.0, constants.length * gap / where(flat, 1.0, seen.grad_sqnorm))
+    usual = constants.length * maximum(average - level, 0.0) / where(squares == 0.0, 1.0, squares)
+    spread = mean - level
+    noise = where(spread > 0.0, (average - level) / where(spread > 0.0, spread, 1.0), 1.0)
+    share = 1.0 / (1.0 + memory.age / PATIENCE * minimum(noise, 1.0) ** POWER) ** 0.5
+    # Trust
     warm = (memory.age + 1.0) / (memory.age + WARM_UP)
-    wanted = warm * minimum(share**0.5 * look.ratio, share * look.usual)
+    wanted = warm * minimum(share**0.5 * ratio, share * usual)
     far = seen.pull_sqnorm**0.5
-    step = minimum(wanted, allowed(memory, seen, wanted * far) / where(far == 0.0, 1.0, far))
+    allowed = maximum(TRUST * seen.size, first_length(memory, seen, wanted * far))
+    step = minimum(wanted, allowed / where(far == 0.0, 1.0, far))
+    # What Theorem A allows
     free = (constants.growth == inf) | (memory.age < 2.0) | (memory.last == 0.0)
-    more = where(free, 0.0, constants.growth / where(free, 1.0, memory.age - 1.0))
-    step = where(free, step, minimum(step, memory.last * (1.0 + more)))
+    more = constants.growth / maximum(memory.age - 1.0, 1.0)
+    step = minimum(step, where(free, inf, memory.last * (1.0 + more)))
     weight = weight_of_next(memory.age, POWER)
     return Search(
         step=minimum(step, constants.max_step),
-        accepted=batch_is_finite(look.gap, seen.grad_sqnorm),
+        accepted=batch_is_finite(gap, seen.grad_sqnorm),
         capped=step > constants.max_step,
         weight=weight,
         decay=weight / (POWER + 1.0),
+        known=(average, mean, deviation, squares),
     )
 
 
-def allowed(memory: Any, seen: Seen, wanted: Any) -> Any:
-    """How far a move may go: rho |theta|, or as far as the first one of parameters at 0."""
+def first_length(memory: Any, seen: Seen, wanted: Any) -> Any:
+    """rho |theta_0|, or the length of the first move of parameters at 0."""
     trusted = TRUST * seen.size
-    first = where(trusted > 0.0, trusted, wanted)
-    return maximum(trusted, where(memory.first_move == 0.0, first, memory.first_move))
+    return where(memory.first_move == 0.0, where(trusted > 0.0, trusted, wanted), memory.first_move)
 
 
 def remember(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
     """The memory after a step, in the order below."""
-    look, weight = outlook(constants, memory, seen), search.weight
-    above, reach = seen.loss - look.average, SPREAD * look.deviation
-    cut = minimum(maximum(above, -reach), reach)
+    (average, mean, deviation, squares), weight = search.known, search.weight
+    above, reach = seen.loss - average, SPREAD * deviation
+    cut = minimum(maximum(above, -reach), reach), minimum(seen.grad_sqnorm, SPREAD**2 * squares)
     begins = weight > 0.5  # the first nine batches may differ, and are no average yet
-    cut = where(begins, above, cut)
-    rose = where(cut < above, 1.0, 0.0)
-    average = look.average + weight * cut
-    mean = look.mean + (look.average + cut - look.mean) / (memory.age + 1.0)
+    change, square = where(begins, (above, seen.grad_sqnorm), cut)
+    rose = where(change < above, 1.0, 0.0)
+    mean = mean + (average + change - mean) / (memory.age + 1.0)
+    average = average + weight * change
     mean = maximum(where(begins, average, mean), average)
-    spread = look.deviation + weight * (abs(cut) - look.deviation)
-    deviation = where(memory.deviation == 0.0, look.deviation, spread)
-    square = where(begins, seen.grad_sqnorm, minimum(seen.grad_sqnorm, SPREAD**2 * look.squares))
-    squares = look.squares + weight * (square - look.squares)
-    first_move = allowed(memory, seen, search.step * seen.pull_sqnorm**0.5)
-    first_move = where(memory.first_move == 0.0, first_move, memory.first_move)
+    spread = deviation + weight * (abs(change) - deviation)
+    deviation = where(memory.deviation == 0.0, deviation, spread)
+    squares = squares + weight * (square - squares)
+    first_move = first_length(memory, seen, search.step * seen.pull_sqnorm**0.5)
     again = (rose * memory.rose > 0.0) & (constants.growth == inf)
     age = where(again, 0.5 * memory.age, memory.age + 1.0)
     age = where(deviation == 0.0, 0.0, age)

@@ -45,9 +45,14 @@ def _back_end(*operands: Any) -> Primitives:
 
 
 def where(condition: Any, if_true: Any, if_false: Any) -> Any:
-    """``if_true`` where ``condition`` holds, else ``if_false``; both are evaluated."""
+    """``if_true`` where ``condition`` holds, else ``if_false``: two numbers or two tuples of them.
+
+    Both are evaluated.
+    """
     if condition is True or condition is False:
         return if_true if condition else if_false
+    if isinstance(if_true, tuple):
+        return tuple([where(condition, *pair) for pair in zip(if_true, if_false, strict=True)])
     return _back_end(condition, if_true, if_false).where(condition, if_true, if_false)
 
 

@@ -112,6 +112,7 @@ def cache_folder() -> Path:
 def complete_search(
     step: Any, accepted: Any, capped: Any, trial: Any = 0.0, trials: Any = 0, active: Any = False,
     trial_loss: Any = 0.0, momentum: Any = None, weight: Any = None, decay: Any = None,
+    known: Any = 0.0,
 ) -> Search:  # fmt: skip
     """What :class:`Search` makes of its arguments, with one type for each field.
 
@@ -120,7 +121,7 @@ def complete_search(
     return Search(
         float(step), bool(accepted), bool(capped), float(trial), int(trials), bool(active),
         float(trial_loss), 0.0 if momentum is None else float(momentum),
-        1.0 if weight is None else float(weight), 0.0 if decay is None else float(decay),
+        1.0 if weight is None else float(weight), 0.0 if decay is None else float(decay), known,
     )  # fmt: skip
 
 
