@@ -121,9 +121,8 @@ def outsider(dtype, rank, ranks):
         opt = make("SHBPolyak", net.parameters(), process_group=group)
     except ValueError as error:
         return str(error)
-    copied = copy.deepcopy(opt)._measure.ranks
-    copied.look()
-    return copied.count
+    copied = copy.deepcopy(opt)._measure
+    return copied.count_processes()
 
 
 def normed(dtype, rank, ranks):

@@ -95,18 +95,18 @@ def test_what_differs_is_named():
     state["param_groups"][0]["c"] = -1.0
     refuses(polyak, state, "not one of SHBPolyak .* c must be > 0 and finite, got -1.0")
     state["param_groups"][0].update(c=1.0, last_step="high")
-    refuses(polyak, state, "last_step must be a number, got 'high'")
+    refuses(polyak, state, "last_step .*must be a real number .*, got 'high'")
     state["param_groups"][0].update(last_step=torch.zeros(2))
-    refuses(polyak, state, r"last_step must be one number, got \(2,\)")
+    refuses(polyak, state, "last_step .*must be a real number")
     state["param_groups"][0].update(last_step=1.0, lr=torch.ones(3))
-    refuses(polyak, state, r"lr must be one number, got \(3,\)")
+    refuses(polyak, state, "lr .*must be a real number")
     state["param_groups"][0].update(lr=1.0)
     state["state"] = {0: {"displacement": 0.5}}
     refuses(polyak, state, "displacement must be a tensor of numbers, got 0.5")
     state["state"] = {}
     for value in (float("nan"), -1.0, 0.0):  # a step that was taken, or infinity before it
         state["param_groups"][0].update(last_step=value)
-        refuses(polyak, state, "what the rule remembers is out of range: last_step must be")
+        refuses(polyak, state, "last_step must be > 0")
 
 
 PLACES = [("param_groups", 0, name) for name in ("age", "deviation", "squares", "step")]

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from heavystep import HeavyStep
-from heavystep.optim.rounding import round_at_random
+from heavystep.optim.update import round_at_random
 from tests.helpers.training import (
     DEVICES,
     equal_states,

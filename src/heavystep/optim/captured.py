@@ -11,6 +11,7 @@ is different:
 
 import gc
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -112,6 +113,11 @@ class Searched:
         after = self._streams.state()
         returned, known, *numbers = self._facts.tolist()
 
+        def ready(search: Search) -> AbstractContextManager[object]:
+            if search.momentum is not None:
+                self._momentum.fill_(search.momentum)
+            return nullcontext()
+
         def loss_at(trial: float) -> float:
             self._trial.fill_(trial)
             self._streams.restore(before)
@@ -120,22 +126,19 @@ class Searched:
 
         try:
             seen = optimizer._seen(known, None, dict(zip(self._names, numbers, strict=True)), None)
-            search = optimizer._first_trial(seen)
-            if search.momentum is not None:
-                self._momentum.fill_(search.momentum)
-            decision = optimizer._decide_by_trials(seen, search, loss_at)
+            search = optimizer._decide_by_trials(seen, ready, loss_at)
         except BaseException:
             self._return_to(self._before)
             raise
         finally:
             self._streams.restore(after)
-        if decision.accepted:
-            self._step.fill_(decision.step)
-            self._decided = decision.search
+        if search.accepted:
+            self._step.fill_(search.step)
+            self._decided = search
             self._update()
         else:
             self._return_to(self._before)
-        optimizer._report(decision)
+        optimizer._report(search, seen)
         self._report()
         return float(returned)
 
@@ -146,7 +149,10 @@ class Searched:
         optimizer = self._optimizer
         with torch.no_grad():
             optimizer._take_active()
-            products, value, _ = optimizer._measured(loss, None)
+            products, value, _ = self._measure.batch(
+                optimizer.method.rule, optimizer._active, optimizer.param_groups,
+                optimizer._names, loss, None,
+            )  # fmt: skip
             self._names = list(products)
             numbers = (loss, value, *products.values())
             self._facts = torch.stack([self._measure.scalar(number) for number in numbers])
@@ -167,12 +173,12 @@ class Searched:
     @torch.no_grad()
     def _updated(self) -> None:
         self._return_to(self._after)
-        search = self._decided
+        search = self._decided._replace(step=self._step)
         if search.momentum is not None:
             search = search._replace(momentum=self._momentum)
         for active in self._optimizer._active:
             if active.params:
-                self._optimizer._move(active, self._step, search, True, False)
+                self._optimizer._move(active, search, on_host=False)
 
     @torch.no_grad()
     def _return_to(self, buffers: list[Tensor]) -> None:
@@ -262,13 +268,11 @@ class CapturedStep:
                 "say): remove them, or call the optimizer yourself; an Average(optimizer, "
                 "automatic=False) has none and is updated by report=average.update"
             )
-        if isinstance(optimizer, RuleOptimizer):
-            optimizer._measure.ranks.look()
-            if optimizer._measure.ranks.count > 1:
-                raise ValueError(
-                    "a CapturedStep is for one process, and there are several: call the "
-                    "optimizer's step, or give it a process_group of this process alone"
-                )
+        if isinstance(optimizer, RuleOptimizer) and optimizer._measure.count_processes() > 1:
+            raise ValueError(
+                "a CapturedStep is for one process, and there are several: call the "
+                "optimizer's step, or give it a process_group of this process alone"
+            )
         device = optimizer.param_groups[0]["params"][0].device
         if device.type != "cuda":
             return self._step.take()

@@ -1,10 +1,10 @@
 """A rule at work: a closed form on the host or on the device, a line search with trial losses."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from math import inf, isfinite, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from heavystep.optim.measure import Measure
@@ -12,27 +12,19 @@ from heavystep.optim.options import Group
 from heavystep.rules import Rule, Search, Seen, is_finite, where
 
 
-class Decision(NamedTuple):
-    """What a rule decided and on what: numbers on the host, 0-dim tensors on a device."""
-
-    step: Any
-    """Before ``lr``; it counts only if accepted."""
-    accepted: Any
-    capped: Any
-    seen: Seen
-    search: Search
-
-
 def remembered(rule: Rule, group: Group) -> Any:
     """The memory of a rule as numbers on the host."""
-    kept = [group[name] for name in rule.memory]
+    kept = map(group.__getitem__, rule.memory)
     return rule.Memory(*[value.item() if isinstance(value, Tensor) else value for value in kept])
 
 
 def decide(
     rule: Rule, constants: Any, group: Group, seen: Seen, usable: Any, measure: Measure
-) -> Decision:
-    """The decision of a closed form; ``usable`` says whether all else is in range."""
+) -> Search:
+    """The decision of a closed form: 0 where the batch is refused.
+
+    ``usable`` says whether all else is in range.
+    """
     if not measure.near:
         return _decide_on_device(rule, constants, group, seen, usable, measure)
     # Numbers take a tenth of the time of 0-dim tensors.
@@ -43,12 +35,13 @@ def decide(
     if accepted and rule.memory:
         new = rule.remember(constants, memory, seen, search)
         group.update(zip(rule.memory, measure.all_held(new), strict=True))
-    return Decision(step, accepted, accepted and bool(search.capped), seen, search)
+    capped = accepted and bool(search.capped)
+    return search._replace(step=step if accepted else 0.0, accepted=accepted, capped=capped)
 
 
 def _decide_on_device(
     rule: Rule, constants: Any, group: Group, seen: Seen, usable: Any, measure: Measure
-) -> Decision:
+) -> Search:
     """The same on 0-dim tensors: nothing waits for the device, and a graph can be recorded."""
     memory = device_memory(rule, group, measure)
     search = rule.start(constants, memory, seen)
@@ -60,7 +53,8 @@ def _decide_on_device(
     for old, each in zip(memory, kept, strict=True):
         # In place, so that a captured CUDA graph finds its memory again.
         old.copy_(each) if isinstance(each, Tensor) else old.fill_(each)
-    return Decision(measure.scalar(step), accepted, accepted & search.capped, seen, search)
+    step, capped = measure.scalar(where(accepted, step, 0.0)), accepted & search.capped
+    return search._replace(step=step, accepted=accepted, capped=capped)
 
 
 def device_memory(rule: Rule, group: Group, measure: Measure) -> Any:
@@ -93,25 +87,23 @@ def growth_of_rounding(loss: float, example_loss: float) -> float:
     return sqrt(example_loss / size) if 0.0 < size < example_loss else 1.0
 
 
-def first_trial(
-    rule: Rule, constants: Any, group: Group, seen: Seen, params: list[Tensor]
-) -> Search:
-    """A line search before its first trial."""
-    search = rule.start(constants, remembered(rule, group), seen)
-    # A first trial beyond the format of the parameters would make them infinite.
-    largest = min((torch.finfo(param.dtype).max for param in params), default=inf)
-    return search._replace(trial=min(search.trial, largest))
-
-
 def decide_by_trials(
-    rule: Rule, constants: Any, group: Group, seen: Seen, search: Search, usable: Any,
-    loss_at: Callable[[float], float], tell: Callable[[str], None],
-) -> Decision:  # fmt: skip
-    """The decision of a line search, after as many trials as it takes; ``tell`` warns."""
+    rule: Rule, constants: Any, group: Group, seen: Seen, usable: Any, largest: float,
+    ready: Callable[[Search], AbstractContextManager[object]], loss_at: Callable[[float], float],
+    tell: Callable[[str], None],
+) -> Search:  # fmt: skip
+    """The decision of a line search, after as many trials as it takes.
+
+    Trials are made within ``ready(search)``, where parameters can move. ``tell`` warns.
+    """
     memory, advance = remembered(rule, group), rule.advance
     assert advance is not None
-    while search.active:
-        search = advance(constants, memory, seen, search, loss_at(search.trial))
+    search = rule.start(constants, memory, seen)
+    # A first trial beyond the format of the parameters would make them infinite.
+    search = search._replace(trial=min(search.trial, largest))
+    with ready(search):
+        while search.active:
+            search = advance(constants, memory, seen, search, loss_at(search.trial))
     found = search.accepted
     accepted = found and is_finite(search.step) and is_finite(seen.grad_sqnorm) and bool(usable)
     search = search._replace(accepted=accepted)
@@ -132,4 +124,5 @@ def decide_by_trials(
             "line search failed: no trial lost enough, and the batch was refused. If this goes "
             f"on, {', '.join(advice)}"
         )
-    return Decision(search.step, accepted, accepted and search.capped, seen, search)
+    step, capped = search.step if accepted else 0.0, accepted and search.capped
+    return search._replace(step=step, capped=capped)

@@ -1,29 +1,46 @@
 """What a rule sees of a batch: the loss and inner products over all groups and all processes.
 
 The loss is the mean over processes, as gradients are under data parallelism; inner products are
-sums over what each process holds of a parameter (the shards of FSDP).
+sums over what each process holds of a parameter (the shards of FSDP). All numbers of a batch are
+summed in one message, and with them travel two checks: that all processes have the same options,
+state and trained parameters, and that all of them gave a lower bound or none.
 """
 
 import ctypes
 import math
+import zlib
 from array import array
 from collections.abc import Callable, Iterable
 from math import inf, sqrt
+from operator import attrgetter
 from typing import Any
+from weakref import ref
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
+from torch.nn.parallel import DistributedDataParallel
 
-from heavystep.optim.options import Group, local
-from heavystep.optim.ranks import Ranks, checksums, plain, shards
+from heavystep.optim.options import Group
 from heavystep.rules import PRODUCTS, Primitives, Rule, register
 
 ROW, PART = 1 << 12, 1 << 17
 """Elements that are reduced at once: to keep digits, and to stay in the cache."""
 LARGEST = torch.finfo(torch.float32).max
-PLAIN = "plain_sqnorm"
 INNER = PRODUCTS.keys() - {"grad_sqnorm", "pull_sqnorm", "size"}
 """The products that are neither norms of gradients nor of parameters."""
+EXACT = 1 << 24  # whole numbers below it are exact in float32, and so are their sums
+DIFFERENCES = {
+    "gradients": "gradients of other parameters",
+    "parameters": "other values in its parameters",
+    "state": "other values in its state",
+}
+"""What processes may not have of their own, besides options and the memory of the rule."""
+JOINED = (
+    "step() cannot be used in model.join() of DistributedDataParallel: when a process runs out of "
+    "batches, the others would wait for it. Give all processes as many batches (drop_last=True), "
+    "or use model.join(throw_on_early_termination=True)"
+)
+WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def _where(condition: Any, if_true: Any, if_false: Any) -> Any:
@@ -94,18 +111,22 @@ def whole(loss: Any) -> Any:
 
 def indices_by_dtype(tensors: list[Tensor]) -> list[list[int]]:
     """Places of the tensors of each format: kernels for many tensors ask for one."""
-    dtypes = {tensor.dtype: None for tensor in tensors}
-    return [[i for i, t in enumerate(tensors) if t.dtype == dtype] for dtype in dtypes]
+    found: dict[torch.dtype, list[int]] = {}
+    for i, tensor in enumerate(tensors):
+        found.setdefault(tensor.dtype, []).append(i)
+    return list(found.values())
 
 
 def joined(tensors: list[Tensor]) -> list[Tensor]:
     """The tensors as vectors: a long one by itself, short ones of one format in one."""
     vectors: list[Tensor] = []
-    for indices in indices_by_dtype(tensors):
-        alike = [tensors[i] for i in indices]
-        vectors += [tensor.reshape(-1) for tensor in alike if tensor.numel() > ROW]
-        if short := [tensor for tensor in alike if tensor.numel() <= ROW]:
-            vectors.append(torch._C._nn.flatten_dense_tensors(short))
+    formats = dict.fromkeys(map(attrgetter("dtype"), tensors))
+    for dtype in formats:
+        short = tensors if len(formats) == 1 else [t for t in tensors if t.dtype == dtype]
+        if max(map(Tensor.numel, short)) > ROW:
+            vectors += [tensor.reshape(-1) for tensor in short if tensor.numel() > ROW]
+            short = [tensor for tensor in short if tensor.numel() <= ROW]
+        vectors += [torch._C._nn.flatten_dense_tensors(short)] if short else []
     return vectors
 
 
@@ -117,16 +138,18 @@ def squared_norm(tensors: list[Tensor], dtype: torch.dtype) -> Tensor:
     """
     if not tensors[0].is_cpu:
         return _norms(tensors, 2, dtype).square().sum()
-    norms: list[Tensor] = []
-    for vector in joined(tensors):
+    vectors, norms = joined(tensors), list[Tensor]()
+    if len(vectors) == 1 and vectors[0].numel() <= ROW:  # the same, at once
+        norm: Tensor = torch.linalg.vector_norm(vectors[0], dtype=dtype)
+        return norm.square()
+    for vector in vectors:
         size = vector.numel()
         full = size - size % ROW
         if full:
             rows = vector[:full].view(-1, ROW)
             norms.append(torch.linalg.vector_norm(rows, dim=1, dtype=dtype))
         if size > full:
-            rest = vector[full:] if full else vector
-            norms.append(torch.linalg.vector_norm(rest, dtype=dtype).unsqueeze(0))
+            norms.append(torch.linalg.vector_norm(vector[full:], dtype=dtype).reshape(1))
     return (norms[0] if len(norms) == 1 else torch.cat(norms)).square().sum()
 
 
@@ -139,10 +162,13 @@ def absolute_sum(tensors: list[Tensor], dtype: torch.dtype) -> Tensor:
         return _norms(tensors, 1, dtype).sum()
     sums: list[Tensor] = []
     for vector in joined(tensors):
-        room = vector.new_empty(min(vector.numel(), PART))  # that stays in the cache
+        if vector.numel() <= PART:
+            sums.append(vector.abs().sum(dtype=dtype))
+            continue
+        room = vector.new_empty(PART)  # that stays in the cache
         for part in torch.split(vector, PART):
             sums.append(torch.abs(part, out=room[: part.numel()]).sum(dtype=dtype))
-    return torch.stack(sums).sum()
+    return sums[0] if len(sums) == 1 else torch.stack(sums).sum()
 
 
 def _norms(tensors: list[Tensor], order: int, dtype: torch.dtype) -> Tensor:
@@ -153,7 +179,16 @@ def _norms(tensors: list[Tensor], order: int, dtype: torch.dtype) -> Tensor:
 
 
 class Measure:
-    """How losses and inner products become numbers, alike on all processes."""
+    """How losses and inner products become numbers, alike on all processes.
+
+    Args:
+        process_group: of torch.distributed; None: all processes.
+        params: as a user gave them; ``model.parameters()`` knows its model.
+
+    Raises:
+        TypeError: ``process_group`` is none.
+        ValueError: this process does not belong to it.
+    """
 
     dtype = torch.float32
     """Of numbers on a device: float64 if a parameter is."""
@@ -164,17 +199,45 @@ class Measure:
     """A number as the format holds it; a finite one stays finite."""
     plain: Any = None
     """||g||^2 of the last batch where the rule reads g' D^-1 g."""
+    count = 1
+    """The number of processes."""
 
-    def __init__(self, ranks: Ranks) -> None:
-        self.ranks = ranks
+    def __init__(self, process_group: Any = None, params: Any = None) -> None:
+        if process_group is distributed.GroupMember.NON_GROUP_MEMBER:
+            raise ValueError("process_group: this process does not belong to it")
+        if process_group is not None and not isinstance(process_group, distributed.ProcessGroup):
+            raise TypeError(
+                f"process_group must be a group of torch.distributed, got {process_group!r}: make "
+                "one with new_group(), or take get_group() of a device mesh"
+            )
+        self._group = process_group
+        self._begun: dict[str, Any] | None = None
+        self._own: dict[str, Any] = {}  # what must be alike on all processes, as this one has it
+        self._digest: int | None = None
+        self._agreed = False
+        frame = getattr(params, "gi_frame", None)  # of the generator that parameters() is
+        model = frame.f_locals.get("self") if frame else None
+        self._model = ref(model) if isinstance(model, DistributedDataParallel) else None
+
+    def __deepcopy__(self, memo: object) -> "Measure":
+        return Measure(self._group)
+
+    def __reduce__(self) -> tuple[type["Measure"], tuple[()]]:
+        return Measure, ()  # a process group cannot leave its process
+
+    def count_processes(self) -> int:
+        """How many processes take the same steps, now."""
+        several = distributed.is_available() and distributed.is_initialized()
+        self.count = distributed.get_world_size(self._group) if several else 1
+        return self.count
 
     def look_at(self, params: list[Tensor]) -> None:
-        """Take format and place of numbers from the parameters."""
+        """Take format and place of numbers from the parameters, and count the processes."""
         wide = any(param.dtype == torch.float64 for param in params)
         self.dtype = torch.float64 if wide else torch.float32
         self.device = params[0].device if params else torch.device("cpu")
         self.held = float if wide else single
-        self.ranks.look()
+        self.count_processes()
 
     def all_held(self, numbers: Iterable[float]) -> list[float]:
         """Numbers as the format holds them."""
@@ -186,72 +249,48 @@ class Measure:
         return [single(number) for number in numbers] if beyond else found
 
     def scalar(self, value: Any) -> Tensor:
-        """A number, or a tensor with one element, in this format and place."""
+        """A detached 0-dim tensor in this format and place, from a number or a tensor."""
         return as_scalar(value, self.dtype, self.device)
 
-    def sqnorm(self, tensors: list[Tensor]) -> Any:
-        """The part of a process in the squared norm: their sum over processes is the norm."""
-        near = self.ranks.count == 1 and self.near and self.dtype == torch.float32
-        if near and 0 < sum([tensor.numel() for tensor in tensors]) <= ROW:
-            try:  # the same to the bit, at once
-                vector = torch._C._nn.flatten_dense_tensors(tensors)
-                norm = torch.linalg.vector_norm(vector, dtype=self.dtype).item()
-                return single(norm * norm)
-            except RuntimeError:  # formats are mixed
-                pass
-        return self._shared(squared_norm, tensors)
-
-    def size(self, params: list[Tensor]) -> Any:
-        """The part of a process in the mean size of the parameters' elements, as a distance."""
-        count = sum([param.numel() for param in params])
-        return self._shared(absolute_sum, params) / sqrt(max(count, 1))
-
-    def _shared(
-        self, reduced: Callable[[list[Tensor], torch.dtype], Tensor], tensors: list[Tensor]
+    def total(
+        self, reduced: Callable[[list[Tensor], torch.dtype], Tensor], groups: list[Any], kind: str
     ) -> Any:
-        """The part of a process in a sum; elements that several processes hold count once."""
-        if not tensors:
-            return 0.0
-        count = self.ranks.count
-        if count == 1:
-            total: Any = reduced([local(tensor) for tensor in tensors], self.dtype)
-            return total.item() if self.near else total
+        """This process's part of a sum; a tensor that several processes hold counts once."""
+        if self.count == 1:
+            tensors = [tensor for active in groups for tensor in getattr(active, kind)]
+            if not tensors:
+                return 0.0
+            found = reduced(tensors, self.dtype)
+            return found.item() if self.near else found
         held: dict[float, list[Tensor]] = {}
-        for tensor in tensors:
-            held.setdefault(count / shards(tensor), []).append(local(tensor))
-        total = 0.0
-        for copies, some in held.items():
-            total = total + reduced(some, self.dtype) / copies
-        return self.scalar(total)
-
-    def inner(self, left: list[Tensor], right: list[Tensor], cut_as: list[Tensor]) -> Tensor:
-        """The part of a process in an inner product of what it holds of two vectors."""
-        total: Tensor | float = 0.0
-        for x, y, cut in zip(left, right, cut_as, strict=True):
-            part = (x.to(self.dtype) * y.to(self.dtype)).sum()
-            total = total + part / (self.ranks.count / shards(cut))
-        return self.scalar(total)
+        for active in groups:
+            for tensor, copies in zip(getattr(active, kind), active.copies, strict=True):
+                held.setdefault(copies, []).append(tensor)
+        return self.scalar(sum(reduced(some, self.dtype) / copies for copies, some in held.items()))
 
     def products(self, rule: Rule, groups: list[Any]) -> dict[str, Any]:
         """This process's part of each inner product that the rule reads."""
         reads = rule.reads
-        grads = [grad for active in groups for grad in active.grads]
         if groups[0].metric:  # as many numbers where there is no gradient
             parts = [a.metric_products() for a in groups if a.params] or [(0.0, 0.0, 0.0)]
-            sums = [sum(each) for each in zip(*parts, strict=True)]
+            sums = parts[0] if len(parts) == 1 else map(sum, zip(*parts, strict=True))
             found: dict[str, Any] = dict(
-                zip((PLAIN, "grad_sqnorm", "pull_sqnorm"), sums, strict=True)
+                zip(("plain", "grad_sqnorm", "pull_sqnorm"), sums, strict=True)
             )
         else:
-            sqnorm = self.sqnorm(grads)
+            sqnorm = self.total(squared_norm, groups, "slopes")
             found = {"grad_sqnorm": sqnorm, "pull_sqnorm": sqnorm}
         if "size" in reads:
-            found["size"] = self.size([param for active in groups for param in active.params])
+            count = sum(map(attrgetter("elements"), groups))
+            found["size"] = self.total(absolute_sum, groups, "places") / sqrt(max(count, 1))
         for name in sorted(reads & INNER):
             left, right, power = PRODUCTS[name]
-            one = [x for active in groups for x in active.vectors(left, 0)]
-            other = [y for active in groups for y in active.vectors(right, power)]
-            found[name] = self.inner(one, other, grads)
+            product: Any = 0.0
+            for active in groups:
+                vectors = active.vectors(left, 0), active.vectors(right, power)
+                for x, y, copies in zip(*vectors, active.copies, strict=True):
+                    product = product + (x.to(self.dtype) * y.to(self.dtype)).sum() / copies
+            found[name] = self.scalar(product)
         if "pull_sqnorm" not in reads:
             del found["pull_sqnorm"]
         return found
@@ -261,18 +300,19 @@ class Measure:
         share = loss
         if type(loss) is not Tensor or loss.dtype != self.dtype or loss.dim():
             share = self.scalar(whole(loss))
-        if self.ranks.count > 1:
-            share = share / self.ranks.count
+        if self.count > 1:
+            share = share / self.count
         decay: Any = 0.0
         for active in groups:
             if active.in_objective:  # (lambda/2) ||theta||^2
-                decay = decay + 0.5 * active.group["weight_decay"] * self.sqnorm(active.params)
+                sqnorm = self.total(squared_norm, [active], "places")
+                decay = decay + 0.5 * active.group["weight_decay"] * sqnorm
         return share + decay if isinstance(decay, Tensor) or decay else share
 
     def objective(self, loss: Any, groups: list[Any]) -> Tensor:
         """The objective of all processes at the present parameters."""
         share = self.objective_share(loss, groups)
-        return share if self.ranks.count == 1 else self.ranks.summed(share.reshape(1))[0]
+        return share if self.count == 1 else self.summed(share.reshape(1))[0]
 
     def batch(
         self, rule: Rule, groups: list[Any], options: list[Group], names: list[str], loss: Any,
@@ -285,25 +325,12 @@ class Measure:
         """
         found = self.products(rule, groups)
         value = None if loss is None else self.objective_share(loss, groups)
-        if self.ranks.count > 1:
+        if self.count > 1:
             numbers = (*found.values(), 0.0 if value is None else value)
-
-            def now() -> dict[str, Any]:
-                own = {name: [plain(group[name]) for group in options] for name in names}
-                return {**own, "gradients": [active.trained() for active in groups]}
-
-            def begun() -> dict[str, Any]:
-                own = {name: [plain(group[name]) for group in options] for name in rule.memory}
-                if not torch.compiler.is_compiling():
-                    for name in ("parameters", "state"):
-                        own[name] = [checksums(active.replicated(name)) for active in groups]
-                return own
-
-            parts, searches = [self.scalar(number) for number in numbers], rule.searches
-            sums, bound = self.ranks.agree(parts, bound, self.scalar, now, begun, searches)
+            sums, bound = self._agree(numbers, bound, rule, groups, options, names)
             found = dict(zip(found, sums[:-1], strict=True))
             value = None if value is None else sums[-1]
-        self.plain = sqnorm = found.pop(PLAIN, None)
+        self.plain = sqnorm = found.pop("plain", None)
         # A gradient whose square overflows would vanish when it is divided by the diagonal.
         if isinstance(sqnorm, Tensor):
             divided = found["grad_sqnorm"]
@@ -312,6 +339,97 @@ class Measure:
         elif sqnorm is not None and not math.isfinite(sqnorm):
             found["grad_sqnorm"] = sqnorm
         return found, value, bound
+
+    def compare_anew(self, loaded: bool = False) -> None:
+        """Have other options, trained parameters or, if one was loaded, a state compared too."""
+        self._digest = None
+        if loaded:
+            self._begun, self._agreed = None, False
+
+    def summed(self, numbers: Tensor) -> Tensor:
+        """The sum over processes of each element; it is written to where they are."""
+        distributed.all_reduce(numbers, group=self._group)
+        return numbers
+
+    def _agree(
+        self, numbers: Iterable[Any], bound: Any, rule: Rule, groups: list[Any],
+        options: list[Group], names: list[str],
+    ) -> tuple[Any, Any]:  # fmt: skip
+        """Sums of these numbers, and the mean lower bound, after a check that ranks are alike."""
+        join = getattr(self._model and self._model(), "_join_config", None)
+        if join is not None and join.enable and not join.throw_on_early_termination:
+            raise ValueError(JOINED)
+        compiling = torch.compiler.is_compiling()
+        if self._begun is None:  # on a GPU to read a memory is to wait
+            self._begun = _options(rule.memory, options)
+            for what in () if compiling else ("parameters", "state"):
+                self._begun[what] = [checksums(active.replicated(what)) for active in groups]
+        if self._digest is None:
+            trained = {"gradients": [active.trained() for active in groups]}
+            self._own = {**_options(names, options), **trained, **self._begun}
+            self._digest = zlib.crc32(repr(self._own).encode())
+        own = self._digest % (EXACT // self.count - 1) + 1
+        given = bound is not None
+        parts = [*numbers, own, float(given), bound if given else 0.0]
+        *sums, digests, givens, bounds = self.summed(torch.stack([*map(self.scalar, parts)]))
+        # Reading waits for a GPU; it does so at the first step and after a state was loaded.
+        fake = distributed.get_backend(self._group) == "fake"  # which adds nothing up
+        due = digests.is_cpu or not self._agreed or rule.searches
+        if due and not fake and not compiling:
+            self._compare(digests.item(), givens.item(), own)
+            self._agreed = True
+        return sums, bounds / self.count if given else None
+
+    def _compare(self, digests: float, givens: float, own: int) -> None:
+        if givens not in (0.0, self.count):
+            raise ValueError(
+                "lower_bound (f_star) must be given to step() on all processes that train "
+                f"together or on none, got it on {givens:g} of {self.count}"
+            )
+        if digests == self.count * own:
+            return
+        found: list[Any] = [None] * self.count
+        distributed.all_gather_object(found, self._own, group=self._group)
+        rank, other = next((i, each) for i, each in enumerate(found) if each != found[0])
+        name = next(name for name, value in found[0].items() if value != other.get(name))
+        differs = f"rank {rank} has {DIFFERENCES.get(name)} than rank 0"
+        if name not in DIFFERENCES:
+            values = _told(found[0][name]), _told(other.get(name, []))
+            differs = f"{name} is {values[0]} on rank 0 and {values[1]} on rank {rank}"
+        raise ValueError(
+            "processes that train together must have the same options, state and trained "
+            f"parameters, and {differs}"
+        )
+
+
+def _options(names: Iterable[str], groups: list[Group]) -> dict[str, Any]:
+    """The values of all groups, as processes compare them."""
+
+    def plain(value: Any) -> Any:
+        return float(value) if isinstance(value, (int, float, Tensor)) else value
+
+    return {name: [plain(group[name]) for group in groups] for name in names}
+
+
+def _told(values: list[Any]) -> str:
+    """The values of all groups; one value if they agree."""
+    return repr(values[0] if len(set(map(repr, values))) == 1 else values)
+
+
+def shards(tensor: Tensor) -> int:
+    """Into how many parts, held by different processes, a tensor is cut."""
+    placements: Any = getattr(tensor, "placements", None)
+    if placements is None:
+        return 1
+    mesh: Any = getattr(tensor, "device_mesh", None)
+    return math.prod(mesh.size(d) for d, where in enumerate(placements) if where.is_shard())
+
+
+def checksums(tensors: list[Tensor]) -> list[int]:
+    """The sum of the bits of each tensor, read as whole numbers: exact, in whatever order."""
+    vectors = (tensor.reshape(-1) for tensor in tensors)
+    sums = [vector.view(WORDS[vector.element_size()]).sum() for vector in vectors]
+    return torch.stack(sums).tolist() if sums else []
 
 
 def rates_are_in_range(groups: list[Group], measure: Measure) -> Any:

@@ -4,7 +4,7 @@ A step reads from top to bottom: options, loss, measure, decide, update, diagnos
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from math import inf
 from typing import Any
 
@@ -21,14 +21,7 @@ from heavystep.optim.closure import (
     checked_buffers,
     evaluate_with_gradients,
 )
-from heavystep.optim.decide import (
-    Decision,
-    decide,
-    decide_by_trials,
-    device_memory,
-    first_trial,
-    growth_of_rounding,
-)
+from heavystep.optim.decide import decide, decide_by_trials, device_memory, growth_of_rounding
 from heavystep.optim.diagnostics import NOTHING_TO_TRAIN, StepInfo, Watch
 from heavystep.optim.measure import (
     Measure,
@@ -51,10 +44,8 @@ from heavystep.optim.options import (
     plain_numbers,
     with_lr_of_groups,
 )
-from heavystep.optim.ranks import Ranks
-from heavystep.optim.rounding import Rounded
 from heavystep.optim.update import Active
-from heavystep.rules import Search, Seen, where
+from heavystep.rules import Search, Seen
 
 
 class RuleOptimizer(Optimizer):
@@ -63,39 +54,27 @@ class RuleOptimizer(Optimizer):
     One step size for the whole parameter vector. Options and the memory of the rule are entries of
     ``param_groups``; the state of a parameter is the buffer of the momentum form, and what the
     diagonal remembers if there is one.
-
-    Args:
-        params: parameters, or dicts that define parameter groups.
-        options: those of the method, ``weight_decay`` and ``decay``.
-        process_group: the processes that train one model together.
-        buffers: what a forward pass changes in place, for methods that search.
     """
 
     method: Method
     """The row of the registry."""
 
     def __init__(
-        self,
-        params: ParamsT,
-        options: Mapping[str, Any],
-        process_group: Any = None,
+        self, params: ParamsT, options: Mapping[str, Any], process_group: Any = None,
         buffers: Buffers | None = None,
-    ) -> None:
-        ranks = Ranks(process_group, params)
+    ) -> None:  # fmt: skip
+        self._measure = Measure(process_group, params)
         params, given = with_lr_of_groups(params, plain_numbers(options))
         common = {o.name: given.pop(o.name, o.default) for o in common_options(self.method)}
         defaults = {**self.method.complete(given), **common, **self.method.rule.memory, "step": 0.0}
         check_options(self.method, defaults)
         self._names = option_names(self.method)
-        self._measure = Measure(ranks)
-        # In a list, because a compiled step cannot set an attribute, and because wrappers of an
-        # optimizer may hold the same object.
+        # A compiled step cannot set an attribute, and wrappers may hold the same objects.
         self._handed_over: list[Tensor] = []
         """The sum of the losses whose gradients add up in ``p.grad``, if any was handed over."""
+        self._outcome: dict[str, Any] = {}
         self._buffers: Callable[[], Iterable[Tensor]] = checked_buffers(buffers)
         self._begin()
-        # In a dict, because a compiled step cannot set an attribute of its optimizer.
-        self._outcome: dict[str, Any] = {}
         super().__init__(params, defaults)
 
     def _begin(self) -> None:
@@ -104,6 +83,7 @@ class RuleOptimizer(Optimizer):
         self._watched = Watch()
         self._resolved: dict[str, Any] = {"options": []}
         self._active: list[Active] = []
+        self._states: list[int] = []
 
     @property
     def info(self) -> StepInfo | None:
@@ -149,9 +129,10 @@ class RuleOptimizer(Optimizer):
                 loss = checked_loss(loss, "loss")
                 loss = loss.detach() if isinstance(loss, Tensor) else loss
             self._take_active()
-            if closure is None and self._watched.young:
-                self._see_gradient()
-            self._apply(self._decide(loss, bound))
+            if closure is None and self._watched.young and not torch.compiler.is_compiling():
+                for grad in [grad for active in self._active for grad in active.grads][:1]:
+                    self._watched.see_gradient(grad)
+            self._apply(*self._decide(loss, bound))
             return loss
         finally:
             torch._C._set_grad_enabled(grads_wanted)
@@ -195,7 +176,7 @@ class RuleOptimizer(Optimizer):
         if options == before:  # tensors are, at once, if they are the same ones
             return
         check_groups(self.method, self.param_groups)
-        self._measure.ranks.compare_anew()
+        self._measure.compare_anew()
         metric = self.param_groups[0].get("diagonal")
         if self.state and metric != self._resolved.get("metric", metric):
             raise ValueError(f"diagonal must stay what it was when training began, got {metric!r}")
@@ -211,29 +192,15 @@ class RuleOptimizer(Optimizer):
         measure, groups, state = self._measure, self.param_groups, self.state
         lasts = len(self._active) == len(groups)
         for active in self._active:
-            lasts = lasts and active.refresh(state)
-        if not lasts:
+            lasts = lasts and active.refresh()
+        if not lasts or self._states != list(map(id, state.values())):
             measure.look_at(self._all_params)
-            measure.ranks.compare_anew()
-            self._active = [
-                (Rounded if group.get("stochastic_rounding") else Active)(
-                    self.method, group, state, groups, measure
-                )
-                for group in groups
-            ]
+            measure.compare_anew()
+            self._active = [Active(self.method, g, groups, state, measure) for g in groups]
+            self._states = list(map(id, state.values()))
             if not any(active.params for active in self._active):
                 self._watched.tell(NOTHING_TO_TRAIN)
         measure.near = reads_for_free(measure.device)
-
-    def _see_gradient(self) -> None:
-        grad = next((grad for active in self._active for grad in active.grads), None)
-        if grad is not None and not torch.compiler.is_compiling():
-            self._watched.see_gradient(grad)
-
-    def _measured(self, loss: Any, bound: Any) -> tuple[dict[str, Any], Any, Any]:
-        """Inner products, loss and lower bound of the batch, the same on all processes."""
-        rule, groups = self.method.rule, self.param_groups
-        return self._measure.batch(rule, self._active, groups, self._names, loss, bound)
 
     def _seen(self, known: Any, bound: Any, products: Mapping[str, Any], loss: Any) -> Seen:
         """What the rule sees: the objective, its lower bound and the products."""
@@ -246,10 +213,10 @@ class RuleOptimizer(Optimizer):
             eps *= growth_of_rounding(known, group.get("example_loss", 0.0))
         return Seen(known, bound_of(group, bound), loss_eps=eps, **products)
 
-    def _decide(self, loss: Any, bound: Any) -> Decision:
+    def _decide(self, loss: Any, bound: Any) -> tuple[Search, Seen]:
         """The decision of a closed form."""
-        rule, group, measure = self.method.rule, self.param_groups[0], self._measure
-        products, value, bound = self._measured(loss, bound)
+        rule, groups, measure = self.method.rule, self.param_groups, self._measure
+        products, value, bound = measure.batch(rule, self._active, groups, self._names, loss, bound)
         if measure.near:
             value = None if value is None else value.item()
             bound = None if bound is None else float(bound)
@@ -258,8 +225,8 @@ class RuleOptimizer(Optimizer):
             bound = bound.to(measure.device, measure.dtype)
         self._resolved["loss"] = value
         seen = self._seen(0.0 if value is None else value, bound, products, loss)
-        usable = not self._resolved["tensors"] or rates_are_in_range(self.param_groups, measure)
-        return decide(rule, self._resolved["constants"], group, seen, usable, measure)
+        usable = not self._resolved["tensors"] or rates_are_in_range(groups, measure)
+        return decide(rule, self._resolved["constants"], groups[0], seen, usable, measure), seen
 
     def _search(self, closure: Any, bound: Any) -> Any:
         """Evaluate the batch, then search along its gradient or another direction."""
@@ -270,95 +237,91 @@ class RuleOptimizer(Optimizer):
         returned, calls_backward = self._call(closure)
         trials.first_evaluation_done(calls_backward)
         self._take_active()
-        products, value, bound = self._measured(returned, bound)
+        products, value, bound = measure.batch(
+            self.method.rule, self._active, self.param_groups, self._names, returned, bound
+        )
         facts = torch.stack([measure.scalar(each) for each in (value, *products.values())])
         known, *numbers = facts.tolist()
         bound = None if bound is None else float(bound)
         seen = self._seen(known, bound, dict(zip(products, numbers, strict=True)), returned)
-        search = self._first_trial(seen)
+
+        def ready(search: Search) -> AbstractContextManager[object]:
+            if not search.active:
+                return nullcontext()
+            return trials.along(self._places, self._ways(search.momentum))
 
         def loss_at(trial: float) -> float:
             return measure.objective(trials.loss_at(trial), self._active).item()
 
-        moves = trials.along(self._places, self._ways(search.momentum)) if search.active else None
-        with moves or nullcontext():
-            decision = self._decide_by_trials(seen, search, loss_at)
-        if not decision.accepted:
+        search = self._decide_by_trials(seen, ready, loss_at)
+        if not search.accepted:
             trials.forget_buffers()
-        self._apply(decision)
+        self._apply(search, seen)
         return returned
 
-    def _first_trial(self, seen: Seen) -> Search:
-        self._resolved["loss"] = seen.loss
-        rule, group, constants = self.method.rule, self.param_groups[0], self._resolved["constants"]
-        return first_trial(rule, constants, group, seen, self._places)
-
     def _decide_by_trials(
-        self, seen: Seen, search: Search, loss_at: Callable[[float], float]
-    ) -> Decision:
-        rule, group, constants = self.method.rule, self.param_groups[0], self._resolved["constants"]
+        self, seen: Seen, ready: Any, loss_at: Callable[[float], float]
+    ) -> Search:
+        self._resolved["loss"] = seen.loss
+        largest = min((torch.finfo(place.dtype).max for place in self._places), default=inf)
         usable = rates_are_in_range(self.param_groups, self._measure)
-        known = rule, constants, group, seen, search, usable
-        return decide_by_trials(*known, loss_at, self._watched.tell)
+        known = self.method.rule, self._resolved["constants"], self.param_groups[0], seen, usable
+        return decide_by_trials(*known, largest, ready, loss_at, self._watched.tell)
 
     def _ways(self, momentum: Any) -> list[Tensor]:
         """What trials go along."""
         return [way for active in self._active for way in active.ways(momentum)]
 
-    def _apply(self, decision: Decision) -> None:
+    def _apply(self, search: Search, seen: Seen) -> None:
         """Take the step that was decided, and report it.
 
         Last of all: what goes wrong before leaves parameters and state as they were.
         """
-        accepted = decision.accepted
-        if accepted is not False:
-            on_host = not isinstance(accepted, Tensor)
+        if search.accepted is not False:
             for active in self._active:
                 if active.params:
-                    self._move(active, decision.step, decision.search, accepted, on_host)
-        self._report(decision)
+                    self._move(active, search, not isinstance(search.accepted, Tensor))
+        self._report(search, seen)
 
-    def _move(
-        self, active: Active, base: Any, search: Search, accepted: Any, on_host: bool
-    ) -> None:
+    def _move(self, active: Active, search: Search, on_host: bool) -> None:
         """Move the parameters of one group."""
-        group = active.group
+        group, form = active.group, self.method.form
         rate: Any = group["lr"]
         momentum = group["momentum"] if search.momentum is None else search.momentum
         decay = group["weight_decay"] if group["decay"] == "decoupled" else 0.0
         shrink: Any = None
-        amount = base if search.decay is None else search.decay
+        amount = search.step if search.decay is None else search.decay
         if on_host and not self.method.rule.searches:
             # Products in the format of the parameters, as on a device.
             held = self._measure.held
             rate = rate.item() if isinstance(rate, Tensor) else held(rate)
-            step = held(rate * base)
+            step = held(rate * search.step)
             if decay:
-                shrink = held(self.method.form.shrink(held(held(rate * amount) * held(decay))))
+                shrink = held(form.shrink(held(held(rate * amount) * held(decay))))
         else:
-            step = rate * base
+            step = rate * search.step
             step = step.item() if on_host and isinstance(step, Tensor) else step
             if decay:
-                shrink = self.method.form.shrink(rate * amount * decay)
-        active.move(step, momentum, search.weight, shrink, accepted)
+                shrink = form.shrink(rate * amount * decay)
+        active.move(step, momentum, search.weight, shrink, search.accepted)
 
-    def _report(self, decision: Decision) -> None:
+    def _report(self, search: Search, seen: Seen) -> None:
         """Say what the step did."""
-        accepted, group, outcome = decision.accepted, self.param_groups[0], self._outcome
-        told = where(accepted, decision.step, 0.0)
-        bound, rate = decision.seen.lower_bound, group["lr"]
+        accepted, group, outcome = search.accepted, self.param_groups[0], self._outcome
+        bound, rate = seen.lower_bound, group["lr"]
         if isinstance(rate, Tensor) and not isinstance(accepted, Tensor):
             rate = rate.item()
-        outcome["step"] = taken = rate * told
-        if accepted is not False:  # a refused batch changes no state
-            group["step"] = where(accepted, taken, group.get("step", 0.0))
-        outcome["base_step"] = told
-        outcome["loss"] = self._resolved["loss"]
-        outcome["grad_sqnorm"] = decision.seen.grad_sqnorm
-        outcome["trials"] = decision.search.trials
-        outcome["accepted"], outcome["capped"] = accepted, decision.capped
-        outcome["lower_bound"] = bound if isinstance(bound, Tensor) or bound != -inf else None
-        outcome["max_step"] = group.get("max_step")
+        taken = rate * search.step
+        if isinstance(accepted, Tensor):
+            group["step"] = torch.where(accepted, taken, group.get("step", 0.0))
+        elif accepted:  # a refused batch changes no state
+            group["step"] = taken
+        outcome.update(
+            step=taken, base_step=search.step, loss=self._resolved["loss"],
+            grad_sqnorm=seen.grad_sqnorm, trials=search.trials, accepted=accepted,
+            capped=search.capped, max_step=group.get("max_step"),
+            lower_bound=bound if isinstance(bound, Tensor) or bound != -inf else None,
+        )  # fmt: skip
         if not isinstance(accepted, Tensor) or not torch.compiler.is_compiling():
             self._watch()
 
@@ -476,7 +439,7 @@ class RuleOptimizer(Optimizer):
             self._handed_over = []
         super().__setstate__(state)
         self._begin()
-        self._measure.ranks.compare_anew(loaded=True)
+        self._measure.compare_anew(loaded=True)
 
     def load_state_dict(self, state_dict: Group) -> None:
         """Load what :meth:`state_dict` returned; training then goes on as if uninterrupted.

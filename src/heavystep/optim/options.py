@@ -1,6 +1,7 @@
 """Options of parameter groups: checked when they change, refused when a state does not fit."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,7 @@ STOCHASTIC_ROUNDING = Option(
 )
 DRAWS = "draws"
 """The entry of a parameter group that counts its randomly rounded steps, the seed of each."""
-AT_LEAST_0 = {SQUARES, SQUARE_WEIGHT}  # state of a parameter that is never negative
 MAY_DIFFER = {"lr", "weight_decay"}  # options that parameter groups need not share
-SHOWN = 6  # how many names a message has
 
 
 def common_options(method: Method) -> tuple[Option, ...]:
@@ -147,69 +146,52 @@ def check_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group]) 
 
     Torch takes any state with as many parameters. Another optimizer's would set options of the
     same names, such as ``lr``, leave the others as they are, and train on with both.
-
-    Raises:
-        ValueError: it lacks something, has something of another optimizer, or a value is out of
-            range.
     """
-    names, memory = option_names(method), method.rule.memory
-    needed = {*names, *memory}
+    names, slots = option_names(method), method.rule.slots
+    needed = {*names, *slots}
     others = {n for m in METHODS.values() for n in (*option_names(m), *m.rule.memory)} - needed
-    allowed = {name: slot.allowed for name, slot in method.rule.slots.items()}
-    allowed |= dict.fromkeys(("step", DRAWS), validation.NON_NEGATIVE)
-    for group in groups:
-        missing, strange = sorted(needed - set(group)), sorted(others & set(group))
-        # Groups may have names of schedulers and users, too.
-        if missing or strange:
-            lacks = f"its groups lack {_listed(missing)}" if missing else ""
-            has = f"its groups have {_listed(strange)}" if strange else ""
-            raise _foreign(method, " and ".join(filter(None, (lacks, has))))
-        for name in names:
-            if name != "lr" and isinstance(group[name], Tensor):
-                raise _foreign(method, f"{name} must be a plain number, and is a tensor")
-        try:
-            check_options(method, group)
-        except (TypeError, ValueError) as error:
-            raise _foreign(method, str(error)) from None
-        for name in ("lr", *allowed):
-            value = group.get(name, 0.0)
-            if isinstance(value, bool) or not isinstance(value, (int, float, Tensor)):
-                raise _foreign(method, f"{name} must be a number, got {value!r}")
-            if isinstance(value, Tensor) and value.numel() != 1:
-                raise _foreign(method, f"{name} must be one number, got {tuple(value.shape)}")
-            if name in allowed and float(value) not in allowed[name]:
-                text = f"{name} must be {allowed[name]}, got {float(value)!r}"
-                raise _foreign(method, f"what the rule remembers is out of range: {text}")
-    known = {method.form.buffer, *((SQUARES, SQUARE_WEIGHT) if any(method.diagonals) else ())}
+    numbers = {name: slot.allowed for name, slot in slots.items()}
+    numbers |= dict.fromkeys(("lr", "step", DRAWS), validation.NON_NEGATIVE)
     metric = groups[0].get("diagonal", method.diagonal)
     shaped = {method.form.buffer, *((SQUARES,) if metric == "element" else ())}
+    known = {method.form.buffer, *((SQUARES, SQUARE_WEIGHT) if any(method.diagonals) else ())}
+    try:
+        for group in groups:  # which may have names of schedulers and users, too
+            lacks, has = sorted(needed - set(group)), sorted(others & set(group))
+            if lacks or has:
+                flaws = {"lack": lacks, "have": has}
+                told = [f"its groups {verb} {_listed(n)}" for verb, n in flaws.items() if n]
+                raise ValueError(" and ".join(told))
+            for name, allowed in numbers.items():
+                validation.real(name, group.get(name, 0.0), allowed)
+        check_groups(method, groups)
+        for kept in state.values():
+            for name, value in kept.items():
+                if name not in known:
+                    raise ValueError(f"a parameter has {name!r}")
+                if not isinstance(value, Tensor) or not value.is_floating_point():
+                    raise TypeError(f"{name} must be a tensor of numbers, got {value!r}")
+                if name == SQUARE_WEIGHT and value.ndim:
+                    raise ValueError(f"{name} must be one number, got {tuple(value.shape)}")
+                here = local(value)
+                least = -inf if name == method.form.buffer else 0.0
+                if not value.is_meta and not (here.isfinite() & (here >= least)).all():
+                    raise ValueError(f"{name} of a parameter has numbers out of range")
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the state is not one of {method.name} (heavystep {__version__}), and nothing was "
+            f"loaded: {error}. Load the state of the optimizer that is to go on; another kind of "
+            "optimizer, or another version, begins without one"
+        ) from None
     for param, kept in state.items():
-        if strangers := sorted(map(str, set(kept) - known)):
-            raise _foreign(method, f"a parameter has {_listed(strangers)}")
-        for name, value in kept.items():
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                raise _foreign(method, f"{name} must be a tensor of numbers, got {value!r}")
-            if name == SQUARE_WEIGHT and value.ndim:
-                raise _foreign(method, f"{name} must be one number, got {tuple(value.shape)}")
-            here = local(value)
-            usable = here.isfinite() & (here >= 0.0 if name in AT_LEAST_0 else True)
-            if not value.is_meta and not usable.all():
-                raise _foreign(method, f"{name} of a parameter has numbers out of range")
-            if name in shaped and isinstance(param, Tensor) and not has_shape_of(param, value):
-                raise misshapen(name, value, param, groups)
+        for name in shaped & set(kept):
+            if isinstance(param, Tensor) and not has_shape_of(param, kept[name]):
+                raise misshapen(name, kept[name], param, groups)
 
 
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(map(repr, names[:SHOWN]))
-    return shown + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-
-
-def _foreign(method: Method, reason: str) -> ValueError:
-    return ValueError(
-        f"the state is not one of {method.name} (heavystep {__version__}), and nothing was loaded: "
-        f"{reason}. Load the state of the optimizer that is to go on; another kind of optimizer, "
-        "or another version, begins without one"
-    )
+def _listed(names: list[str], shown: int = 6) -> str:
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(map(repr, names[:shown])) + more
 
 
 def misshapen(what: str, tensor: Tensor, param: Tensor, groups: list[Group]) -> ValueError:
@@ -217,26 +199,25 @@ def misshapen(what: str, tensor: Tensor, param: Tensor, groups: list[Group]) -> 
     places = ((i, k) for i, group in enumerate(groups) for k in range(len(group["params"])))
     i, k = next((i, k) for i, k in places if groups[i]["params"][k] is param)
     names = groups[i].get("param_names")
-    name = f" ({names[k]})" if names else ""
     advice = (
         "call zero_grad() and backward() after exchanging a parameter"
         if what == "gradient"
         else "load a state of this model, or make a new optimizer for a new parameter"
     )
+
+    def shape(tensor: Tensor) -> str:
+        part = local(tensor)
+        return f"{tuple(tensor.shape)}" + ("" if part is tensor else f", here {tuple(part.shape)}")
+
     return ValueError(
-        f"the {what} of parameter {k} in group {i}{name} must have its shape {_shape(param)}, got "
-        f"{_shape(tensor)}: {advice}"
+        f"the {what} of parameter {k} in group {i}{f' ({names[k]})' if names else ''} must have "
+        f"its shape {shape(param)}, got {shape(tensor)}: {advice}"
     )
 
 
 def has_shape_of(param: Tensor, tensor: Tensor) -> bool:
     """True if a tensor has a parameter's shape and is sharded in the same way."""
     return tensor.shape == param.shape and local(tensor).shape == local(param).shape
-
-
-def _shape(tensor: Tensor) -> str:
-    part = local(tensor)
-    return f"{tuple(tensor.shape)}" + ("" if part is tensor else f", here {tuple(part.shape)}")
 
 
 def local(tensor: Tensor) -> Tensor:
@@ -266,6 +247,5 @@ def keep_wide(saved: Group, params: list[Tensor], state: Mapping[Any, Any]) -> N
         if param.dtype == dtype:
             continue
         for name, value in saved["state"].get(saved_id, {}).items():
-            rounded = isinstance(value, Tensor) and value.dtype != param.dtype
-            if rounded and value.is_floating_point():
+            if value.dtype != param.dtype:  # of a state that was checked
                 state[param][name] = value.detach().to(param.device, dtype, copy=True)

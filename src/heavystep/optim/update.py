@@ -9,7 +9,7 @@ blocks, so that what several kernels read stays in the cache.
 from collections.abc import Callable, MutableMapping
 from math import sqrt
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,16 +25,24 @@ from heavystep.momentum import (
     divisor,
     second_moment,
 )
-from heavystep.optim.measure import Measure, as_scalar, reads_for_free, single
-from heavystep.optim.options import Group, has_shape_of, local, misshapen, state_dtype
-from heavystep.optim.ranks import shards
+from heavystep.optim.measure import Measure, as_scalar, reads_for_free, shards, single
+from heavystep.optim.options import DRAWS, Group, has_shape_of, local, misshapen, state_dtype
 
 BLOCK = 1 << 17
 """Elements of a block: what the kernels of a step read of it, two megabytes, stays in the cache."""
 LONG_AGO = torch.tensor(1e30)
 """A number of steps after which the Adam kernel corrects no bias itself."""
-State = MutableMapping[Any, Any]
-NOTHING: dict[str, Any] = {}
+
+
+class Block(NamedTuple):
+    """Tensors that kernels work on together: of one format, ``BLOCK`` elements at most."""
+
+    places: list[Tensor]
+    buffers: list[Tensor]
+    squares: list[Tensor]
+    grads: list[Tensor]
+    weight: float = 0.0
+    """Of the averages of squares, with those of this step among them."""
 
 
 class Active:
@@ -45,10 +53,10 @@ class Active:
     """
 
     def __init__(
-        self, method: Method, group: Group, state: State, groups: list[Group], measure: Measure
-    ) -> None:
-        self._method, self.group, self._state, self._measure = method, group, state, measure
-        self._form = method.form
+        self, method: Method, group: Group, groups: list[Group], state: MutableMapping[Any, Any],
+        measure: Measure,
+    ) -> None:  # fmt: skip
+        self.group, self._method, self._form, self._measure = group, method, method.form, measure
         self.metric: str | None = group.get("diagonal", method.diagonal)
         self.params: list[Tensor] = []
         self.grads: list[Tensor] = []
@@ -71,59 +79,63 @@ class Active:
             self.grads.append(grad)
         self.places = [local(param) for param in self.params]
         """What this process holds of the parameters."""
-        if any(place is not param for place, param in zip(self.places, self.params, strict=True)):
-            lasting = False  # shards, which FSDP may exchange
-        self.buffers: list[Tensor] = []
-        self._squares: list[Tensor] = []
-        self._weights: list[Tensor] = []
-        if method.keeps_buffer:
-            self.buffers = self._kept(self._form.buffer, torch.zeros_like, groups)
-        if self.metric:
-            self._squares = self._kept(
-                SQUARES, torch.zeros_like if self.metric == "element" else _zero, groups
-            )
-            self._weights = self._kept(SQUARE_WEIGHT, _zero, groups)
-        self._numbers: list[float] = []  # the weights, where the host computes them
-        self._lasting = self._signature(self.grads) if lasting else None
+        # FSDP may exchange shards.
+        lasting = lasting and all(map(is_, self.places, self.params))
+        self.elements = sum(param.numel() for param in self.params)
+        self.copies = [measure.count / shards(param) for param in self.params]
+        """How many processes hold the same part of each tensor."""
         self.on_host = bool(self.params) and reads_for_free(self.places[0].device)
+        self._rounds = bool(group.get("stochastic_rounding"))
         self.by_kernel = self._has_kernel()
+
+        def kept(name: str, alike: bool) -> list[Tensor]:
+            """What this process holds of one kind of state, made where it is missing."""
+            found = []
+            for param in self.params:
+                short = alike and self._rounds and param.dtype == torch.bfloat16
+                dtype = param.dtype if short else state_dtype(param.dtype)
+                tensor, like = state[param].get(name), param if alike else param.new_empty(())
+                if tensor is None:
+                    tensor = torch.zeros_like(like, dtype=dtype)
+                elif tensor.get_device() != param.get_device() or tensor.dtype != dtype:
+                    tensor = tensor.to(param.device, dtype)  # the model was moved
+                if alike and not has_shape_of(param, tensor):
+                    raise misshapen(name, tensor, param, groups)
+                state[param][name] = tensor
+                found.append(local(tensor))
+            return found
+
+        self.buffers = kept(self._form.buffer, True) if method.keeps_buffer else []
+        self._squares = kept(SQUARES, self.metric == "element") if self.metric else []
+        self._weights = kept(SQUARE_WEIGHT, False) if self.metric else []
+        self._states = [state.get(param, {}) for param in self.params] if lasting else []
+        self._lasting = self._signature(self.grads) if lasting else None
         self._aligned = False
-        self._blocks: list[Block] = []
+        self._plan: list[tuple[list[int], int | None]] = []
         self._set_slopes()
 
-    def _kept(self, name: str, make: Callable[..., Tensor], groups: list[Group]) -> list[Tensor]:
-        """What this process holds of one kind of state, made where it is missing."""
-        found = []
-        for param in self.params:
-            own, dtype = self._state[param], self._format(param, name)
-            kept = own.get(name)
-            if kept is None:
-                kept = own[name] = make(param, dtype=dtype)
-            elif kept.get_device() != param.get_device() or kept.dtype != dtype:
-                kept = own[name] = kept.to(param.device, dtype)  # the model was moved
-            if make is torch.zeros_like and not has_shape_of(param, kept):
-                raise misshapen(name, kept, param, groups)
-            found.append(local(kept))
-        return found
-
-    def _format(self, param: Tensor, name: str) -> torch.dtype:
-        """The format of one kind of state."""
-        return state_dtype(param.dtype)
+    def _has_kernel(self) -> bool:
+        first = self.places[0] if self.params else None
+        if first is None or self._rounds or self._form not in (HEAVY_BALL, AVERAGED):
+            return False
+        if torch.compiler.is_compiling() or self._method.rule.steers:  # a compiler fuses itself
+            return False
+        # On CUDA the kernel's factor is float32.
+        known = {"cpu": (torch.float32, torch.float64), "cuda": (torch.float32,)}
+        formats = known.get(first.device.type, ())
+        return all(place.dtype in formats and _is_dense(place) for place in self.places)
 
     def _signature(self, grads: list[Any]) -> list[Any]:
         """What must stay for this to last: where parameters and state are, and what gradients."""
-        state = self._state
         return [
             (p.data_ptr(), p.requires_grad, g.dtype, g.layout, g.shape, g.stride(),
-             *map(id, state.get(p, NOTHING).values()))
-            for p, g in zip(self.params, grads, strict=True)
+             *map(id, kept.values()))
+            for p, g, kept in zip(self.params, grads, self._states, strict=True)
         ]  # fmt: skip
 
-    def refresh(self, state: State) -> bool:
+    def refresh(self) -> bool:
         """Take the new gradients; False if this must be made anew."""
-        if self._lasting is None or state is not self._state:
-            return False
-        if len(self.group["params"]) != len(self._all):
+        if self._lasting is None or len(self.group["params"]) != len(self._all):
             return False
         for param in self._idle:
             if param.grad is not None and param.requires_grad:
@@ -154,19 +166,7 @@ class Active:
             self._aligned = self._lasting is not None and all(map(is_, laid_out, self.slopes))
             self.slopes = laid_out
         self._divisors: list[Any] = []
-        self._taken = False
-
-    def _has_kernel(self) -> bool:
-        first = self.places[0] if self.params else None
-        if first is None or (self._form is not HEAVY_BALL and self._form is not AVERAGED):
-            return False
-        if torch.compiler.is_compiling() or self._method.rule.steers:  # a compiler fuses itself
-            return False
-        if not first.is_cpu and not first.is_cuda:
-            return False
-        # On CUDA the kernel's factor is float32.
-        known = (torch.float32, torch.float64) if first.is_cpu else (torch.float32,)
-        return all(place.dtype in known and _is_dense(place) for place in self.places)
+        self._blocks: list[Block] = []
 
     def trained(self) -> list[int]:
         """Which parameters of the group have a gradient."""
@@ -176,12 +176,8 @@ class Active:
     def replicated(self, what: str) -> list[Tensor]:
         """Parameters, or state, of which every process holds the whole."""
         kept = [self.places] if what == "parameters" else [self.buffers, self._squares]
-        return [
-            each
-            for tensors in kept
-            for param, each in zip(self.params, tensors, strict=False)
-            if shards(param) == 1
-        ]
+        pairs = [pair for each in kept for pair in zip(self.params, each, strict=False)]
+        return [tensor for param, tensor in pairs if shards(param) == 1]
 
     # -- What is measured --------------------------------------------------------------------
 
@@ -215,42 +211,46 @@ class Active:
         if self.metric == "tensor":
             old, weights = torch.stack(self._squares), torch.stack(self._weights)
             self._lengths = torch.stack(torch._foreach_norm(self.slopes, 2, old.dtype)).square()
+            lengths = self._lengths  # of whole gradients, also where they are shards
+            if any(shards(param) > 1 for param in self.params):
+                lengths = self._measure.summed(lengths / lengths.new_tensor(self.copies))
             sizes = old.new_tensor([max(param.numel(), 1) for param in self.params])
-            new = second_moment(old, self._over_shards(self._lengths) / sizes)
+            new = second_moment(old, lengths / sizes)
             weights = second_moment(weights, 1.0)
             self._row = divisor(new, weights)
             self._news = [*new.unbind(), *weights.unbind()]
             self._divisors = self._row.tolist() if self.on_host else list(self._row.unbind())
         else:
-            slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
+            slopes = self._wide_slopes()
             squares = torch._foreach_mul(slopes, slopes)
-            pairs = zip(self._squares, squares, strict=True)
-            news = [second_moment(old, square) for old, square in pairs]
+            news = [second_moment(*pair) for pair in zip(self._squares, squares, strict=True)]
             heavy = [second_moment(old, 1.0) for old in self._weights]
             self._news = [*news, *heavy]
             self._divisors = [divisor(*pair) for pair in zip(news, heavy, strict=True)]
         return self._divisors
 
-    def _over_shards(self, lengths: Tensor) -> Tensor:
-        """Squared norms of whole gradients, from those of the parts that this process holds."""
-        if all(shards(grad) == 1 for grad in self.grads):
-            return lengths
-        return self._measure.ranks.summed(lengths / lengths.new_tensor(self._copies()))
-
-    def _copies(self) -> list[float]:
-        """How many processes hold the same part of each tensor."""
-        return [self._measure.ranks.count / shards(param) for param in self.params]
+    def _wide_slopes(self) -> list[Tensor]:
+        return [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
 
     def metric_products(self) -> tuple[Any, Any, Any]:
         """This process's part of ||g||^2, g' D^-1 g and ||D^-1 g||^2."""
-        if self.by_kernel and self.on_host and self.metric == "element":
-            return self._element_products()
-        divisors, dtype = self.divisors(), self._measure.dtype
+        dtype = self._measure.dtype
+        if self.metric == "element" and self.by_kernel and self.on_host:
+            return self._block_products()
+        if self.metric == "element" and self._rounds:  # nothing of a tensor is kept
+            total = torch.zeros(3, dtype=dtype, device=self._measure.device)
+            for i, copies in enumerate(self.copies):
+                slope, _, divided_by = self._of_element(i)
+                pull = slope / divided_by
+                pairs = (slope, slope), (slope, pull), (pull, pull)
+                total += torch.stack([(a * b).sum() for a, b in pairs]) / copies
+            return total[0], total[1], total[2]
+        divisors = self.divisors()
         if self.metric == "tensor":
             plain = self._lengths.to(dtype)
             divided, twice = plain / self._row, plain / self._row.square()
         else:
-            slopes = [slope.to(state_dtype(slope.dtype)) for slope in self.slopes]
+            slopes = self._wide_slopes()
             pulls = [slope / each for slope, each in zip(slopes, divisors, strict=True)]
             lists: Any = slopes, torch._foreach_mul(slopes, pulls), pulls
             plain, divided, twice = (
@@ -258,25 +258,32 @@ class Active:
                 for each, order in zip(lists, (2, 1, 2), strict=True)
             )
             plain, twice = plain.square(), twice.square()
-        if self._measure.ranks.count > 1:
-            copies = plain.new_tensor(self._copies())
-            plain, divided, twice = plain / copies, divided / copies, twice / copies
+        if self._measure.count > 1:
+            held = plain.new_tensor(self.copies)
+            plain, divided, twice = plain / held, divided / held, twice / held
         return plain.sum(), divided.sum(), twice.sum()
 
-    def _element_products(self) -> tuple[float, float, float]:
+    def _block_products(self) -> tuple[float, float, float]:
         """The same on the host, block by block; nothing of a block is kept."""
         plain = divided = twice = 0.0
-        blocks = self.blocks()
-        for block in blocks:
+        for block, (some, _) in zip(self.blocks(), self._plan, strict=True):
             grad, squares = _together(block.grads), _together(block.squares)
+            copies = self.copies[some[0]]
             if len(block.squares) == 1:  # not a copy yet
                 squares = squares.clone()
-            pull, past = torch.zeros(2, block.size, dtype=grad.dtype)
-            _adam([pull], [grad], [past], [squares], -1.0, block.weight)
-            plain += torch.dot(grad, grad).item() / block.copies
-            divided += torch.dot(grad, pull).item() / block.copies
-            twice += torch.dot(pull, pull).item() / block.copies
+            pull = torch.zeros_like(grad)
+            _adam([pull], [grad], [torch.zeros_like(grad)], [squares], -1.0, block)
+            plain += float(torch.dot(grad, grad)) / copies
+            divided += float(torch.dot(grad, pull)) / copies
+            twice += float(torch.dot(pull, pull)) / copies
         return plain, divided, twice
+
+    def _of_element(self, i: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradient of a parameter, the average of its squares and the diagonal, in float32."""
+        wide = state_dtype(self.places[i].dtype)
+        slope = self.slopes[i].to(wide)
+        squares = second_moment(self._squares[i].to(wide), slope * slope)
+        return slope, squares, divisor(squares, second_moment(self._weights[i], 1.0))
 
     # -- What is moved -----------------------------------------------------------------------
 
@@ -290,18 +297,31 @@ class Active:
             shrink: the factor of weight decay, or None.
             accepted: True on the host, a 0-dim tensor on a device.
         """
-        if self.by_kernel:
-            self._move_many(step, momentum, weight, shrink, accepted)
-        else:
+        if not self.by_kernel:
             self._move_each(step, momentum, weight, shrink, accepted)
-        if self.metric == "element" and self.by_kernel and self.on_host:
-            kind = float if self._weights[0].dtype == torch.float64 else single
-            known = {old: kind(second_moment(old, 1.0)) for old in set(self._numbers)}
-            self._numbers = [known[old] for old in self._numbers]
-            for place, number in zip(self._weights, self._numbers, strict=True):
-                place.fill_(number)
-            for block in self._blocks:
-                block.weight = self._numbers[block.first]
+            return
+        if self.on_host:
+            blocks = self.blocks()
+        else:
+            pulls = self.slopes
+            if self.metric:
+                pulls = list(torch._foreach_div(self.slopes, self.divisors()))
+            blocks = [Block(self.places, self.buffers, [], pulls)]
+        kernel = _averaged if self._form is AVERAGED else _heavy_ball
+        for block in blocks:
+            if shrink is not None:
+                factor = _factor(shrink, accepted, block.places[0])
+                torch._foreach_mul_(block.places, factor)
+                if self._form.averages:
+                    torch._foreach_mul_(block.buffers, factor)
+            kernel(block, step, momentum, weight, accepted, self._method.rule.searches)
+        if self.metric == "element" and self.on_host:  # the kernel has averaged the squares
+            for (some, _), block in zip(self._plan, blocks, strict=True):
+                wide = block.places[0].dtype == torch.float64
+                weight = block.weight if wide else single(block.weight)
+                for i in some:
+                    self._numbers[i] = weight
+                    self._weights[i].fill_(weight)
         elif self.metric:
             kept = [*self._squares, *self._weights]
             if accepted is not True:
@@ -311,113 +331,102 @@ class Active:
 
     def _move_each(self, step: Any, momentum: Any, weight: Any, shrink: Any, accepted: Any) -> None:
         """The definition of the update, one tensor after another."""
-        divisors = self.divisors() if self.metric else [None] * len(self.params)
+        keep = self._keeper(accepted)
+        by_element = self.metric == "element" and self._rounds
+        divisors = self.divisors() if self.metric and not by_element else []
         for i, place in enumerate(self.places):
-            own = step if divisors[i] is None else step / divisors[i]
-            moved, new = self._moved(i, own, momentum, weight, shrink)
-            place.copy_(moved if accepted is True else torch.where(accepted, moved, place))
-            if self.buffers:
-                kept = self.buffers[i]
-                kept.copy_(new if accepted is True else torch.where(accepted, new, kept))
-
-    def _moved(self, i: int, step: Any, momentum: Any, weight: Any, shrink: Any) -> tuple[Any, Any]:
-        """A parameter after the step, and its buffer, in the format of state."""
-        form, dtype = self._form, state_dtype(self.places[i].dtype)
-        theta = self.places[i].to(dtype)
-        past = self.buffers[i].to(dtype) if self.buffers else 0.0
-        if shrink is not None:
-            theta = shrink * theta
-            past = shrink * past if form.averages else past
-        motion, new = form.move(past, self.slopes[i].to(dtype), step, momentum, weight)
-        return theta + motion, new
-
-    def _move_many(self, step: Any, momentum: Any, weight: Any, shrink: Any, accepted: Any) -> None:
-        """The same by kernels."""
-        if self.on_host:
-            blocks = self.blocks()
-        else:
-            pulls = self.slopes
-            if self.metric:
-                pulls = list(torch._foreach_div(self.slopes, self.divisors()))
-            blocks = [Block(places=self.places, grads=pulls, buffers=self.buffers)]
-        move = _averaged if self._form is AVERAGED else _heavy_ball
-        fused = self._method.rule.searches
-        for block in blocks:
+            own = step
+            if by_element:
+                _, squares, each = self._of_element(i)
+                own = step / each
+                keep(self._squares[i], squares)
+                keep(self._weights[i], second_moment(self._weights[i], 1.0))
+            elif divisors:
+                own = step / divisors[i]
+            dtype = state_dtype(place.dtype)
+            theta = place.to(dtype)
+            past = self.buffers[i].to(dtype) if self.buffers else 0.0
             if shrink is not None:
-                factor = _factor(shrink, accepted, block.places[0])
-                torch._foreach_mul_(block.places, factor)
-                if self._form.averages:
-                    torch._foreach_mul_(block.buffers, factor)
-            move(block, step, momentum, weight, accepted, fused)
+                theta = shrink * theta
+                past = shrink * past if self._form.averages else past
+            motion, new = self._form.move(past, self.slopes[i].to(dtype), own, momentum, weight)
+            keep(place, theta + motion)
+            if self.buffers:
+                keep(self.buffers[i], new)
+        if divisors:
+            for old, new in zip([*self._squares, *self._weights], self._news, strict=True):
+                keep(old, new)
 
-    def blocks(self) -> list["Block"]:
+    def _keeper(self, accepted: Any) -> Callable[[Tensor, Tensor], object]:
+        """What writes a new value over an old one, unless the batch is refused.
+
+        With ``stochastic_rounding`` random numbers depend on the count of steps alone.
+        """
+        generator: Any = None
+        if self._rounds:
+            device = self.places[0].device
+            recorded = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+            if recorded or torch.compiler.is_compiling():
+                raise ValueError(
+                    "stochastic_rounding draws new numbers at each step, which a recorded or "
+                    "compiled step cannot: leave one of them out"
+                )
+            count = self.group[DRAWS] = int(self.group.get(DRAWS, 0)) + 1
+            generator = torch.Generator(device).manual_seed(count)
+
+        def keep(old: Tensor, new: Tensor) -> None:
+            new = new if accepted is True else torch.where(accepted, new, old)
+            rounds = generator is not None and old.dtype == torch.bfloat16
+            old.copy_(round_at_random(new, generator) if rounds else new)
+
+        return keep
+
+    def blocks(self) -> list[Block]:
         """The tensors in blocks, on the host, with the gradients of this step."""
+        by_element = self.metric == "element"
+        if not self._plan:
+            weights = self._weights if by_element else [0.0] * len(self.params)
+            self._numbers = list(map(float, weights))
+            self._plan = self._planned()
+            squares = self._squares if by_element else []
+            self._cuts = [self._cut(each) for each in (self.places, self.buffers, squares)]
         if not self._blocks:
-            if self.metric == "element":
-                self._numbers = [weight.item() for weight in self._weights]
-            self._blocks = self._cut_in_blocks()
-        if self._taken:
-            return self._blocks
-        slopes, self._taken = self.slopes, True
-        if self.metric == "tensor":
-            # Divided by its own number of each tensor, they are pulls.
-            numbers = [1.0 / float(each) for each in self.divisors()]
-            slopes = list(torch._foreach_mul(slopes, numbers))
-        for block in self._blocks:
-            block.take(slopes)
+            slopes, heavier = self.slopes, [0.0] * len(self._plan)
+            if self.metric == "tensor":
+                # Divided by its own number of each tensor, they are pulls.
+                numbers = [1.0 / float(each) for each in self.divisors()]
+                slopes = list(torch._foreach_mul(slopes, numbers))
+            if by_element:
+                heavier = [second_moment(self._numbers[some[0]], 1.0) for some, _ in self._plan]
+            self._blocks = list(map(Block, *self._cuts, self._cut(slopes), heavier))
         return self._blocks
 
-    def _cut_in_blocks(self) -> list["Block"]:
-        """Long tensors in blocks of their own; others that are alike together."""
-        found: list[Block] = []
-        filling: dict[Any, Block] = {}
-        kinds = [self.places, self.buffers, self._squares if self.metric == "element" else []]
-        copies = self._copies()
+    def _planned(self) -> list[tuple[list[int], int | None]]:
+        """Each block: a part of a long tensor, or as many of other tensors, all alike, as fit."""
+        plan: list[tuple[list[int], int | None]] = []
+        filling: dict[Any, tuple[list[int], int]] = {}
         for i, place in enumerate(self.places):
-            weight = self._numbers[i] if self._numbers else 0.0
-            if place.numel() > BLOCK:
-                for k in range(-(-place.numel() // BLOCK)):
-                    block = Block(weight=weight, copies=copies[i], first=i)
-                    block.add(i, k, [[_part(each[i], k)] if each else [] for each in kinds])
-                    found.append(block)
+            size = place.numel()
+            if size > BLOCK:
+                plan += [([i], k) for k in range(-(-size // BLOCK))]
                 continue
-            key = place.dtype, weight, copies[i]
-            if key in filling and filling[key].size + place.numel() > BLOCK:
-                found.append(filling[key])
-                filling[key] = Block(weight=weight, copies=copies[i], first=i)
-            block = filling.setdefault(key, Block(weight=weight, copies=copies[i], first=i))
-            block.add(i, None, [[each[i]] if each else [] for each in kinds])
-        return [*found, *filling.values()]
+            key = place.dtype, self._numbers[i], self.copies[i]
+            some, full = filling.get(key, ([], 0))
+            if some and full + size > BLOCK:
+                plan.append((some, None))
+                some, full = [], 0
+            some.append(i)
+            filling[key] = some, full + size
+        return plan + [(some, None) for some, _ in filling.values()]
 
-
-class Block:
-    """Tensors that kernels work on together: of one format, ``BLOCK`` elements at most."""
-
-    def __init__(
-        self, *, places: Any = (), grads: Any = (), buffers: Any = (), weight: float = 0.0,
-        copies: float = 1.0, first: int = 0,
-    ) -> None:  # fmt: skip
-        self.places, self.grads, self.buffers = list(places), list(grads), list(buffers)
-        self.squares: list[Tensor] = []
-        self.weight, self.copies, self.first = weight, copies, first
-        self.size = 0
-        self._from: list[int] = []
-        self._part: int | None = None
-
-    def add(self, i: int, part: int | None, kinds: list[list[Tensor]]) -> None:
-        """Take in a tensor, or a part of it, with its buffer and squares."""
-        self._from.append(i)
-        self._part = part
-        for held, new in zip((self.places, self.buffers, self.squares), kinds, strict=True):
-            held += new
-        self.size += kinds[0][0].numel()
-
-    def take(self, slopes: list[Tensor]) -> None:
-        """Take the gradients of this step."""
-        if self._part is None:
-            self.grads = [slopes[i] for i in self._from]
-        else:
-            self.grads = [_part(slopes[self._from[0]], self._part)]
+    def _cut(self, tensors: list[Tensor]) -> list[list[Tensor]]:
+        """The tensors of each block; no tensors, where nothing of the kind is kept."""
+        if not tensors:
+            return [[]] * len(self._plan)
+        return [
+            [_part(tensors[some[0]], part)] if part is not None else [tensors[i] for i in some]
+            for some, part in self._plan
+        ]
 
 
 def _heavy_ball(
@@ -466,15 +475,14 @@ def _pull(places: list[Tensor], block: Block, step: Any, refused: Any) -> None:
     if not block.squares:
         _sgd(places, block.grads, [], step, refused)
         return
-    sizes = [grad.numel() for grad in block.grads]
-    past = torch.zeros(max(sizes), dtype=places[0].dtype)
-    pasts = {size: past[:size] for size in set(sizes)}
-    _adam(places, block.grads, [pasts[n] for n in sizes], block.squares, step, block.weight)
+    past = torch.zeros(max(map(Tensor.numel, block.grads)), dtype=places[0].dtype)
+    pasts = [past[: grad.numel()] for grad in block.grads]
+    _adam(places, block.grads, pasts, block.squares, step, block)
 
 
 def _adam(
     places: list[Tensor], grads: list[Tensor], pasts: list[Tensor], squares: list[Tensor],
-    step: float, weight: float,
+    step: float, block: Block,
 ) -> None:  # fmt: skip
     """Take ``step`` times g / D from tensors, and g into the averages of its squares.
 
@@ -483,7 +491,7 @@ def _adam(
     the two numbers: g / D is sqrt(w) g / (sqrt(w) eps + sqrt(v)). ``pasts``, which it writes to,
     may hold any finite numbers.
     """
-    root = sqrt(second_moment(weight, 1.0))
+    root = sqrt(block.weight)
     torch._fused_adam_(
         places, grads, pasts, squares, [], [LONG_AGO] * len(places), lr=step * root, beta1=0.0,
         beta2=BETA2, weight_decay=0.0, eps=EPS * root, amsgrad=False, maximize=False,
@@ -510,10 +518,6 @@ def _factor(value: Any, accepted: Any, like: Tensor) -> Tensor:
 
 def _refused(accepted: Any) -> Tensor | None:
     return None if accepted is True else accepted.logical_not().to(torch.float32)
-
-
-def _zero(param: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.zeros((), dtype=dtype, device=param.device)
 
 
 def _is_dense(place: Tensor) -> bool:
@@ -543,3 +547,22 @@ def _together(tensors: list[Tensor]) -> Tensor:
     if len(tensors) == 1:
         return _flat(tensors[0])
     return torch._C._nn.flatten_dense_tensors(tensors)
+
+
+def round_at_random(value: Tensor, generator: torch.Generator) -> Tensor:
+    """A float32 tensor as bfloat16, which is its first 16 bits: 16 random ones are added before.
+
+    A bfloat16 number has 8 bits, so that a move of less than 1/512 of a parameter is rounded away,
+    at every step. Rounded up or down at random, with the odds of where the exact result lies
+    between its two neighbours, it is right on average.
+
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> value = torch.full((100_000,), 1.001)
+    >>> round(round_at_random(value, generator).double().mean().item(), 4)
+    1.001
+    """
+    bits = torch.randint(
+        1 << 16, value.shape, generator=generator, dtype=torch.int32, device=value.device
+    )
+    bits += value.contiguous().view(torch.int32)
+    return (bits & -(1 << 16)).view(torch.float32).to(torch.bfloat16)

@@ -128,7 +128,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
 
 
 def first_length(memory: Any, seen: Seen, wanted: Any) -> Any:
-    """rho |theta_0|, or the length of the first move of parameters at 0."""
+    """The length rho |theta_0|, or that of the first move of parameters at 0."""
     trusted = TRUST * seen.size
     return where(memory.first_move == 0.0, where(trusted > 0.0, trusted, wanted), memory.first_move)
 
