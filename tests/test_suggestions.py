@@ -14,7 +14,7 @@ from heavystep.methods import METHODS
 from heavystep.optimizers import optimizer_class
 from heavystep.rules import REQUIRED
 from heavystep.suggestions import BACKWARD, MAIN, Tail, Trial, equal_cost, suggestion_of
-from tests.helpers.training import fingerprint
+from tests.helpers.training import fingerprint, on_gpu
 
 STEPS = 12
 
@@ -243,8 +243,7 @@ def test_a_run_that_ends_in_infinity_never_wins():
     assert not Tail(1.9, 0.1).clearly_below(Tail(2.0, 0.1))
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@on_gpu
 def test_on_a_gpu():
     net = made().cuda()
     stream = torch.cuda.get_rng_state()

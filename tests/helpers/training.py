@@ -11,16 +11,18 @@ from torch import nn
 from heavystep.rules import Search, Seen
 from tests.helpers import rounding
 
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[
-            pytest.mark.gpu,
-            pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"),
-        ],
-    ),
+GPU = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"),
 ]
+DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
+
+
+def on_gpu(test):
+    """Marks a test that needs one."""
+    for mark in GPU:
+        test = mark(test)
+    return test
 
 
 SIZES = (6, 16, 3)

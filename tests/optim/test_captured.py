@@ -9,7 +9,15 @@ from torch import nn
 from heavystep import SLS, CapturedStep, Recorder, SHBArmijo, SHBPolyak
 from heavystep.optimizers import searches
 from tests.helpers.cases import every_row
-from tests.helpers.training import DEVICES, equal_states, flat, loss_of, make_batches, make_net
+from tests.helpers.training import (
+    DEVICES,
+    equal_states,
+    flat,
+    loss_of,
+    make_batches,
+    make_net,
+    on_gpu,
+)
 
 
 def practical(**options):
@@ -280,8 +288,7 @@ def test_what_a_captured_step_cannot_do_is_refused(name, monkeypatch):
         run.captured()()
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@on_gpu
 @pytest.mark.parametrize("name", ["SGD", "SHBPolyak", "SHBArmijo"])
 def test_waits_for_the_gpu(name):
     """Never; and a line search once a batch and once a trial."""
@@ -330,8 +337,7 @@ def test_momentum_survives_a_warm_up_of_refused_batches(device):
     side_by_side(MAKERS["SHBArmijo"], device, count=8, before=before, warmup=2)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@on_gpu
 def test_autocast_inside_the_closure():
     torch.manual_seed(0)
     nets = [nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3)).cuda() for _ in range(2)]

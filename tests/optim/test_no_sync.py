@@ -18,6 +18,7 @@ from tests.helpers.training import (
     loss_of,
     make_batches,
     make_net,
+    on_gpu,
 )
 
 MAKERS = {
@@ -126,18 +127,6 @@ def test_the_guard_above_sees_a_line_search():
     opt = SHBArmijo(net.parameters())
     with pytest.raises(AssertionError, match="read a tensor on the host"), NoHostRead():
         opt.step(lambda: loss_of(net, batch))
-
-
-gpu = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"),
-]
-
-
-def on_gpu(mark_target):
-    for mark in gpu:
-        mark_target = mark(mark_target)
-    return mark_target
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from heavystep import SHB, SLS, Diminishing, HeavyStep, SHBArmijo, SHBPolyak
 from heavystep.optim import Recorder
 from heavystep.optim import recorder as recorder_module
 from tests.helpers.cases import KINDS, OPTIMIZERS, ROWS, over
-from tests.helpers.training import flat, loss_of, make_batches, make_net, take_step
-from tests.optim.test_no_sync import NoHostRead, no_synchronisation, on_gpu
+from tests.helpers.training import flat, loss_of, make_batches, make_net, on_gpu, take_step
+from tests.optim.test_no_sync import NoHostRead, no_synchronisation
 
 COLUMNS = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted", "eta", "beta")
 both_of_the_paper = pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])

@@ -8,7 +8,7 @@ from torch import nn
 
 from heavystep import SHBPolyak
 from heavystep.smoothness import estimate_smoothness
-from tests.helpers.training import fingerprint, loss_of, make_batches, make_net
+from tests.helpers.training import fingerprint, loss_of, make_batches, make_net, on_gpu
 
 SPECTRA = {
     "convex": [0.1, 1.0, 3.0, 7.0],
@@ -274,8 +274,7 @@ def test_bad_calls_are_refused_in_one_line(name):
     assert torch.equal(LEAF, torch.ones(2))
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@on_gpu
 def test_on_a_gpu_it_is_as_if_nothing_had_run():
     net, (x, y) = noisy_net()
     net, batch = net.cuda(), (x.cuda(), y.cuda())

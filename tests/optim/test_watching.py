@@ -23,10 +23,11 @@ from tests.helpers.training import (
     loss_of,
     make_batches,
     make_net,
+    on_gpu,
     snapshot,
     state_of,
 )
-from tests.optim.test_no_sync import no_synchronisation, on_gpu
+from tests.optim.test_no_sync import no_synchronisation
 
 BATCHES = make_batches(12)
 ADAPTIVE = pytest.mark.parametrize("cls", [HeavyStep, SHBPolyak, SHBArmijo])
