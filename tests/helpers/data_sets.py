@@ -2,8 +2,9 @@
 
 import hashlib
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -34,18 +35,11 @@ def file_of(place, content):
 @contextmanager
 def changed(**entries):
     """A catalogue in which these data sets are others; what a test adds goes again."""
-    before = [(catalogue, dict(catalogue)) for catalogue in (SETS, LIBSVM, CIFAR)]
-    try:
-        for name, entry in entries.items():
-            SETS[name] = entry
-            for catalogue, has in ((LIBSVM, entry.positives), (CIFAR, entry.classes)):
-                if has:
-                    catalogue[name] = entry
+    with ExitStack() as stack:
+        for catalogue, kind in ((SETS, "name"), (LIBSVM, "positives"), (CIFAR, "classes")):
+            known = {name: entry for name, entry in entries.items() if getattr(entry, kind)}
+            stack.enter_context(patch.dict(catalogue, known))
         yield
-    finally:
-        for catalogue, content in before:
-            catalogue.clear()
-            catalogue.update(content)
 
 
 def tiny_cifar(name, seed=0):

@@ -23,16 +23,12 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(handler):
-    """The server, while it runs; ``stop`` is set when it ends."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.stop = threading.Event()
-    server.address = f"http://127.0.0.1:{server.server_port}/"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stop.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    """The address of the server, while it runs."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -184,7 +184,7 @@ def published(entry, **pages):
     """A function that fetches a data set from a page of a site."""
 
     def fetch(page):
-        with changed(**{entry.name: replace(entry, url=site.address + page)}):
+        with changed(**{entry.name: replace(entry, url=site + page)}):
             return data.fetch(entry.name)
 
     with serving(type("Here", (Site,), {"pages": pages})) as site:

@@ -293,15 +293,10 @@ def test_a_block_is_its_formula(inputs, stride):
 
 
 STATE = {"a": torch.arange(6.0), "b": [1, 2.5, None], "c": torch.ones((), dtype=torch.int64)}
-DAMAGE = {
-    "cut": lambda content: content[: len(content) // 2],
-    "empty": lambda content: b"",
-    "zeroed": lambda content: bytes(len(content)),
-}
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_checkpoints_that_are_damaged_or_of_another_run_are_refused(damage, tmp_path):
+def test_checkpoints_that_are_damaged_or_of_another_run_are_refused(tmp_path):
+    """Damage in the pickle makes torch raise AttributeError and AssertionError, too."""
     path = tmp_path / "run.pt"
     assert load_checkpoint(path, "mine") is None
     save_checkpoint(path, "mine", STATE)
@@ -311,20 +306,12 @@ def test_checkpoints_that_are_damaged_or_of_another_run_are_refused(damage, tmp_
     assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
     with pytest.raises(ValueError, match="of another run, version or precision"):
         load_checkpoint(path, "other")
-    path.write_bytes(DAMAGE[damage](path.read_bytes()))
-    with pytest.raises(ValueError, match=r"is no whole checkpoint: remove it to begin again"):
-        load_checkpoint(path, "mine")
-
-
-@pytest.mark.slow  # thousands of files
-def test_whatever_byte_is_wrong_a_checkpoint_is_refused(tmp_path):
-    """Damage in the pickle makes torch raise AttributeError and AssertionError, too."""
-    path = tmp_path / "run.pt"
-    save_checkpoint(path, "mine", STATE)
     content = path.read_bytes()
-    for place in range(len(content)):
-        damaged = bytearray(content)
-        damaged[place] ^= 16
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="is no whole checkpoint"):
+    flipped = (bytearray(content) for _ in range(0, len(content), 41))
+    damages = [content[: len(content) // 2], b"", bytes(len(content)), *flipped]
+    for place, damage in enumerate(damages[3:]):
+        damage[41 * place] ^= 16
+    for damage in damages:
+        path.write_bytes(damage)
+        with pytest.raises(ValueError, match=r"is no whole checkpoint: remove it to begin again"):
             load_checkpoint(path, "mine")

@@ -103,7 +103,7 @@ compare = with_options(
     "Compare methods on tasks.\n\n"
     "Losses, costs, and how much depends on their main constant. It writes tables, pictures and a "
     "page to OUT/compare. Runs that are in OUT/compare/runs.csv are not made again. Status 1: runs "
-    "failed, and their methods are left out; 2: something is wrong.",
+    "failed and are left out; 2: something is wrong.",
 )
 
 

@@ -54,7 +54,7 @@ class Other(NamedTuple):
     wants_loss: bool = False
     modes: bool = False
 
-    def make(self) -> Any:
+    def load(self) -> Any:
         """The class."""
         return getattr(import_module(self.module), self.kind)
 
@@ -146,7 +146,7 @@ class Contender:
         if isinstance(kind, Method):
             return create(kind.name, work.parameters(), **options | search_options(kind, work))
         on_gpu = kind.on_gpu if work.device.type == "cuda" else {}
-        made: Optimizer = kind.make()(work.parameters(), **options | on_gpu)
+        made: Optimizer = kind.load()(work.parameters(), **options | on_gpu)
         return made
 
     def left_out(self) -> str:
@@ -195,12 +195,12 @@ def contender_of(name: str) -> Contender:
     validation.real("lr", options["lr"], validation.POSITIVE, {})
     made = Contender(name, other, options, "lr", options["lr"])
     if given and not made.left_out():
-        known = list(signature(other.make()).parameters)[1:]
+        known = list(signature(other.load()).parameters)[1:]
         for option in options:
             if option not in known:
                 raise TypeError(f"{name!r}: {option!r} is no option, only {', '.join(known)}")
         try:
-            other.make()(params, **options)
+            other.load()(params, **options)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name!r}: {error}") from None
     return made
