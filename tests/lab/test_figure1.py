@@ -33,7 +33,7 @@ def ideal(figure):
             values = np.stack([level, 1.1 * level])
             ones = np.ones_like(values)
             metrics = dict.fromkeys(METRICS, values) | {"lowest": ones, "highest": ones}
-            results[curve.run.key()] = Trajectories(k, (0, 1), metrics)
+            results[curve.run] = Trajectories(k, (0, 1), metrics)
     return results
 
 
@@ -82,7 +82,7 @@ def test_the_picture_shows_means_and_maxima():
     results = ideal(figure)
     panel, ax = figure.panels[2], figure1.pictures(figure, results)["figure1"].axes[2]
     standard, _, diminishing, _ = (line.get_ydata() for line in ax.get_lines()[:4])
-    shown = [results[curve.run.key()].metrics[curve.metric] for curve in panel.curves]
+    shown = [results[curve.run].metrics[curve.metric] for curve in panel.curves]
     np.testing.assert_allclose(standard, shown[0].mean(axis=0))
     np.testing.assert_allclose(diminishing, shown[1].max(axis=0))
 
@@ -91,7 +91,7 @@ def test_the_figure_is_section_5s():
     (figure,) = figure1.figures()
     assert [panel.name for panel in figure.panels] == list("abcdefgh")
     assert [len(panel.curves) for panel in figure.panels] == [5, 5, 2, 2, 5, 5, 2, 2]
-    runs = figure.runs().values()
+    runs = figure.runs()
     assert len(runs) == 28
     assert {run.seeds for run in runs} == {20}
     assert {run.iterations for run in runs} == {10**6}
@@ -104,7 +104,7 @@ def test_the_figure_is_section_5s():
 def test_section_5s_constants():
     """Caps and schedules as numbers."""
     by_setting = {}
-    for run in figure1.figures()[0].runs().values():
+    for run in figure1.figures()[0].runs():
         method, scaling = run.method, run.method["scaling"]
         beta = method["momentum"] if scaling == "theory" else None
         place = run.problem.name, run.problem.setting, method.theory, scaling, beta

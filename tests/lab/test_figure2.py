@@ -67,7 +67,7 @@ def trajectory(loss, **others):
 def ideal(figure):
     """Tables on which every claim holds."""
     return {
-        curve.run.key(): trajectory(LEVELS[curve.label] * (1.0 + 50.0 / K))
+        curve.run: trajectory(LEVELS[curve.label] * (1.0 + 50.0 / K))
         for panel in figure.panels
         for curve in panel.curves
     }
@@ -101,7 +101,7 @@ def test_claims_can_fail(kind, figure):
     assert all(before.values())
     sets, method, losses, broken = SPOILED[kind]
     for name in sets:
-        results[by_label(figure, name)[method].key()] = trajectory(losses * np.ones(len(K)))
+        results[by_label(figure, name)[method]] = trajectory(losses * np.ones(len(K)))
     failed = {name for name, holds in verdicts(figure, results).items() if not holds}
     # Losses far above also miss the sweep.
     assert failed - {f"{name}.{method}" for name in sets} == broken
@@ -127,10 +127,10 @@ def test_the_figure_is_appendix_es(figure):
     for place, panel in enumerate(figure.panels):
         pair = FAMILIES["PS" if place % 8 < 4 else "ALS"]
         assert [curve.label for curve in panel.curves] == [*pair, *FIXED]
-    runs = figure.runs().values()
+    runs = figure.runs()
     assert len(runs) == 64
     assert {(run.seeds, run.iterations, run.batch_size) for run in runs} == {(5, 20_000, 128)}
-    assert next(iter(runs)).grid().tolist() == list(range(100, 20_001, 100))
+    assert runs[0].grid().tolist() == list(range(100, 20_001, 100))
 
 
 def test_appendix_es_constants(figure):
@@ -220,9 +220,9 @@ def test_the_table_is_plain_arithmetic(figure):
     read = list(csv.DictReader(io.StringIO(shown.csv())))
     assert [row["method"] for row in read] == 8 * [*ADAPTIVE, *FIXED]
     runs = by_label(figure, "ijcnn1")
-    best = min(results[run.key()].metrics["loss"][:, -1].mean() for run in runs.values())
+    best = min(results[run].metrics["loss"][:, -1].mean() for run in runs.values())
     for row in (row for row in read if row["data_set"] == "ijcnn1"):
-        metrics = results[runs[row["method"]].key()].metrics
+        metrics = results[runs[row["method"]]].metrics
         last = metrics["loss"][:, -1]
         expected = {
             "final_loss": last.mean(),
@@ -255,7 +255,7 @@ def test_the_picture_shows_means_and_intervals(figure):
     ax = pictures(figure, results)["figure2"].axes[4]
     assert ax.get_yscale() == "log"
     for curve, line, band in zip(curves, ax.get_lines(), ax.collections, strict=True):
-        losses = results[curve.run.key()].metrics["loss"]
+        losses = results[curve.run].metrics["loss"]
         mean, half = losses.mean(axis=0), STUDENT_4 * losses.std(axis=0, ddof=1) / math.sqrt(5)
         np.testing.assert_array_equal(line.get_xdata(), K)
         np.testing.assert_allclose(line.get_ydata(), mean)

@@ -112,7 +112,7 @@ def test_the_figure_is_appendix_es():
     assert metrics == 4 * [{"loss"}, {"test_accuracy"}]
     assert [curve.label for curve in figure.panels[1].curves] == ["SHB-PS", "SPS", *FIXED]
     assert [curve.label for curve in figure.panels[6].curves] == ["SHB-ALS", "SLS", *FIXED]
-    runs = figure.runs().values()
+    runs = figure.runs()
     assert len(runs) == 16
     assert {(run.seeds, run.epochs, run.scale) for run in runs} == {((0, 1, 2), 200, Scale())}
     assert figure.title == "ResNet-18 on CIFAR-10 and CIFAR-100"
@@ -122,7 +122,7 @@ def test_the_figure_is_appendix_es():
 
 def test_runs_are_the_same_to_any_epoch():
     short, long = figures(seeds=1, epochs=3)[0], figures(seeds=3, epochs=200)[0]
-    for one, other in zip(short.runs().values(), long.runs().values(), strict=True):
+    for one, other in zip(short.runs(), long.runs(), strict=True):
         assert one.each()[0].key() == other.each()[0].key()
     for other in (short, figures(seeds=3, epochs=3)[0]):
         assert not set(other.runs()) & set(long.runs())

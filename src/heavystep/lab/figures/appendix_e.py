@@ -46,12 +46,12 @@ def log_loss(result: Trajectories) -> Array:
     return np.log10(np.maximum(mean, np.finfo(np.float64).tiny))
 
 
-def by_data_set(figure: Figure, results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Results, given by key, by data set and then by method in the order of the legend."""
+def by_data_set(figure: Figure, results: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
+    """Results, given by run, by data set and then by method in the order of the legend."""
     found: dict[str, dict[str, Any]] = {}
     for panel in figure.panels:
         for curve in panel.curves:
-            found.setdefault(panel.name, {})[curve.label] = results[curve.run.key()]
+            found.setdefault(panel.name, {})[curve.label] = results[curve.run]
     return {
         name: {label: runs[label] for label in METHODS if label in runs}
         for name, runs in found.items()
@@ -81,7 +81,7 @@ SEEDS_OF_A_BAND = 3
 
 def picture(
     figure: Figure,
-    results: Mapping[str, Any],
+    results: Mapping[Any, Any],
     draw: Callable[[Any, Panel, int], object],
     titles: list[str],
     places: tuple[str, str],
@@ -112,12 +112,12 @@ def picture(
     return canvas
 
 
-def _mean_curves(ax: Any, panel: Panel, results: Mapping[str, Any], names: dict[str, str]) -> None:
+def _mean_curves(ax: Any, panel: Panel, results: Mapping[Any, Any], names: dict[str, str]) -> None:
     """Draw the mean over seeds of each curve, with its 95% confidence band if there are enough."""
     percent = panel.curves[0].metric in PERCENT
     ax.set_yscale("linear" if percent else "log")
     for label, run, metric in panel.curves:
-        result, look = results[run.key()], LOOKS[label]
+        result, look = results[run], LOOKS[label]
         values = (100.0 if percent else 1.0) * result.metrics[metric]
         mean, half_width = plot.mean_and_half_width(values)
         ax.plot(result.k, plot.visible(mean), label=names[label], **look)

@@ -61,7 +61,7 @@ class Table(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """One line of a panel: a metric of runs, which have ``key()``."""
+    """One line of a panel: a metric of runs, which are hashable."""
 
     label: str
     run: Any
@@ -92,19 +92,19 @@ class Figure:
     companion: bool = False
     note: str = ""
 
-    def runs(self) -> dict[str, Any]:
-        """All runs by key; a run that several curves share is there once."""
-        return {curve.run.key(): curve.run for panel in self.panels for curve in panel.curves}
+    def runs(self) -> list[Any]:
+        """All runs; one that several curves share is there once."""
+        return list(dict.fromkeys(c.run for panel in self.panels for c in panel.curves))
 
     def headline(self) -> str:
         """The title of a picture of simulated runs."""
-        run = next(iter(self.runs().values()))
+        run = self.runs()[0]
         return f"{self.title}: {run.seeds} runs of {run.iterations:,} steps"
 
-    def only(self, keys: Collection[str]) -> "Figure":
-        """The same figure without the curves whose runs are not among ``keys``."""
+    def only(self, runs: Collection[Any]) -> "Figure":
+        """The same figure without the curves of other runs."""
         panels = (
-            panel._replace(curves=tuple(c for c in panel.curves if c.run.key() in keys))
+            panel._replace(curves=tuple(c for c in panel.curves if c.run in runs))
             for panel in self.panels
         )
         return replace(self, panels=tuple(panels))
@@ -172,7 +172,7 @@ def reproduce(
         raise ValueError(f"{figure} has no {option}: it is for {' and '.join(others)} only")
     wanted = (how.QUICK if quick else {}) | {n: v for n, v in chosen.items() if n in drawn}
     figures: list[Figure] = how.figures(**wanted)
-    runs = {key: run for each in figures for key, run in each.runs().items()}
+    runs = list(dict.fromkeys(run for each in figures for run in each.runs()))
     claim_folder(out)
     if figures[0].note:
         progress.note(figures[0].note)

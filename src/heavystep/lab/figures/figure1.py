@@ -141,7 +141,7 @@ def claims(figure: Figure, results: Results) -> list[Claim]:
 
 def _claims_of(panel: Panel, results: Results) -> Iterator[tuple[Any, ...]]:
     """Name, text, whether it holds, numbers, and who claims it."""
-    runs = {curve.label: (curve, results[curve.run.key()]) for curve in panel.curves}
+    runs = {curve.label: (curve, results[curve.run]) for curve in panel.curves}
     falling = runs.pop(DIMINISHING, None)
     convex = panel.curves[0].run.problem.build().convex
     last = {label: found.metrics["gap_last" if convex else "grad_last"]
@@ -164,7 +164,7 @@ def _claims_of(panel: Panel, results: Results) -> Iterator[tuple[Any, ...]]:
     else:
         ((label, standard),) = runs.items()
         yield from _beyond_interpolation(standard, last[label].mean(axis=0), falling)
-    shown = [results[curve.run.key()].metrics for curve in panel.curves]
+    shown = [results[curve.run].metrics for curve in panel.curves]
     lowest = min(float(metrics["lowest"].min()) for metrics in shown)
     highest = max(float(metrics["highest"].max()) for metrics in shown)
     text = "every step is within the bounds of Lemma 2 or 5: gamma_min <= gamma_k <= gamma_max"
@@ -255,7 +255,7 @@ def _panel(ax: Any, panel: Panel, results: Results) -> None:
     ax.set_xscale("log")
     ax.set_yscale("log")
     for label, run, metric in panel.curves:
-        found, (colour, style) = results[run.key()], LOOKS[label]
+        found, (colour, style) = results[run], LOOKS[label]
         k, values = found.k, found.metrics[metric]
         if label == DIMINISHING:  # the theorem holds almost surely
             middle, label = values.max(axis=0), f"{label} (largest)"

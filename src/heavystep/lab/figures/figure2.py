@@ -78,6 +78,8 @@ def figures(
         validation.real("max_step", max_step, validation.POSITIVE)
     if not (here := present(LIBSVM)):
         raise ValueError(missing_text(LIBSVM))
+    for name in here:  # faults of data are told now
+        ProblemSpec("libsvm", name).build()
     sets = list(LIBSVM.values())
     rows = [sets[first : first + COLUMNS] for first in range(0, len(sets), COLUMNS)]
 

@@ -106,7 +106,7 @@ def figures(
 
 
 def results(
-    runs: dict[str, TrainingRuns],
+    runs: Sequence[TrainingRuns],
     folder: Path,
     progress: Progress,
     *,
@@ -115,12 +115,11 @@ def results(
 ) -> TrainedResults:
     """The curves of all runs, after what is missing was trained; or of those that are there."""
     if not no_train:
-        train_missing(runs.values(), folder, progress, the_device(device))
+        train_missing(runs, folder, progress, the_device(device))
     found = curves(runs, folder, progress.note)
     if not found:
-        epochs = next(iter(runs.values())).epochs
         raise ValueError(
-            f"no run in {folder} reaches epoch {epochs}: give fewer --epochs, or leave out "
+            f"no run in {folder} reaches epoch {runs[0].epochs}: give fewer --epochs, or leave out "
             "--no-train to train them"
         )
     return found
@@ -218,7 +217,7 @@ COMPARABLE = 0.015
 
 def claims(figure: Figure, results: TrainedResults) -> list[Claim]:
     """All claims, for each data set that has runs of every method."""
-    whole = all(run.scale == PAPER for run in figure.runs().values())
+    whole = all(run.scale == PAPER for run in figure.runs())
     return [
         Claim(f"{name}.{claim}", text, bool(holds), measured, judged=whole)
         for name, runs in by_data_set(figure, results).items()
@@ -321,7 +320,7 @@ def pictures(figure: Figure, results: TrainedResults) -> dict[str, Canvas]:
         percent = panel.curves[0].metric in PERCENT
         lines = [line.get_ydata() for line in ax.get_lines()]
         for _, run, metric in panel.curves:
-            result = results[run.key()]
+            result = results[run]
             for metrics in result.unfinished.values():
                 begun = (100.0 if percent else 1.0) * metrics[metric]
                 ax.plot(result.k[: len(begun)], begun, **UNFINISHED)

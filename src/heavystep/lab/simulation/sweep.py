@@ -1,7 +1,7 @@
 """Simulated runs as data, and sweeps for users: every method on every problem, several seeds."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from itertools import product
@@ -167,17 +167,16 @@ class Simulated(Run):
         return Trajectories(rows["k"][0], tuple(range(self.seeds)), metrics)
 
 
-Results = dict[str, Trajectories]
-"""By the keys of runs."""
+Results = dict[Simulated, Trajectories]
 
 
 def simulated(
-    runs: Mapping[str, Simulated], folder: Path, progress: Progress | None = None, *,
+    runs: Collection[Simulated], folder: Path, progress: Progress | None = None, *,
     engine: str = "local", jobs: int | None = None, address: str | None = None,
 ) -> Results:  # fmt: skip
-    """The results of runs, all given by key: those in the folder are read, the others made."""
-    found = complete(runs.values(), Store(folder), progress, Engine(engine, jobs, address))
-    return {key: run.trajectories(found[key]) for key, run in runs.items()}
+    """The results of runs: those in the folder are read, the others made."""
+    found = complete(runs, Store(folder), progress, Engine(engine, jobs, address))
+    return {run: run.trajectories(found[run.key()]) for run in runs}
 
 
 def sweep(
@@ -239,6 +238,8 @@ def sweep(
         if name != "every" or value is not None:
             validation.integer(name, value, least=1)
     known = {label: _problem(label, given) for label, given in _labelled(problems).items()}
+    for problem in known.values():  # faults of data are told now
+        problem.build()
     configured = {label: _method(label, given) for label, given in _labelled(methods).items()}
     runs = {
         place: Simulated(
@@ -247,10 +248,10 @@ def sweep(
         )
         for place in product(known, configured)
     }  # fmt: skip
-    wanted, out = {run.key(): run for run in runs.values()}, expanded(out)
+    out = expanded(out)
     claim_folder(out)
-    results = simulated(wanted, out / FOLDER / RUNS, engine=engine, jobs=jobs, address=address)
-    return {place: results[run.key()] for place, run in runs.items()}
+    found = simulated(runs.values(), out / FOLDER / RUNS, engine=engine, jobs=jobs, address=address)
+    return {place: found[run] for place, run in runs.items()}
 
 
 def _labelled(given: Any) -> Mapping[str, Any]:

@@ -143,9 +143,6 @@ class TrainingRuns:
             TrainingSpec(self.data_set, self.method, self.scale, seed) for seed in self.seeds
         )
 
-    def key(self) -> str:
-        return key_of(json.dumps([self.epochs, *(run.key() for run in self.each())]))
-
 
 def train_missing(
     curves: Iterable[TrainingRuns], folder: Path, progress: Progress, device: torch.device
@@ -225,17 +222,16 @@ class TrainedCurve(Trajectories):
     """Metrics of seeds that end before the others: no part of the means, but to be seen."""
 
 
-TrainedResults = dict[str, TrainedCurve]
-"""Curves by the key of :class:`TrainingRuns`."""
+TrainedResults = dict[TrainingRuns, TrainedCurve]
 
 
-def curves(runs: dict[str, TrainingRuns], folder: Path, note: Note = str) -> TrainedResults:
+def curves(runs: Iterable[TrainingRuns], folder: Path, note: Note = str) -> TrainedResults:
     """The curves, each made of the seeds that reach its last epoch. One without any is left out.
 
     ``note`` is told which files are damaged and left out, and which runs end early.
     """
     found = {}
-    for key, wanted in runs.items():
+    for wanted in runs:
         parts, unfinished, epochs = dict[int, Array](), {}, wanted.epochs
         for run in wanted.each():
             history = np.array(run.history(folder, note), dtype=np.float64)
@@ -248,7 +244,7 @@ def curves(runs: dict[str, TrainingRuns], folder: Path, note: Note = str) -> Tra
             rows = np.array(list(parts.values()))
             metrics = {name: rows[:, :, at] for at, name in enumerate(EpochRow._fields) if at}
             k = np.arange(1, epochs + 1)
-            found[key] = TrainedCurve(k, tuple(parts), metrics, unfinished=unfinished)
+            found[wanted] = TrainedCurve(k, tuple(parts), metrics, unfinished=unfinished)
     return found
 
 
