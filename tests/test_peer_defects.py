@@ -20,17 +20,11 @@ from tests.helpers.training import flat, loss_of, make_batches, make_net, take_s
 
 BASES = (
     {},
-    {
-        "scaling": "practical",
-        "steps_per_epoch": 2,
-        "growth": 1.5,
-        "max_step": 3.0,
-        "first_step": 0.01,
-        "weight_decay": 0.05,
-    },
+    {"scaling": "practical", "steps_per_epoch": 2, "growth": 1.5, "max_step": 3.0,
+     "first_step": 0.01, "weight_decay": 0.05},
     {"steps_per_epoch": 2, "growth": 1.5, "max_step": 50.0, "c": 0.9, "weight_decay": 0.05},
     {"diagonal": None},
-)
+)  # fmt: skip
 """What modifies something needs something to modify: a decay, a cap, a reset or a search that bites,
 and the rule that it belongs to."""
 MORE_VALUES = {"max_step": [1e-4], "first_step": [1e-4], "loss_eps": [0.2], "steps_per_epoch": [3]}

@@ -30,23 +30,17 @@ __all__ = [
 __version__ = "0.3.0"
 
 _HOMES = {
-    **dict.fromkeys(
-        ("HeavyStep", "SHBPolyak", "SHBArmijo", "SHB", "SPS", "SLS", "create"),
-        "heavystep.optimizers",
-    ),
-    "Average": "heavystep.optim.average",
-    "CapturedStep": "heavystep.optim.captured",
-    "Diminishing": "heavystep.optim.diminishing",
-    "Recorder": "heavystep.optim.recorder",
-    "StepInfo": "heavystep.optim.diagnostics",
-    "attach": "heavystep.integrations.common",
-    "certify": "heavystep.certificates",
-    "estimate_smoothness": "heavystep.smoothness",
-    "log_step": "heavystep.integrations.common",
-    "paper_settings": "heavystep.methods",
-    "plot_steps": "heavystep.pictures",
-    "suggest": "heavystep.suggestions",
-}
+    name: f"heavystep.{home}"
+    for home, names in {
+        "optimizers": "HeavyStep SHBPolyak SHBArmijo SHB SPS SLS create",
+        "optim.average": "Average", "optim.captured": "CapturedStep",
+        "optim.diminishing": "Diminishing", "optim.recorder": "Recorder",
+        "optim.diagnostics": "StepInfo", "integrations.common": "attach log_step",
+        "certificates": "certify", "smoothness": "estimate_smoothness",
+        "methods": "paper_settings", "pictures": "plot_steps", "suggestions": "suggest",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
 """The module of each name, imported when the name is first asked for: torch takes seconds, and
 the command line's help and completion need none of it."""
 _EXTRAS = {"plot_steps": "lab"}

@@ -42,12 +42,9 @@ class Schedules(NamedTuple):
         cls, eta0: float, eta_power: float, beta0: float, beta_power: float, gamma_max0: float,
         gamma_max_power: float, horizon: float = 1e4,
     ) -> "Schedules":  # fmt: skip
-        """Three power laws :math:`a (1 + k/h)^{-p}` from their values at 0 and exponents."""
-        return cls(
-            PowerLaw(eta0, eta_power, horizon),
-            PowerLaw(beta0, beta_power, horizon),
-            PowerLaw(gamma_max0, gamma_max_power, horizon),
-        )
+        """Three power laws from their values at 0 and exponents."""
+        given = (eta0, eta_power), (beta0, beta_power), (gamma_max0, gamma_max_power)
+        return cls(*(PowerLaw(initial, power, horizon) for initial, power in given))
 
 
 class Condition(NamedTuple):

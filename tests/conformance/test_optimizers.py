@@ -65,21 +65,27 @@ def test_follows_the_paper(name, rule, scaling, momentum, n_b):
     assert len(np.unique(steps.round(12))) >= 3
 
 
+def followed(rule, indices, *, dtype=torch.float64, beta=0.7, gamma_max=0.1, **decay):
+    """Iterates of practical scaling with a reset on least squares, and those of the literal loop."""
+    problem, (cls, options) = PROBLEMS["least squares"], RULES[rule]
+    theta = torch.tensor(problem.theta0, dtype=dtype, requires_grad=True)
+    opt = cls([theta], momentum=beta, max_step=gamma_max, scaling="practical", steps_per_epoch=10,
+              **options, **decay)  # fmt: skip
+    iterates, _ = run(opt, theta, problem, indices)
+    kind = {f"{decay['decay']}_decay": decay["weight_decay"]} if decay else {}
+    expected, _ = reference.trajectory(
+        rule, problem, problem.theta0, indices, scaling="practical", beta=beta, c=options["c"],
+        gamma_max=gamma_max, omega=options.get("decrease_factor"), n_b=10,
+        growth=options["growth"], **kind,
+    )  # fmt: skip
+    return iterates, expected
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ["decoupled", "objective"])
 def test_weight_decay(rule, kind):
-    problem, (cls, options) = PROBLEMS["least squares"], RULES[rule]
-    theta = parameter(problem)
-    opt = cls([theta], momentum=0.7, max_step=0.1, weight_decay=0.3, decay=kind,
-              scaling="practical", steps_per_epoch=10, **options)  # fmt: skip
-    indices = index_sequence(STEPS)
-    iterates, _ = run(opt, theta, problem, indices)
-    expected, _ = reference.trajectory(
-        rule, problem, problem.theta0, indices, scaling="practical", beta=0.7, c=options["c"],
-        gamma_max=0.1, omega=options.get("decrease_factor"), n_b=10, growth=options["growth"],
-        **{f"{kind}_decay": 0.3},
-    )  # fmt: skip
-    np.testing.assert_allclose(iterates, expected, rtol=1e-12, atol=1e-12)
+    found = followed(rule, index_sequence(STEPS), weight_decay=0.3, decay=kind)
+    np.testing.assert_allclose(*found, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -108,19 +114,10 @@ def test_float32_follows_to_its_own_rounding(rule):
     Momentum multiplies an error by at most 1 / (1 - beta), so that after K steps it stays
     below about K eps |theta| / (1 - beta) on this convex problem.
     """
-    problem, (cls, options) = PROBLEMS["least squares"], RULES[rule]
-    indices, momentum = index_sequence(60), 0.7
-    theta = torch.tensor(problem.theta0, dtype=torch.float32, requires_grad=True)
-    opt = cls([theta], momentum=momentum, max_step=0.04, scaling="practical", steps_per_epoch=10,
-              **options)  # fmt: skip
-    iterates, _ = run(opt, theta, problem, indices)
-    expected, _ = reference.trajectory(
-        rule, problem, problem.theta0, indices, scaling="practical", beta=momentum, c=options["c"],
-        gamma_max=0.04, omega=options.get("decrease_factor"), n_b=10, growth=options["growth"],
-    )  # fmt: skip
-    bound = 60 * np.finfo(np.float32).eps * np.abs(expected).max() / (1 - momentum)
+    found = followed(rule, index_sequence(60), dtype=torch.float32, gamma_max=0.04)
+    bound = 60 * np.finfo(np.float32).eps * np.abs(found[1]).max() / (1 - 0.7)
     assert bound < 2e-4
-    np.testing.assert_allclose(iterates, expected, rtol=0, atol=bound)
+    np.testing.assert_allclose(*found, rtol=0, atol=bound)
 
 
 REDUCTIONS = {
