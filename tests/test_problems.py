@@ -2,8 +2,7 @@
 
 import inspect
 import pickle
-from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from scipy.sparse import csr_array
 from heavystep import problems
 from heavystep.problems import (
     Cosine,
-    FiniteSum,
     LeastSquares,
     LogisticRegression,
     SparseLogistic,
@@ -23,22 +21,18 @@ from heavystep.problems.cosine import tilted_minimum
 from heavystep.problems.logistic import row_norms, sigmoid, softplus, stationary
 
 
-def features(seed, n=40, dim=4):
+def features(seed):
     """Anisotropic, off-centre and correlated."""
-    rng = np.random.default_rng(seed)
-    return (rng.standard_normal((n, dim)) + 0.5) * [1.0, 0.3, 2.0, 0.7] @ mixing(dim)
-
-
-def mixing(dim):
-    return np.eye(dim) + 0.4 * np.eye(dim, k=1)
+    rows = np.random.default_rng(seed).standard_normal((40, 4)) + 0.5
+    return rows * [1.0, 0.3, 2.0, 0.7] @ (np.eye(4) + 0.4 * np.eye(4, k=1))
 
 
 def least_squares(noise, zero_row=False):
-    rng = np.random.default_rng(1)
     a = features(1)
     if zero_row:
         a[7] = 0.0
-    b = a @ np.array([1.0, -2.0, 0.5, 3.0]) + noise * rng.standard_normal(len(a))
+    b = a @ np.array([1.0, -2.0, 0.5, 3.0])
+    b += noise * np.random.default_rng(1).standard_normal(len(a))
     b[7] += 5.0 * zero_row
     return LeastSquares(a, b, theta0=[0.3, -1.0, 2.0, 0.1])
 
@@ -52,40 +46,40 @@ def cosine(pulled):
 
 
 def logistic(l2):
-    a = features(3)
-    rng = np.random.default_rng(3)
+    a, rng = features(3), np.random.default_rng(3)
     chance = 1.0 / (1.0 + np.exp(-a @ np.array([1.0, -0.5, 0.3, 0.2])))
     y = np.where(rng.random(len(a)) < chance, 1.0, -1.0)
     a[5] = 0.0
     return LogisticRegression(a, y, l2=l2, theta0=[0.1, 0.2, -0.3, 0.4])
 
 
-@dataclass(frozen=True)
-class Case:
-    make: Callable[[], FiniteSum]
-    interpolates: bool = False
-
-
-CASES = {
-    "least squares, fitted": Case(lambda: least_squares(0.0), interpolates=True),
-    "least squares, noisy": Case(lambda: least_squares(0.7)),
-    "least squares, zero row": Case(lambda: least_squares(0.7, zero_row=True)),
-    "least squares, fitted but for a zero row": Case(
-        lambda: least_squares(0.0, zero_row=True), interpolates=True
-    ),
-    "cosine": Case(lambda: cosine(pulled=False)),
-    "cosine, pulled": Case(lambda: cosine(pulled=True)),
-    "logistic": Case(lambda: logistic(0.05)),
-    "logistic, small penalty": Case(lambda: logistic(1e-6)),
-    "paper, interpolation": Case(lambda: paper_least_squares(), interpolates=True),
-    "paper, noise": Case(lambda: paper_least_squares(noise=0.3)),
-    "paper, strong growth": Case(lambda: paper_cosine("strong_growth"), interpolates=True),
-    "paper, perturbed": Case(lambda: paper_cosine("noise")),
+INTERPOLATING = {
+    "least squares, fitted": least_squares(0.0),
+    "least squares, fitted but for a zero row": least_squares(0.0, zero_row=True),
+    "paper, interpolation": paper_least_squares(),
+    "paper, strong growth": paper_cosine("strong_growth"),
 }
+CASES = {
+    **INTERPOLATING,
+    "least squares, noisy": least_squares(0.7),
+    "least squares, zero row": least_squares(0.7, zero_row=True),
+    "cosine": cosine(pulled=False),
+    "cosine, pulled": cosine(pulled=True),
+    "logistic": logistic(0.05),
+    "logistic, small penalty": logistic(1e-6),
+    "paper, noise": paper_least_squares(noise=0.3),
+    "paper, perturbed": paper_cosine("noise"),
+}
+LEAST_SQUARES = [name for name, problem in CASES.items() if isinstance(problem, LeastSquares)]
 
 
-def points(problem, count, scale=1.0, seed=0):
-    rng = np.random.default_rng(seed)
+@pytest.fixture(params=CASES.values(), ids=list(CASES))
+def problem(request):
+    return request.param
+
+
+def points(problem, count, scale=1.0):
+    rng = np.random.default_rng(0)
     return problem.theta_star + 0.2 + scale * rng.standard_normal((count, problem.dim))
 
 
@@ -94,50 +88,33 @@ def every_gradient(problem, theta):
     return problem.gradients(theta, np.arange(problem.n))
 
 
-def numerical_hessian(gradient, theta):
+def derivative(function, theta):
+    """By central differences of fourth order: the last axis is that of theta."""
     h = 1e-4
     columns = [
-        (8 * (gradient(theta + h * e) - gradient(theta - h * e))
-         - gradient(theta + 2 * h * e) + gradient(theta - 2 * h * e)) / (12 * h)
+        (8 * (function(theta + h * e) - function(theta - h * e))
+         - function(theta + 2 * h * e) + function(theta - 2 * h * e)) / (12 * h)
         for e in np.eye(len(theta))
     ]  # fmt: skip
     return np.stack(columns, axis=-1)
 
 
-LEAST_SQUARES = [name for name in CASES if isinstance(CASES[name].make(), LeastSquares)]
-
-
-@pytest.fixture(params=CASES.values(), ids=list(CASES))
-def case(request):
-    return request.param
-
-
-@pytest.fixture
-def problem(case):
-    return case.make()
+def curvatures(problem, theta):
+    return np.linalg.eigvalsh(derivative(problem.full_gradient, theta))
 
 
 def test_gradients_are_derivatives(problem):
-    h = 1e-4
     for i, theta in enumerate(points(problem, 5)):
-        along = [
-            8 * (problem.losses(theta + h * e, i) - problem.losses(theta - h * e, i))
-            - problem.losses(theta + 2 * h * e, i) + problem.losses(theta - 2 * h * e, i)
-            for e in np.eye(problem.dim)
-        ]  # fmt: skip
-        scale = 1.0 + np.abs(problem.losses(theta, i))
-        np.testing.assert_allclose(
-            problem.gradients(theta, i), np.array(along) / (12 * h), rtol=1e-8, atol=1e-10 * scale
-        )
+        scale, slope = 1.0 + np.abs(problem.losses(theta, i)), problem.gradients(theta, i)
+        wanted = derivative(lambda x: problem.losses(x, i), theta)
+        np.testing.assert_allclose(slope, wanted, rtol=1e-8, atol=1e-10 * scale)
 
 
 def test_sum_is_the_mean_of_its_terms(problem):
-    i = np.arange(problem.n)
     for theta in points(problem, 4, scale=2.0):
-        assert problem.objective(theta) == pytest.approx(problem.losses(theta, i).mean(), rel=1e-12)
-        np.testing.assert_allclose(
-            problem.full_gradient(theta), every_gradient(problem, theta).mean(axis=0), atol=1e-11
-        )
+        losses, slopes = problem.losses(theta, np.arange(problem.n)), every_gradient(problem, theta)
+        assert problem.objective(theta) == pytest.approx(losses.mean(), rel=1e-12)
+        np.testing.assert_allclose(problem.full_gradient(theta), slopes.mean(axis=0), atol=1e-11)
 
 
 @pytest.mark.parametrize("method", ["objective", "full_gradient", "gap", "losses", "gradients"])
@@ -155,7 +132,7 @@ def test_gap(problem):
     np.testing.assert_allclose(problem.gap(theta), plain, rtol=1e-9, atol=1e-13)
     # Close to the minimiser a difference of two losses would be rounding only.
     direction = np.random.default_rng(4).standard_normal(problem.dim)
-    hessian = numerical_hessian(problem.full_gradient, problem.theta_star)
+    hessian = derivative(problem.full_gradient, problem.theta_star)
     near = problem.gap(problem.theta_star + 1e-7 * direction)
     assert near == pytest.approx(0.5e-14 * direction @ hessian @ direction, rel=1e-6, abs=0)
     assert problem.gap(problem.theta_star) == 0.0
@@ -181,29 +158,21 @@ def test_no_pair_of_points_exceeds_l(problem):
 
 def test_l_is_attained(problem):
     # The curvature of every term is largest at 0 (least squares: anywhere).
-    largest = max(
-        np.linalg.norm(
-            numerical_hessian(lambda x: problem.gradients(x, i), np.zeros(problem.dim)), 2
-        )
-        for i in range(problem.n)
-    )
-    assert largest == pytest.approx(problem.L, rel=1e-8)
+    hessians = derivative(lambda x: every_gradient(problem, x), np.zeros(problem.dim))
+    assert np.linalg.norm(hessians, 2, axis=(1, 2)).max() == pytest.approx(problem.L, rel=1e-8)
 
 
 def test_mu_of_logistic():
     problem = logistic(0.05)
-    far = numerical_hessian(problem.full_gradient, np.array([400.0, -300.0, 1100.0, 700.0]))
-    assert np.linalg.eigvalsh(far)[0] == pytest.approx(problem.mu, rel=1e-6)
+    far = curvatures(problem, np.array([400.0, -300.0, 1100.0, 700.0]))
+    assert far[0] == pytest.approx(problem.mu, rel=1e-6)
     for theta in points(problem, 20, scale=3.0):
-        hessian = numerical_hessian(problem.full_gradient, theta)
-        assert np.linalg.eigvalsh(hessian)[0] >= problem.mu * (1 - 1e-8)
+        assert curvatures(problem, theta)[0] >= problem.mu * (1 - 1e-8)
 
 
 def test_convexity(problem):
-    lowest = min(
-        np.linalg.eigvalsh(numerical_hessian(problem.full_gradient, theta))[0]
-        for theta in np.linspace(0.0, np.pi, 5)[:, None] * np.ones(problem.dim)
-    )
+    line = np.linspace(0.0, np.pi, 5)[:, None] * np.ones(problem.dim)
+    lowest = min(curvatures(problem, theta)[0] for theta in line)
     assert problem.convex == (lowest > -1e-8)
     assert problem.mu <= max(lowest, 0.0) * (1 + 1e-8)
 
@@ -228,7 +197,7 @@ def test_weak_growth(problem, scale):
 @pytest.mark.parametrize("name", LEAST_SQUARES)
 def test_growth_of_least_squares_is_reached(name):
     """The smallest rho far out, and the smallest delta at its maximiser."""
-    problem, fitted = CASES[name].make(), CASES[name].interpolates
+    problem, fitted = CASES[name], name in INTERPOLATING
     a, lengths = problem.A, np.sum(problem.A**2, axis=1)
     h, q = a.T @ a / problem.n, (a.T * lengths) @ a / problem.n
     values, vectors = np.linalg.eig(np.linalg.solve(h @ h, q))
@@ -276,7 +245,7 @@ def test_no_point_is_below_the_infimum(problem):
 
 @pytest.mark.parametrize("name", LEAST_SQUARES)
 def test_infima_of_least_squares_terms(name):
-    problem = CASES[name].make()
+    problem = CASES[name]
     lengths = np.maximum(np.sum(problem.A**2, axis=1, keepdims=True), EPS)
     fits = problem.A * problem.b[:, None] / lengths
     attained = problem.losses(fits, np.arange(problem.n))
@@ -333,16 +302,17 @@ def test_minimiser_is_stationary(problem):
     terms = every_gradient(problem, problem.theta_star)
     size = np.abs(terms).mean(axis=0) + problem.L * np.abs(problem.theta_star)
     assert np.all(np.abs(terms.mean(axis=0)) <= 40 * EPS * size)
-    away = problem.objective(points(problem, 200, scale=0.3))
-    assert np.all(away > problem.F_star)
-    assert np.all(problem.gap(points(problem, 200, scale=0.3)) > 0.0)
+    away = points(problem, 200, scale=0.3)
+    assert np.all(problem.objective(away) > problem.F_star)
+    assert np.all(problem.gap(away) > 0.0)
 
 
-def test_sigma2(problem, case):
-    i = np.arange(problem.n)
-    spread = np.mean(problem.losses(problem.theta_star, i) - problem.f_star)
+@pytest.mark.parametrize("name", CASES)
+def test_sigma2(name):
+    problem = CASES[name]
+    spread = np.mean(problem.losses(problem.theta_star, np.arange(problem.n)) - problem.f_star)
     assert problem.sigma2 == pytest.approx(spread, rel=1e-12, abs=1e-25)
-    assert (problem.sigma2 == 0.0) == case.interpolates
+    assert (problem.sigma2 == 0.0) == (name in INTERPOLATING)
 
 
 @pytest.mark.parametrize(

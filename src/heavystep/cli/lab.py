@@ -161,15 +161,11 @@ def step(
 
 @bench.command()
 def simulation(quick: Quick = False) -> None:
-    """Time an iteration of one seed, and how it grows.
+    """Time an iteration of one seed against a literal loop."""
+    from heavystep.lab.cost.simulation import simulation_costs
 
-    It is compared with a literal loop; growth is with the sizes of problems.
-    """
-    from heavystep.lab.cost.simulation import growth_costs, simulation_costs
-
-    turns, repeats, share = (1, 1, 0.01) if quick else (25, 3, 1.0)
-    _show_costs([("an iteration of one seed", simulation_costs(turns, share)),
-                 ("growth", growth_costs(repeats, share))])  # fmt: skip
+    turns, share = (1, 0.01) if quick else (25, 1.0)
+    _show_costs([("an iteration of one seed", simulation_costs(turns, share))])
 
 
 @bench.command()

@@ -5,8 +5,7 @@ steps, and keeps no more than what the figures show: the mean of the iterates, o
 """
 
 import math
-import tracemalloc
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numba
@@ -18,17 +17,9 @@ from heavystep.lab.data import unit_length
 from heavystep.lab.simulation import Configuration, configure, simulate
 from heavystep.lab.simulation.compiling import part
 from heavystep.lab.simulation.problems import LogisticData, kernels_of, random_index, stream_key
-from heavystep.problems import Cosine, LeastSquares, SparseLogistic, paper_least_squares
+from heavystep.problems import LeastSquares, SparseLogistic, paper_least_squares
 
 STEPS, SEEDS, BATCH = 20_000, 20, 128
-GAUGE = 1_000_000  # numbers that a measurement of growth goes through
-SIZES = (
-    *((d, 500, 1, 1) for d in (10, 100, 1000, 10_000)),
-    *((100, n, 1, 1) for n in (50, 5000, 50_000)),
-    *((100, 500, batch, 1) for batch in (10, 100)),
-    *((20, 500, 1, seeds) for seeds in (1, 4, 20)),
-)
-"""Parameters d, terms n, batch and seeds."""
 SLACK = 4.0 * float(np.finfo(np.float64).eps)
 """Losses are compared with this relative tolerance, as line searches do."""
 
@@ -41,31 +32,14 @@ class Cost(NamedTuple):
     ratio: float
 
 
-class Growth(NamedTuple):
-    """Cost of runs on the cosine problem of one size.
-
-    Args:
-        nanoseconds: of a step of one seed.
-        each: that for each number of the batch, equal for all sizes if costs are linear.
-        megabytes: the peak memory of problem and runs.
-    """
-
-    dim: int
-    terms: int
-    batch: int
-    seeds: int
-    nanoseconds: float
-    each: float
-    megabytes: float
-
-
 def literal_run(problem: Any, method: Configuration, steps: int, size: int = 1) -> Any:
     """The last iterate of a seed of SHBPolyak or SHBArmijo, by the literal loop."""
     known = {**dict(method.options), **method.rule.resolve(dict(method.options))}
     names = ("c", "kappa", "growth_factor", "max_step", "decrease_factor", "momentum")
     rule, theta = tuple(float(known.get(name, 0.0)) for name in names), np.array(problem.theta0)
     loss, gradient = LITERAL[type(problem)]
-    data = kernels_of(problem)[1]
+    kernels, shared = kernels_of(problem)
+    data = kernels.data(shared, 1)
     averages = not isinstance(data, LogisticData)
     _loop(loss, gradient, data, theta, rule, stream_key(0), problem.n, steps, size, averages)
     return theta
@@ -183,13 +157,6 @@ def cases() -> dict[str, tuple[Any, Configuration, int, int]]:
     return found
 
 
-def _simulated(problem: Any, method: Configuration, steps: int, batch: int, seeds: int) -> Job:
-    return partial(
-        simulate, problem, method, seeds=seeds, iterations=steps, batch_size=batch,
-        grid=np.array([steps]), threads=1,
-    )  # fmt: skip
-
-
 def simulation_costs(turns: int, share: float) -> list[Cost]:
     """The literal loop, the simulation of one seed and of many on one core, in turns.
 
@@ -198,41 +165,18 @@ def simulation_costs(turns: int, share: float) -> list[Cost]:
     rows = []
     for name, (problem, method, usual, batch) in cases().items():
         steps = max(int(usual * share), 10)
+        simulated = partial(
+            simulate, problem, method, iterations=steps, batch_size=batch, grid=np.array([steps]),
+            threads=1,
+        )  # fmt: skip
         jobs: dict[str, Job] = {
             "literal loop": partial(literal_run, problem, method, steps, batch),
-            "one seed": _simulated(problem, method, steps, batch, 1),
-            f"{SEEDS} seeds": _simulated(problem, method, steps, batch, SEEDS),
+            "one seed": partial(simulated, seeds=1),
+            f"{SEEDS} seeds": partial(simulated, seeds=SEEDS),
         }
         times = shortest(jobs, turns + 1)  # the first compiles, or loads what was compiled
         times[f"{SEEDS} seeds"] /= SEEDS
         base = times["literal loop"]
         rows += [Cost(f"{name}: {what}", time / steps * 1e9, time / base)
                  for what, time in times.items()]  # fmt: skip
-    return rows
-
-
-@cache
-def _cosine(dim: int, terms: int) -> Cosine:
-    draw = np.random.default_rng([dim, terms])
-    tilts = draw.standard_normal((terms, dim))
-    tilts -= tilts.mean(axis=0)
-    return Cosine(draw.uniform(0.5, 1.5, terms), tilts)
-
-
-def growth_costs(turns: int, share: float) -> list[Growth]:
-    """All sizes, in turns."""
-    method, jobs, steps = configure("SHBPolyak", c=0.75, scaling="theory"), dict[str, Job](), {}
-    for dim, terms, batch, seeds in SIZES:
-        name = f"{dim} {terms} {batch} {seeds}"
-        steps[name] = max(100, int(GAUGE * share) // (dim * batch * seeds))
-        jobs[name] = _simulated(_cosine(dim, terms), method, steps[name], batch, seeds)
-    times, rows = shortest(jobs, turns + 1), []
-    for size, (name, time) in zip(SIZES, times.items(), strict=True):
-        dim, terms, batch, seeds = size
-        nanoseconds = time / (steps[name] * seeds) * 1e9
-        tracemalloc.start()
-        _simulated(_cosine.__wrapped__(dim, terms), method, 100, batch, seeds)()
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        rows.append(Growth(*size, nanoseconds, nanoseconds / (dim * batch), peak / 1e6))
     return rows

@@ -1,6 +1,6 @@
 """The iteration as one compiled loop, made for a problem, a rule, a momentum form and a metric.
 
-A watch measures along a run: the quantities of the paper's theorems, or those of training.
+Along a run the quantities of the paper's theorems are measured, or those of training.
 """
 
 import math
@@ -11,11 +11,10 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.lab.simulation.compiling import Function, kernel, part, teach, total
-from heavystep.lab.simulation.configuration import EPS, Configuration
+from heavystep.lab.simulation.configuration import EPS
 from heavystep.lab.simulation.problems import Kernels, dot, random_index
 from heavystep.methods import Method
 from heavystep.momentum import Form, divisor, second_moment
-from heavystep.problems import FiniteSum
 from heavystep.rules import DIRECTION, PRODUCTS, Rule, Seen, batch_is_finite, is_finite
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -34,6 +33,8 @@ class State(NamedTuple):
     squares: Array  # the second moments of the diagonal: one an element, one in all, or none
     weight: Array  # (1,) the sum of the weights in them
     divisors: Array  # (d,) the diagonal; empty without one
+    numbers: Array  # (1,) metrics so far, the sum of weights, and the steps since a record
+    average: Array  # of the iterates
 
 
 class Scene(NamedTuple):
@@ -48,11 +49,15 @@ class Scene(NamedTuple):
     key: Any  # of the seed's stream
     n: int  # number of terms
     loss_eps: float  # relative rounding error of losses
+    ahead: Array  # gamma_min,k, gamma_max,k (or NaN) and the weight of theta_{k+1} in the average
+    weighted: bool  # whether the average has weights; else it is that of theta_0 .. theta_k
+    L: float  # smoothness of the losses that the method sees
+    point_error: float  # rounding of a point, for the step bounds
 
 
 @cache
 def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool) -> Any:
-    """The loop: (data, work, watch, state, scene, indices, out) to the number of steps taken.
+    """The loop: (data, state, scene, indices, out) to the number of steps taken.
 
     ``indices`` are (steps, batch) samples; if there are none, samples are drawn from the stream.
     Metrics go to the rows of ``out``, one for each k of the grid. It takes fewer steps than asked
@@ -73,9 +78,7 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
         kernels.measure, kernels.full_sqnorm,
     )  # fmt: skip
 
-    def loop(
-        data: Any, work: Any, watch: Any, state: Any, scene: Any, indices: Any, out: Any
-    ) -> Any:
+    def loop(data: Any, state: Any, scene: Any, indices: Any, out: Any) -> Any:
         theta, buffer, g, batch = state.theta, state.buffer, state.gradient, state.batch
         divisors, scheduled, recorded = state.divisors, scene.lr.shape[0] > 1, 0
         for place in range(scene.length):
@@ -85,7 +88,7 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
                     batch[b] = indices[place, b]
                 else:
                     batch[b] = random_index(scene.key, k * batch.shape[0] + b, scene.n)
-            loss, low, sqnorm, full = evaluate(data, theta, batch, g, work)
+            loss, low, sqnorm, full = evaluate(data, theta, batch, g)
             if sqnorm != sqnorm:
                 sqnorm = dot(g, g)
             if measured and is_finite(sqnorm):
@@ -94,10 +97,10 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
             if not batch_is_finite(loss, sqnorm):
                 return place
             if theory:
-                _watch_point(watch, k, theta, full)
+                _watch_point(state, scene, k, full)
             beta, constants = scene.momentum[row], constants_at(scene.constants, row)
             memory = recall(state.memory)
-            eps = error(data, theta, g, loss, scene.loss_eps, work)
+            eps = error(data, theta, g, loss, scene.loss_eps)
             seen = look(loss, low, sqnorm, eps, theta, buffer, g, divisors, beta)
             search = begin(constants, memory, seen)
             if steers:
@@ -109,9 +112,9 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
                     for j in range(g.shape[0]):
                         towards = direct(buffer[j], g[j], beta) if along_direction else g[j]
                         way[j] = towards / divisors[j] if measured else towards
-                prepare(data, theta, way, batch, work)
+                prepare(data, theta, way, batch)
                 while search.active:
-                    value = trial(data, theta, way, search.trial, batch, work)
+                    value = trial(data, theta, way, search.trial, batch)
                     search = go_on(constants, memory, seen, search, value)
             if not (search.accepted and is_finite(search.step)):
                 return place
@@ -119,29 +122,29 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
             keep(state.memory, retain(constants, memory, seen, search))
             gamma = scene.lr[row] * search.step
             if theory:
-                _watch_bounds(watch, row, search, seen)
+                _watch_bounds(state.numbers[0], scene, row, search, seen)
             else:
-                _watch_choice(watch, row, search, gamma)
-            depart(data, theta, scene.key, k, batch.shape[0], work)
+                _watch_choice(state.numbers[0], scene, row, search, gamma)
+            depart(data, theta, scene.key, k, batch.shape[0])
             for j in range(theta.shape[0]):
                 own = gamma / divisors[j] if measured else gamma
                 motion, kept = move(buffer[j], g[j], own, beta, weight)
                 # Momentum alone would go through all subnormal numbers, which are slow.
                 buffer[j] = kept if abs(kept) > TINY else 0.0
                 theta[j] += motion if abs(motion) > TINY else 0.0
-            if theory and watch.weighted:
-                _include(watch, theta, watch.ahead[row].weight)
+            if theory and scene.weighted:
+                _include(state, scene.ahead[row].weight)
             if recorded < scene.grid.shape[0] and scene.grid[recorded] == k + 1:
-                numbers, record = watch.numbers[0], out[recorded]
+                numbers, record = state.numbers[0], out[recorded]
                 if theory:
-                    record.gap_average = measure(data, watch.average, work)
-                    record.gap_last = measure(data, theta, work)
-                    record.grad_last = full_sqnorm(data, theta, work)
+                    record.gap_average = measure(data, state.average)
+                    record.gap_last = measure(data, theta)
+                    record.grad_last = full_sqnorm(data, theta)
                     record.best = numbers.best
                     record.best_after = min(numbers.best_after, record.grad_last)
                     record.lowest, record.highest = numbers.lowest, numbers.highest
                 else:
-                    record.loss = measure(data, theta, work)
+                    record.loss = measure(data, theta)
                     record.step = numbers.step / numbers.taken
                     record.capped = numbers.capped / numbers.taken
                     record.limited = numbers.limited / numbers.taken
@@ -257,83 +260,47 @@ def numbers_of(count: int, *names: str) -> Array:
     return np.zeros(count, dtype=[(name, np.float64) for name in names])
 
 
-class Watch(NamedTuple):
-    """Metrics measured along a run."""
-
-    numbers: Array  # (1,) metrics so far, the sum of weights, and the steps since a record
-    average: Array
-    point_error: float  # rounding of a point, for the step bounds
-    L: float
-    weighted: bool  # whether the average has weights; else it is that of theta_0 .. theta_k
-    ahead: Array
-    """(steps,) or (1,): gamma_min,k and gamma_max,k of Lemmas 2 and 5, or NaN, and the weight of
-    theta_{k+1} in the average."""
-
-    @classmethod
-    def of(cls, problem: Any, L: float, configuration: Configuration) -> "Watch":
-        """Nothing measured yet. ``L`` is the smoothness of the losses that the method sees."""
-        names = {*THEORY_METRICS, *TRAINING_METRICS, "weights", "taken"}
-        numbers, error = numbers_of(1, *sorted(names)), 0.0
-        numbers["best"] = numbers["best_after"] = numbers["lowest"] = math.inf
-        if not configuration.theory:
-            numbers["lowest"] = numbers["highest"] = math.nan
-        if isinstance(problem, FiniteSum):
-            size = np.linalg.norm(problem.theta0) + np.linalg.norm(problem.theta_star)
-            error = ROUNDINGS * EPS * float(size)
-        weighted = configuration.average == "weighted"
-        return cls(numbers, np.zeros(problem.dim), error, L, weighted, np.empty(0))
-
-    def prepare(self, configuration: Configuration, first: int, count: int) -> "Watch":
-        ahead = numbers_of(count, "least", "most", "weight")
-        ahead["least"], ahead["most"] = configuration.step_bounds(self.L, first, count)
-        if self.weighted:
-            least, _ = configuration.step_bounds(self.L, first + 1, count)
-            ahead["weight"] = configuration.parameters(first + 1, count).lr * least
-        return self._replace(ahead=ahead)
-
-
 @part
-def _include(watch: Any, theta: Any, weight: Any) -> None:
+def _include(state: Any, weight: Any) -> None:
     """One more point in the running average, by its difference from it."""
-    numbers = watch.numbers[0]
+    theta, average, numbers = state.theta, state.average, state.numbers[0]
     numbers.weights += weight
     share = weight / numbers.weights
     for j in range(theta.shape[0]):
-        watch.average[j] += share * (theta[j] - watch.average[j])
+        average[j] += share * (theta[j] - average[j])
 
 
 @part
-def _watch_point(watch: Any, k: Any, theta: Any, full: Any) -> None:
+def _watch_point(state: Any, scene: Any, k: Any, full: Any) -> None:
     """At theta_k, before the step; ``full`` is ||grad F||^2, or NaN."""
-    numbers = watch.numbers[0]
+    numbers = state.numbers[0]
     if full < numbers.best:
         numbers.best = full
     if k > 0 and full < numbers.best_after:
         numbers.best_after = full
-    if not watch.weighted:
-        _include(watch, theta, 1.0)
+    if not scene.weighted:
+        _include(state, 1.0)
 
 
 @part
-def _watch_bounds(watch: Any, row: Any, search: Any, seen: Any) -> None:
-    numbers, bounds, step = watch.numbers[0], watch.ahead[row], search.step
+def _watch_bounds(numbers: Any, scene: Any, row: Any, search: Any, seen: Any) -> None:
+    bounds, step = scene.ahead[row], search.step
     numbers.trials += search.trials
     if step > numbers.highest * bounds.most:
         numbers.highest = step / bounds.most
     if step < numbers.lowest * bounds.least and seen.grad_sqnorm > 0.0:
         error = ROUNDINGS * EPS * (abs(seen.loss) + abs(seen.lower_bound)) + TINY
-        moved = math.sqrt(seen.grad_sqnorm) + watch.L * watch.point_error
-        error += watch.point_error * moved
+        moved = math.sqrt(seen.grad_sqnorm) + scene.L * scene.point_error
+        error += scene.point_error * moved
         if error < BLUR * min(seen.loss - seen.lower_bound, bounds.least * seen.grad_sqnorm):
             numbers.lowest = step / bounds.least
 
 
 @part
-def _watch_choice(watch: Any, row: Any, search: Any, gamma: Any) -> None:
-    numbers = watch.numbers[0]
+def _watch_choice(numbers: Any, scene: Any, row: Any, search: Any, gamma: Any) -> None:
     numbers.taken += 1.0
     numbers.step += gamma
-    if search.capped and search.step < NEARLY * watch.ahead[row].most:
+    if search.capped and search.step < NEARLY * scene.ahead[row].most:
         numbers.limited += 1.0
     elif search.capped:
         numbers.capped += 1.0

@@ -52,27 +52,28 @@ def random_index(key: Any, position: Any, n: Any) -> Any:
 
 
 class Kernels(NamedTuple):
-    """The compiled functions of one kind of problem."""
+    """The functions of one kind of problem, all but the first two compiled."""
 
     name: str
-    data: Callable[[Any], Any]  # not compiled: lays out what a run needs of a problem
+    shared: Callable[[Any], tuple[Any, ...]]
+    """(problem): what all runs on it read, laid out."""
+    data: Callable[[Any, int], Any]
+    """(shared, size): that and the arrays that a run with batches of this size works with."""
     evaluate: Function
-    """(data, theta, batch, g, work): writes the gradient of the batch to ``g``; returns its loss,
-    its lower bound, ||g||^2 (NaN: to be summed up), and ||grad F||^2 (NaN: too costly)."""
-    trial: Function  # (data, theta, way, t, batch, work): the loss of the batch at theta - t way
-    measure: Function  # (data, point, work): F(point), less F* where that is known
-    workspace: Callable[[Any, int], Any] = lambda data, size: np.empty(0)
-    """Not compiled: arrays that a run needs, from the data and the batch size."""
-    prepare: Function = part(lambda data, theta, way, batch, work: 0)
-    """(data, theta, way, batch, work): what all trials along ``way`` share, after ``evaluate``."""
-    full_sqnorm: Function = part(lambda data, point, work: np.nan)
-    """(data, point, work): ||grad F(point)||^2, or NaN."""
-    error: Function = part(lambda data, theta, g, loss, eps, work: eps)
-    """(data, theta, g, loss, eps, work): the relative rounding error of the loss, at least ``eps``.
-    Line searches compare losses with a tolerance of it."""
-    depart: Function = part(lambda data, theta, key, k, size, work: 0)
-    """(data, theta, key, k, size, work): told that step k from theta is about to be taken; ``key``
-    is that of the seed's stream, ``size`` that of the batch."""
+    """(data, theta, batch, g): writes the gradient of the batch to ``g``; returns its loss, its
+    lower bound, ||g||^2 (NaN: to be summed up), and ||grad F||^2 (NaN: too costly)."""
+    trial: Function  # (data, theta, way, t, batch): the loss of the batch at theta - t way
+    measure: Function  # (data, point): F(point), less F* where that is known
+    prepare: Function = part(lambda data, theta, way, batch: 0)
+    """What all trials along ``way`` share, after ``evaluate``."""
+    full_sqnorm: Function = part(lambda data, point: np.nan)
+    """||grad F(point)||^2, or NaN."""
+    error: Function = part(lambda data, theta, g, loss, eps: eps)
+    """The relative rounding error of the loss, at least ``eps``. Line searches compare losses with
+    a tolerance of it."""
+    depart: Function = part(lambda data, theta, key, k, size: 0)
+    """Told that step k from theta is about to be taken; ``key`` is that of the seed's stream,
+    ``size`` that of the batch."""
 
 
 @total
@@ -97,16 +98,16 @@ def _dot_moved(row: Any, theta: Any, way: Any, t: Any) -> Any:
 SquaresData = namedtuple("SquaresData", "A b f_star squares root theta_star")
 
 
-def _squares_data(problem: LeastSquares) -> SquaresData:
+def _squares_shared(problem: LeastSquares) -> tuple[Any, ...]:
     _, S, V = np.linalg.svd(problem.A, full_matrices=False)
     root = S[:, None] * V / math.sqrt(2 * problem.n)
     squares = square(problem.A)
     arrays = (problem.A, problem.b, problem.f_star, squares, root, problem.theta_star)
-    return SquaresData(*(np.array(array, order="C") for array in arrays))
+    return tuple(np.array(array, order="C") for array in arrays)
 
 
 @part
-def _squares_evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
+def _squares_evaluate(data: Any, theta: Any, batch: Any, g: Any) -> Any:
     size, loss, low, sqnorm = batch.shape[0], 0.0, 0.0, np.nan
     for b in range(size):
         i = batch[b]
@@ -126,7 +127,7 @@ def _squares_evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> A
 
 
 @part
-def _squares_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any, work: Any) -> Any:
+def _squares_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any) -> Any:
     loss = 0.0
     for b in range(batch.shape[0]):
         i = batch[b]
@@ -136,7 +137,7 @@ def _squares_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any, work: An
 
 
 @part
-def _squares_gap(data: Any, point: Any, work: Any) -> Any:
+def _squares_gap(data: Any, point: Any) -> Any:
     gap = 0.0
     for i in range(data.root.shape[0]):
         image = 0.0
@@ -147,21 +148,22 @@ def _squares_gap(data: Any, point: Any, work: Any) -> Any:
 
 
 LEAST_SQUARES = Kernels(
-    "least squares", _squares_data, _squares_evaluate, _squares_trial, _squares_gap
-)
+    "least squares", _squares_shared, lambda shared, size: SquaresData(*shared),
+    _squares_evaluate, _squares_trial, _squares_gap,
+)  # fmt: skip
 
 # The non-convex problem of Section 5.
 
 VANISHED = 1e-153
 """Smaller coordinates have subnormal squares, which are slow to compute with; they count as 0, as
 their squares would in the end."""
-CosineData = namedtuple("CosineData", "s xi f_star mean_s tilted")
-CosineWork = namedtuple("CosineWork", "halves sines slopes")  # x / 2, its sine, derivative by x
+CosineData = namedtuple("CosineData", "s xi f_star mean_s tilted halves sines slopes")
+"""The last three are of one point x: x / 2, the sine of that, and the derivative by x."""
 
 
-def _cosine_data(problem: Cosine) -> CosineData:
-    s, xi, f_star = (np.array(a, order="C") for a in (problem.s, problem.xi, problem.f_star))
-    return CosineData(s, xi, f_star, float(problem.s.mean()), bool(problem.xi.any()))
+def _cosine_shared(problem: Cosine) -> tuple[Any, ...]:
+    arrays = (np.array(a, order="C") for a in (problem.s, problem.xi, problem.f_star))
+    return (*arrays, float(problem.s.mean()), bool(problem.xi.any()))
 
 
 @total
@@ -173,36 +175,36 @@ def _sum_of_bowls(halves: Any, sines: Any) -> Any:
 
 
 @part
-def _bowls(work: Any, theta: Any, way: Any, t: Any, least: Any) -> Any:
+def _bowls(data: Any, theta: Any, way: Any, t: Any, least: Any) -> Any:
     """Sum of x^2 / 2 + 2 (1 - cos x) at x = theta - t way.
 
     1 - cos x = 2 sin^2(x/2) loses nothing near 0. What is not above ``least`` counts as 0.
     """
     for j in range(theta.shape[0]):
         x = theta[j] - t * way[j]
-        work.halves[j] = 0.5 * x if abs(x) > least else 0.0
-        work.sines[j] = math.sin(work.halves[j])
-    return _sum_of_bowls(work.halves, work.sines)
+        data.halves[j] = 0.5 * x if abs(x) > least else 0.0
+        data.sines[j] = math.sin(data.halves[j])
+    return _sum_of_bowls(data.halves, data.sines)
 
 
 @part
-def _slopes_sqnorm(work: Any) -> Any:
+def _slopes_sqnorm(data: Any) -> Any:
     """Write the derivatives x + 2 sin x = x + 4 sin(x/2) cos(x/2); the sum of their squares."""
-    for j in range(work.halves.shape[0]):
-        cosine = math.cos(work.halves[j])
-        work.slopes[j] = 2.0 * (work.halves[j] + 2.0 * work.sines[j] * cosine)
-    return dot(work.slopes, work.slopes)
+    for j in range(data.halves.shape[0]):
+        cosine = math.cos(data.halves[j])
+        data.slopes[j] = 2.0 * (data.halves[j] + 2.0 * data.sines[j] * cosine)
+    return dot(data.slopes, data.slopes)
 
 
 @part
-def _cosine_evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
+def _cosine_evaluate(data: Any, theta: Any, batch: Any, g: Any) -> Any:
     size, scale, low = batch.shape[0], 0.0, 0.0
     for b in range(size):
         scale += data.s[batch[b]] / size
         low += data.f_star[batch[b]] / size
-    loss, sqnorm = scale * _bowls(work, theta, theta, 0.0, VANISHED), _slopes_sqnorm(work)
+    loss, sqnorm = scale * _bowls(data, theta, theta, 0.0, VANISHED), _slopes_sqnorm(data)
     for j in range(theta.shape[0]):
-        g[j] = scale * work.slopes[j]
+        g[j] = scale * data.slopes[j]
     if data.tilted:
         for b in range(size):
             i = batch[b]
@@ -213,30 +215,30 @@ def _cosine_evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> An
 
 
 @part
-def _cosine_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any, work: Any) -> Any:
+def _cosine_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any) -> Any:
     size, scale, tilt = batch.shape[0], 0.0, 0.0
     for b in range(size):
         scale += data.s[batch[b]] / size
         if data.tilted:
             tilt += _dot_moved(data.xi[batch[b]], theta, way, t) / size
-    return scale * _bowls(work, theta, way, t, 0.0) - tilt
+    return scale * _bowls(data, theta, way, t, 0.0) - tilt
 
 
 @part
-def _cosine_gap(data: Any, point: Any, work: Any) -> Any:
-    return data.mean_s * _bowls(work, point, point, 0.0, 0.0)
+def _cosine_gap(data: Any, point: Any) -> Any:
+    return data.mean_s * _bowls(data, point, point, 0.0, 0.0)
 
 
 @part
-def _cosine_full_sqnorm(data: Any, point: Any, work: Any) -> Any:
-    _bowls(work, point, point, 0.0, 0.0)
-    return data.mean_s * data.mean_s * _slopes_sqnorm(work)
+def _cosine_full_sqnorm(data: Any, point: Any) -> Any:
+    _bowls(data, point, point, 0.0, 0.0)
+    return data.mean_s * data.mean_s * _slopes_sqnorm(data)
 
 
 COSINE = Kernels(
-    "cosine", _cosine_data, _cosine_evaluate, _cosine_trial, _cosine_gap,
-    lambda data, size: CosineWork(*np.zeros((3, data.xi.shape[1]))),
-    full_sqnorm=_cosine_full_sqnorm,
+    "cosine", _cosine_shared,
+    lambda shared, size: CosineData(*shared, *np.zeros((3, shared[1].shape[1]))),
+    _cosine_evaluate, _cosine_trial, _cosine_gap, full_sqnorm=_cosine_full_sqnorm,
 )  # fmt: skip
 
 # Logistic regression on sparse rows. The margins of a batch are linear in the step: at theta - t g
@@ -294,19 +296,20 @@ def _write_losses(margins: Any, losses: Any, slopes: Any) -> None:
 
 
 # `values` are those of y_i a_i, so that margins are plain inner products. Unsigned indices need no
-# check for negative ones. `penalties` are empty if there are none.
-LogisticData = namedtuple("LogisticData", "indptr indices values weights f_star penalties")
-# Of one batch: weights divided by its size; `slopes` are the derivatives of losses by margins,
-# `along` is how fast margins fall along the trial, `moved` are margins at the trial, and `products`
-# are those of theta . theta, theta . way and way . way, weighted with the penalties.
-LogisticWork = namedtuple(
-    "LogisticWork", "weights margins losses slopes along moved products all_margins all_losses"
+# check for negative ones. `penalties` are empty if there are none. Of one batch: `shares` are
+# weights divided by its size, `slopes` the derivatives of losses by margins, `along` is how fast
+# margins fall along the trial, `moved` are margins at the trial, and `products` are those of
+# theta . theta, theta . way and way . way, weighted with the penalties.
+LogisticData = namedtuple(
+    "LogisticData",
+    "indptr indices values weights f_star penalties "
+    "shares margins losses slopes along moved products all_margins all_losses",
 )
 
 
-def _logistic_data(problem: SparseLogistic) -> LogisticData:
+def _logistic_shared(problem: SparseLogistic) -> tuple[Any, ...]:
     rows, penalties = problem.rows, np.array(problem.l2)
-    return LogisticData(
+    return (
         rows.indptr.astype(np.uint64),
         # Two bytes each where that is enough, because kernels wait for memory.
         rows.indices.astype(np.uint16 if problem.dim <= 1 << 16 else np.uint32),
@@ -317,9 +320,9 @@ def _logistic_data(problem: SparseLogistic) -> LogisticData:
     )
 
 
-def _logistic_workspace(data: Any, size: int) -> LogisticWork:
-    n = len(data.weights)
-    return LogisticWork(*(np.empty(each) for each in (*(size,) * 6, 3, n, n)))
+def _logistic_data(shared: Any, size: int) -> LogisticData:
+    n = len(shared[3])
+    return LogisticData(*shared, *(np.empty(each) for each in (*(size,) * 6, 3, n, n)))
 
 
 @total
@@ -340,65 +343,65 @@ def _row_product(data: Any, i: Any, vector: Any) -> Any:
 
 
 @part
-def _logistic_evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
+def _logistic_evaluate(data: Any, theta: Any, batch: Any, g: Any) -> Any:
     size, low = batch.shape[0], 0.0
     for b in range(size):
         i = batch[b]
-        work.margins[b] = _row_product(data, i, theta)
-        work.weights[b] = data.weights[i] / size
-        low += work.weights[b] * data.f_star[i]
-    _write_losses(work.margins, work.losses, work.slopes)
+        data.margins[b] = _row_product(data, i, theta)
+        data.shares[b] = data.weights[i] / size
+        low += data.shares[b] * data.f_star[i]
+    _write_losses(data.margins, data.losses, data.slopes)
     g[:] = 0.0
     for b in range(size):
-        i, share = batch[b], work.weights[b] * work.slopes[b]
+        i, share = batch[b], data.shares[b] * data.slopes[b]
         for p in range(data.indptr[i], data.indptr[i + 1]):
             g[data.indices[p]] += share * data.values[p]
-    loss = dot(work.weights, work.losses)
+    loss = dot(data.shares, data.losses)
     if data.penalties.shape[0] > 0:
-        work.products[0] = _weighted_dot(data.penalties, theta, theta)
-        loss += 0.5 * work.products[0]
+        data.products[0] = _weighted_dot(data.penalties, theta, theta)
+        loss += 0.5 * data.products[0]
         for j in range(theta.shape[0]):
             g[j] += data.penalties[j] * theta[j]
     return loss, low, np.nan, np.nan
 
 
 @part
-def _logistic_prepare(data: Any, theta: Any, way: Any, batch: Any, work: Any) -> Any:
+def _logistic_prepare(data: Any, theta: Any, way: Any, batch: Any) -> Any:
     for b in range(batch.shape[0]):
-        work.along[b] = _row_product(data, batch[b], way)
+        data.along[b] = _row_product(data, batch[b], way)
     if data.penalties.shape[0] > 0:
-        work.products[1] = _weighted_dot(data.penalties, theta, way)
-        work.products[2] = _weighted_dot(data.penalties, way, way)
+        data.products[1] = _weighted_dot(data.penalties, theta, way)
+        data.products[2] = _weighted_dot(data.penalties, way, way)
     return 0
 
 
 @part
-def _logistic_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any, work: Any) -> Any:
+def _logistic_trial(data: Any, theta: Any, way: Any, t: Any, batch: Any) -> Any:
     for b in range(batch.shape[0]):
-        work.moved[b] = work.margins[b] - t * work.along[b]
-    _write_losses(work.moved, work.losses, work.slopes[:0])
-    loss = dot(work.weights, work.losses)
+        data.moved[b] = data.margins[b] - t * data.along[b]
+    _write_losses(data.moved, data.losses, data.slopes[:0])
+    loss = dot(data.shares, data.losses)
     if data.penalties.shape[0] > 0:
-        here, cross, square = work.products[0], work.products[1], work.products[2]
+        here, cross, square = data.products[0], data.products[1], data.products[2]
         loss += 0.5 * (here - t * (2.0 * cross - t * square))
     return loss
 
 
 @subroutine
-def _logistic_objective(data: Any, point: Any, work: Any) -> Any:
+def _logistic_objective(data: Any, point: Any) -> Any:
     n = data.weights.shape[0]
     for i in range(n):
-        work.all_margins[i] = _row_product(data, i, point)
-    _write_losses(work.all_margins, work.all_losses, work.slopes[:0])
-    result = dot(data.weights, work.all_losses) / n
+        data.all_margins[i] = _row_product(data, i, point)
+    _write_losses(data.all_margins, data.all_losses, data.slopes[:0])
+    result = dot(data.weights, data.all_losses) / n
     if data.penalties.shape[0] > 0:
         result += 0.5 * _weighted_dot(data.penalties, point, point)
     return result
 
 
 LOGISTIC = Kernels(
-    "logistic", _logistic_data, _logistic_evaluate, _logistic_trial, _logistic_objective,
-    _logistic_workspace, _logistic_prepare,
+    "logistic", _logistic_shared, _logistic_data, _logistic_evaluate, _logistic_trial,
+    _logistic_objective, _logistic_prepare,
 )  # fmt: skip
 
 # Variance-reduced losses, around the kernels of the problem itself. The surrogate is computed less
@@ -406,12 +409,14 @@ LOGISTIC = Kernels(
 # loss, and the large products with a_k cancel nowhere.
 
 
-# `inside` are the data of the problem itself; `gradient` is that of F at the anchor, which moves
-# with `probability`, plus `per_sample` for each sample of a batch.
-ReducedData = namedtuple("ReducedData", "inside n anchor gradient curvature probability per_sample")
-# `shift` is a_k; `products` are <a_k, d> and <d, d> for the vector d that trials go along; `whole`
-# is the workspace of the problem itself for the batch of `everyone`.
-ReducedWork = namedtuple("ReducedWork", "inside shift products everyone whole")
+# `inside` are the data of the problem itself, `whole` those for the batch of `everyone`;
+# `gradient` is that of F at the anchor, which moves with `probability`, plus `per_sample` for each
+# sample of a batch; `shift` is a_k; `products` are <a_k, d> and <d, d> for the vector d that trials
+# go along.
+ReducedData = namedtuple(
+    "ReducedData",
+    "inside whole everyone anchor gradient shift products curvature probability per_sample",
+)
 
 
 @total
@@ -428,25 +433,26 @@ def _reduced(inside: Kernels) -> Kernels:
     evaluate_inside, prepare_inside, trial_inside = inside.evaluate, inside.prepare, inside.trial
     measure_inside, sqnorm_inside = inside.measure, inside.full_sqnorm
 
-    def data(problem: VarianceReduced) -> ReducedData:
-        anchor, given = np.array(problem.theta0), problem.probability
-        gradient = np.array(problem.full_gradient(anchor))
+    def shared(problem: VarianceReduced) -> tuple[Any, ...]:
+        start, given = np.array(problem.theta0), problem.probability
         chances = (0.0, 1.0 / problem.n) if given is None else (given, 0.0)
-        _, inner = kernels_of(problem.problem)
-        return ReducedData(inner, problem.n, anchor, gradient, problem.curvature, *chances)
+        numbers = (problem.curvature, *chances)
+        everyone, original = np.arange(problem.n), kernels_of(problem.problem)[1]
+        return original, everyone, start, problem.full_gradient(start), numbers
 
-    def workspace(data: Any, size: int) -> ReducedWork:
-        return ReducedWork(
-            inside.workspace(data.inside, size), np.empty_like(data.anchor), np.empty(2),
-            np.arange(data.n), inside.workspace(data.inside, data.n),
+    def data(shared: Any, size: int) -> ReducedData:
+        original, everyone, start, gradient, numbers = shared
+        return ReducedData(
+            inside.data(original, size), inside.data(original, len(everyone)), everyone,
+            start.copy(), gradient.copy(), np.empty_like(start), np.empty(2), *numbers,
         )  # fmt: skip
 
     @part
-    def evaluate(data: Any, theta: Any, batch: Any, g: Any, work: Any) -> Any:
-        shift = work.shift
-        # The anchor comes first: trials need what the workspace keeps of theta.
-        evaluate_inside(data.inside, data.anchor, batch, shift, work.inside)
-        loss, low, _, full = evaluate_inside(data.inside, theta, batch, g, work.inside)
+    def evaluate(data: Any, theta: Any, batch: Any, g: Any) -> Any:
+        shift = data.shift
+        # The anchor comes first: trials need what the data keep of theta.
+        evaluate_inside(data.inside, data.anchor, batch, shift)
+        loss, low, _, full = evaluate_inside(data.inside, theta, batch, g)
         for j in range(g.shape[0]):
             shift[j] = data.gradient[j] - shift[j]
             g[j] += shift[j]
@@ -454,38 +460,37 @@ def _reduced(inside: Kernels) -> Kernels:
         return loss, low, np.nan, full
 
     @part
-    def prepare(data: Any, theta: Any, way: Any, batch: Any, work: Any) -> Any:
-        prepare_inside(data.inside, theta, way, batch, work.inside)
-        work.products[0] = dot(work.shift, way)
-        work.products[1] = dot(way, way)
+    def prepare(data: Any, theta: Any, way: Any, batch: Any) -> Any:
+        prepare_inside(data.inside, theta, way, batch)
+        data.products[0] = dot(data.shift, way)
+        data.products[1] = dot(way, way)
         return 0
 
     @part
-    def trial(data: Any, theta: Any, way: Any, t: Any, batch: Any, work: Any) -> Any:
-        along, square = work.products[0], work.products[1]
-        loss = trial_inside(data.inside, theta, way, t, batch, work.inside)
+    def trial(data: Any, theta: Any, way: Any, t: Any, batch: Any) -> Any:
+        along, square = data.products[0], data.products[1]
+        loss = trial_inside(data.inside, theta, way, t, batch)
         return loss - t * along + 0.5 * data.curvature * t * t * square
 
     @part
-    def error(data: Any, theta: Any, g: Any, loss: Any, eps: Any, work: Any) -> Any:
+    def error(data: Any, theta: Any, g: Any, loss: Any, eps: Any) -> Any:
         # The rounding of theta alone moves the loss by ||grad f|| ||theta|| eps. Where the gradient
         # is that of the step this is small beside the decrease that a search asks for; here not.
-        moved = math.sqrt(_apart(g, work.shift) * dot(theta, theta))
+        moved = math.sqrt(_apart(g, data.shift) * dot(theta, theta))
         return eps * (1.0 + moved / abs(loss)) if loss != 0.0 else eps
 
     @part
-    def depart(data: Any, theta: Any, key: Any, k: Any, size: Any, work: Any) -> Any:
+    def depart(data: Any, theta: Any, key: Any, k: Any, size: Any) -> Any:
         if random_unit(second_key(key), k) < data.probability + size * data.per_sample:
             for j in range(theta.shape[0]):
                 data.anchor[j] = theta[j]
-            evaluate_inside(data.inside, theta, work.everyone, data.gradient, work.whole)
+            evaluate_inside(data.whole, theta, data.everyone, data.gradient)
         return 0
 
     return Kernels(
-        f"reduced {inside.name}", data, evaluate, trial,
-        part(lambda data, point, work: measure_inside(data.inside, point, work.inside)), workspace,
-        prepare, part(lambda data, point, work: sqnorm_inside(data.inside, point, work.inside)),
-        error, depart,
+        f"reduced {inside.name}", shared, data, evaluate, trial,
+        part(lambda data, point: measure_inside(data.inside, point)), prepare,
+        part(lambda data, point: sqnorm_inside(data.inside, point)), error, depart,
     )  # fmt: skip
 
 
@@ -493,21 +498,17 @@ KNOWN = {LeastSquares: LEAST_SQUARES, Cosine: COSINE, SparseLogistic: LOGISTIC}
 
 
 @lru_cache(16)
-def _laid_out(problem: Problem) -> tuple[Kernels, Any]:
-    for kind, kernels in KNOWN.items():
-        if isinstance(problem, kind):
-            return kernels, kernels.data(problem)
-    names = ", ".join(kind.__name__ for kind in KNOWN)
-    raise TypeError(f"there are no compiled kernels for {type(problem).__name__}, only for {names}")
-
-
 def kernels_of(problem: Problem) -> tuple[Kernels, Any]:
-    """The kernels for a problem, and its data.
+    """The kernels for a problem, and what all runs on it share.
 
     Raises:
         TypeError: there are no kernels for this kind of problem.
     """
-    if not isinstance(problem, VarianceReduced):
-        return _laid_out(problem)
-    kernels = _reduced(kernels_of(problem.problem)[0])
-    return kernels, kernels.data(problem)  # made anew: the anchor belongs to one run
+    if isinstance(problem, VarianceReduced):
+        kernels = _reduced(kernels_of(problem.problem)[0])
+        return kernels, kernels.shared(problem)
+    for kind, kernels in KNOWN.items():
+        if isinstance(problem, kind):
+            return kernels, kernels.shared(problem)
+    names = ", ".join(kind.__name__ for kind in KNOWN)
+    raise TypeError(f"there are no compiled kernels for {type(problem).__name__}, only for {names}")

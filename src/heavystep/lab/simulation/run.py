@@ -9,13 +9,13 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.arrays import Array
-from heavystep.lab.simulation.configuration import Configuration, configure
+from heavystep.lab.simulation.configuration import EPS, Configuration, configure
 from heavystep.lab.simulation.loop import (
+    ROUNDINGS,
     THEORY_METRICS,
     TRAINING_METRICS,
     Scene,
     State,
-    Watch,
     advance,
     numbers_of,
 )
@@ -47,37 +47,52 @@ class OneRun:
     def __init__(
         self, problem: Problem, configuration: Configuration, seed: int, grid: Array, size: int
     ) -> None:
-        kernels, self.data = kernels_of(problem)
-        self._work = kernels.workspace(self.data, size)
-        self._configuration, self._grid = configuration, grid
-        self._n, self._key, self._steps = problem.n, stream_key(seed), 0
-        theta = np.array(problem.theta0, dtype=np.float64)
+        kernels, shared = kernels_of(problem)
+        metric, dim, names = configuration.diagonal, problem.dim, metric_names(problem)
+        known: Any = problem.original
+        theory, point_error = isinstance(known, FiniteSum), 0.0
+        numbers = numbers_of(1, *sorted({*THEORY_METRICS, *TRAINING_METRICS, "weights", "taken"}))
+        numbers["best"] = numbers["best_after"] = numbers["lowest"] = np.inf
+        if not configuration.theory:
+            numbers["lowest"] = numbers["highest"] = np.nan
+        if theory:
+            lengths = np.linalg.norm(known.theta0) + np.linalg.norm(known.theta_star)
+            point_error = ROUNDINGS * EPS * float(lengths)
+        self.data = kernels.data(shared, size)
         memory = np.array(list(configuration.rule.memory.values()), dtype=np.float64)
-        metric, dim, names = configuration.diagonal, len(theta), metric_names(problem)
         self.state = State(
-            theta, np.zeros(dim), memory, np.zeros(dim), np.zeros(dim), np.zeros(size, np.int64),
-            np.zeros({None: 0, "tensor": 1, "element": dim}[metric]), np.zeros(1),
-            np.zeros(dim if metric else 0),
+            np.array(problem.theta0), np.zeros(dim), memory, np.zeros(dim), np.zeros(dim),
+            np.zeros(size, np.int64), np.zeros({None: 0, "tensor": 1, "element": dim}[metric]),
+            np.zeros(1), np.zeros(dim if metric else 0), numbers, np.zeros(dim),
         )  # fmt: skip
-        self._watch = Watch.of(problem.original, float(problem.L), configuration)
-        self._advance = advance(kernels, configuration.row, metric, names is THEORY_METRICS)
         self.out = numbers_of(len(grid), *names)
         self.out[:] = np.nan
+        self._advance = advance(kernels, configuration.row, metric, theory)
+        self._configuration, self._grid, self._steps = configuration, grid, 0
+        self._known: dict[str, Any] = {
+            "key": stream_key(seed), "n": problem.n, "loss_eps": configuration.loss_eps,
+            "weighted": configuration.average == "weighted", "L": float(problem.L),
+            "point_error": point_error,
+        }  # fmt: skip
 
     def advance(self, count: int, indices: Array) -> int:
         """Take ``count`` steps and return how many succeeded.
 
         ``indices`` are (count, batch) samples, or (0, batch) for those of the seed's stream.
         """
-        configuration, first = self._configuration, self._steps
+        configuration, first, known = self._configuration, self._steps, self._known
         rows = count if configuration.scheduled else 1
         recorded = int(np.searchsorted(self._grid, first + 1))
+        ahead = numbers_of(rows, "least", "most", "weight")
+        ahead["least"], ahead["most"] = configuration.step_bounds(known["L"], first, rows)
+        if known["weighted"]:
+            least, _ = configuration.step_bounds(known["L"], first + 1, rows)
+            ahead["weight"] = configuration.parameters(first + 1, rows).lr * least
         scene = Scene(
             first, count, *configuration.parameters(first, rows), self._grid[recorded:],
-            self._key, self._n, configuration.loss_eps,
+            ahead=ahead, **known,
         )  # fmt: skip
-        watch, out = self._watch.prepare(configuration, first, rows), self.out[recorded:]
-        done = self._advance(self.data, self._work, watch, self.state, scene, indices, out)
+        done = self._advance(self.data, self.state, scene, indices, self.out[recorded:])
         self._steps += int(done)
         return int(done)
 
