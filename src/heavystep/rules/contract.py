@@ -100,8 +100,6 @@ class Seen(NamedTuple):
     """<g_k, theta_k>."""
     direction_position: Any = 0.0
     """<d_k, theta_k>."""
-    buffer_sqnorm: Any = 0.0
-    """||b_k||^2."""
 
 
 GRADIENT, DIRECTION = "gradient", "direction"
@@ -114,7 +112,6 @@ PRODUCTS = {
     "drift": (GRADIENT, "buffer", 0),
     "grad_position": (GRADIENT, "position", 0),
     "direction_position": (DIRECTION, "position", 0),
-    "buffer_sqnorm": ("buffer", "buffer", 0),
 }
 """The fields of :class:`Seen` that are inner products <x, D^-power y>: x, y and the power. All
 entries of ``unit`` are 1/sqrt(n)."""

@@ -41,11 +41,6 @@ def step_adasls(constants: Any, memory: Any, seen: Seen, search: Search) -> tupl
     return step, step == memory.last_step
 
 
-def remember_adasls(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """The sum, its first term, and the step. Without a search the trial is 0."""
-    return *gains(memory, seen, search.trial), remember_step(memory.last_step, search.step)
-
-
 ADASLS = Rule(
     name="adasls",
     formula=r"\gamma_k = \eta_k \min\Big\{\frac{a_k}{d} \sqrt{a_0 \|g_0\|^2 / "
@@ -63,7 +58,9 @@ ADASLS = Rule(
     reads=READS,
     resolve=constants(*SEARCHED, "divisor"),
     memory={"gains": AMOUNT, "first_gain": AMOUNT, "last_step": LAST_STEP},
-    remember=remember_adasls,
+    remember=lambda constants, memory, seen, search: (  # without a search the trial is 0
+        *gains(memory, seen, search.trial), remember_step(memory.last_step, search.step),
+    ),
     **backtracking(first_adasls, step=step_adasls),
 )  # fmt: skip
 
@@ -84,11 +81,6 @@ def average(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
     """Q_k = xi Q_{k-1} + 1 from Q_{-1} = 0 on, and C_k = (xi Q_{k-1} C_{k-1} + f_k) / Q_k."""
     old = constants.keeping * memory.weight
     return old + 1.0, (old * memory.average + seen.loss) / (old + 1.0)
-
-
-def level_ponos(constants: Any, memory: Any, seen: Seen) -> Any:
-    """The average of losses, if that is larger than this one."""
-    return maximum(average(constants, memory, seen)[1], seen.loss)
 
 
 def first_ponos(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
@@ -135,7 +127,8 @@ PONOS = Rule(
     memory={"weight": AMOUNT, "average": 0.0,
             "shrink": Slot(1.0, validation.Interval(0.0, 1.0, closed_high=True))},
     remember=remember_ponos,
-    **backtracking(first_ponos, level=level_ponos),
+    **backtracking(first_ponos, level=lambda constants, memory, seen: maximum(
+        average(constants, memory, seen)[1], seen.loss)),
 )  # fmt: skip
 
 FAST, SLOW = 0.9, 0.99
@@ -237,11 +230,6 @@ def descending(seen: Seen, momentum: Any, factor: Any) -> Any:
     return 0.0
 
 
-def momentum_msl(constants: Any, memory: Any, seen: Seen) -> Any:
-    """beta_k, corrected or dropped."""
-    return descending(seen, constants.momentum, constants.factor)
-
-
 def first_msl(constants: Any, memory: Any, seen: Seen) -> tuple[Any, Any]:
     """Begin at the cap. A correction halves beta_k until d_k descends, a restart sets beta_k = 0.
 
@@ -273,5 +261,6 @@ MSL = Rule(
     memory={"last_step": LAST_STEP},
     remember=scaling.remember,
     along=DIRECTION,
-    **backtracking(first_msl, momentum=momentum_msl, slope=slope),
+    **backtracking(first_msl, slope=slope, momentum=lambda constants, memory, seen: descending(
+        seen, constants.momentum, constants.factor)),
 )  # fmt: skip

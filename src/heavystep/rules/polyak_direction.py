@@ -89,11 +89,6 @@ def start_sgdm_aps(constants: Any, memory: Any, seen: Seen) -> Search:
     return Search(step, accepted, capped=step == cap)
 
 
-def remember_sgdm_aps(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """D_k and the step."""
-    return fading_gaps(constants, memory, seen), remember_step(memory.last_step, search.step)
-
-
 SGDM_APS = Rule(
     name="sgdm-aps",
     formula=r"\gamma_k = \eta_k \min\{(1 - \sqrt\beta) D_k / (c \|d_k\|^2),\ q \gamma_{k-1}\}, "
@@ -115,7 +110,9 @@ SGDM_APS = Rule(
     ),
     memory={"gaps": AMOUNT, "last_step": LAST_STEP},
     start=start_sgdm_aps,
-    remember=remember_sgdm_aps,
+    remember=lambda constants, memory, seen, search: (
+        fading_gaps(constants, memory, seen), remember_step(memory.last_step, search.step),
+    ),
 )  # fmt: skip
 
 
@@ -137,11 +134,6 @@ def start_momo(constants: Any, memory: Any, seen: Seen) -> Search:
     return capped_polyak(model, seen.direction_sqnorm, 0.0, cap)
 
 
-def remember_momo(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """Both averages, and beta^(k+1)."""
-    return *averages(constants, memory, seen), constants.momentum * memory.power
-
-
 MOMO = Rule(
     name="momo",
     formula=r"\gamma_k = \eta_k \min\{[\bar f_k + \langle d_k, \theta_k\rangle - \bar m_k]_+ / "
@@ -154,5 +146,7 @@ MOMO = Rule(
     resolve=constants("max_step", "momentum"),
     memory={"gaps": 0.0, "offsets": 0.0, "power": POWER},
     start=start_momo,
-    remember=remember_momo,
-)
+    remember=lambda constants, memory, seen, search: (
+        *averages(constants, memory, seen), constants.momentum * memory.power,
+    ),
+)  # fmt: skip

@@ -257,11 +257,6 @@ def start_adasps(constants: Any, memory: Any, seen: Seen) -> Search:
     return capped_polyak(seen.loss, square, low, memory.last_step, constants.c, share)
 
 
-def remember_adasps(constants: Any, memory: Any, seen: Seen, search: Search) -> tuple[Any, ...]:
-    """The sum of the gaps, the first one, and the step."""
-    return *gaps(memory, seen), remember_step(memory.last_step, search.step)
-
-
 ADASPS = Rule(
     name="adasps",
     formula=r"\gamma_k = \eta_k \min\{(1 - \beta) (f_k - \ell_k) / (c \|g_k\|^2) "
@@ -271,5 +266,7 @@ ADASPS = Rule(
     resolve=constants("c", damping=damping),
     memory={"gaps": AMOUNT, "first_gap": AMOUNT, "last_step": LAST_STEP},
     start=start_adasps,
-    remember=remember_adasps,
-)
+    remember=lambda constants, memory, seen, search: (
+        *gaps(memory, seen), remember_step(memory.last_step, search.step),
+    ),
+)  # fmt: skip
