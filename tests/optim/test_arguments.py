@@ -191,8 +191,9 @@ def test_the_first_trial_fits_the_format_of_the_parameters(dtype):
 def test_only_lr_may_be_a_tensor(case):
     """Options are looked at when they change, and a tensor changes in place."""
     net = make_net()
-    opt = case.make(net.parameters(), weight_decay=torch.tensor(0.25))
+    opt = case.make(net.parameters(), weight_decay=torch.tensor([0.25]))
     assert type(opt.param_groups[0]["weight_decay"]) is float
+    assert opt.param_groups[0]["weight_decay"] == 0.25
     opt.param_groups[0]["weight_decay"] = torch.tensor(0.5)
     with pytest.raises(TypeError, match=r"weight_decay must be a plain number.*only lr may be"):
         opt.step(lambda: loss_of(net, make_batches(1)[0]))

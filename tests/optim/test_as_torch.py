@@ -8,14 +8,6 @@ from tests.helpers.cases import every_row
 from tests.helpers.training import flat, loss_of, make_batches, make_net
 
 
-@pytest.mark.parametrize("option", [{"c": torch.tensor([0.5])}, {"momentum": torch.tensor([0.5])}])
-def test_other_options_too(option):
-    ((name, value),) = option.items()
-    group = SHBPolyak(make_net().parameters(), **option).param_groups[0]
-    assert group[name] == value.item()
-    assert isinstance(group[name], float)
-
-
 def test_a_fixed_step_needs_no_loss_of_a_closure():
     nets = [make_net(), make_net()]
     opts = [SHB(net.parameters(), lr=0.1) for net in nets]

@@ -100,12 +100,10 @@ def test_frozen_parameters_stay(case):
 @every_optimizer
 def test_a_batch_without_any_gradient_warns_and_changes_nothing(case):
     net = make_net()
-    opt = case.make(net.parameters())
     before = snapshot(net)
-    with pytest.warns(
-        RuntimeWarning, match=r"no parameter has a gradient.*was backward\(\) called"
-    ):
-        opt.step(lambda: 1.5)
+    for opt in (case.make(net.parameters()), case.make([{"params": []}])):
+        with pytest.warns(RuntimeWarning, match="no parameter has a gradient.*was backward"):
+            opt.step(lambda: 1.5)
     assert same(before, net.state_dict())
 
 
@@ -170,13 +168,6 @@ def test_an_empty_parameter_group_is_allowed():
         before = flat(net)
         take_step(opt, net, make_batches(1)[0], case)
         assert not torch.equal(flat(net), before), case.id
-
-
-def test_no_parameter_at_all_warns_and_does_nothing():
-    for case in OPTIMIZERS:
-        opt = case.make([{"params": []}])
-        with pytest.warns(RuntimeWarning, match="no parameter has a gradient"):
-            opt.step(lambda: 1.0)
 
 
 def test_objective_decay_differs_by_group():

@@ -9,7 +9,7 @@ from torch.optim import lr_scheduler
 
 from heavystep import SHB, SPS, Diminishing, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import KINDS, OPTIMIZERS, ROWS, case_of, every_row, over
+from tests.helpers.cases import OPTIMIZERS, ROWS, case_of, every_row, over
 from tests.helpers.training import flat, last_momentum, make_batches, make_net, take_step
 
 SCHEDULERS = {
@@ -45,22 +45,11 @@ def test_no_torch_scheduler_is_forgotten():
 
 
 DIMINISHING = [case for case in OPTIMIZERS if case.takes("max_step") and case.takes("momentum")]
-WITH_MOMENTUM = "OneCycleLR"
-"""Drives the momentum too."""
 
 
+@every_row
 @pytest.mark.parametrize("name", SCHEDULERS)
-@over(KINDS)
 def test_every_scheduler_drives_lr(case, name):
-    drive(case, name)
-
-
-@over([case for case in ROWS if case not in KINDS])
-def test_a_scheduler_drives_lr_and_momentum(case):
-    drive(case, WITH_MOMENTUM)
-
-
-def drive(case, name):
     net, batches = make_net(), make_batches(6)
     opt = case.make(net.parameters())
     fixed = opt.param_groups[0]["momentum"]

@@ -19,17 +19,8 @@ def through_a_file(state):
 
 
 @every_optimizer
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_resume_is_exact_at_any_step(case, dtype):
-    compare_resumed(case, dtype)
-
-
-@every_kind
-def test_resume_is_exact_in_float64(case):
-    compare_resumed(case, torch.float64)
-
-
-def compare_resumed(case, dtype):
     batches = make_batches(6, dtype=dtype)
     net, saved = make_net(dtype=dtype), []
     # The second half must not repeat the constructor's defaults, or their loss goes unseen.
