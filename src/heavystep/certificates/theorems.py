@@ -176,8 +176,8 @@ def in_expectation(result: str, run: Run) -> Check:
     finite = np.isfinite(bound)
     if not finite.any():
         raise ValueError("the constant in its proof, exp(sum of beta_k), leaves float64")
-    kept = (each[finite] for each in (k, measured, bound, tolerance))
-    return Check(result, measure.text, *kept)
+    numbers = measured[finite], bound[finite], tolerance[finite]
+    return Check(result, measure.text, k[finite], *numbers)
 
 
 def theorem_4(result: str, run: Run) -> Check:

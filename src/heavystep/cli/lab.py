@@ -40,11 +40,7 @@ METHODS_HELP = (
 
 
 def _listed(option: str, texts: list[str] | None) -> tuple[str, ...]:
-    """The names of an option, with commas between them or given again; none if it was not given.
-
-    >>> _listed("--methods", ["SPS, SLS", "NGN"]), _listed("--methods", None)
-    (('SPS', 'SLS', 'NGN'), ())
-    """
+    """The names of an option, with commas between them or given again; none if it was not given."""
     names = tuple(name.strip() for text in texts or () for name in text.split(",") if name.strip())
     if texts and not names:
         raise ValueError(f"{option} names none: leave it out for the usual ones")
