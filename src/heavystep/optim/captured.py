@@ -88,7 +88,7 @@ class Searched:
         self._before = [buffer.detach().clone() for buffer in self._buffers]
         self._after = [buffer.detach().clone() for buffer in self._buffers]
         self._streams = Replay(measure.device)
-        # Apart from the evaluation, so that trials can begin with the random numbers of that.
+        # Apart from the evaluation, so that trials can repeat its random numbers.
         self._prepare = Part(prepare)
         self._evaluate, self._try = Part(self._evaluated), Part(self._tried)
         self._update = Part(self._updated)
@@ -327,7 +327,7 @@ def _side_stream(device: torch.device) -> Any:
 
 
 def _seen_by_graphs(optimizer: Optimizer) -> list[Any]:
-    """What a recorded step cannot see changing: numbers, and where tensors are.
+    """Everything whose change a recorded step would not notice: numbers, and addresses of tensors.
 
     A tensor on the GPU is read anew at each step and has to stay in place. One on the CPU is a
     number to a graph.

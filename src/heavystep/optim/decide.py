@@ -42,14 +42,14 @@ def decide(
 def _decide_on_device(
     rule: Rule, constants: Any, group: Group, seen: Seen, usable: Any, measure: Measure
 ) -> Search:
-    """The same on 0-dim tensors: nothing waits for the device, and a graph can be recorded."""
+    """The decision on 0-dim tensors: nothing waits for the device, and a graph can be recorded."""
     memory = device_memory(rule, group, measure)
     search = rule.start(constants, memory, seen)
     step = _apart(search.step, memory)
     accepted = search.accepted & is_finite(step) & is_finite(seen.grad_sqnorm) & usable
     new = rule.remember(constants, memory, seen, search)
     kept = [_apart(where(accepted, n, old), memory) for n, old in zip(new, memory, strict=True)]
-    # All of it is known before the first is overwritten: a rule may pass its memory on.
+    # All new values exist before the first old one is overwritten: a rule may pass its memory on.
     for old, each in zip(memory, kept, strict=True):
         # In place, so that a captured CUDA graph finds its memory again.
         old.copy_(each) if isinstance(each, Tensor) else old.fill_(each)
@@ -75,7 +75,7 @@ def _apart(value: Any, memory: Any) -> Any:
 
 
 def growth_of_rounding(loss: float, example_loss: float) -> float:
-    """How much larger the relative rounding error of a loss is than that of a large one.
+    """Relative rounding error of a loss, in units of that of a large loss.
 
     A mean over n examples whose losses are rounded by eps times themselves, and are at most
     e = example_loss, has an error of eps sqrt(sum of squares) / n <= eps sqrt(e loss / n).

@@ -1,4 +1,4 @@
-"""What a rule sees of a batch: the loss and inner products over all groups and all processes.
+"""A rule's view of a batch: the loss and inner products over all groups and all processes.
 
 The loss is the mean over processes, as gradients are under data parallelism; inner products are
 sums over what each process holds of a parameter (the shards of FSDP). All numbers of a batch are
@@ -34,7 +34,7 @@ DIFFERENCES = {
     "parameters": "other values in its parameters",
     "state": "other values in its state",
 }
-"""What processes may not have of their own, besides options and the memory of the rule."""
+"""Differences between processes that are refused, besides options and memory of the rule."""
 JOINED = (
     "step() cannot be used in model.join() of DistributedDataParallel: when a process runs out of "
     "batches, the others would wait for it. Give all processes as many batches (drop_last=True), "
@@ -67,7 +67,7 @@ register(Tensor, Primitives(_where, _minimum, _maximum))
 
 
 def reads_for_free(device: torch.device) -> bool:
-    """Whether the host can read a tensor there without waiting, or breaking a compiled graph."""
+    """True if the host reads tensors there without waiting or breaking a compiled graph."""
     return device.type == "cpu" and not torch.compiler.is_compiling()
 
 
@@ -191,10 +191,10 @@ class Measure:
     """
 
     dtype = torch.float32
-    """Of numbers on a device: float64 if a parameter is."""
+    """Format of numbers on a device: float64 if a parameter is."""
     device = torch.device("cpu")
     near = True
-    """Whether the host reads them without waiting, and then decides."""
+    """True if the host reads them without waiting; it then decides the step."""
     held: Callable[[float], float] = staticmethod(single)
     """A number as the format holds it; a finite one stays finite."""
     plain: Any = None
@@ -296,7 +296,7 @@ class Measure:
         return found
 
     def objective_share(self, loss: Any, groups: list[Any]) -> Any:
-        """What this process adds to the objective: its part of the mean loss and of the decay."""
+        """This process's summand of the objective: its part of the mean loss and of the decay."""
         share = loss
         if type(loss) is not Tensor or loss.dtype != self.dtype or loss.dim():
             share = self.scalar(whole(loss))
@@ -341,7 +341,7 @@ class Measure:
         return found, value, bound
 
     def compare_anew(self, loaded: bool = False) -> None:
-        """Have other options, trained parameters or, if one was loaded, a state compared too."""
+        """Compare options, trained parameters and a loaded state at the next step."""
         self._digest = None
         if loaded:
             self._begun, self._agreed = None, False
@@ -373,7 +373,7 @@ class Measure:
         parts = [*numbers, own, float(given), bound if given else 0.0]
         *sums, digests, givens, bounds = self.summed(torch.stack([*map(self.scalar, parts)]))
         # Reading waits for a GPU; it does so at the first step and after a state was loaded.
-        fake = distributed.get_backend(self._group) == "fake"  # which adds nothing up
+        fake = distributed.get_backend(self._group) == "fake"  # this message adds nothing up
         due = digests.is_cpu or not self._agreed or rule.searches
         if due and not fake and not compiling:
             self._compare(digests.item(), givens.item(), own)
@@ -433,7 +433,7 @@ def checksums(tensors: list[Tensor]) -> list[int]:
 
 
 def rates_are_in_range(groups: list[Group], measure: Measure) -> Any:
-    """Whether learning rates in tensors are, of which no check has read the value."""
+    """True if learning rates that are tensors are finite and not negative; no check read them."""
     right: Any = True
     for rate in (group["lr"] for group in groups):
         if isinstance(rate, Tensor):

@@ -87,7 +87,7 @@ class RuleOptimizer(Optimizer):
 
     @property
     def info(self) -> StepInfo | None:
-        """What the last step did; None before the first one."""
+        """Report of the last step; None before the first one."""
         return StepInfo(**self._outcome) if self._outcome else None
 
     def step(
@@ -173,7 +173,7 @@ class RuleOptimizer(Optimizer):
         names = self._names
         options = [group[name] for group in self.param_groups for name in names]
         before = self._resolved["options"]
-        if options == before:  # tensors are, at once, if they are the same ones
+        if options == before:  # the same tensors are equal at once
             return
         check_groups(self.method, self.param_groups)
         self._measure.compare_anew()
@@ -183,7 +183,7 @@ class RuleOptimizer(Optimizer):
         constants = self.method.rule.constants_of(self.param_groups[0])
         tensors = any(isinstance(group["lr"], Tensor) for group in self.param_groups)
         (usual,) = (option.default for option in self.method.options if option.name == "lr")
-        if usual == 1.0 and not torch.compiler.is_compiling():  # else it is the step itself
+        if usual == 1.0 and not torch.compiler.is_compiling():  # otherwise lr is the step itself
             self._watched.see_rates(self.param_groups, bool(self.state))
         self._resolved.update(options=options, constants=constants, metric=metric, tensors=tensors)
 
@@ -203,7 +203,7 @@ class RuleOptimizer(Optimizer):
         measure.near = reads_for_free(measure.device)
 
     def _seen(self, known: Any, bound: Any, products: Mapping[str, Any], loss: Any) -> Seen:
-        """What the rule sees: the objective, its lower bound and the products."""
+        """The rule's input: the objective, its lower bound and the inner products."""
         group = self.param_groups[0]
         eps: Any = 0.0
         if "loss_eps" in self.method.rule.reads:
@@ -269,7 +269,7 @@ class RuleOptimizer(Optimizer):
         return decide_by_trials(*known, largest, ready, loss_at, self._watched.tell)
 
     def _ways(self, momentum: Any) -> list[Tensor]:
-        """What trials go along."""
+        """The directions of a line search."""
         return [way for active in self._active for way in active.ways(momentum)]
 
     def _apply(self, search: Search, seen: Seen) -> None:
@@ -306,7 +306,7 @@ class RuleOptimizer(Optimizer):
         active.move(step, momentum, search.weight, shrink, search.accepted)
 
     def _report(self, search: Search, seen: Seen) -> None:
-        """Say what the step did."""
+        """Report the step in ``info``."""
         accepted, group, outcome = search.accepted, self.param_groups[0], self._outcome
         bound, rate = seen.lower_bound, group["lr"]
         if isinstance(rate, Tensor) and not isinstance(accepted, Tensor):
@@ -354,7 +354,7 @@ class RuleOptimizer(Optimizer):
                 "a loss was handed over before, and its gradients are gone: hand over what "
                 "backward() is called on, once, and zero gradients with the optimizer's zero_grad()"
             )
-        # Another tensor each time, of which a closure sees that one was handed over.
+        # A new tensor each time: a closure sees by it that a loss was handed over.
         handed_over[:] = [handed_over[0] + value] if handed_over else [value.clone()]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -392,7 +392,7 @@ class RuleOptimizer(Optimizer):
         )  # fmt: skip
 
     def _only_wants_state(self) -> bool:
-        """Whether a step of length 0 is asked for before the first one.
+        """True if a step of length 0 is asked for before the first one.
 
         torch.distributed.checkpoint does so, without a loss, to find out what state there is.
         """
@@ -406,7 +406,7 @@ class RuleOptimizer(Optimizer):
 
     @property
     def _places(self) -> list[Tensor]:
-        """What this process holds of the parameters that have a gradient."""
+        """This process's part of the parameters that have a gradient."""
         return [place for active in self._active for place in active.places]
 
     def __repr__(self) -> str:
@@ -433,7 +433,7 @@ class RuleOptimizer(Optimizer):
         return {**super().__getstate__(), **kept}
 
     def __setstate__(self, state: Group) -> None:
-        # Here a load has changed nothing yet, and its hooks have been called.
+        # The load has changed nothing yet, and its hooks have been called.
         check_loaded(self.method, state["state"], state["param_groups"])
         if "_measure" in state:  # a copy, not a load
             self._handed_over = []

@@ -78,18 +78,18 @@ class Active:
             self.params.append(param)
             self.grads.append(grad)
         self.places = [local(param) for param in self.params]
-        """What this process holds of the parameters."""
+        """This process's part of the parameters."""
         # FSDP may exchange shards.
         lasting = lasting and all(map(is_, self.places, self.params))
         self.elements = sum(param.numel() for param in self.params)
         self.copies = [measure.count / shards(param) for param in self.params]
-        """How many processes hold the same part of each tensor."""
+        """The number of processes that hold the same part of each tensor."""
         self.on_host = bool(self.params) and reads_for_free(self.places[0].device)
         self._rounds = bool(group.get("stochastic_rounding"))
         self.by_kernel = self._has_kernel()
 
         def kept(name: str, alike: bool) -> list[Tensor]:
-            """What this process holds of one kind of state, made where it is missing."""
+            """This process's part of one kind of state, made where it is missing."""
             found = []
             for param in self.params:
                 short = alike and self._rounds and param.dtype == torch.bfloat16
@@ -126,7 +126,7 @@ class Active:
         return all(place.dtype in formats and _is_dense(place) for place in self.places)
 
     def _signature(self, grads: list[Any]) -> list[Any]:
-        """What must stay for this to last: where parameters and state are, and what gradients."""
+        """Everything that must not change while this is reused: addresses and kinds of tensors."""
         return [
             (p.data_ptr(), p.requires_grad, g.dtype, g.layout, g.shape, g.stride(),
              *map(id, kept.values()))
@@ -134,7 +134,7 @@ class Active:
         ]  # fmt: skip
 
     def refresh(self) -> bool:
-        """Take the new gradients; False if this must be made anew."""
+        """Take the new gradients; False if this object must be made anew."""
         if self._lasting is None or len(self.group["params"]) != len(self._all):
             return False
         for param in self._idle:
@@ -151,10 +151,10 @@ class Active:
         return True
 
     def _set_slopes(self) -> None:
-        """What this process holds of the gradients, in the memory layout of the parameters."""
+        """This process's part of the gradients, in the memory layout of the parameters."""
         decay = self.group["weight_decay"]
         self.in_objective = bool(decay and self.params) and self.group["decay"] == "objective"
-        """Whether weight decay is part of loss and gradient."""
+        """True if weight decay is part of loss and gradient."""
         if self.in_objective:
             self.grads = list(torch._foreach_add(self.grads, self.params, alpha=decay))
         self.slopes = self.grads
@@ -162,7 +162,7 @@ class Active:
             self.slopes = [local(grad) for grad in self.grads]
         if self.by_kernel and not self._aligned:
             laid_out = list(map(_laid_out_as, self.slopes, self.places))
-            # What lasts has gradients of the same layout at each step.
+            # An object that lasts gets gradients of the same layout at each step.
             self._aligned = self._lasting is not None and all(map(is_, laid_out, self.slopes))
             self.slopes = laid_out
         self._divisors: list[Any] = []
@@ -182,7 +182,7 @@ class Active:
     # -- What is measured --------------------------------------------------------------------
 
     def vectors(self, name: str, power: int) -> list[Any]:
-        """What this process holds of a vector that products are taken of, divided by D^power."""
+        """This process's part of a vector for inner products, divided by D^power."""
         if name == "buffer":
             return self.buffers
         if name == "position":
@@ -194,14 +194,14 @@ class Active:
         return [x.to(state_dtype(x.dtype)) / d**power for x, d in pairs]
 
     def directions(self, steered: Any = None) -> list[Tensor]:
-        """What the step size will multiply, with the momentum that the rule sets if it does."""
+        """The vectors that the step multiplies; ``steered`` is the momentum if the rule sets it."""
         past: list[Any] = self.buffers or [0.0] * len(self.params)
         momentum = self.group["momentum"] if steered is None else steered
         pairs = zip(past, self.slopes, strict=True)
         return [self._form.direction(buffer, slope, momentum) for buffer, slope in pairs]
 
     def ways(self, steered: Any = None) -> list[Tensor]:
-        """What trials of a line search go along."""
+        """The directions of a line search."""
         return self.directions(steered) if self._method.rule.along == "direction" else self.slopes
 
     def divisors(self) -> list[Any]:
@@ -264,7 +264,7 @@ class Active:
         return plain.sum(), divided.sum(), twice.sum()
 
     def _block_products(self) -> tuple[float, float, float]:
-        """The same on the host, block by block; nothing of a block is kept."""
+        """The products on the host, block by block; no block is kept."""
         plain = divided = twice = 0.0
         for block, (some, _) in zip(self.blocks(), self._plan, strict=True):
             grad, squares = _together(block.grads), _together(block.squares)
@@ -509,7 +509,7 @@ def _sgd(
 
 
 def _factor(value: Any, accepted: Any, like: Tensor) -> Tensor:
-    """What tensors are multiplied by: a tensor, which is faster, and 1 where it is refused."""
+    """The factor of a multiplication, as a tensor, which is faster; 1 if the batch is refused."""
     if accepted is True:
         return torch.full((), value, dtype=like.dtype, device=like.device)
     # Times 1 leaves a tensor as it was, to the bit.

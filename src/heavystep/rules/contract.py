@@ -49,7 +49,7 @@ class Option:
     text: str
     """One sentence for signatures, pages and the command line."""
     optional: bool = False
-    """Whether None is allowed."""
+    """True: None is allowed."""
     symbol: str = ""
     """The symbol of its paper; empty: the one in :data:`heavystep.validation.SYMBOLS`, if any."""
 
@@ -123,15 +123,15 @@ class Search(NamedTuple):
     step: Any
     """The step before the outer multiplier; it counts once the search is over."""
     accepted: Any
-    """Whether the step may be taken. False: the batch is refused and nothing changes."""
+    """True: the step may be taken. False: the batch is refused and nothing changes."""
     capped: Any
-    """Whether the step is the largest that the rule's caps allow."""
+    """True: the step is the largest that the rule's caps allow."""
     trial: Any = 0.0
     """The trial step t: the loss at theta_k - t g_k, or theta_k - t d_k, is wanted next."""
     trials: Any = 0
-    """How many trial losses were evaluated."""
+    """The number of trial losses that were evaluated."""
     active: Any = False
-    """Whether the loss at ``trial`` is wanted."""
+    """True: the loss at ``trial`` is wanted."""
     trial_loss: Any = 0.0
     """The loss at the last trial, for a rule that remembers it."""
     momentum: Any = None
@@ -177,7 +177,7 @@ class Rule:
     formula: str
     r"""The step in LaTeX, one line."""
     reference: str
-    """Where the rule was published, or how it was obtained."""
+    """The publication of the rule, or its derivation."""
     options: tuple[Option, ...]
     start: Callable[[Any, Any, Seen], Search]
     """The step of a closed form, or the beginning of a search."""
@@ -201,11 +201,11 @@ class Rule:
     Constants: ClassVar[Callable[..., Any]]
     Memory: ClassVar[Callable[..., Any]]
     searches: ClassVar[bool]
-    """Whether it evaluates the loss at trial points, and so needs a closure."""
+    """True: it evaluates the loss at trial points, and so needs a closure."""
     steers: ClassVar[bool]
-    """Whether it sets the momentum of each step itself."""
+    """True: it sets the momentum of each step itself."""
     averages: ClassVar[bool]
-    """Whether it says how a momentum form averages."""
+    """True: it sets the weights with which a momentum form averages."""
 
     def __post_init__(self) -> None:
         slots = {n: v if isinstance(v, Slot) else Slot(v) for n, v in self.memory.items()}

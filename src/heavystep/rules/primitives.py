@@ -71,12 +71,12 @@ def maximum(a: Any, b: Any) -> Any:
 
 
 def is_finite(value: Any) -> Any:
-    """Whether ``value`` is neither infinite nor NaN: for those, the difference is NaN."""
+    """True if ``value`` is neither infinite nor NaN: for those, the difference is NaN."""
     return value - value == 0.0
 
 
 def batch_is_finite(loss: Any, grad_sqnorm: Any) -> Any:
-    """Whether a batch may be used; one with a non-finite loss or gradient is refused.
+    """True if a batch may be used; one with a non-finite loss or gradient is refused.
 
     >>> batch_is_finite(1.0, 2.0), batch_is_finite(float("nan"), 2.0)
     (True, False)

@@ -39,7 +39,7 @@ if cast(Any, numba.config).DISABLE_JIT:
     raise ValueError("simulations are compiled by numba: unset NUMBA_DISABLE_JIT")
 DIGEST = hashlib.sha256().digest_size
 _NUMBAS: Any = caching.CompileResultCacheImpl
-"""How numba turns a compiled kernel into data and back."""
+"""Numba's class that turns a compiled kernel into data and back."""
 Function = Callable[..., Any]
 Compiler = Callable[[Function], Function]
 
@@ -64,7 +64,7 @@ def kernel(function: Function, *made_of: Any) -> Any:
 
 
 class _Cache:
-    """What numba asks for a kernel on disk. No failure of the disk is one of the kernel."""
+    """Numba's interface to kernels on disk. A failure of the disk never stops a run."""
 
     cache_path = ""
 
@@ -101,7 +101,7 @@ class _Cache:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept; ``HEAVYSTEP_CACHE`` moves it."""
+    """The folder of compiled kernels; ``HEAVYSTEP_CACHE`` moves it."""
     python = f"{sys.implementation.cache_tag}-{platform.machine()}-numba-{numba.__version__}"
     return cache_home() / "kernels" / python / hash_sources(SOURCES)[:16]
 
@@ -114,7 +114,7 @@ def complete_search(
     trial_loss: Any = 0.0, momentum: Any = None, weight: Any = None, decay: Any = None,
     known: Any = 0.0,
 ) -> Search:  # fmt: skip
-    """What :class:`Search` makes of its arguments, with one type for each field.
+    """:class:`Search` with its defaults filled in, and one type for each field.
 
     Numba knows no defaults of named tuples, and a variable must keep its type from trial to trial.
     """
