@@ -373,7 +373,7 @@ class Measure:
         parts = [*numbers, own, float(given), bound if given else 0.0]
         *sums, digests, givens, bounds = self.summed(torch.stack([*map(self.scalar, parts)]))
         # Reading waits for a GPU; it does so at the first step and after a state was loaded.
-        fake = distributed.get_backend(self._group) == "fake"  # this message adds nothing up
+        fake = distributed.get_backend(self._group) == "fake"  # that backend adds nothing up
         due = digests.is_cpu or not self._agreed or rule.searches
         if due and not fake and not compiling:
             self._compare(digests.item(), givens.item(), own)
