@@ -1,4 +1,4 @@
-"""Imports point down, signatures are the design, and every name is documented."""
+"""Imports point down, signatures are those of the registry, and every name is documented."""
 
 import ast
 import inspect
@@ -10,6 +10,8 @@ import pytest
 
 import heavystep
 from heavystep import validation
+from heavystep.optim.options import common_options
+from heavystep.optimizers import WRITTEN
 from tests.helpers.places import ROOT
 
 SOURCE = ROOT / "src" / "heavystep"
@@ -35,7 +37,6 @@ EXTRAS = {
     "integrations/accelerate": {"accelerate"},
     "integrations/transformers": {"transformers"},
 }
-NO_DEFAULT = inspect.Parameter.empty
 
 
 def modules():
@@ -109,42 +110,28 @@ def test_every_public_name_has_a_home():
         heavystep.SHBPolyack  # noqa: B018
 
 
-# The arguments that the design fixes, with their defaults.
-POLYAK = {
-    "c": 1.0, "max_step": 1.0, "lower_bound": 0.0, "scaling": "practical",
-    "steps_per_epoch": None, "growth": 4.0, "weight_decay": 0.0, "decay": "decoupled",
-}  # fmt: skip
-ARMIJO = {
-    "c": 0.1, "max_step": 1.0, "decrease_factor": 0.9, "lower_bound": None, "scaling": "practical",
-    "steps_per_epoch": None, "growth": 2.0, "max_trials": 100, "weight_decay": 0.0,
-    "decay": "decoupled", "buffers": None,
-}  # fmt: skip
-COMMON = {"params": NO_DEFAULT, "lr": 1.0, "momentum": 0.9}
-SIGNATURES = {
-    heavystep.HeavyStep: {
-        **COMMON, "lower_bound": 0.0, "max_step": None, "diagonal": "element",
-        "weight_decay": 0.0, "process_group": None,
-    },
-    heavystep.SHBPolyak: {**COMMON, **POLYAK},
-    heavystep.SHBArmijo: {**COMMON, **ARMIJO},
-    heavystep.SHB: {**COMMON, "lr": None, "weight_decay": 0.0},
-    heavystep.SPS: {"params": NO_DEFAULT, "lr": 1.0, "c": 0.1, "max_step": 1.0},
-    heavystep.SLS: {"params": NO_DEFAULT, "lr": 1.0, "c": 0.1, "max_step": 1.0},
-    heavystep.Diminishing: {
-        "optimizer": NO_DEFAULT, "eta0": 0.5, "eta_power": 0.4, "beta0": None, "beta_power": 1.1,
-        "max_step_power": 0.3, "horizon": 1e4,
-    },
-}  # fmt: skip
+every_class = pytest.mark.parametrize(
+    "cls", [*WRITTEN.values(), heavystep.Diminishing], ids=lambda cls: cls.__name__
+)
 
 
-@pytest.mark.parametrize("cls", SIGNATURES, ids=lambda cls: cls.__name__)
-def test_signature_is_the_design(cls):
-    parameters, design = inspect.signature(cls).parameters, SIGNATURES[cls]
-    assert {name: parameters[name].default for name in design} == design
-    assert [name for name in parameters if name in design] == list(design)
+@pytest.mark.parametrize("method", WRITTEN, ids=lambda method: method.name)
+def test_a_written_signature_is_that_of_its_row(method):
+    """Names and defaults, but for ``lr``, which groups may have; the default's ``decay`` is fixed."""
+    written = inspect.signature(WRITTEN[method]).parameters
+    options = {o.name: o.default for o in (*method.options, *common_options(method))}
+    apart = {"params": inspect.Parameter.empty, "process_group": None}
+    apart |= {"buffers": None} if method.rule.searches else {}
+    row = {n: None if default is ... else default for n, default in options.items()}
+    left_out = {"decay"} - set(written)
+    assert not left_out or method.form.averages
+    found = {name: each.default for name, each in written.items()}
+    assert found == {name: row[name] for name in row.keys() - left_out} | apart
+    by_place = [name for name in ("params", "lr", "momentum") if name in written]
+    assert list(written)[: len(by_place)] == by_place
 
 
-@pytest.mark.parametrize("cls", SIGNATURES, ids=lambda cls: cls.__name__)
+@every_class
 def test_every_argument_is_documented_once(cls):
     section = inspect.getdoc(cls).split("Args:")[1].split("Raises:")[0]
     documented = re.findall(r"^    (\w+): \S", section, flags=re.MULTILINE)
