@@ -14,7 +14,7 @@ MUTANTS = [
     Mutant("the least mean not accumulated", "certificates/theorems.py",
            "np.minimum.accumulate(measured) if", "measured if", CERTIFICATES),
     Mutant("theorems are not checked under their names", "certificates/theorems.py",
-           "return Check(result, measure.text, *kept)", "return Check(result + \" unmeasured\", measure.text, *kept)", CERTIFICATES),
+           "return Check(result, measure.text, k[finite], *numbers)", "return Check(result + \" unmeasured\", measure.text, k[finite], *numbers)", CERTIFICATES),
     Mutant("Theorems 3 and 7 measure nothing", "certificates/theorems.py",
            "return k, measure.of(run, promised), bound",
            "return k, measure.of(run, promised) * (1.0 - measure.least), bound", CERTIFICATES),
