@@ -10,6 +10,7 @@ momentum: what the bounds of Theorems 1 to 3 lose by it.
 
 import csv
 import sys
+from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -38,8 +39,8 @@ COLOURS = {
 STEPS, BATCH, SEEDS = 400, 64, 3
 RATES = np.logspace(-5, 1, 13)
 RIVALS = {
-    "AdamW": lambda params, lr: torch.optim.AdamW(params, lr=lr, weight_decay=0.0),
-    "SGD with momentum": lambda params, lr: torch.optim.SGD(params, lr=lr, momentum=0.9),
+    "AdamW": partial(torch.optim.AdamW, weight_decay=0.0),
+    "SGD with momentum": partial(torch.optim.SGD, momentum=0.9),
 }
 NAMES = {"momo-opt": "MoMo", "momo-opt-Adam": "MoMo-Adam", "ScheduleFree": "Schedule-Free",
          "ScheduleFreePlus": "ScheduleFree+", "SFPolyak": "SF-Polyak"}  # fmt: skip
@@ -88,8 +89,7 @@ def trained(make, seed: int, noise: float = 0.0, steps: int = STEPS):
     """The loss over all digits after training, and the record of a run of HeavyStep."""
     digits = load_digits()
     generator = torch.Generator().manual_seed(seed)
-    x = torch.tensor(digits.data, dtype=torch.float32) / 16.0
-    y = torch.tensor(digits.target)
+    x, y = torch.tensor(digits.data, dtype=torch.float32) / 16.0, torch.tensor(digits.target)
     wrong = torch.rand(len(y), generator=generator) < noise
     y = torch.where(wrong, torch.randint(10, y.shape, generator=generator), y)
     torch.manual_seed(seed)
@@ -107,18 +107,14 @@ def trained(make, seed: int, noise: float = 0.0, steps: int = STEPS):
     return final, recorder.record() if recorder else None
 
 
-def mean(make) -> float:
-    """The geometric mean over seeds, which suits a logarithmic axis; a run that fails counts 10."""
-    losses = np.array([trained(make, seed)[0] for seed in range(SEEDS)])
-    return float(np.exp(np.log(np.nan_to_num(losses, nan=10.0).clip(1e-9, 10.0)).mean()))
-
-
 def losses_by_rate() -> dict[str, list[float]]:
-    """Of each rival at each rate, and the one loss of HeavyStep."""
-    found = {
-        name: [mean(lambda params, make=make, lr=lr: make(params, lr)) for lr in RATES]
-        for name, make in RIVALS.items()
-    }
+    """Of each rival at each rate, and the one loss of HeavyStep; a run that fails counts 10."""
+
+    def mean(make) -> float:  # the geometric one, which suits a logarithmic axis
+        losses = np.array([trained(make, seed)[0] for seed in range(SEEDS)])
+        return float(np.exp(np.log(np.nan_to_num(losses, nan=10.0).clip(1e-9, 10.0)).mean()))
+
+    found = {name: [mean(partial(make, lr=lr)) for lr in RATES] for name, make in RIVALS.items()}
     return found | {"HeavyStep": [mean(HeavyStep)]}
 
 
@@ -164,25 +160,20 @@ def steps(found: dict[str, object], colours: list[str]) -> Figure:
     return canvas
 
 
-def regrets() -> list[tuple[str, float, int]]:
-    """Contender, mean regret, number of tasks; the best first."""
+def regrets() -> dict[str, tuple[float, int]]:
+    """Mean regret and number of tasks of each contender; the best first."""
     with (DOCS / "results" / "compare" / "methods.csv").open(newline="") as file:
-        rows = [
-            (
-                NAMES.get(row["method"], row["method"].replace(":diagonal=", ", ")),
-                float(row["regret"]),
-                int(row["tasks"]),
-            )
-            for row in csv.DictReader(file)
-        ]
-    return sorted(rows, key=lambda row: row[1])
+        rows = sorted(csv.DictReader(file), key=lambda row: float(row["regret"]))
+    names = [NAMES.get(row["method"], row["method"].replace(":diagonal=", ", ")) for row in rows]
+    numbers = [(float(row["regret"]), int(row["tasks"])) for row in rows]
+    return dict(zip(names, numbers, strict=True))
 
 
-def regret(rows: list[tuple[str, float, int]], colours: list[str]) -> Figure:
+def regret(found: dict[str, tuple[float, int]], colours: list[str]) -> Figure:
     """Everybody with nothing set; our own in blue."""
-    canvas, ax = panels(0.9 + 0.32 * len(rows))
+    canvas, ax = panels(0.9 + 0.32 * len(found))
     blue, *_, grey = colours
-    names, values, counts = zip(*rows, strict=True)
+    names, (values, counts) = list(found), zip(*found.values(), strict=True)
     own = [blue if name.startswith("HeavyStep") else grey for name in names]
     bars = ax.barh(names, values, color=own, height=0.72)
     ax.bar_label(bars, [f"{value:.1f}" for value in values], padding=4, fontsize=11)
@@ -198,15 +189,14 @@ def regret(rows: list[tuple[str, float, int]], colours: list[str]) -> Figure:
 def paths() -> dict[str, np.ndarray]:
     """Iterates of optimizers on f = sum of h (theta - centre)^2 / 2."""
     makers = {
-        "SGD, its best step": lambda p: torch.optim.SGD(p, lr=2.0 / float(CURVATURE.sum())),
-        "HeavyStep(diagonal=None)": lambda p: HeavyStep(p, diagonal=None),
+        "SGD, its best step": partial(torch.optim.SGD, lr=2.0 / float(CURVATURE.sum())),
+        "HeavyStep(diagonal=None)": partial(HeavyStep, diagonal=None),
         "HeavyStep": HeavyStep,
     }
     found = {}
     for name, make in makers.items():
         theta = torch.tensor(START, requires_grad=True)
-        opt = make([theta])
-        points = [theta.detach().numpy().copy()]
+        opt, points = make([theta]), [np.array(START, dtype=np.float32)]
         for _ in range(FRAMES):
             opt.zero_grad()
             loss = (CURVATURE * (theta - CENTRE) ** 2).sum() / 2
@@ -220,16 +210,16 @@ def paths() -> dict[str, np.ndarray]:
 def path(found: dict[str, np.ndarray], colours: list[str]) -> list[Image.Image]:
     """One frame a step."""
     canvas, ax = panels(3.5)
+    blue, orange, green, grey = colours
     x, y = np.meshgrid(np.linspace(-3.3, 2.3, 200), np.linspace(-2.2, 1.5, 120))
     height = (x - float(CENTRE[0])) ** 2 + 40.0 * (y - float(CENTRE[1])) ** 2
-    ax.contour(x, y, height, np.geomspace(0.1, 200.0, 12), colors=colours[-1], linewidths=0.6)
-    ax.plot(*CENTRE, "+", color=colours[-1], ms=12, mew=2)
+    ax.contour(x, y, height, np.geomspace(0.1, 200.0, 12), colors=grey, linewidths=0.6)
+    ax.plot(*CENTRE, "+", color=grey, ms=12, mew=2)
     ax.grid(visible=False)
     ax.set(xticks=[], yticks=[])
-    order = (colours[2], colours[1], colours[0])
     lines = [
         ax.plot([], [], "o-", ms=3.5, lw=1.6, color=colour, label=name)[0]
-        for name, colour in zip(found, order, strict=True)
+        for name, colour in zip(found, (green, orange, blue), strict=True)
     ]
     ax.legend(loc="upper right", fontsize=11, frameon=True, framealpha=1.0, edgecolor="none")
     frames = []
