@@ -97,7 +97,7 @@ MUTANTS = [
            "        optimizer._report(search, seen)\n        self._report()\n",
            "        self._report()\n        optimizer._report(search, seen)\n", CAPTURED),
     Mutant("garbage collected while a step is recorded", "optim/captured.py",
-           "    gc.disable()\n", "", CAPTURED),
+           "        gc.disable()\n", "", CAPTURED),
     Mutant("no garbage collected after a recording", "optim/captured.py",
            "            gc.enable()\n", "            pass\n", CAPTURED),
     Mutant("the last loss for all that were handed over", "optim/optimizer.py",

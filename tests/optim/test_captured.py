@@ -1,6 +1,8 @@
 """A step in recordable parts is the optimizer's step; on a GPU, replayed, it still is."""
 
+import gc
 import warnings
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -172,6 +174,12 @@ def test_options_and_states_may_change(case, device):
     side_by_side(make, device, count=COUNT, before=before, warmup=1)
 
 
+@every_device
+@pytest.mark.filterwarnings("ignore:line search failed")
+def test_a_failed_search_ends_where_it_began(device):
+    side_by_side(practical(max_step=1e6, max_trials=1), device, count=COUNT)
+
+
 @pytest.mark.parametrize("name", SEARCHES)
 def test_the_cases_above_search(name):
     assert max(trials for _, _, trials in side_by_side(MAKERS[name], "cpu")) > 1
@@ -286,6 +294,22 @@ def test_what_a_captured_step_cannot_do_is_refused(name, monkeypatch):
     monkeypatch.setattr("heavystep.optim.measure.distributed.get_world_size", lambda group: 2)
     with pytest.raises(ValueError, match=r"for one process, and there are several"):
         run.captured()()
+
+
+def test_no_garbage_is_collected_while_a_step_is_recorded(monkeypatch):
+    """There may be a graph among it."""
+    collecting = []
+
+    @contextmanager
+    def graph(recorded, pool):
+        collecting.append(gc.isenabled())
+        yield
+
+    for name, fake in {"graph": graph, "CUDAGraph": object, "graph_pool_handle": object}.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    Run(MAKERS["SHBPolyak"], "cpu").captured()._record()
+    assert collecting == [False]
+    assert gc.isenabled()
 
 
 @on_gpu
