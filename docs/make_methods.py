@@ -10,8 +10,6 @@ from pathlib import Path
 
 from heavystep.methods import METHODS, Method
 from heavystep.optimizers import optimizer_class
-from heavystep.problems import VarianceReduced
-from heavystep.problems.variance_reduced import PUBLISHED
 from heavystep.rules import REQUIRED, Option
 from heavystep.validation import SYMBOLS
 
@@ -92,36 +90,12 @@ def index() -> str:
             for each in rows
         ]
         lines.append("")
-    return "\n".join([*lines, reduced()])
+    return "\n".join(lines)
 
 
 def source(method: Method) -> str:
     """The file of the rule, from within ``docs``; the site links its page of the method."""
     return "../src/" + method.rule.start.__module__.replace(".", "/") + ".py"
-
-
-def reduced() -> str:
-    """What methods see on another problem."""
-    blocks = re.findall(r"\.\. math:: (.*?)\n\n", inspect.getdoc(VarianceReduced) or "", re.DOTALL)
-    formulas = [" ".join(block.split()).rstrip(",") for block in blocks]
-    names = ", ".join(
-        f'{name} (`simulate(VarianceReduced(problem), "{method}", ...)`)'
-        for name, method in PUBLISHED.items()
-    )
-    return "\n".join(
-        [
-            "## Variance reduction",
-            "",
-            "`heavystep.problems.VarianceReduced(problem, probability, curvature)` is a problem on "
-            "which every method runs in simulation. Instead of the sampled loss a method sees a "
-            "surrogate with a lower bound. That is how to run "
-            f"{names}. The docstring says which rules need a largest step.",
-            "",
-            *(line for formula in formulas for line in (f"$${formula}$$", "")),
-            "Reference: Jiang and Stich (2023), arXiv 2308.06058 (not verified).",
-            "",
-        ]
-    )
 
 
 def page(method: Method) -> str:

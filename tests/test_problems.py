@@ -455,9 +455,6 @@ PINNED = {
         SparseLogistic(csr_array(ROWS), SIGNS, l2=0.1),
         1, 2.6625, 0.8347770713050343, 0.6792390815516051, 0.0,
     ),
-    "variance reduced": (
-        problems.VarianceReduced(SMALL), 1, 11.275, 1.287890625, 1.3093871195739823, 0.0,
-    ),
     "paper, least squares": (
         paper_least_squares(noise=0.3),
         1, 41.87142067306081, 18.945200739921454, 6.432460823068342, 0.0,

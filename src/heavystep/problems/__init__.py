@@ -5,9 +5,8 @@ from heavystep.problems.cosine import Cosine
 from heavystep.problems.least_squares import LeastSquares
 from heavystep.problems.logistic import LogisticRegression, SparseLogistic
 from heavystep.problems.section5 import paper_cosine, paper_least_squares, two_samples
-from heavystep.problems.variance_reduced import VarianceReduced
 
 __all__ = [
-    "Cosine", "FiniteSum", "LeastSquares", "LogisticRegression", "Problem",
-    "SparseLogistic", "VarianceReduced", "paper_cosine", "paper_least_squares", "two_samples",
+    "Cosine", "FiniteSum", "LeastSquares", "LogisticRegression", "Problem", "SparseLogistic",
+    "paper_cosine", "paper_least_squares", "two_samples",
 ]  # fmt: skip

@@ -34,11 +34,6 @@ class Problem(ABC):
         return len(self.theta0)
 
     @property
-    def original(self) -> "Problem":
-        """The problem without a reduction of variance."""
-        return self
-
-    @property
     @abstractmethod
     def L(self) -> float:
         """Smallest constant with which every term has a Lipschitz gradient (Assumption 1)."""

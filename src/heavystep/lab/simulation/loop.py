@@ -73,10 +73,8 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
     constants_at, recall, keep = _tables(rule)
     look = _looking(rule, form, measured)
     square, update = _product("gradient", "gradient", 1, form, measured), _METRICS[diagonal]
-    evaluate, prepare, trial, error, depart, measure, full_sqnorm = (
-        kernels.evaluate, kernels.prepare, kernels.trial, kernels.error, kernels.depart,
-        kernels.measure, kernels.full_sqnorm,
-    )  # fmt: skip
+    evaluate, prepare, trial = kernels.evaluate, kernels.prepare, kernels.trial
+    measure, full_sqnorm = kernels.measure, kernels.full_sqnorm
 
     def loop(data: Any, state: Any, scene: Any, indices: Any, out: Any) -> Any:
         theta, buffer, g, batch = state.theta, state.buffer, state.gradient, state.batch
@@ -100,8 +98,7 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
                 _watch_point(state, scene, k, full)
             beta, constants = scene.momentum[row], constants_at(scene.constants, row)
             memory = recall(state.memory)
-            eps = error(data, theta, g, loss, scene.loss_eps)
-            seen = look(loss, low, sqnorm, eps, theta, buffer, g, divisors, beta)
+            seen = look(loss, low, sqnorm, scene.loss_eps, theta, buffer, g, divisors, beta)
             search = begin(constants, memory, seen)
             if steers:
                 beta = search.momentum
@@ -125,7 +122,6 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
                 _watch_bounds(state.numbers[0], scene, row, search, seen)
             else:
                 _watch_choice(state.numbers[0], scene, row, search, gamma)
-            depart(data, theta, scene.key, k, batch.shape[0])
             for j in range(theta.shape[0]):
                 own = gamma / divisors[j] if measured else gamma
                 motion, kept = move(buffer[j], g[j], own, beta, weight)

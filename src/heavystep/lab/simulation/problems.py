@@ -7,19 +7,18 @@ compares them. A number that is NaN gives NaN.
 import math
 from collections import namedtuple
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, reduce
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from heavystep.arrays import square
 from heavystep.lab.simulation.compiling import Function, part, subroutine, total
-from heavystep.problems import Cosine, LeastSquares, Problem, SparseLogistic, VarianceReduced
+from heavystep.problems import Cosine, LeastSquares, Problem, SparseLogistic
 from heavystep.problems.logistic import row_of_entries
 
-# The random streams of a seed: the first gives the samples, the second decides whatever else is
-# random. Entry k is a hash of the stream's key and k (SplitMix64), so that any part of a stream can
-# be drawn at any time, by any thread.
+# The random stream of a seed gives its samples. Entry k is a hash of the stream's key and k
+# (SplitMix64), so that any part of a stream can be drawn at any time, by any thread.
 
 GOLDEN, FIRST, SECOND = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 S30, S27, S31, S11 = map(np.uint64, (30, 27, 31, 11))
@@ -31,24 +30,12 @@ def stream_key(seed: int) -> np.uint64:
 
 
 @part
-def second_key(key: Any) -> Any:
-    """The key of the second stream: the hash before the first entry, and so none of the entries."""
-    z = (key ^ (key >> S30)) * FIRST
-    z = (z ^ (z >> S27)) * SECOND
-    return z ^ (z >> S31)
-
-
-@part
-def random_unit(key: Any, position: Any) -> Any:
-    """Entry ``position`` of a stream: uniform on [0, 1), a multiple of 2^-53."""
-    z = second_key(key + np.uint64(position + 1) * GOLDEN)
-    return float(z >> S11) * 2.0**-53
-
-
-@part
 def random_index(key: Any, position: Any, n: Any) -> Any:
     """Entry ``position`` of a stream: uniform on 0 .. n - 1, with a bias below n / 2^53."""
-    return int(random_unit(key, position) * n)
+    z = key + np.uint64(position + 1) * GOLDEN
+    z = (z ^ (z >> S30)) * FIRST
+    z = (z ^ (z >> S27)) * SECOND
+    return int(float((z ^ (z >> S31)) >> S11) * 2.0**-53 * n)
 
 
 class Kernels(NamedTuple):
@@ -68,12 +55,6 @@ class Kernels(NamedTuple):
     """What all trials along ``way`` share, after ``evaluate``."""
     full_sqnorm: Function = part(lambda data, point: np.nan)
     """||grad F(point)||^2, or NaN."""
-    error: Function = part(lambda data, theta, g, loss, eps: eps)
-    """The relative rounding error of the loss, at least ``eps``. Line searches compare losses with
-    a tolerance of it."""
-    depart: Function = part(lambda data, theta, key, k, size: 0)
-    """Told that step k from theta is about to be taken; ``key`` is that of the seed's stream,
-    ``size`` that of the batch."""
 
 
 @total
@@ -404,96 +385,6 @@ LOGISTIC = Kernels(
     _logistic_objective, _logistic_prepare,
 )  # fmt: skip
 
-# Variance-reduced losses, around the kernels of the problem itself. The surrogate is computed less
-# the constant <a_k, theta_k>, on which no step depends: its loss at theta_k is then the sampled
-# loss, and the large products with a_k cancel nowhere.
-
-
-# `inside` are the data of the problem itself, `whole` those for the batch of `everyone`;
-# `gradient` is that of F at the anchor, which moves with `probability`, plus `per_sample` for each
-# sample of a batch; `shift` is a_k; `products` are <a_k, d> and <d, d> for the vector d that trials
-# go along.
-ReducedData = namedtuple(
-    "ReducedData",
-    "inside whole everyone anchor gradient shift products curvature probability per_sample",
-)
-
-
-@total
-def _apart(x: Any, y: Any) -> Any:
-    """||x - y||^2."""
-    result = 0.0
-    for j in range(x.shape[0]):
-        result += (x[j] - y[j]) * (x[j] - y[j])
-    return result
-
-
-@cache
-def _reduced(inside: Kernels) -> Kernels:
-    evaluate_inside, prepare_inside, trial_inside = inside.evaluate, inside.prepare, inside.trial
-    measure_inside, sqnorm_inside = inside.measure, inside.full_sqnorm
-
-    def shared(problem: VarianceReduced) -> tuple[Any, ...]:
-        start, given = np.array(problem.theta0), problem.probability
-        chances = (0.0, 1.0 / problem.n) if given is None else (given, 0.0)
-        numbers = (problem.curvature, *chances)
-        everyone, original = np.arange(problem.n), kernels_of(problem.problem)[1]
-        return original, everyone, start, problem.full_gradient(start), numbers
-
-    def data(shared: Any, size: int) -> ReducedData:
-        original, everyone, start, gradient, numbers = shared
-        return ReducedData(
-            inside.data(original, size), inside.data(original, len(everyone)), everyone,
-            start.copy(), gradient.copy(), np.empty_like(start), np.empty(2), *numbers,
-        )  # fmt: skip
-
-    @part
-    def evaluate(data: Any, theta: Any, batch: Any, g: Any) -> Any:
-        shift = data.shift
-        # The anchor comes first: trials need what the data keep of theta.
-        evaluate_inside(data.inside, data.anchor, batch, shift)
-        loss, low, _, full = evaluate_inside(data.inside, theta, batch, g)
-        for j in range(g.shape[0]):
-            shift[j] = data.gradient[j] - shift[j]
-            g[j] += shift[j]
-        low -= 0.5 * dot(shift, shift) / data.curvature
-        return loss, low, np.nan, full
-
-    @part
-    def prepare(data: Any, theta: Any, way: Any, batch: Any) -> Any:
-        prepare_inside(data.inside, theta, way, batch)
-        data.products[0] = dot(data.shift, way)
-        data.products[1] = dot(way, way)
-        return 0
-
-    @part
-    def trial(data: Any, theta: Any, way: Any, t: Any, batch: Any) -> Any:
-        along, square = data.products[0], data.products[1]
-        loss = trial_inside(data.inside, theta, way, t, batch)
-        return loss - t * along + 0.5 * data.curvature * t * t * square
-
-    @part
-    def error(data: Any, theta: Any, g: Any, loss: Any, eps: Any) -> Any:
-        # The rounding of theta alone moves the loss by ||grad f|| ||theta|| eps. Where the gradient
-        # is that of the step this is small beside the decrease that a search asks for; here not.
-        moved = math.sqrt(_apart(g, data.shift) * dot(theta, theta))
-        return eps * (1.0 + moved / abs(loss)) if loss != 0.0 else eps
-
-    @part
-    def depart(data: Any, theta: Any, key: Any, k: Any, size: Any) -> Any:
-        if random_unit(second_key(key), k) < data.probability + size * data.per_sample:
-            for j in range(theta.shape[0]):
-                data.anchor[j] = theta[j]
-            evaluate_inside(data.whole, theta, data.everyone, data.gradient)
-        return 0
-
-    return Kernels(
-        f"reduced {inside.name}", shared, data, evaluate, trial,
-        part(lambda data, point: measure_inside(data.inside, point)), prepare,
-        part(lambda data, point: sqnorm_inside(data.inside, point)), error, depart,
-    )  # fmt: skip
-
-
 KNOWN = {LeastSquares: LEAST_SQUARES, Cosine: COSINE, SparseLogistic: LOGISTIC}
 
 
@@ -504,9 +395,6 @@ def kernels_of(problem: Problem) -> tuple[Kernels, Any]:
     Raises:
         TypeError: there are no kernels for this kind of problem.
     """
-    if isinstance(problem, VarianceReduced):
-        kernels = _reduced(kernels_of(problem.problem)[0])
-        return kernels, kernels.shared(problem)
     for kind, kernels in KNOWN.items():
         if isinstance(problem, kind):
             return kernels, kernels.shared(problem)

@@ -28,7 +28,7 @@ CHUNK = 1 << 16  # steps between two reports of progress
 
 def metric_names(problem: Problem) -> tuple[str, ...]:
     """Names of the metrics that runs of a problem record."""
-    return THEORY_METRICS if isinstance(problem.original, FiniteSum) else TRAINING_METRICS
+    return THEORY_METRICS if isinstance(problem, FiniteSum) else TRAINING_METRICS
 
 
 def log_grid(iterations: int, points: int = 200) -> Array:
@@ -49,7 +49,7 @@ class OneRun:
     ) -> None:
         kernels, shared = kernels_of(problem)
         metric, dim, names = configuration.diagonal, problem.dim, metric_names(problem)
-        known: Any = problem.original
+        known: Any = problem
         theory, point_error = isinstance(known, FiniteSum), 0.0
         numbers = numbers_of(1, *sorted({*THEORY_METRICS, *TRAINING_METRICS, "weights", "taken"}))
         numbers["best"] = numbers["best_after"] = numbers["lowest"] = np.inf
@@ -117,8 +117,7 @@ def simulate(
     seeds change a run.
 
     Args:
-        problem: a problem with kernels: least squares, the cosine problem, sparse logistic
-            regression, or one of them as :class:`heavystep.problems.VarianceReduced`.
+        problem: one with kernels: least squares, the cosine problem or sparse logistic regression.
         method: the name of a method, see ``heavystep methods``, or what
             :func:`heavystep.lab.simulation.configure` made of one.
         seeds: how many runs, or the seed of each.

@@ -22,7 +22,6 @@ from heavystep.lab.sweeps import Advance, Engine, Progress, Run, complete
 from heavystep.problems import (
     Problem,
     SparseLogistic,
-    VarianceReduced,
     paper_cosine,
     paper_least_squares,
 )
@@ -96,9 +95,7 @@ class ProblemSpec:
         # Numbers that are drawn here may differ in the last place on another processor, and are no
         # part of the key.
         if self.given is not None or self.name == "libsvm":
-            known["numbers"] = fingerprint(self.build().original)
-        if isinstance(given := self.given, VarianceReduced):
-            known["reduction"] = {"probability": given.probability, "curvature": given.curvature}
+            known["numbers"] = fingerprint(self.build())
         return known
 
 
@@ -138,9 +135,7 @@ class Simulated(Run):
 
     def content(self) -> dict[str, Any]:
         method, problem = self.method, self.problem.build()
-        versions = {"simulation": VERSION, "problem": problem.original.version}
-        if isinstance(problem, VarianceReduced):
-            versions["reduction"] = problem.version
+        versions = {"simulation": VERSION, "problem": problem.version}
         options = {"options": dict(method.options), "average": method.average}
         sizes = {n: getattr(self, n) for n in ("seeds", "iterations", "batch_size", "every")}
         return {
@@ -274,14 +269,10 @@ def _problem(label: str, given: Any) -> ProblemSpec:
     if isinstance(given, str):
         validation.choice("problem", given, (*SECTION_5, *LIBSVM))
         return SECTION_5.get(given) or ProblemSpec("libsvm", given)
-    original = getattr(given, "original", None)
-    if isinstance(original, tuple(KNOWN)):
-        return ProblemSpec(type(original).__name__, given=given)
+    if type(given) in KNOWN:
+        return ProblemSpec(type(given).__name__, given=given)
     known = ", ".join(kind.__name__ for kind in KNOWN)
-    raise TypeError(
-        f"problem {label!r} must be a name or one of {known}, which may be VarianceReduced, "
-        f"got {given!r}"
-    )
+    raise TypeError(f"problem {label!r} must be a name or one of {known}, got {given!r}")
 
 
 def _method(label: str, given: Any) -> Configuration:
