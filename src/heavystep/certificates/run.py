@@ -111,6 +111,12 @@ class Run:
         if not self.record.accepted.all():
             raise ValueError("is about runs in which every batch was used, some were refused")
 
+    def given_caps(self) -> None:
+        """Refuse runs whose steps depend on more than caps that are given."""
+        if self.record.smooth_reset:
+            raise ValueError("is about a cap that is given, the run used smooth reset")
+        self.every_batch_used()
+
     def convex(self) -> None:
         """Refuse a problem whose samples are not convex."""
         if not self.problem.convex:

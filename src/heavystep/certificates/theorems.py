@@ -40,12 +40,6 @@ def promise(problem: FiniteSum, rule: str, options: Mapping[str, Any]) -> Any:
     return theory.nonconvex(rule, **constants, rho=problem.rho, delta=problem.delta, gap0=gap0)
 
 
-def _given_caps(run: Run) -> None:
-    if run.record.smooth_reset:
-        raise ValueError("is about a cap that is given, the run used smooth reset")
-    run.every_batch_used()
-
-
 def _constant(run: Run) -> None:
     """Refuse runs outside Theorems 1-5."""
     record = run.record
@@ -55,7 +49,7 @@ def _constant(run: Run) -> None:
         raise ValueError("is about constant momentum and gamma_max, here they change")
     if (record.eta != 1.0).any():
         raise ValueError(f"is about eta_k = 1, the run used {record.eta.min():g}")
-    _given_caps(run)
+    run.given_caps()
 
 
 def _diminishing(run: Run) -> Schedules:
@@ -65,7 +59,7 @@ def _diminishing(run: Run) -> Schedules:
     for name, law in run.schedules._asdict().items():
         if not np.allclose(getattr(run.record, name), law(run.k), rtol=1e-12, atol=0.0):
             raise ValueError(f"the run's {name} is not the schedule that was given")
-    _given_caps(run)
+    run.given_caps()
     return run.schedules
 
 

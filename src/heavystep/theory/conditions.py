@@ -42,9 +42,8 @@ def finite(result: str, **constants: float) -> None:
 
 def steps(result: str, k: Any, least: int, most: float = inf) -> Array:
     """``k`` as float64, refused unless every entry is a whole number in ``least`` .. ``most``."""
-    whole_number = isinstance(k, int) and not isinstance(k, bool)
-    array = np.asarray(float(k) if whole_number else k)  # numpy has no larger integers
-    if array.dtype == bool or not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
+    array = np.asarray(float(k) if type(k) is int else k)  # numpy has no larger integers
+    if array.dtype.kind not in "iuf":
         raise TypeError(f"{result} needs k to be a whole number or an array of them, got {k!r}")
     if not array.size:
         raise ValueError(f"{result} needs at least one k, got none")

@@ -9,7 +9,6 @@ With the smallest step gamma_min,k of Lemma 5, Theorem 6 asks for c >= g(k) at a
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import count
 from math import inf, sqrt
 from typing import Any, NamedTuple
 
@@ -97,10 +96,9 @@ def c_limit(steps: DiminishingSteps, K: int) -> float:
     """
     least, horizon = K + 1, steps.schedules.eta.horizon
     best = c_condition(steps, least)
-    order = count()  # ties in the heap are broken by age, intervals are never compared
-    heap = [(-c_condition(steps, least, inf), next(order), least, inf)]
+    heap = [(-c_condition(steps, least, inf), least, inf)]
     while heap and best < inf:
-        upper, _, first, last = heappop(heap)
+        upper, first, last = heappop(heap)
         if -upper <= best * (1.0 + TOLERANCE):
             return -upper if -upper > best else best
         if last - first <= 1:
@@ -112,7 +110,7 @@ def c_limit(steps: DiminishingSteps, K: int) -> float:
             middle = min(max(int(halfway), first + 1), int(last) - 1)
         best = max(best, c_condition(steps, middle))
         for start, end in ((first, middle), (middle, last)):
-            heappush(heap, (-c_condition(steps, start, end), next(order), start, end))
+            heappush(heap, (-c_condition(steps, start, end), start, end))
     return best
 
 

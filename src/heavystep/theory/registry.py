@@ -112,7 +112,9 @@ def result(
 
         @functools.wraps(function)
         def with_checks(*args: Any, **numbers: Any) -> Any:
-            numbers = {name: _as_float(value) for name, value in numbers.items()}
+            for name, value in numbers.items():
+                if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
+                    numbers[name] = float(value)
             try:
                 given = inspect.signature(function).bind(*args, **numbers).arguments
                 given = {n: v for n, v in given.items() if v is not parameters[n].default}
@@ -147,8 +149,3 @@ def c_from(least: str) -> str:
     """The text of c where a theorem asks for more than the rules themselves."""
     bounded = (rule for rule in RULES.values() if rule.ranges["c"].high < float("inf"))
     return least + "".join(f"; below {r.ranges['c'].high:g} for {r.title}" for r in bounded) + "."
-
-
-def _as_float(value: Any) -> Any:
-    foreign = hasattr(value, "dtype") and getattr(value, "ndim", None) == 0
-    return float(value) if foreign else value
