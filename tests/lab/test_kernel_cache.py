@@ -75,9 +75,9 @@ def test_a_folder_that_cannot_be_written_stops_no_run(tmp_path):
 
 
 def test_kernels_are_keyed_by_all_their_sources(tmp_path, monkeypatch):
-    places = [tmp_path / f"{name}/one.py".replace(".py/one", "") for name in compiling.SOURCES]
     monkeypatch.setattr(store, "PACKAGE", tmp_path)
     monkeypatch.setenv("HEAVYSTEP_CACHE", str(tmp_path / "cache"))
+    places = [tmp_path / name for name in ("rules/a.py", "momentum.py", "lab/simulation/b.py")]
     seen = []
     try:
         for number, place in enumerate([*places, *places]):
