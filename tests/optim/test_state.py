@@ -74,14 +74,18 @@ def test_half_precision_momentum_is_not_rounded_by_a_checkpoint():
 
 
 @every_kind
-def test_a_state_that_is_exchanged_in_the_middle_counts(case):
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_state_that_is_exchanged_in_the_middle_counts(case, in_place):
     """As one that was loaded does."""
     net, batches = make_net(), make_batches(4)
     opt = case.make(net.parameters())
     for batch in batches[:3]:
         take_step(opt, net, batch, case)
     last = list(net.parameters())[-1]
-    opt.state[last] = {name: 0.5 * value for name, value in opt.state.get(last, {}).items()}
+    kept = opt.state[last]
+    halves = {name: 0.5 * value for name, value in kept.items()}
+    opt.state[last] = kept if in_place else halves
+    kept.update(halves if in_place else {})
     twin = copy.deepcopy(net)
     other = case.make(twin.parameters())
     other.load_state_dict(copy.deepcopy(opt.state_dict()))

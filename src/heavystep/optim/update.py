@@ -111,6 +111,10 @@ class Active:
         self._states = [state.get(param, {}) for param in self.params] if lasting else []
         self._lasting = self._signature(self.grads) if lasting else None
         self._aligned = False
+        if self.metric == "tensor" and self.params:  # filled, since a copy cannot be recorded
+            counts = [max(param.numel(), 1) for param in self.params]
+            pairs = zip(self._squares, counts, strict=True)
+            self._sizes = torch.stack([old.new_full((), count) for old, count in pairs])
         self._plan: list[tuple[list[int], int | None]] = []
         self._set_slopes()
 
@@ -214,8 +218,7 @@ class Active:
             lengths = self._lengths  # of whole gradients, also where they are shards
             if any(shards(param) > 1 for param in self.params):
                 lengths = self._measure.summed(lengths / lengths.new_tensor(self.copies))
-            sizes = old.new_tensor([max(param.numel(), 1) for param in self.params])
-            new = second_moment(old, lengths / sizes)
+            new = second_moment(old, lengths / self._sizes)
             weights = second_moment(weights, 1.0)
             self._row = divisor(new, weights)
             self._news = [*new.unbind(), *weights.unbind()]
