@@ -163,6 +163,11 @@ def test_theorem_l_in_exact_expectation(seed, share, power):
         theta = (mixing * theta + z) / (1.0 + mixing)
 
 
+def test_theorem_l_by_hand():
+    promise = theory.last_iterate(L=1.0, eta=0.25, dist0_sq=4.0, noise=3.0, eta_power=1.0)
+    assert promise.bound(1) == pytest.approx((4.0 + 2.0 * 3.0 * (0.25**2 + 0.125**2)) / 0.375)
+
+
 @examples(200)
 @given(
     seed=problem_seeds, c_1=st.floats(0.05, 1.0), c_2=st.floats(1.0, 20.0), c=st.floats(0.05, 0.9)
