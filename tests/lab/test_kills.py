@@ -60,7 +60,7 @@ def test_killed_at_random_moments_it_goes_on_to_the_same_bytes(name, tmp_path):
         else:  # it was faster: compare, and begin again
             assert contents(killed) == contents(whole)
             shutil.rmtree(killed)
-            finished += 1
+            finished, seconds = finished + 1, 0.7 * seconds
             assert finished < 3 * KILLS
     assert subprocess.run([*COMMANDS[name], "--out", killed], check=False, **quiet).returncode < 2
     assert contents(killed) == contents(whole)
