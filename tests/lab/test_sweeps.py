@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from datetime import timedelta
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -60,6 +61,12 @@ def test_a_killed_worker_loses_what_it_held_and_one_that_always_is_its_run(tmp_p
     with pytest.raises(FailedRunsError) as at:
         complete(always, Store(tmp_path / "runs"), Told(), Engine(jobs=1))
     assert set(at.value.results) == {always[0].key()}
+
+
+def test_a_progress_that_raises_loses_no_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(Told, "advance", lambda told, amount: timedelta(seconds=1e99 * amount))
+    runs = [Toy(0), Toy(1)]
+    assert len(complete(runs, Store(tmp_path), Told(), Engine(jobs=1))) == 2
 
 
 def test_closing_gives_up_what_is_in_flight():

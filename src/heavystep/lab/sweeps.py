@@ -256,10 +256,10 @@ def outcomes(runs: Mapping[str, Run], progress: Progress, engine: Engine) -> Gen
                         found = parallel([do(key, run, sources) for key, run in left.items()])
                     for outcome in found:
                         run, losses = left.pop(outcome[0]), 0
+                        yield outcome  # first, so that it is kept whatever progress raises
                         if not here:
                             progress.begin(run.label)
                             progress.advance(run.work)
-                        yield outcome
                 except Exception as lost:  # each engine has its own error for a worker that is gone
                     losses += 1
                     reason = str(lost).strip().partition("\n")[0] or type(lost).__name__
