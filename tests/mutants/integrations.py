@@ -34,8 +34,7 @@ MUTANTS = [
            '    if all(param.grad is None and not hasattr(param, "to_local") for param in params):\n',
            "    if params:\n", ATTACH),
     Mutant("a loss attached without its factor", "integrations/common.py",
-           "unscaled(known.to(wide) * factor, self._scaler)",
-           "unscaled(known.to(wide), self._scaler)", ATTACH),
+           "unscaled(known, self._scaler) * factor", "unscaled(known, self._scaler)", ATTACH),
     *(Mutant("a handed-over loss that is too large", "optim/optimizer.py",
              "value, handed_over = self._measure.scalar(value)",
              "value, handed_over = 1.5 * self._measure.scalar(value)", where)

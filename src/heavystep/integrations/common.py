@@ -22,10 +22,10 @@ def heavy_ball(optimizer: Any) -> RuleOptimizer | None:
 def closure_fits(
     optimizer: RuleOptimizer, batches: tuple[str, int], scaler: Any, bf16: tuple[str, bool]
 ) -> None:
-    """Refuse a closure that does not give the loss of the batch, and say how it is rounded.
+    """Refuse a closure that does not give the loss of the batch.
 
-    Of an autocast that the framework hides in the closure a search must be told; a ``loss_eps`` of
-    the user stays. What a framework calls an option comes with its value.
+    A search is told of an autocast that the framework hides in the closure; a ``loss_eps`` of the
+    user stays. Options come with the names that the framework gives them.
     """
     name = f"{type(optimizer).__name__} with a closure"
     if batches[1] > 1:
@@ -130,32 +130,26 @@ class _HandOver:
 
     def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
         """Wait until ``backward()`` reaches the loss, if the output has one."""
-        optimizer: Any = self._optimizer
-        loss: Any = None if optimizer is None else _loss_in(output, type(module).__name__)
-        if loss is None:
+        if self._optimizer is None:
             return
-        known = loss.detach().clone()  # the script may divide it in place
+        optimizer = self._optimizer
+        named = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+        output = named if isinstance(named, Tensor) else output
+        found: list[Any] = [
+            each
+            for each in (output if isinstance(output, (tuple, list)) else [output])
+            if isinstance(each, Tensor) and each.numel() == 1 and each.requires_grad
+        ]
+        if len(found) > 1:
+            raise ValueError(
+                f"{type(module).__name__} returned {len(found)} numbers that could be the loss: "
+                "let it return one, or call hand_over(loss) of the optimizer"
+            )
+        for loss in found:
+            known = loss.detach().clone()  # the script may divide it in place
 
-        def reached(factor: Tensor) -> None:
-            forget_stale(optimizer)
-            wide = torch.promote_types(known.dtype, torch.float32)
-            optimizer.hand_over(unscaled(known.to(wide) * factor, self._scaler).sum())
+            def reached(factor: Tensor, known: Tensor = known) -> None:
+                forget_stale(optimizer)
+                optimizer.hand_over((unscaled(known, self._scaler) * factor).sum())
 
-        loss.register_hook(reached)
-
-
-def _loss_in(output: Any, name: str) -> Tensor | None:
-    """The loss in what a module returned; None if there is none that can be differentiated."""
-    named = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
-    output = named if isinstance(named, Tensor) else output
-    found = [
-        each
-        for each in (output if isinstance(output, (tuple, list)) else [output])
-        if isinstance(each, Tensor) and each.numel() == 1 and each.requires_grad
-    ]
-    if len(found) > 1:
-        raise ValueError(
-            f"{name} returned {len(found)} numbers that could be the loss: let it return one, or "
-            "call hand_over(loss) of the optimizer"
-        )
-    return found[0] if found else None
+            loss.register_hook(reached)

@@ -10,8 +10,8 @@ from heavystep.integrations.common import closure_fits, heavy_ball, unscaled
 with needed_by("heavystep.integrations.lightning", "lightning"):
     from lightning.pytorch import Callback, LightningModule, Trainer
 
+# By name: ``pytorch_lightning`` has classes of its own.
 HIDING = {"DeepSpeedStrategy", "FSDPStrategy"}
-"""Strategies that keep shards to themselves, by name: ``pytorch_lightning`` has its own classes."""
 
 
 class HandOverLoss(Callback):

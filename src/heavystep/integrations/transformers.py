@@ -12,7 +12,7 @@ from heavystep.integrations.accelerate import hand_over
 from heavystep.integrations.common import forget_stale, heavy_ball, numbers
 
 with needed_by("heavystep.integrations.transformers", "transformers"):
-    from transformers import Trainer, TrainerCallback
+    from transformers import Trainer
 
 
 class HandOverTrainer(Trainer):
@@ -38,23 +38,11 @@ class HandOverTrainer(Trainer):
         return loss
 
 
-class LogSteps(TrainerCallback):
-    """See :func:`log_steps`."""
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Add the numbers to the logs, and to the history."""
-        if logs and "loss" in logs:
-            found = numbers(kwargs.get("optimizer"))
-            logs.update(found)
-            state.log_history[-1].update(found)
-
-
 def log_steps(trainer: Trainer) -> None:
-    """Let a Trainer log the step wherever it logs the loss (TensorBoard, Weights & Biases, ...).
+    """Let a Trainer of any class log the step wherever it logs the loss (TensorBoard, W&B, ...)."""
+    log = trainer.log
 
-    A callback in ``callbacks=`` would come after those that write, so this one is put first.
+    def with_numbers(logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        log(logs | (numbers(trainer.optimizer) if "loss" in logs else {}), *args, **kwargs)
 
-    Args:
-        trainer: of any class.
-    """
-    trainer.callback_handler.callbacks.insert(0, LogSteps())
+    trainer.log = with_numbers  # type: ignore[method-assign]
