@@ -14,7 +14,6 @@ from itertools import pairwise
 import pytest
 import torch
 
-from heavystep import SHBArmijo, SHBPolyak
 from tests.helpers.cases import OPTIMIZERS, every_optimizer, every_row, others_of, over
 from tests.helpers.training import flat, loss_of, make_batches, make_net, take_step
 
@@ -199,19 +198,6 @@ def test_a_step_that_shrank_grows_again_as_fast_as_it_may(case):
     assert steps[-1] > 10.0 * steps[1]
 
 
-def test_smooth_polyak_keeps_both_its_lower_bound_and_its_cap():
-    """A smooth variant that forgets f* and eta_max."""
-    theta = torch.tensor([1.0], requires_grad=True)
-    opt = SHBPolyak(
-        [theta], momentum=0.0, max_step=0.3, lower_bound=2.0, scaling="practical",
-        steps_per_epoch=1, growth=10.0,
-    )  # fmt: skip
-    for loss, gradient, expected in ((3.0, 2.0, 0.125), (4.0, 0.1, 0.3), (4.0, 10.0, 0.01)):
-        theta.grad = torch.tensor([gradient])
-        opt.step(loss=loss)
-        assert float(opt.info.step) == pytest.approx(expected, rel=1e-6)
-
-
 @over([case for case in OPTIMIZERS if case.needs_closure])
 def test_all_groups_are_searched_together(case):
     """Searching one group after another compares a stale loss with a moved point."""
@@ -229,38 +215,3 @@ def test_all_groups_are_searched_together(case):
         for move in moves:
             assert (move != 0.0).all()
             torch.testing.assert_close(move[0] / move[1], moves[0][0] / moves[0][1])
-
-
-def test_the_search_is_not_moved_by_momentum():
-    """Armijo measured from the momentum-extrapolated point."""
-    theta = torch.tensor([2.0, 1.0], requires_grad=True)
-    opt = SHBArmijo([theta], momentum=0.9)
-    for _ in range(5):
-        before, grads = theta.detach().clone(), []
-        seen = []
-
-        def loss():
-            seen.append(theta.detach().clone())
-            return (torch.tensor([1.0, 4.0]) * (theta - 0.5) ** 2).sum()
-
-        opt.step(loss)
-        grads = theta.grad
-        for point in seen[1:]:
-            t = (before - point)[0] / grads[0]
-            torch.testing.assert_close(point, before - t * grads, rtol=1e-5, atol=1e-6)
-
-
-def test_armijo_tries_at_the_step_divided_by_kappa():
-    """The trial is larger than the step applied: 2 gamma / s_beta in theory scaling."""
-    theta = torch.tensor([2.0], dtype=torch.float64, requires_grad=True)
-    opt = SHBArmijo([theta], momentum=0.25, scaling="theory", max_step=1e-3)
-    seen = []
-
-    def loss():
-        seen.append(theta.item())
-        return ((theta - 1.0) ** 2).sum()
-
-    opt.step(loss)
-    assert opt.info.step == pytest.approx(1e-3)
-    assert seen == pytest.approx([2.0, 2.0 - 2e-3 / 0.25 * 2.0])
-    assert theta.item() == pytest.approx(2.0 - 1e-3 * 2.0)

@@ -8,13 +8,12 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from heavystep import SHBArmijo, SHBPolyak, rules
+from heavystep import SHBArmijo, rules
 from heavystep.rules.armijo import backtracking
 from heavystep.rules.scaling import growth_of
 from tests.conformance.test_rules import search_of, step_cap
 from tests.helpers.cases import OPTIMIZERS, over
 from tests.helpers.examples import examples
-from tests.helpers.problems import PROBLEMS, index_sequence
 
 positive = st.floats(1e-6, 1e6)
 unit = st.floats(0.01, 0.99)
@@ -109,26 +108,6 @@ def test_armijo_accepts_the_largest_step_of_the_grid_and_keeps_the_lemmas(
     assert opt.info.trials <= 2 + max(0.0, math.log(ratio) / -math.log(omega))
 
 
-@pytest.mark.parametrize("scaling", rules.SCALINGS)
-@pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("beta", [0.0, 0.9])
-def test_lemma_2_along_a_run(name, scaling, beta):
-    """min{2 kappa a / L, gamma_max} <= gamma_k <= gamma_max with a = 1/(4c), omega (1 - c)."""
-    problem = PROBLEMS[name]
-    for cls, options, factor in (
-        (SHBPolyak, {"c": 0.75}, 1 / (4 * 0.75)),
-        (SHBArmijo, {"c": 0.75, "decrease_factor": 0.5}, 0.5 * 0.25),
-    ):
-        theta = torch.tensor(problem.theta0, requires_grad=True)
-        opt = cls(
-            [theta], momentum=beta, scaling=scaling, max_step=0.05, steps_per_epoch=None, **options
-        )
-        lowest = min(0.05, 2 * rules.kappa(scaling, beta) * factor / problem.smoothness)
-        for i in index_sequence(150):
-            opt.step(lambda i=i: problem.loss(theta, i), lower_bound=problem.f_star[i])
-            assert lowest * (1 - 1e-9) <= float(opt.info.step) <= 0.05 * (1 + 1e-12)
-
-
 @given(
     loss=st.floats(1e-300, 1e6),
     grad_sqnorm=st.floats(1e-6, 1e300),
@@ -177,12 +156,6 @@ def test_only_the_height_of_the_loss_above_its_bound_matters(case):
     for steps, theta in runs[1:]:
         assert steps == (runs[0][0] if exactly else pytest.approx(runs[0][0], rel=1e-9))
         torch.testing.assert_close(theta, runs[0][1], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("grad_sqnorm", [0.0, math.nan, math.inf])
-def test_there_is_nothing_to_skip_without_a_search(grad_sqnorm):
-    start = rules.ARMIJO.start(*search_of((1.0, grad_sqnorm, 0.0, 0.5, 0.5, 50, 0.0), 1.0))
-    assert (start.trial, start.active, start.accepted) == (0.0, False, grad_sqnorm == 0.0)
 
 
 def test_skipping_ends_where_trials_underflow():

@@ -6,7 +6,6 @@ import torch
 
 from heavystep import HeavyStep, theory
 from heavystep.certificates import certify_averaged
-from heavystep.problems import two_samples
 
 
 def logistic(A, point):
@@ -206,26 +205,6 @@ def test_order_of_theorem_s():
             r.append(w * sum(r) / (1.0 - w))
         want = np.sqrt(np.sum(np.square(r))) / np.sum(r)
         assert promise.bound(50) == pytest.approx(want, rel=1e-9)
-
-
-def test_what_is_not_promised():
-    """A share times the sample's own ratio stops at a wrong point; min(ratio, falling cap) not."""
-    problem = two_samples()
-    assert problem.theta_star == pytest.approx(-9.0 / 11.0)
-    i = np.random.default_rng(0).integers(2, size=20_000)
-    ends = []
-    for rule in (
-        lambda ratio, k: ratio / (1 + k) ** 0.6,
-        lambda ratio, k: min(ratio, 1 / (10 + k)),
-    ):
-        t = problem.theta0
-        for k, sample in enumerate(i):
-            g = problem.gradients(t, sample)
-            ratio = float(problem.losses(t, sample)) / max(float(g @ g), 1e-300)
-            t = t - rule(ratio, k) * g
-        ends.append(float(problem.gap(t)))
-    assert ends[0] > 0.5
-    assert ends[1] < 2e-3
 
 
 def run_of_the_default(rng, steps=400, **options):
