@@ -69,9 +69,9 @@ def trajectory(
         lam = objective_decay
 
         def value(x, i=i, lam=lam):
-            return problem.value(x, i) + lam / 2 * (x @ x)
+            return problem.losses(x, i) + lam / 2 * (x @ x)
 
-        g = problem.grad(theta, i) + lam * theta
+        g = problem.gradients(theta, i) + lam * theta
         f, f_star, g2 = value(theta), problem.f_star[i], g @ g
         if scaling == "practical":
             # Appendix E: cap after rescaling by r_beta; the reset acts on the raw step.
@@ -109,7 +109,7 @@ def heavy_ball(problem, theta0, indices, gamma, beta):
     theta = previous = np.array(theta0, dtype=np.float64)
     iterates = [theta]
     for k, i in enumerate(indices):
-        g, beta_k = problem.grad(theta, i), beta(k)
+        g, beta_k = problem.gradients(theta, i), beta(k)
         step = gamma(k, theta, i, g, g)
         theta, previous = theta - step * g + beta_k * (theta - previous), theta
         iterates.append(theta)
@@ -121,7 +121,7 @@ def exponential_average(problem, theta0, indices, gamma, beta):
     theta, d = np.array(theta0, dtype=np.float64), np.zeros(len(theta0))
     iterates = [theta]
     for k, i in enumerate(indices):
-        g = problem.grad(theta, i)
+        g = problem.gradients(theta, i)
         d = beta(k) * d + (1 - beta(k)) * g
         theta = theta - gamma(k, theta, i, g, d) * d
         iterates.append(theta)
@@ -133,7 +133,7 @@ def torch_buffer(problem, theta0, indices, gamma, beta):
     theta, d = np.array(theta0, dtype=np.float64), np.zeros(len(theta0))
     iterates = [theta]
     for k, i in enumerate(indices):
-        g = problem.grad(theta, i)
+        g = problem.gradients(theta, i)
         d = beta(k) * d + g
         theta = theta - gamma(k, theta, i, g, d) * d
         iterates.append(theta)
@@ -145,7 +145,7 @@ def nesterov(problem, theta0, indices, gamma, beta):
     theta, b = np.array(theta0, dtype=np.float64), np.zeros(len(theta0))
     iterates = [theta]
     for k, i in enumerate(indices):
-        g = problem.grad(theta, i)
+        g = problem.gradients(theta, i)
         step = gamma(k, theta, i, g, g)
         b = beta(k) * b - step * g
         theta = theta - step * g + beta(k) * b
@@ -162,7 +162,7 @@ def averaged(problem, theta0, indices, gamma, beta):
     theta = z = x = np.array(theta0, dtype=np.float64)
     iterates = [theta]
     for k, i in enumerate(indices):
-        g = problem.grad(theta, i)
+        g = problem.gradients(theta, i)
         step = gamma(k, theta, i, g, g)
         z = z - step * g
         theta = theta - (1 - beta(k)) * step * g + beta(k) * WEIGHT * (z - x)

@@ -50,20 +50,22 @@ def recorded(problem, rule, samples, *, beta, c, gamma_max, omega=None, eta=1.0,
     )  # fmt: skip
 
 
-def torch_run(make, problem, samples):
+def torch_run(make, problem, samples, dtype=torch.float64, bounded=True):
     """Iterates, steps and trials of an optimizer, and the optimizer; ``make`` is given parameters."""
-    theta = torch.tensor(problem.theta0, requires_grad=True)
+    theta = torch.tensor(problem.theta0, dtype=dtype, requires_grad=True)
     opt = make([theta])
     iterates, steps, trials = [problem.theta0], [], []
     for i in samples:
 
         def closure(i=i):
             point = theta.detach().numpy()
-            theta.grad = torch.tensor(problem.gradients(point, i))
+            theta.grad = torch.tensor(problem.gradients(point, i), dtype=dtype)
             return float(problem.losses(point, i))
 
         searches, reads = opt.method.rule.searches, opt.method.rule.reads
-        given = {"lower_bound": float(problem.f_star[i])} if "lower_bound" in reads else {}
+        given = (
+            {"lower_bound": float(problem.f_star[i])} if bounded and "lower_bound" in reads else {}
+        )
         opt.step(closure, **given) if searches else opt.step(loss=closure(), **given)
         iterates.append(theta.detach().numpy().copy())
         steps.append(float(opt.info.step))

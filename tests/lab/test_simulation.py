@@ -67,10 +67,10 @@ class Literal:
         self.problem, self.batches = problem, batches
         self.f_star = problem.f_star[batches].mean(axis=1)
 
-    def value(self, theta, k):
+    def losses(self, theta, k):
         return float(np.mean([self.problem.losses(theta, i) for i in self.batches[k]]))
 
-    def grad(self, theta, k):
+    def gradients(self, theta, k):
         return np.mean([self.problem.gradients(theta, i) for i in self.batches[k]], axis=0)
 
 
