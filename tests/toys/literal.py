@@ -3,25 +3,11 @@
 import numpy as np
 
 
-def cautious_steps(c, first_cap):
-    """Chooses steps one after another; keeps what it remembers."""
-    steepest, count = 1e-30, 0
-
-    def choose(f, g2, value, lower_bound=0.0):
-        nonlocal steepest, count
-        steepest = max(steepest, g2)
-        step = min(max(f - lower_bound, 0.0) / (c * steepest), first_cap / (count + 1) ** 0.5)
-        count += 1
-        return step
-
-    return choose
-
-
 def forgiving_steps(c, first):
-    """Likewise; ``value(t)`` is the loss at a trial step."""
+    """Chooses steps one after another; ``value(t)`` is the loss at a trial step."""
     level = 0.0
 
-    def choose(f, g2, value, lower_bound=0.0):
+    def choose(f, g2, value):
         nonlocal level
         t = first
         while value(t) > max(level, f) - c * t * g2:
@@ -36,18 +22,13 @@ def history_steps():
     """Steps that follow from the squared norm two batches back."""
     following, last, before = 0.1, 1.0, 2.0
 
-    def choose(f, g2, value, lower_bound=0.0):
+    def choose(f, g2, value):
         nonlocal following, last, before
         step = following
         following, last, before = 0.1 / (1.0 + before), g2, last
         return step
 
     return choose
-
-
-def polyak_steps(c, max_step, lower_bound=0.0):
-    """The plain Polyak step."""
-    return lambda f, g2, value, low=lower_bound: min((f - low) / (c * g2), max_step)
 
 
 def heavy_ball(theta, previous, state, g, step, beta):

@@ -19,10 +19,10 @@ from heavystep.methods import METHODS, Method
 from heavystep.optim import measure, update
 from heavystep.optim import optimizer as driver
 from heavystep.optimizers import optimizer_class, searches
-from heavystep.problems import LeastSquares
 from heavystep.rules import POLYAK, Option, Rule, Search
 from heavystep.validation import POSITIVE
 from tests.helpers.places import ROOT
+from tests.helpers.problems import PROBLEMS, index_sequence
 from tests.helpers.runs import torch_run
 from tests.helpers.training import equal_states, state_of
 from tests.toys import literal
@@ -30,10 +30,7 @@ from tests.toys.toys import TOYS, registered
 
 STEPS, LR, BETA, CLOSE = 120, 0.8, 0.6, {"rtol": 1e-12, "atol": 1e-12}
 every_toy = pytest.mark.parametrize("name", TOYS)
-*SINGLE, ALL = TOYS
-every_toy_at_length = pytest.mark.parametrize(
-    "name", [ALL, *(pytest.param(name, marks=pytest.mark.slow) for name in SINGLE)]
-)
+PROBLEM, SAMPLES = PROBLEMS["least squares"], index_sequence(STEPS)
 
 
 @pytest.fixture(autouse=True)
@@ -42,21 +39,9 @@ def toys():
         yield
 
 
-@pytest.fixture(scope="module")
-def problem():
-    rng = np.random.default_rng(5)
-    A = rng.normal(size=(30, 4)) * [0.5, 1.0, 1.5, 0.7]
-    return LeastSquares(A, A @ [1.0, -2.0, 0.5, 3.0] + 0.2 * rng.normal(size=30))
-
-
-@pytest.fixture(scope="module")
-def samples():
-    return np.random.default_rng(6).integers(0, 30, size=STEPS)
-
-
-def expected(toy, problem, samples):
-    value, gradient = problem.losses, problem.gradients
-    return literal.run(value, gradient, problem.theta0, samples, toy.choose(), toy.form, LR, BETA)
+def expected(toy):
+    value, gradient = PROBLEM.losses, PROBLEM.gradients
+    return literal.run(value, gradient, PROBLEM.theta0, SAMPLES, toy.choose(), toy.form, LR, BETA)
 
 
 def optimizer(toy, params, **options):
@@ -72,10 +57,10 @@ def near(request, monkeypatch):
 
 
 @every_toy
-def test_torch(name, near, problem, samples):
+def test_torch(name, near):
     toy = TOYS[name]
-    iterates, steps, _, opt = torch_run(partial(optimizer, toy), problem, samples)
-    wanted, wanted_steps = expected(toy, problem, samples)
+    iterates, steps, _, opt = torch_run(partial(optimizer, toy), PROBLEM, SAMPLES)
+    wanted, wanted_steps = expected(toy)
     np.testing.assert_allclose(steps, wanted_steps, rtol=1e-10)
     np.testing.assert_allclose(iterates, wanted, **CLOSE)
     assert len(set(steps.round(12))) >= 3
@@ -86,26 +71,25 @@ def test_torch(name, near, problem, samples):
     np.testing.assert_array_equal(theta.detach(), iterates[-1])
 
 
-@every_toy_at_length  # a kernel each
-def test_numba(name, problem, samples):
+@every_toy
+def test_numba(name):
     toy = TOYS[name]
     method = configure(toy.method.name, lr=LR, momentum=BETA, **toy.options)
-    run = OneRun(problem, method, seed=0, grid=np.array([STEPS]), size=1)
-    wanted, _ = expected(toy, problem, samples)
+    run = OneRun(PROBLEM, method, seed=0, grid=np.array([STEPS]), size=1)
+    wanted, _ = expected(toy)
     for first, last in ((0, 50), (50, STEPS)):  # memory is carried from call to call
-        assert run.advance(last - first, samples[first:last, None]) == last - first
+        assert run.advance(last - first, SAMPLES[first:last, None]) == last - first
         np.testing.assert_allclose(run.state.theta, wanted[last], **CLOSE)
-    result = simulate(problem, method, seeds=[0], iterations=STEPS,
-                                indices=samples[None, :, None])  # fmt: skip
-    gap = problem.objective(wanted[-1]) - problem.objective(problem.theta_star)
+    result = simulate(PROBLEM, method, seeds=[0], iterations=STEPS, indices=SAMPLES[None, :, None])
+    gap = PROBLEM.gap(wanted[-1])
     np.testing.assert_allclose(result.metrics["gap_last"][0, -1], gap, rtol=1e-8)
 
 
 @every_toy
-def test_resume_and_pickle(name, problem, samples):
+def test_resume_and_pickle(name):
     toy, half = TOYS[name], STEPS // 2
-    whole, *_ = torch_run(partial(optimizer, toy), problem, samples)
-    *_, opt = torch_run(partial(optimizer, toy), problem, samples[:half])
+    whole, *_ = torch_run(partial(optimizer, toy), PROBLEM, SAMPLES)
+    *_, opt = torch_run(partial(optimizer, toy), PROBLEM, SAMPLES[:half])
     state = opt.state_dict()
     assert set(toy.method.rule.memory) <= set(state["param_groups"][0])
     assert set(state["state"][0]) == {toy.method.form.buffer}
@@ -116,7 +100,7 @@ def test_resume_and_pickle(name, problem, samples):
         other.load_state_dict(pickle.loads(pickle.dumps(state)))
         return other
 
-    rest, *_, other = torch_run(resumed, problem, samples[half:])
+    rest, *_, other = torch_run(resumed, PROBLEM, SAMPLES[half:])
     np.testing.assert_array_equal(rest[1:], whole[half + 1 :])
     assert type(pickle.loads(pickle.dumps(other))) is type(other)
 
@@ -193,7 +177,7 @@ def test_a_method_of_options_that_its_rule_has_not_is_refused():
             Method("Bad", "", "", POLYAK, **wrong)
 
 
-def test_a_step_that_is_not_finite_is_refused(near, problem):
+def test_a_step_that_is_not_finite_is_refused(near):
     """Whatever a rule says of it."""
     rule = Rule("nan", "", "", (), lambda constants, memory, seen: Search(
         seen.loss * math.nan, True, False))  # fmt: skip
@@ -204,7 +188,7 @@ def test_a_step_that_is_not_finite_is_refused(near, problem):
         opt.step(lambda: (theta**2).sum())
         assert not opt.info.accepted
         assert theta.tolist() == [1.0, 1.0]
-        run = OneRun(problem, configure(method.name), 0, np.array([2]), 1)
+        run = OneRun(PROBLEM, configure(method.name), 0, np.array([2]), 1)
         assert run.advance(2, np.array([[0], [1]])) == 0
     finally:
         del METHODS[method.name]

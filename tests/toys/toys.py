@@ -1,7 +1,4 @@
-"""A rule, a line search, a momentum form and a rule that passes its memory on: all one adds.
-
-Each with its literal loop, and how to register them for a while.
-"""
+"""A rule that passes its memory on, a line search and a momentum form: all one adds."""
 
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -10,44 +7,16 @@ from heavystep import methods, validation
 from heavystep.methods import Method
 from heavystep.momentum import Form
 from heavystep.rules import (
-    POLYAK,
     Option,
     Rule,
     Search,
     batch_is_finite,
     is_finite,
     maximum,
-    minimum,
     where,
 )
 from heavystep.rules.contract import constants
 from tests.toys import literal
-
-
-def start_cautious(constants, memory, seen):
-    steepest = maximum(memory.steepest, seen.grad_sqnorm)
-    gap = maximum(seen.loss - seen.lower_bound, 0.0)
-    cap = constants.first_cap / (memory.count + 1.0) ** 0.5
-    step = minimum(gap / (constants.c * steepest), cap)
-    return Search(step, batch_is_finite(gap, seen.grad_sqnorm), capped=step == cap)
-
-
-CAUTIOUS = Rule(
-    name="cautious",
-    formula=r"\gamma_k = \eta_k \min\{(f_k - \ell_k) / (c \max_j \|g_j\|^2),\ a / \sqrt{k + 1}\}",
-    reference="a toy",
-    options=(
-        Option("c", 0.5, validation.POSITIVE, "divisor, > 0."),
-        Option("first_cap", 2.0, validation.POSITIVE, "cap of the first step, > 0.", symbol="a"),
-        Option("lower_bound", 0.0, validation.FINITE, "lower bound of the loss."),
-    ),
-    resolve=constants("c", "first_cap"),
-    memory={"steepest": 1e-30, "count": 0.0},
-    start=start_cautious,
-    remember=lambda constants, memory, seen, search: (
-        maximum(memory.steepest, seen.grad_sqnorm), memory.count + 1.0,
-    ),
-)  # fmt: skip
 
 
 def start_history(constants, memory, seen):
@@ -131,19 +100,14 @@ class Toy(NamedTuple):
     form: object = literal.heavy_ball
 
 
-PLAIN = {"c": 1.2, "max_step": 0.8, "scaling": "plain", "steps_per_epoch": None}
 TOYS = {
-    "rule": Toy(Method("Cautious", "toy", "Minds the steepest batch.", CAUTIOUS),
-                {"c": 0.7, "first_cap": 1.5}, lambda: literal.cautious_steps(0.7, 1.5)),
-    "memory that is passed on": Toy(Method("History", "toy", "Looks two batches back.", HISTORY),
-                                    {}, literal.history_steps),
-    "line search": Toy(Method("Forgiving", "toy", "Accepts what past losses allow.", FORGIVING),
-                       {"c": 0.5, "first": 0.3}, lambda: literal.forgiving_steps(0.5, 0.3)),
-    "momentum form": Toy(Method("HalfPolyak", "toy", "Polyak, half averaged.", POLYAK, HALF_AND_HALF),
-                         PLAIN, lambda: literal.polyak_steps(1.2, 0.8), literal.half_and_half),
-    "all three": Toy(Method("HalfSearch", "toy", "A search, averaged.", FORGIVING, HALF_AND_HALF),
-                     {"c": 0.5, "first": 0.3}, lambda: literal.forgiving_steps(0.5, 0.3),
-                     literal.half_and_half),
+    "rule": Toy(Method("History", "toy", "Looks two batches back.", HISTORY), {}, literal.history_steps),
+    "momentum form": Toy(
+        Method("HalfHistory", "toy", "The same, half averaged.", HISTORY, HALF_AND_HALF), {},
+        literal.history_steps, literal.half_and_half),
+    "line search": Toy(
+        Method("HalfSearch", "toy", "A search, half averaged.", FORGIVING, HALF_AND_HALF),
+        {"c": 0.5, "first": 0.3}, lambda: literal.forgiving_steps(0.5, 0.3), literal.half_and_half),
 }  # fmt: skip
 
 
