@@ -84,19 +84,18 @@ def test_rules_need_nothing_but_python():
             assert ours or name.partition(".")[0] in sys.stdlib_module_names, f"{path}: {name}"
 
 
-def test_import_needs_torch_and_numpy_only():
-    extras = ["numba", "sklearn", "scipy", "matplotlib", "rich", "typer", "pyarrow", "ray"]
-    extras += ["joblib", "pooch", "plotly", "lightning", "accelerate", "transformers"]
-    names = [name for name in heavystep.__all__ if name not in heavystep._EXTRAS]
-    code = f"import sys; from heavystep import {', '.join(names)}; "
-    code += f"print([m for m in {extras} if m in sys.modules])"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+EXTRA = ["numba", "sklearn", "scipy", "matplotlib", "rich", "typer", "pyarrow", "ray", "joblib",
+         "pooch", "plotly", "lightning", "accelerate", "transformers"]  # fmt: skip
+NAMES = ", ".join(name for name in heavystep.__all__ if name not in heavystep._EXTRAS)
 
 
-def test_the_package_imports_nothing_before_it_is_asked_for():
+@pytest.mark.parametrize(
+    ("imports", "unwanted"),
+    [(f"from heavystep import {NAMES}", EXTRA), ("import heavystep", ["torch", "numpy"])],
+)
+def test_nothing_is_imported_before_it_is_needed(imports, unwanted):
     """Whoever only wants the version, or the help of a command, does not wait for torch."""
-    code = "import sys, heavystep; print([m for m in ('torch', 'numpy') if m in sys.modules])"
+    code = f"import sys; {imports}; print([m for m in {unwanted} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
