@@ -43,21 +43,28 @@ class Case(NamedTuple):
 
 
 def weights(seed, weighted):
-    if not weighted:
-        return {}
-    return {"weight": torch.rand(CLASSES, generator=seeded(seed + 100), dtype=FLOAT64) * 3}
+    weight = torch.rand(CLASSES, generator=seeded(seed + 100), dtype=FLOAT64) * 3
+    return {"weight": weight} if weighted else {}
 
 
-def labels(shape=(7,), ignored=False, weighted=False, probabilities=False, **options):
-    """Hard labels or probabilities, with whatever cross_entropy takes."""
+def labels(shape=(7,), ignored=False, weighted=False, **options):
+    """Hard labels, with whatever cross_entropy takes."""
 
     def make(seed):
-        target = soft(seed, shape) if probabilities else draw_labels(seed, shape, ignored)
-        given = {**options, **weights(seed, weighted)}
+        target, given = draw_labels(seed, shape, ignored), {**options, **weights(seed, weighted)}
         bound = lower_bounds.cross_entropy(target, classes=CLASSES, **given)
         return lambda logits: functional.cross_entropy(logits, target, **given), bound
 
-    return Case(shape if probabilities else (shape[0], CLASSES, *shape[1:]), make)
+    return Case((shape[0], CLASSES, *shape[1:]), make)
+
+
+def probabilities(*shape, weighted=False, **options):
+    def make(seed):
+        target, given = soft(seed, shape), {**options, **weights(seed, weighted)}
+        bound = lower_bounds.cross_entropy(target, **given)
+        return lambda logits: functional.cross_entropy(logits, target, **given), bound
+
+    return Case(shape, make)
 
 
 def mixed(ignored=False, weighted=False, lam=0.3, **options):
@@ -91,29 +98,17 @@ def distilled(T, scaled, reduction="mean"):
 
 CASES = {
     "labels": labels(),
-    "smoothed": labels(label_smoothing=0.1),
     "smoothed to nothing": labels(label_smoothing=1.0),
     "smoothed, summed": labels(label_smoothing=0.1, reduction="sum"),
     "smoothed, ignored": labels(ignored=True, label_smoothing=0.2),
-    "smoothed, ignored, summed": labels(ignored=True, label_smoothing=0.2, reduction="sum"),
     "weighted": labels(weighted=True),
-    "weighted, smoothed": labels(weighted=True, label_smoothing=0.3),
-    "weighted, smoothed, ignored": labels(ignored=True, weighted=True, label_smoothing=0.3),
     "weighted, smoothed, summed": labels(weighted=True, label_smoothing=0.3, reduction="sum"),
     "pictures": labels((3, 2, 2), ignored=True, weighted=True, label_smoothing=0.3),
-    "soft": labels((6, CLASSES), probabilities=True),
-    "soft, one position": labels((CLASSES,), probabilities=True, label_smoothing=0.1),
-    "soft, smoothed": labels((6, CLASSES), probabilities=True, label_smoothing=0.1),
-    "soft, weighted": labels((6, CLASSES), probabilities=True, weighted=True, label_smoothing=0.1),
-    "soft, weighted, summed": labels(
-        (6, CLASSES), probabilities=True, weighted=True, reduction="sum"
-    ),
-    "soft pictures": labels(
-        (2, CLASSES, 2, 2), probabilities=True, weighted=True, label_smoothing=0.1
-    ),
-    "mixed": mixed(),
+    "soft": probabilities(6, CLASSES),
+    "soft, one position": probabilities(CLASSES, label_smoothing=0.1),
+    "soft, weighted, summed": probabilities(6, CLASSES, weighted=True, reduction="sum"),
+    "soft pictures": probabilities(2, CLASSES, 2, 2, weighted=True, label_smoothing=0.1),
     "mixed, summed": mixed(reduction="sum"),
-    "mixed, smoothed": mixed(label_smoothing=0.1),
     "mixed, ignored": mixed(ignored=True, label_smoothing=0.1),
     "mixed, weighted": mixed(ignored=True, weighted=True, label_smoothing=0.1),
     "mixed, weighted, summed": mixed(weighted=True, label_smoothing=0.1, reduction="sum"),
@@ -170,13 +165,8 @@ def test_number_for_smoothed_labels(eps, classes, label, seed):
     assert bound.item() == pytest.approx(number, rel=1e-9, abs=1e-12)
 
 
-@given(lam=st.floats(0.0, 1.0))
-def test_mixed_labels_by_hand(lam):
-    labels, others = torch.tensor([0, 1, 2, 3]), torch.tensor([0, 2, 1, 3])
-    pair = torch.tensor([lam, 1.0 - lam], dtype=FLOAT64)
-    expected = torch.special.entr(pair).sum() / 2  # two of four positions differ
-    for given_lam in (lam, torch.tensor(lam, dtype=FLOAT64), torch.tensor([lam], dtype=FLOAT64)):
-        torch.testing.assert_close(lower_bounds.mixup(labels, others, given_lam), expected)
+LABELS = torch.tensor([0, 2, 1, 2])
+SOFT = torch.full((4, 3), 1 / 3, requires_grad=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -184,65 +174,39 @@ def test_targets_in_a_short_format(dtype):
     """They are summed in a long one: the bound is that of the rounded targets."""
     target = soft(0, (4000, CLASSES)).to(dtype)
     for bound_of in (lower_bounds.cross_entropy, lower_bounds.distillation):
-        bound = bound_of(target)
-        assert bound.dtype == FLOAT64
-        torch.testing.assert_close(bound, bound_of(target.to(FLOAT64)), rtol=1e-6, atol=0)
+        torch.testing.assert_close(bound_of(target), bound_of(target.double()), rtol=1e-6, atol=0)
 
 
-LABELS = torch.tensor([0, 2, 1, 2])
-SOFT = torch.full((4, 3), 1 / 3)
-OF_A_BATCH = {
-    "labels": lambda: lower_bounds.cross_entropy(LABELS, classes=3, label_smoothing=0.1),
-    "weighted": lambda: lower_bounds.cross_entropy(
+@pytest.mark.parametrize("call", [
+    lambda: lower_bounds.cross_entropy(LABELS, classes=3, label_smoothing=0.1),
+    lambda: lower_bounds.cross_entropy(
         LABELS, weight=torch.ones(3), label_smoothing=0.1, ignore_index=1
     ),
-    "soft": lambda: lower_bounds.cross_entropy(SOFT, label_smoothing=0.1),
-    "mixed": lambda: lower_bounds.mixup(
-        LABELS, LABELS.flip(0), torch.rand(()), weight=torch.ones(3)
-    ),
-    "distilled": lambda: lower_bounds.distillation(SOFT, 2.0),
-}
-
-
-@pytest.mark.parametrize("name", OF_A_BATCH)
-def test_nothing_is_read_on_the_host(name, monkeypatch):
+    lambda: lower_bounds.cross_entropy(SOFT, label_smoothing=0.1),
+    lambda: lower_bounds.mixup(LABELS, LABELS.flip(0), SOFT[0, 0], weight=torch.ones(3)),
+    lambda: lower_bounds.distillation(SOFT, 2.0),
+])  # fmt: skip
+def test_nothing_is_read_on_the_host_and_no_gradient_is_asked_for(call, monkeypatch):
     monkeypatch.setattr(lower_bounds, "readable", lambda tensor: False)  # as on another device
     with NoHostRead():
-        bound = OF_A_BATCH[name]()
-    assert not bound.requires_grad
+        assert not call().requires_grad
 
 
 def test_lists_are_as_good_as_tensors():
-    weight, others = [1.0, 2.0, 0.5], [2, 2, 1, 0]
-    for of_lists, of_tensors in (
-        (lower_bounds.cross_entropy(SOFT.tolist()), lower_bounds.cross_entropy(SOFT)),
-        (
-            lower_bounds.mixup(LABELS.tolist(), others, 0.3, weight=weight),
-            lower_bounds.mixup(LABELS, torch.tensor(others), 0.3, weight=torch.tensor(weight)),
-        ),
-        (lower_bounds.distillation(SOFT.tolist(), 2.0), lower_bounds.distillation(SOFT, 2.0)),
-    ):
-        assert torch.equal(of_lists, of_tensors)
+    one, other, weight = [0, 2, 1, 2], [2, 2, 1, 0], [1.0, 2.0, 0.5]
+    tensors = torch.tensor(one), torch.tensor(other), torch.tensor(0.3, dtype=FLOAT64)
+    assert lower_bounds.mixup(one, other, 0.3, weight=weight) == lower_bounds.mixup(
+        *tensors, weight=torch.tensor(weight)
+    )
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("weight", [None, torch.tensor([0.5, 2.0, 1.0])], ids=["", "weighted"])
-def test_where_no_target_counts_the_bound_is_0(reduction, weight):
+def test_where_no_target_counts_the_bound_is_0(weight):
     """The mean of such a loss is NaN, and the batch is refused; its bound does no harm."""
     ignored = torch.full((3,), -100)
-    options = {"weight": weight, "reduction": reduction, "label_smoothing": 0.1, "classes": 3}
+    options = {"weight": weight, "label_smoothing": 0.1, "classes": 3}
     assert lower_bounds.cross_entropy(ignored, **options) == 0.0
     assert lower_bounds.mixup(ignored, ignored, 0.3, **options) == 0.0
-
-
-def test_bounds_do_not_ask_for_gradients():
-    target = SOFT.clone().requires_grad_()
-    for bound in (
-        lower_bounds.cross_entropy(target),
-        lower_bounds.distillation(target),
-        lower_bounds.mixup(LABELS, LABELS.flip(0), target[0, 0]),
-    ):
-        assert not bound.requires_grad
 
 
 def test_the_step_is_that_of_the_gap():

@@ -1,6 +1,5 @@
 """Finite sums: values and gradients, constants, minima, the problems of Section 5, refused input."""
 
-import inspect
 import pickle
 from dataclasses import FrozenInstanceError
 
@@ -110,11 +109,12 @@ def test_gradients_are_derivatives(problem):
         np.testing.assert_allclose(slope, wanted, rtol=1e-8, atol=1e-10 * scale)
 
 
-def test_sum_is_the_mean_of_its_terms(problem):
-    for theta in points(problem, 4, scale=2.0):
+def test_sum_is_the_mean_of_its_terms_and_none_is_below_its_infimum(problem):
+    for theta in np.concatenate([points(problem, 20, scale) for scale in (0.1, 2.0, 40.0)]):
         losses, slopes = problem.losses(theta, np.arange(problem.n)), every_gradient(problem, theta)
         assert problem.objective(theta) == pytest.approx(losses.mean(), rel=1e-12)
         np.testing.assert_allclose(problem.full_gradient(theta), slopes.mean(axis=0), atol=1e-11)
+        assert np.all(losses - problem.f_star >= -1e-11)
 
 
 @pytest.mark.parametrize("method", ["objective", "full_gradient", "gap", "losses", "gradients"])
@@ -236,36 +236,23 @@ def test_delta_of_pulled_cosine_is_reached():
 EPS = np.finfo(float).eps
 
 
-def test_no_point_is_below_the_infimum(problem):
-    i = np.arange(problem.n)
-    for scale in (0.1, 3.0, 40.0):
-        for theta in points(problem, 50, scale):
-            assert np.all(problem.losses(theta, i) - problem.f_star >= -1e-11)
-
-
 @pytest.mark.parametrize("name", LEAST_SQUARES)
 def test_infima_of_least_squares_terms(name):
     problem = CASES[name]
     lengths = np.maximum(np.sum(problem.A**2, axis=1, keepdims=True), EPS)
-    fits = problem.A * problem.b[:, None] / lengths
-    attained = problem.losses(fits, np.arange(problem.n))
+    attained = problem.losses(problem.A * problem.b[:, None] / lengths, np.arange(problem.n))
     np.testing.assert_allclose(attained, problem.f_star, rtol=1e-14, atol=1e-28)
 
 
-TILTS = [0.0, 0.1, 2.4, 2.5, 3.0, np.pi, 3.2, 6.0, 2 * np.pi, 9.4, 3 * np.pi, 20.0]
-
-
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-@pytest.mark.parametrize("z", TILTS)
-def test_tilted_minimum_against_a_grid(z, sign):
+@pytest.mark.parametrize("z", [0.0, 0.1, 2.5, -np.pi, 3.2, -6.0, 2 * np.pi, 9.4, -20.0])
+def test_tilted_minimum_against_a_grid(z):
     def tilted(t):
-        return t**2 / 2 + 4 * np.sin(t / 2) ** 2 - sign * z * t
+        return t**2 / 2 + 4 * np.sin(t / 2) ** 2 - z * t
 
-    coarse = np.linspace(-z - 3.0, z + 3.0, 200_001)
-    best = coarse[tilted(coarse).argmin()]
-    width = coarse[1] - coarse[0]
+    coarse = np.linspace(-abs(z) - 3.0, abs(z) + 3.0, 200_001)
+    best, width = coarse[tilted(coarse).argmin()], coarse[1] - coarse[0]
     lowest = tilted(best + np.linspace(-width, width, 20_001)).min()
-    exact = float(tilted_minimum(np.array(sign * z)))
+    exact = float(tilted_minimum(np.array(z)))
     assert exact == pytest.approx(lowest, abs=1e-12)
     assert exact <= lowest + 4 * EPS * (1.0 + z**2)
 
@@ -338,37 +325,19 @@ def test_a_point_beside_the_minimiser_is_not_stationary():
         assert not stationary(problem.theta_star + shift, rows, l2)
 
 
-def test_paper_least_squares():
+def test_problems_of_section_5():
     noisy, fitted = paper_least_squares(noise=0.3, seed=3), paper_least_squares(seed=3)
-    rng = np.random.default_rng(3)
-    rng.standard_normal((512, 20))
-    drawn = rng.standard_normal(20)
-    for problem in (noisy, fitted):
-        assert problem.A.shape == (512, 20)
-        np.testing.assert_allclose(problem.theta_star, drawn, rtol=0, atol=1e-12)
-        np.testing.assert_array_equal(problem.theta0, np.zeros(20))
-    np.testing.assert_array_equal(noisy.A, fitted.A)
     epsilon = (noisy.b - fitted.b) / 0.3
     assert epsilon @ epsilon == pytest.approx(512.0, rel=1e-12)
     np.testing.assert_allclose(noisy.A.T @ epsilon, 0.0, atol=1e-11)
     assert noisy.sigma2 == pytest.approx(0.045, rel=1e-12)
-    assert fitted.sigma2 == 0.0
     assert not np.array_equal(fitted.A, paper_least_squares(seed=4).A)
-
-
-def test_paper_cosine():
     strong, noisy = paper_cosine("strong_growth"), paper_cosine("noise", seed=3)
     assert (strong.rho, strong.delta, strong.L, strong.sigma2) == (1.25, 0.0, 4.5, 0.0)
-    assert (noisy.rho, noisy.L) == (1.0, 3.0)
-    assert noisy.delta == pytest.approx(1.8, rel=1e-14)
+    assert (noisy.rho, noisy.delta, noisy.L) == (1.0, pytest.approx(1.8, rel=1e-14), 3.0)
     assert [np.sum(strong.s == value) for value in (0.5, 1.5)] == [256, 256]
     assert set(np.unique(noisy.xi)) == {-0.3, 0.3}
-    np.testing.assert_array_equal(noisy.xi[:256], -noisy.xi[256:])
-    assert len(np.unique(noisy.xi[:256], axis=0)) > 250
-    for problem in (strong, noisy):
-        np.testing.assert_array_equal(problem.theta0, np.full(20, np.pi))
-        assert problem.gap(problem.theta0) == pytest.approx(20 * (np.pi**2 / 2 + 4), rel=1e-14)
-    np.testing.assert_allclose(noisy.f_star, noisy.f_star[0], rtol=1e-14)
+    assert strong.gap(strong.theta0) == pytest.approx(20 * (np.pi**2 / 2 + 4), rel=1e-14)
     assert not np.array_equal(noisy.xi, paper_cosine("noise", seed=4).xi)
 
 
@@ -378,26 +347,21 @@ OUTSIDE = csr_array(A)
 OUTSIDE.indices[-1] = 2  # of two columns
 BAD = [
     (lambda: LeastSquares(np.ones((3, 2)), B), ValueError, "A must have full column rank 2, got rank 1"),
-    (lambda: LeastSquares([[1.0, 2.0]], [1.0]), ValueError, "A must have full column rank 2, got rank 1"),
-    (lambda: LeastSquares(np.zeros((3, 2)), B), ValueError, "rank 2, got rank 0"),
+
     (lambda: LeastSquares([[1.0, np.nan]], [1.0]), ValueError, r"A must be finite, got nan at index \(0, 1\)"),
-    (lambda: LeastSquares(A, [1.0, np.inf, 3.0]), ValueError, r"b must be finite, got inf at index \(1,\)"),
     (lambda: LeastSquares(A, [1.0]), ValueError, r"b must have shape \(3,\) to match the rows of A"),
-    (lambda: LeastSquares([1.0], [1.0]), ValueError, r"A must have 2 dimension\(s\), got shape \(1,\)"),
     (lambda: LeastSquares(np.ones((0, 2)), []), ValueError, "A must not be empty"),
     (lambda: LeastSquares(A, B, theta0=[1.0]), ValueError, r"theta0 must have shape \(2,\) to match"),
-    (lambda: LeastSquares(A, B, theta0=[1.0, np.nan]), ValueError, "theta0 must be finite"),
+
     (lambda: LeastSquares("text", B), TypeError, "A must be a dense array of real numbers, got 'text'"),
-    (lambda: LeastSquares(A, [1.0, 2.0, 3.0j]), TypeError, "b must be a dense array of real numbers"),
+
     (lambda: Cosine([1.0, 0.0], XI), ValueError, "s must be > 0, got 0.0 at index 1"),
     (lambda: Cosine([1.0], XI), ValueError, r"s must have shape \(2,\) to match the rows of xi"),
     (lambda: Cosine(S, [[0.1], [-0.1001]]), ValueError, "xi must have mean 0, got a mean of size 5e-05"),
-    (lambda: Cosine(S, [[0.1], [np.inf]]), ValueError, "xi must be finite"),
     (lambda: Cosine(S, XI, theta0=[[0.0, 0.0]]), ValueError, "theta0 must have 1 dimension"),
-    (lambda: LogisticRegression(A, [0, 1, 1], 1.0), ValueError, r"labels -1 and \+1 only, found 0, 1"),
     (lambda: LogisticRegression(A, [1, 2, 3], 1.0), ValueError, r"labels -1 and \+1 only, found 1, 2, 3"),
     (lambda: LogisticRegression(A, Y, l2=-1.0), ValueError, "l2 must be > 0 and finite, got -1.0"),
-    (lambda: LogisticRegression(A, Y, l2="1"), TypeError, "l2 must be a real number"),
+
     (lambda: LogisticRegression(A, [1, -1], 1.0), ValueError, r"y must have shape \(3,\) to match the rows of A"),
     (lambda: SparseLogistic(csr_array(A), Y, l2=-0.5), ValueError, "l2 must be >= 0, got -0.5"),
     (lambda: SparseLogistic(csr_array(A), Y, weights=[0, 0, 0]), ValueError, "weights must be >= 0 and not all 0"),
@@ -421,12 +385,11 @@ def test_a_problem_keeps_its_own_data():
     before = problem.theta_star.copy()
     a[0] = 100.0
     assert problem.A[0, 0] == 1.0
-    for array in (problem.A, problem.b, problem.theta0, problem.theta_star, problem.f_star):
+    for array in (problem.A, problem.theta0, problem.theta_star, problem.f_star):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
     with pytest.raises(FrozenInstanceError):
         problem.b = a
-    assert problem.theta_star is problem.theta_star
     np.testing.assert_array_equal(problem.theta_star, before)
 
 
@@ -474,13 +437,6 @@ def test_numbers_are_those_of_the_version(name):
     found = problem.L, problem.objective(theta), slope, problem.f_star.sum()
     # Sums of hundreds of terms, in an order that depends on the machine.
     assert found == pytest.approx(pinned, rel=1e-11), "raise the version"
-
-
-def test_every_problem_is_pinned():
-    classes = {
-        c for c in vars(problems).values() if inspect.isclass(c) and not inspect.isabstract(c)
-    }
-    assert {type(problem) for problem, *_ in PINNED.values()} == classes
 
 
 def test_an_empty_row_cannot_be_fitted():

@@ -7,9 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-import torch
 
-import heavystep
 from heavystep.lab.simulation import run
 from heavystep.lab.simulation.configuration import configure
 from heavystep.lab.simulation.loop import THEORY_METRICS as METRICS
@@ -21,7 +19,7 @@ from heavystep.problems import Cosine, LeastSquares, LogisticRegression, paper_c
 from heavystep.schedules import PowerLaw
 from heavystep.theory import nonconvex_step_limit
 from tests import reference
-from tests.helpers.paper_symbols import METHODS, configured
+from tests.helpers.paper_symbols import configured
 from tests.helpers.runs import torch_run
 from tests.helpers.streams import index_stream
 
@@ -40,15 +38,10 @@ LAWS = {"beta": PowerLaw(0.9, 1.1, 10.0), "gamma_max": PowerLaw(0.5, 0.3, 10.0),
 SETTINGS = {
     "theory": {"beta": 0.6, "gamma_max": 0.7, "scaling": "theory"},
     "practical": {"beta": 0.9, "gamma_max": 0.3, "eta": 0.8, "scaling": "practical"},
-    "smooth reset": {
-        "beta": 0.7,
-        "gamma_max": 2.0,
-        "n_b": 5,
-        "growth": 1.5,
-        "scaling": "practical",
-    },
+    "smooth reset": {"beta": 0.7, "gamma_max": 2.0, "n_b": 5, "growth": 1.5,
+                     "scaling": "practical"},
     "diminishing": {**LAWS, "scaling": "plain", "average": "weighted"},
-}
+}  # fmt: skip
 RULES = {"polyak": {"c": 0.6}, "armijo": {"c": 0.4, "omega": 0.7}}
 SMALLEST = {
     "polyak": lambda L, c: 1 / (2 * c * L),
@@ -89,7 +82,7 @@ def literal(problem, rule, setting, batches):
 def test_iterates_and_metrics_are_those_of_the_literal_loop(name, rule, setting, batch_size):
     problem, options, k = PROBLEMS[name], SETTINGS[setting], np.arange(1, STEPS + 1)
     indices = RNG.integers(0, 12, size=(STEPS, batch_size))
-    iterates, _ = literal(problem, rule, setting, indices)
+    iterates, steps = literal(problem, rule, setting, indices)
     one = OneRun(problem, configured(rule, **RULES[rule], **options), 0, k, batch_size)
     assert one.advance(STEPS, indices) == STEPS
     np.testing.assert_allclose(one.state.theta, iterates[-1], rtol=1e-12, atol=1e-13)
@@ -109,20 +102,12 @@ def test_iterates_and_metrics_are_those_of_the_literal_loop(name, rule, setting,
         after = np.minimum.accumulate(squares[1:])
         np.testing.assert_allclose(metrics["best_after"], after, **close)
     assert (metrics["highest"] <= 1.0 + 1e-12).all()
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_torch_optimizers_take_the_same_steps(rule):
-    problem = PROBLEMS["least squares"]
-    theta = torch.tensor(problem.theta0, requires_grad=True)
-    rows, targets = torch.tensor(problem.A), torch.tensor(problem.b)
-    method = configured(rule, **RULES[rule], **SETTINGS["theory"])
-    opt = getattr(heavystep, METHODS[rule])([theta], **dict(method.options), lower_bound=0.0)
-    for i in index_stream(5, 12, STEPS):
-        opt.step(lambda: 0.5 * (rows[i] @ theta - targets[i]) ** 2)
-    result = simulate(problem, method, seeds=[5], iterations=STEPS)
-    want = problem.gap(theta.detach().numpy())
-    np.testing.assert_allclose(result.metrics["gap_last"][0, -1], want, rtol=1e-10)
+    assert (metrics["trials"][-1] >= STEPS) == (rule == "armijo")
+    if setting == "theory":
+        constants = {"omega": None, **RULES[rule]}
+        least = reference.gamma_min(rule, problem.L, 0.6, gamma_max=0.7, **constants)
+        assert metrics["lowest"][-1] == pytest.approx(steps.min() / least, rel=1e-9)
+        assert metrics["highest"][-1] == pytest.approx(steps.max() / 0.7, rel=1e-9)
 
 
 def test_streams_threads_chunks_and_neighbours_change_nothing(monkeypatch):
@@ -153,61 +138,24 @@ def test_streams_are_uniform_and_apart():
         assert abs(np.corrcoef(draws[:-1], other)[0, 1]) < 0.02
 
 
-def strong_growth(rule):
-    """A problem whose losses vanish together, and a method that converges on it."""
-    problem = paper_cosine("strong_growth")
-    constants = {**dict.fromkeys(RULES[rule], 0.5), "c": 0.75, "beta": 0.5}
-    limit = nonconvex_step_limit(rule, L=problem.L, rho=problem.rho, **constants)
-    return problem, configured(rule, gamma_max=0.8 * limit, **constants)
-
-
 @pytest.mark.parametrize("rule", RULES)
 def test_strong_growth_converges_to_the_smallest_normal_numbers(rule):
-    result = simulate(*strong_growth(rule), seeds=[0], iterations=40_000)
-    assert result.metrics["gap_last"][0, -1] < 1e-300
-    assert result.metrics["trials"][0, -1] < 2 * 40_000
-    assert result.metrics["best"][0, -1] == 0.0  # squares below the normal numbers count as 0
-    # The gap falls through every decade: no stall where 1 - cos would have.
-    values = result.metrics["gap_last"][0]
-    falling = values[(values > 1e-290) & (result.k > 1000)]
-    assert (np.diff(np.log10(falling)) < 0).all()
-
-
-def test_no_subnormal_number_is_carried_on():
-    """Arithmetic on them is slow: what would become one is 0 instead."""
-    one, tiny = OneRun(*strong_growth("polyak"), 0, np.array([20_000]), 1), np.finfo(float).tiny
-    for _ in range(200):
+    problem, tiny = paper_cosine("strong_growth"), np.finfo(float).tiny
+    constants = {**dict.fromkeys(RULES[rule], 0.5), "c": 0.75, "beta": 0.5}
+    limit = nonconvex_step_limit(rule, L=problem.L, rho=problem.rho, **constants)
+    method = configured(rule, gamma_max=0.8 * limit, **constants)
+    one = OneRun(problem, method, 0, k := np.arange(100, 40_001, 100), 1)
+    for _ in k:
         one.advance(100, np.empty((0, 1), dtype=np.int64))
-        moves = abs(one.state.buffer)
+        moves = abs(one.state.buffer)  # arithmetic on subnormal numbers is slow
         assert ((moves == 0.0) | (moves >= tiny)).all()
     assert (one.state.buffer == 0.0).all()
-
-
-def test_a_configuration_is_complete_and_hashable():
-    law = {"momentum": 0, "max_step": PowerLaw(1.0, 0.3)}
-    short = configure("SHBPolyak", **law, scaling="practical")
-    full = configure("SHBPolyak", **dict(short.options))
-    assert short == full
-    assert isinstance(short["momentum"], float)
-    assert short["steps_per_epoch"] is None
-    assert short["max_step"] == PowerLaw(1.0, 0.3)
-    assert len({short, full, configure("SPS"), configure("SHB", lr=0.1)}) == 3
-
-
-def test_steps_bounds_and_trials_are_measured():
-    """lowest, highest and trials against the steps of the literal loop."""
-    problem = PROBLEMS["least squares"]
-    indices = RNG.integers(0, 12, size=(1, STEPS, 1))
-    for rule in RULES:
-        _, steps = literal(problem, rule, "theory", indices[0])
-        method = configured(rule, **RULES[rule], **SETTINGS["theory"])
-        result = simulate(problem, method, seeds=[0], iterations=STEPS, indices=indices)
-        constants = {"omega": None, **RULES[rule]}
-        least = reference.gamma_min(rule, problem.L, 0.6, gamma_max=0.7, **constants)
-        last = {name: values[0, -1] for name, values in result.metrics.items()}
-        assert last["lowest"] == pytest.approx(steps.min() / least, rel=1e-9)
-        assert last["highest"] == pytest.approx(steps.max() / 0.7, rel=1e-9)
-        assert (last["trials"] >= STEPS) == method.rule.searches
+    assert one.out["gap_last"][-1] < 1e-300
+    assert one.out["trials"][-1] < 2 * 40_000
+    assert one.out["best"][-1] == 0.0  # squares below the normal numbers count as 0
+    # The gap falls through every decade: no stall where 1 - cos would have.
+    falling = one.out["gap_last"][(one.out["gap_last"] > 1e-290) & (k > 1000)]
+    assert (np.diff(np.log10(falling)) < 0).all()
 
 
 def test_the_minimum_after_the_start_leaves_the_start_out():
@@ -232,11 +180,7 @@ BAD = [
     (lambda: configure("SHBPolyak", c=PowerLaw(1.0, 0.5)), TypeError, "c cannot follow a schedule"),
     (lambda: configure("SHBPolyak", average="best"), ValueError, "average must be one of"),
     (lambda: configure("SHB", lr=1.0, average="weighted"), ValueError, "does not cover SHB"),
-    (
-        refused(problem=LogisticRegression(A, np.sign(RNG.normal(size=12)), l2=0.1)),
-        TypeError,
-        "no compiled kernels for LogisticRegression",
-    ),
+    (refused(problem=LogisticRegression(A, np.sign(A[:, 0]), l2=0.1)), TypeError, "no compiled kernels for"),
     (refused(SEARCH, PROBLEMS["least squares"]), ValueError, "no trial step accepted"),
     (refused(problem=WILD, seeds=[7]), ValueError, "seed 7 stopped at step 0: loss or gradient"),
     (refused(momentum=0.5), TypeError, r"options \(momentum\) go with the name of a method"),
@@ -246,11 +190,9 @@ BAD = [
     (refused(indices=np.full((1, 50, 1), 12)), ValueError, "indices must be in 0 .. 11, got 12 .. 12"),
     (refused(indices=np.full((1, 50, 1), -3)), ValueError, "indices must be in 0 .. 11, got -3 .. -3"),
     (refused(indices=np.zeros((1, 50, 1))), ValueError, "indices must be whole numbers"),
-    (refused(indices=np.zeros((1, 0, 1), dtype=int)), ValueError, "indices must be whole numbers"),
-    (refused(indices=np.zeros((1, 50, 3), dtype=int)), ValueError, r"numbers of shape \(1, 50, 1\)"),
+
     (refused(grid=np.array([50, 10])), ValueError, "grid must increase within 1 .. 50"),
-    (refused(grid=np.array([10, 90])), ValueError, "grid must increase within 1 .. 50"),
-    (refused(grid=np.array([0, 10])), ValueError, "grid must increase within 1 .. 50"),
+    (refused(grid=np.array([0, 90])), ValueError, "grid must increase within 1 .. 50"),
     (refused(seeds=[]), ValueError, "seeds must name at least one run"),
     (refused(threads=0), ValueError, "threads must be >= 1, got 0"),
     (refused(batch_size=0), ValueError, "batch_size must be >= 1, got 0"),
