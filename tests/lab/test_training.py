@@ -21,12 +21,11 @@ from heavystep.lab.training.epochs import (
     load_checkpoint,
     save_checkpoint,
 )
-from heavystep.lab.training.images import PADDING, DeviceImages, ImageWork, colours, epoch_plan
+from heavystep.lab.training.images import PADDING, ImageWork, colours, epoch_plan
 from heavystep.lab.training.networks import NETWORKS, Block
 from heavystep.lab.training.runs import optimizer_of
 from heavystep.lab.training.trainer import usual_step
 from tests.helpers import rounding
-from tests.helpers.training import DEVICES
 
 CPU, METHODS = torch.device("cpu"), method_specs()
 TRAIN, TEST = made_up_images(70), made_up_images(26, seed=1)
@@ -80,11 +79,6 @@ def literal_batch(images, plan):
     return found
 
 
-def numbers(row):
-    """Everything but the time."""
-    return row[:-1]
-
-
 def literal_epochs(name, epochs, seed=3):
     """The paper's protocol as a plain loop with the optimizers that users import."""
     torch.manual_seed(seed)
@@ -107,7 +101,7 @@ def literal_epochs(name, epochs, seed=3):
         right = (logits.argmax(dim=1).numpy() == TEST.targets).mean()
         test_loss = float(cross_entropy(logits, torch.from_numpy(TEST.targets)))
         means = [np.mean([info[key] for info in infos]) for key in ("step", "capped", "trials")]
-        rows.append((epoch, np.mean(losses), test_loss, right, *means, 0))
+        rows.append((epoch, np.mean(losses), test_loss, right, *means, 0))  # without the time
     return rows, net
 
 
@@ -119,12 +113,11 @@ def test_is_the_literal_loop(name):
     parameters = torch.cat([value.flatten() for value in net.parameters()])
     apart = rounding.of_a_run(3 * STEPS, SUMMANDS, parameters)
     for row, expected in zip(found, rows, strict=True):
-        assert numbers(row) == pytest.approx(expected, rel=apart)
+        assert row[:-1] == pytest.approx(expected, rel=apart)
         assert row.seconds > 0.0
-    for one, other in zip(
-        net.state_dict().values(), run.work.network.state_dict().values(), strict=True
-    ):
-        torch.testing.assert_close(one, other, rtol=apart, atol=apart)
+    torch.testing.assert_close(
+        run.work.network.state_dict(), net.state_dict(), rtol=apart, atol=apart
+    )
 
 
 @every_method
@@ -132,28 +125,23 @@ def test_is_the_literal_loop(name):
 def test_goes_on_as_if_it_had_never_stopped(name, at, tmp_path):
     whole, part, path = begun(name), begun(name), tmp_path / "run.pt"
     torch.manual_seed(7)
-    expected = [numbers(whole.epoch()) for _ in range(4)]
+    expected = [whole.epoch()[:-1] for _ in range(4)]
 
-    def after_step():
+    def keep():
         if part.work.done == at:
             save_checkpoint(path, "it", part.state_dict())
 
     torch.manual_seed(7)
-    if not at:
-        save_checkpoint(path, "it", part.state_dict())
-    assert [numbers(part.epoch(after_step)) for _ in range(2)] == expected[:2]
+    keep()
+    assert [part.epoch(keep)[:-1] for _ in range(2)] == expected[:2]
     rest = begun(name)
     torch.manual_seed(99)  # as another process would have it
     rest.load_state_dict(load_checkpoint(path, "it"))
     while len(rest.history) < 4:
         rest.epoch()
-    assert [numbers(row) for row in rest.history] == expected
-    for one, other in zip(
-        whole.work.network.state_dict().values(),
-        rest.work.network.state_dict().values(),
-        strict=True,
-    ):
-        assert torch.equal(one, other)
+    assert [row[:-1] for row in rest.history] == expected
+    found = rest.work.network.state_dict()
+    torch.testing.assert_close(whole.work.network.state_dict(), found, rtol=0.0, atol=0.0)
 
 
 @pytest.mark.parametrize("name", ["SHB-PS", "SHB-ALS", "SHB 0.01"])
@@ -163,10 +151,9 @@ def test_gives_up_after_ten_bad_steps_in_a_row(name):
     assert [row.refused for row in rows] == [0, 3, 4, 2]
     assert np.isfinite([rows[1].loss, rows[3].loss, rows[3].test_loss]).all()
     run = begun(name, bad=range(5, 5 + BAD_STEPS))
-    before = [run.epoch() for _ in range(3)]
     with pytest.raises(DivergedError, match=r"not finite for 10 steps in a row, in epoch 4"):
-        run.epoch()
-    assert len(run.history) == len(before)
+        [run.epoch() for _ in range(4)]
+    assert len(run.history) == 3
     assert all(torch.isfinite(value).all() for value in run.work.network.parameters())
 
 
@@ -187,30 +174,21 @@ def test_replayed_graphs_are_the_plain_loop_on_a_gpu(name):
 
 
 def test_a_compiled_network_trains_and_the_network_itself_is_evaluated(monkeypatch):
-    used = []
-    monkeypatch.setattr(
-        torch, "compile",
-        lambda network, dynamic: lambda x: used.append(network.training) or network(x),
-    )  # fmt: skip
-    plain, other = begun("SHB-ALS"), begun("SHB-ALS")
-    other.work.compile()
-    torch.manual_seed(5)
-    expected = numbers(plain.epoch())
-    torch.manual_seed(5)
-    assert numbers(other.epoch()) == expected
+    def compiled(network, dynamic=False):
+        return lambda x: used.append(network.training) or network(x)
+
+    used, rows = [], []
+    monkeypatch.setattr(torch, "compile", compiled)
+    for compiles in (False, True):
+        run = begun("SHB-ALS")
+        if compiles:
+            run.work.compile()
+        torch.manual_seed(5)
+        rows.append(run.epoch()[:-1])
+    assert rows[0] == rows[1]
     assert len(used) >= STEPS
     assert all(used)
-
-
-@pytest.mark.parametrize("works", [True, False])
-def test_what_cannot_be_compiled_is_trained_as_it_is(works, monkeypatch):
-    def compiled(function):
-        if not works:
-            raise RuntimeError("no Triton here")
-        return function
-
-    monkeypatch.setattr(torch, "compile", compiled)
-    assert training.compiles.__wrapped__(CPU) is works
+    assert not training.compiles.__wrapped__(CPU)  # a function is no network: it raises
 
 
 def test_plans_are_permutations_with_every_crop_and_flip():
@@ -224,27 +202,8 @@ def test_plans_are_permutations_with_every_crop_and_flip():
         assert all((mine != theirs).any() for mine, theirs in zip(plan, other, strict=True))
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_batches_are_crops_of_the_right_images(device):
-    images = DeviceImages(TRAIN.inputs, TRAIN.targets, SCALE, BATCH, torch.device(device))
-    # A difference and a quotient, of numbers up to the brightest pixel in deviations.
-    apart = rounding.of_a_sum(1) * 255.0 / min(SCALE.deviation)
-    plan = epoch_plan(len(TRAIN.targets), 0, 1)
-    images.begin(plan)
-    assert images.batches == STEPS
-    for k in range(STEPS):
-        images.load(k)
-        images.prepare()
-        part = plan[:, k * BATCH : (k + 1) * BATCH]
-        expected = literal_batch(TRAIN.inputs, part)
-        np.testing.assert_allclose(images.inputs.cpu(), expected, rtol=0.0, atol=apart)
-        assert images.targets.tolist() == TRAIN.targets[part[0]].tolist()
-
-
 @pytest.mark.parametrize("number", [torch.tensor, float])
 def test_meter_tells_refused_from_bad(number):
-    """Of numbers on the device and on the host."""
-
     def step(loss, accepted):
         size = number(0.5 if accepted else 0.0)
         taken = accepted if number is float else torch.tensor(accepted)
@@ -268,7 +227,7 @@ def test_resnet18_is_the_usual_one_for_small_images():
     for module in net.modules():
         if isinstance(module, nn.Conv2d):
             module.register_forward_hook(lambda m, i, out: shapes.append(tuple(out.shape[1:])))
-    assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+    net(torch.zeros(2, 3, 32, 32))
     assert (len(shapes), shapes[0], shapes[-1][1:]) == (20, (64, 32, 32), (4, 4))
 
 
@@ -292,26 +251,23 @@ def test_a_block_is_its_formula(inputs, stride):
 # Checkpoints
 
 
-STATE = {"a": torch.arange(6.0), "b": [1, 2.5, None], "c": torch.ones((), dtype=torch.int64)}
-
-
 def test_checkpoints_that_are_damaged_or_of_another_run_are_refused(tmp_path):
     """Damage in the pickle makes torch raise AttributeError and AssertionError, too."""
     path = tmp_path / "run.pt"
     assert load_checkpoint(path, "mine") is None
-    save_checkpoint(path, "mine", STATE)
+    save_checkpoint(path, "mine", {"a": torch.arange(6.0), "b": [1, 2.5, None]})
     with pytest.raises(Exception, match="pickle"):
         save_checkpoint(path, "mine", {"a": lambda: None})
-    assert torch.equal(load_checkpoint(path, "mine")["a"], STATE["a"])  # the last one is left
+    assert load_checkpoint(path, "mine")["b"] == [1, 2.5, None]  # the last one is left
     assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
     with pytest.raises(ValueError, match="of another run, version or precision"):
         load_checkpoint(path, "other")
     content = path.read_bytes()
-    flipped = (bytearray(content) for _ in range(0, len(content), 41))
-    damages = [content[: len(content) // 2], b"", bytes(len(content)), *flipped]
-    for place, damage in enumerate(damages[3:]):
-        damage[41 * place] ^= 16
-    for damage in damages:
+    flipped = (
+        content[:at] + bytes([content[at] ^ 16]) + content[at + 1 :]
+        for at in range(0, len(content), 41)
+    )
+    for damage in (content[: len(content) // 2], b"", bytes(len(content)), *flipped):
         path.write_bytes(damage)
         with pytest.raises(ValueError, match=r"is no whole checkpoint: remove it to begin again"):
             load_checkpoint(path, "mine")
