@@ -4,7 +4,6 @@ import copy
 import csv
 import dataclasses
 import math
-import re
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from torch import nn
 from torch.nn.functional import mse_loss
 from typer.testing import CliRunner
 
+from heavystep import SHBPolyak
 from heavystep.cli import lab as command
 from heavystep.cli.app import app
 from heavystep.lab.comparison import tasks
@@ -24,7 +24,6 @@ from heavystep.lab.comparison.tasks.contract import Supervised
 from heavystep.lab.comparison.train import NUMBERS, START, TaskRun
 from heavystep.lab.data import SETS, Examples, Split
 from heavystep.lab.training.trainer import LOOK_EVERY
-from heavystep.optimizers import create
 from tests.helpers.places import ROOT
 
 CPU = torch.device("cpu")
@@ -52,10 +51,12 @@ def normed(seed, device):
     return work_of(nn.Sequential(*parts), seed, device)
 
 
+def linear(seed, device):
+    return work_of(nn.Linear(3, 1), seed, device)
+
+
 TINY = {
-    "tiny": Task(
-        "tiny", "a line", ERROR, STEPS, lambda s, d: work_of(nn.Linear(3, 1), s, d), seeds=2
-    ),
+    "tiny": Task("tiny", "a line", ERROR, STEPS, linear, seeds=2),
     "normed": Task("normed", "a line through BatchNorm", ERROR, STEPS, normed),
     "lost": Task("lost", "a line", ERROR, STEPS, normed, lambda: "its data are at sea"),
 }
@@ -93,20 +94,18 @@ def test_a_seed_decides_weights_and_batches(name):
     task, found = at_hand(name), []
     for seed in (3, 3, 4):
         work = task.begun(seed, CPU)
-        losses = []
+        opt = torch.optim.SGD(work.parameters(), lr=1e-3)  # what begins at 0 moves
         for _ in range(3):
             work.next()
             work.prepare()
             torch.manual_seed(7)
+            opt.zero_grad()
             loss = work.loss()
             loss.backward()
-            losses.append(float(loss.detach()))
-            with torch.no_grad():  # so that what begins at 0 moves
-                for param in work.parameters():
-                    param -= 1e-3 * param.grad
-        found.append(losses)
-    assert found[0] == found[1] != found[2]
-    assert len(set(found[0])) == 3
+            opt.step()
+            found.append(loss.item())
+    assert found[:3] == found[3:6] != found[6:]
+    assert len(set(found[:3])) == 3
 
 
 @pytest.mark.parametrize(
@@ -121,16 +120,15 @@ def test_an_evaluation_repeats_itself_and_leaves_no_trace(name):
     assert all(map(torch.equal, before.values(), work.network.state_dict().values()))
 
 
-def stored():
-    with STORED.open(newline="") as lines:
-        return list(csv.DictReader(lines))
+def read(text):
+    return list(csv.DictReader(text.splitlines()))
 
 
 @pytest.mark.parametrize("name", [name for name in CHEAP if name not in ("source", "recommender")])
 def test_stored_runs_began_where_runs_begin_now(name):
     """Data, network and initial weights are those of the runs that are kept in the project."""
     task = at_hand(name)
-    for line in stored():
+    for line in read(STORED.read_text()):
         if (line["task"], line["method"]) == (name, START) and int(line["seed"]) < task.seeds:
             found = task.begun(int(line["seed"]), CPU).measured()
             # Sums of up to a million terms, in float32 where a network is.
@@ -139,16 +137,14 @@ def test_stored_runs_began_where_runs_begin_now(name):
 
 def test_stored_runs_are_recognised():
     """What is kept is not run again; versions of packages and of Python are those that it names."""
-    rows, known = stored(), 0
+    rows, known = read(STORED.read_text()), 0
     for row in rows:
-        name, value = row["method"], float(row["value"] or "nan")
-        other = OTHERS.get(name.partition("+")[0].partition(":")[0])
+        other = OTHERS.get(row["method"].partition("+")[0].partition(":")[0])
         if row["task"] in ("source", "lora") or (other and other.package):
             continue
-        run = (row["task"], name, None if math.isnan(value) else value, int(row["seed"]),
-               int(row["steps"]))  # fmt: skip
-        keys = {TaskRun(*run, device).key()[:KEY] for device in ("cpu", "cuda")}
-        assert row["key"] in keys, row
+        value = float(row["value"]) if row["value"] else None
+        run = row["task"], row["method"], value, int(row["seed"]), int(row["steps"])
+        assert row["key"] in {TaskRun(*run, on).key()[:KEY] for on in ("cpu", "cuda")}, row
         known += 1
     assert known > 0.6 * len(rows) > 2000
 
@@ -208,99 +204,89 @@ def test_a_grid_has_six_decades_around_the_default():
     assert contender_of("SaLSA").values()[-1] == 0.5  # it is below 1
 
 
-READ = {
-    "SPS": {},
-    "HeavyStep:lower_bound=null:momentum=.5": {"lower_bound": None, "momentum": 0.5},
-    "HeavyStep:diagonal=None+cosine": {"diagonal": None},
-    "SHBPolyak : c = .5 : max_step=1e1": {"c": 0.5, "max_step": 10.0},
-    "SHBPolyak:scaling=practical:momentum=0": {"scaling": "practical", "momentum": 0},
-    "Prodigy:decouple=false": {"lr": 1.0, "decouple": False},
-}
+def test_options_are_read():
+    found = contender_of("SHBPolyak : c = .5 : max_step=1e1:momentum=0").options
+    assert found == {"c": 0.5, "max_step": 10.0, "momentum": 0}
+    found = contender_of("HeavyStep:lower_bound=null:diagonal=None+cosine").options
+    assert found == {"lower_bound": None, "diagonal": None}
+    assert contender_of("Prodigy:decouple=false").options == {"lr": 1.0, "decouple": False}
 
 
-@pytest.mark.parametrize("name", READ)
-def test_options_are_read(name):
-    assert contender_of(name).options == READ[name]
+REFUSED = [
+    ("AdamX", ValueError, "no method is named 'AdamX'"),
+    ("SGD+horizon", ValueError, "the only ending"),
+    ("SHBPolyak:c=-1", ValueError, "c must be > 0"),
+    ("SHBPolyak:d=1", TypeError, "no option 'd'|unexpected"),
+    ("SGD:nesterof=true", TypeError, "'nesterof' is no option"),
+    ("SGD:momentum=-2", ValueError, "Invalid momentum"),
+    ("AdamW:lr=-1", ValueError, "lr must be > 0"),
+    ("SPS:", ValueError, "after a colon comes an option, name=value"),
+    ("SPS:c=1:c=2", ValueError, "each one once"),
+    ("SPS:c", ValueError, "'c' must be followed by = and a number or a word"),
+    ("SPS:c=1 2", ValueError, "'c' must be followed by = and a number or a word"),
+    ({"seeds": 0}, ValueError, "seeds must be >= 1"),
+    ({"per_decade": -1}, ValueError, "per_decade must be >= 0"),
+    ({"steps": 0}, ValueError, "steps must be >= 1"),
+    ({"device": "tpu"}, ValueError, "device must be one of"),
+    ({"tasks": ["lost"]}, ValueError, "its data are at sea"),
+    ({"tasks": ["cosine"], "methods": ["AdamW"]}, ValueError, "only methods of the registry"),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "error", "text"),
-    [
-        ("AdamX", ValueError, "no method is named 'AdamX'"),
-        ("SGD+horizon", ValueError, "the only ending"),
-        ("SHB+cosine+cosine", ValueError, "the only ending"),
-        ("SHBPolyak:c=-1", ValueError, "c must be > 0"),
-        ("SHBPolyak:d=1", TypeError, "no option 'd'|unexpected"),
-        ("SGD:nesterof=true", TypeError, "'nesterof' is no option"),
-        ("SGD:momentum=-2", ValueError, "Invalid momentum"),
-        ("AdamW:lr=-1", ValueError, "lr must be > 0"),
-        ("SPS:", ValueError, "after a colon comes an option, name=value"),
-        ("SPS:c=1:c=2", ValueError, "each one once"),
-        ("SPS:c", ValueError, "'c' must be followed by = and a number or a word"),
-        ("SPS:c=1 2", ValueError, "'c' must be followed by = and a number or a word"),
-    ],
-)
-def test_names_are_checked_before_anything_runs(name, error, text):
+@pytest.mark.parametrize(("given", "error", "text"), REFUSED)
+def test_wishes_are_checked_before_anything_runs(given, error, text, tiny):
     with pytest.raises(error, match=text):
-        contender_of(name)
+        contender_of(given) if isinstance(given, str) else plans(**given)
 
 
 # Runs
 
 
-def literal(make, cosine=False, loss_given=False, steps=STEPS, rate=None):
-    """The loop that anybody would write."""
-    torch.manual_seed(0)
-    network = nn.Linear(3, 1)
-    work = work_of(network, 0, CPU)
-    opt = make(network.parameters())
-    for k in range(steps):
-        work.next()
-        if cosine:
-            rising = min(1.0, (k + 1) / max(0.05 * steps, 1.0))
-            now = rate * rising * 0.5 * (1 + math.cos(math.pi * k / steps))
-            opt.param_groups[0]["lr"] = now
-        opt.zero_grad()
-        loss = work.loss()
-        loss.backward()
-        opt.step(**({"loss": loss} if loss_given else {}))
-    return work.measured()
-
-
 RUNS = {
-    "AdamW": lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.0),
-    "SGD+cosine": lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9),
-    POLYAK: lambda p: create("SHBPolyak", p, scaling="practical"),
+    "AdamW": (torch.optim.AdamW, {"lr": 1e-3, "weight_decay": 0.0}),
+    "SGD+cosine": (torch.optim.SGD, {"lr": 1e-3, "momentum": 0.9}),
+    POLYAK: (SHBPolyak, {"scaling": "practical"}),
 }
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_is_the_literal_loop(name, tiny):
-    cosine, ours = "cosine" in name, name == POLYAK
-    steps = 60 if cosine else STEPS  # three steps of warm-up
-    expected = literal(RUNS[name], cosine=cosine, loss_given=ours, rate=1e-3, steps=steps)
+    (make, options), ours, steps = RUNS[name], name == POLYAK, 60  # three of them are warm-up
+    torch.manual_seed(0)
+    work = work_of(nn.Linear(3, 1), 0, CPU)
+    opt = make(work.parameters(), **options)
+    for k in range(steps):
+        work.next()
+        if "cosine" in name:
+            rising = min(1.0, (k + 1) / (0.05 * steps))
+            now = 1e-3 * rising * 0.5 * (1 + math.cos(math.pi * k / steps))
+            opt.param_groups[0]["lr"] = now
+        opt.zero_grad()
+        loss = work.loss()
+        loss.backward()
+        opt.step(**({"loss": loss} if ours else {}))
     found = done(name, None if ours else 1e-3, steps=steps)
-    assert (found["loss"], found["metric"]) == tuple(expected)
+    assert (found["loss"], found["metric"]) == tuple(work.measured())
     assert found["seconds"] > 0.0
     assert math.isnan(found["average_loss"])
 
 
-def test_a_run_that_diverges_stops_and_counts_as_nothing(tiny, monkeypatch):
-    taken = []
-    run = TaskRun("tiny", "SGD", 1e30, 0, 500)
-    found = run.compute(taken.append)
-    assert math.isnan(found["loss"][0])
-    assert math.isnan(found["metric"][0])
-    assert sum(taken) == LOOK_EVERY
-
-
 def test_averages_and_searches_and_modes(tiny):
-    averaged = done(POLYAK, average=True, task="normed")
+    averaged, start = done(POLYAK, average=True, task="normed"), done(START, task="normed", steps=0)
     assert math.isfinite(averaged["average_loss"])
     assert averaged["average_loss"] != averaged["loss"]
-    assert done("SHBArmijo:scaling=practical", task="normed")["loss"] < done(START, steps=0)["loss"]
-    free = done("ScheduleFree", 0.1, task="normed", steps=40)
-    assert free["loss"] < done(START, task="normed", steps=0)["loss"]
+    for found in (
+        done("SHBArmijo:scaling=practical", task="normed"),
+        done("ScheduleFree", 0.1, task="normed", steps=40),
+    ):
+        assert found["loss"] < start["loss"]
+
+
+def test_a_run_that_diverges_stops_and_counts_as_nothing(tiny):
+    taken = []
+    found = TaskRun("tiny", "SGD", 1e30, 0, 500).compute(taken.append)
+    assert np.isnan([found["loss"][0], found["metric"][0]]).all()
+    assert sum(taken) == LOOK_EVERY
 
 
 def test_a_simulated_problem_is_the_simulation():
@@ -325,7 +311,7 @@ def test_lines_are_kept_sorted_and_a_cut_one_is_no_line(tmp_path, tiny):
     table = RunTable(path, runs)
     for place, run in enumerate(runs):
         table.save(run.key(), run.text(), numbers(loss=float(place), seconds=1.0))
-    lines = list(csv.DictReader(path.read_text().splitlines()))
+    lines = read(path.read_text())
     assert [line["value"] for line in lines] == ["", "0.01", "0.1"]
     assert tuple(lines[0]) == COLUMNS
     assert lines[1]["metric"] == ""
@@ -334,7 +320,7 @@ def test_lines_are_kept_sorted_and_a_cut_one_is_no_line(tmp_path, tiny):
     assert [again.load(run.key(), "") is None for run in runs] == [True, False, False]
     assert again.load(runs[1].key(), "")["loss"] == [1.0]
     again.save(runs[0].key(), "", numbers(loss=0.0, seconds=1.0))
-    assert list(csv.DictReader(path.read_text().splitlines())) == lines
+    assert read(path.read_text()) == lines
     later = [TaskRun("tiny", "SGD:dampening=0.1", 0.1, 0, STEPS)]
     assert RunTable(path, later).load(later[0].key(), "") is None
     path.write_text("a,b\n1,2\n")
@@ -343,39 +329,31 @@ def test_lines_are_kept_sorted_and_a_cut_one_is_no_line(tmp_path, tiny):
 
 
 def test_keys_follow_all_that_decides(tiny, monkeypatch):
-    run = TaskRun("tiny", "SGD", 0.1, 0, STEPS)
-    others = [
-        TaskRun("normed", "SGD", 0.1, 0, STEPS), TaskRun("tiny", "AdamW", 0.1, 0, STEPS),
-        TaskRun("tiny", "SGD", 0.2, 0, STEPS), TaskRun("tiny", "SGD", 0.1, 1, STEPS),
-        TaskRun("tiny", "SGD", 0.1, 0, 9), TaskRun("tiny", "SGD+cosine", 0.1, 0, STEPS),
-        TaskRun("tiny", "SGD", 0.1, 0, STEPS, "cuda"),
-    ]  # fmt: skip
-    assert len({each.key() for each in (run, *others)}) == len(others) + 1
-    assert run.key() == TaskRun("tiny", "SGD", 0.1, 0, STEPS, average=True).key()
+    given = ("tiny", "SGD", 0.1, 0, STEPS, "cpu")
+    changes = ("normed", "AdamW", 0.2, 1, 9, "cuda")
+    changed = [(*given[:at], other, *given[at + 1 :]) for at, other in enumerate(changes)]
+    assert len({TaskRun(*each).key() for each in (given, *changed)}) == len(given) + 1
+    assert TaskRun(*given).key() == TaskRun(*given, average=True).key()
     ours = [TaskRun("tiny", name, None, 0, STEPS) for name in (POLYAK, "SFPolyak", "SGD")]
     keys = [each.key() for each in ours]
     monkeypatch.setitem(FORMULAS, "polyak", 2)
     assert [each.key() == key for each, key in zip(ours, keys, strict=True)] == [False, True, True]
-    before = run.key()
-    monkeypatch.setitem(TASKS, "tiny", Task("tiny", "", ERROR, 1, normed, version="2"))
-    assert run.key() != before
-
-
-LOSSES = {"A": {1e-4: 8.0, 1e-3: 4.0, 1e-2: math.nan}, "B": {1e-3: 6.0, 1e-2: 2.0}}
+    monkeypatch.setitem(TASKS, "tiny", dataclasses.replace(TASKS["tiny"], version="2"))
+    assert ours[2].key() != keys[2]
 
 
 def outcome(monkeypatch, better=LOWER):
-    """Two contenders with losses as above from both seeds; metrics are twice the losses."""
-    metric = Metric("m", better, "points", 0.5)
-    task = Task("tiny", "", metric, STEPS, TINY["tiny"].build, seeds=2)
+    """Two contenders, whose losses both seeds share, and metrics that are twice the losses."""
+    task = dataclasses.replace(TINY["tiny"], metric=Metric("m", better, "points", 0.5))
     monkeypatch.setitem(TASKS, "tiny", task)
-    (plan,), _ = plans(["tiny"], ["AdamW", "SGD"])
+    losses = {"AdamW": {1e-4: 8.0, 1e-3: 4.0, 1e-2: math.nan}, "SGD": {1e-3: 6.0, 1e-2: 2.0}}
+    (plan,), _ = plans(["tiny"], list(losses))
     results = {run.key(): numbers(loss=10.0, metric=20.0) for run in plan.start}
-    for name, values in zip(("AdamW", "SGD"), LOSSES.values(), strict=True):
+    for name, values in losses.items():
         for value, runs in plan.entries[name].items():
-            for run in runs:
-                loss = values.get(value, 9.0)
-                results[run.key()] = numbers(loss=loss, metric=2.0 * loss, seconds=1.0)
+            loss = values.get(value, 9.0)
+            made = numbers(loss=loss, metric=2.0 * loss, seconds=1.0)
+            results |= dict.fromkeys((run.key() for run in runs), made)
     return plan, results
 
 
@@ -398,8 +376,7 @@ def test_regret_and_levels_by_hand(monkeypatch):
 
 
 def test_where_more_is_better(monkeypatch):
-    plan, results = outcome(monkeypatch, HIGHER)
-    found = outcome_of(plan, results)
+    found = outcome_of(*outcome(monkeypatch, HIGHER))
     # Nothing is above the start, which is what a run below it counts as.
     assert found.best[1] == 20.0
     assert [cell.behind for cell in found.cells] == [0.0, 0.0]
@@ -415,22 +392,6 @@ def test_what_is_missing_is_left_out(monkeypatch):
     assert plan.done(results) is None
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"seeds": 0}, "seeds must be >= 1"),
-        ({"per_decade": -1}, "per_decade must be >= 0"),
-        ({"steps": 0}, "steps must be >= 1"),
-        ({"device": "tpu"}, "device must be one of"),
-        ({"tasks": ["lost"]}, "its data are at sea"),
-        ({"tasks": ["cosine"], "methods": ["AdamW"]}, "only methods of the registry"),
-    ],
-)
-def test_wishes_are_checked(given, text, tiny):
-    with pytest.raises(ValueError, match=re.escape(text)):
-        plans(**given)
-
-
 # Everything together
 
 
@@ -439,19 +400,16 @@ def made(tmp_path, tasks=("tiny", "normed"), methods=("AdamW", POLYAK), **option
 
 
 def test_a_comparison_writes_tables_pictures_and_a_page(tmp_path, tiny, monkeypatch):
-    first = made(tmp_path)
-    folder = tmp_path / "compare"
-    assert {path.name for path in first.paths} == {
+    paths, folder = made(tmp_path).paths, tmp_path / "compare"
+    assert {path.name for path in paths} == {
         "runs.csv", "tasks.csv", "methods.csv", "README.md", "overview.png", "curves.png",
     }  # fmt: skip
-    assert all((folder / path.name).stat().st_size < 150_000 for path in first.paths)
-    page = (folder / "README.md").read_text()
+    page, kept = (folder / "README.md").read_text(), {path: path.read_bytes() for path in paths}
     for part in ("| AdamW |", f"| {POLYAK} |", "## tiny: a line", "heavystep compare"):
         assert part in page
-    kept = {path: path.read_bytes() for path in first.paths}
     monkeypatch.setattr(TaskRun, "compute", lambda run, advance: pytest.fail("it is there"))
     made(tmp_path)
-    assert {path: path.read_bytes() for path in first.paths} == kept
+    assert {path: path.read_bytes() for path in paths} == kept
     # Fewer contenders leave the runs of the others where they are.
     made(tmp_path, methods=("AdamW",))
     assert (folder / "runs.csv").read_bytes() == kept[folder / "runs.csv"]
@@ -495,6 +453,3 @@ def test_the_command_fits_a_terminal(tmp_path, tiny):
     for name in names.split(","):
         assert f"│ {name} " in result.output
     assert max(len(line) for line in result.output.splitlines() if "│" in line) <= 100
-    result = CliRunner().invoke(app, ["compare", "--tasks", "nowhere"])
-    assert result.exit_code == 2
-    assert "task must be one of" in result.output
