@@ -43,13 +43,6 @@ def test_pictures_are_there_for_light_and_dark_pages():
         assert all((ROOT / "docs" / f"{drawn}{end}.{kind}").exists() for end in ("", "-dark"))
 
 
-def test_the_picture_of_momentum_compares_it_with_none():
-    rows = theory.side_by_side(L=1.0, mu=0.1)
-    costs, limits = made("pictures")["momentum"](rows, ["b", "r", "g", "k"]).axes
-    assert [line.get_ydata()[0] for line in costs.lines] == [1.0] * 4
-    assert [line.get_label() for line in limits.lines] == ["Theorem 3", "MomSPS"]
-
-
 def test_the_rule_of_the_architecture_page_works():
     text = (ROOT / "docs" / "architecture.md").read_text()
     block = text.split("```python\n")[1].split("```")[0]

@@ -168,9 +168,6 @@ SPECIAL = {
         ("MomSPS", {"momentum": 0.0, "c": 0.8, "max_step": 0.7}),
         ("SPS", {"c": 0.8, "max_step": 0.7}),
     ),
-    "MomDecSPS without momentum is DecSPS": (("MomDecSPS", {"momentum": 0.0}), ("DecSPS", {})),
-    "MomAdaSPS without momentum is AdaSPS": (("MomAdaSPS", {"momentum": 0.0}), ("AdaSPS", {})),
-    "NGN-M without momentum is NGN": (("NGNM", {"momentum": 0.0, "c": 0.4}), ("NGN", {"c": 0.4})),
     "NGN with an endless cap is SPS with c = 1/2": (
         ("NGN", {"c": 1e13, "lr": 0.3}),
         ("SPS", {"c": 0.5, "max_step": 1e9, "lr": 0.3}),

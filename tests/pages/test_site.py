@@ -84,18 +84,6 @@ def test_letters_in_prose_are_those_of_formulas(prose, shown):
     assert formulas.in_prose(prose) == shown
 
 
-def test_a_wide_formula_is_drawn_in_parts_with_tall_brackets():
-    drawn = formulas.in_page(r"$$a = \Big(\frac{1}{2}\Big), \qquad b = 1$$")
-    assert drawn.count("<math") == 2
-    assert 'stretchy="true"' in drawn
-
-
-def test_pictures_of_dark_pages_are_twins():
-    changed = hooks.with_dark("![text](front.png) ![text](other.png)")
-    assert changed.count("front-dark.png#only-dark") == 1
-    assert "other-dark" not in changed
-
-
 def test_code_keeps_its_dollars():
     block = "```sh\n$$HOME$$\n```"
     assert formulas.in_page(block) == block

@@ -102,8 +102,7 @@ def test_longer_steps_than_claimed_are_caught():
     assert rises > 0
 
 
-@pytest.mark.parametrize("factor", [1.5, 3.0])
-def test_larger_coefficients_break_it(factor):
+def test_larger_coefficients_break_it():
     """The L of the proof is the largest one: with more of it V rises somewhere."""
     broken = 0
     for seed in range(20):
@@ -119,7 +118,7 @@ def test_larger_coefficients_break_it(factor):
             gap = float(value(x))
             z = z - step * gradient(theta)
             x = x + 9.0 / (k + 9.0) * (z - x)
-            V.append(float(z @ z) + factor * promise.weights(a)[-1] * gap)
+            V.append(float(z @ z) + 1.5 * promise.weights(a)[-1] * gap)
         broken += (np.diff(V) > 1e-12).any()
     assert broken == 20
 

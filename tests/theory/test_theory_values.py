@@ -77,37 +77,6 @@ def test_theorem_1_bounds_the_worst_recursion_and_contracts(p, start, second):
     assert (np.array(e) <= known.bound(np.arange(len(e))) * (1.0 + 1e-9) + 1e-300).all()
 
 
-GROWS = {
-    "rate": ("strongly_convex", lambda p: p.rate), "A": ("convex", lambda p: p.A),
-    "residual": ("strongly_convex", lambda p: p.residual), "M": ("convex", lambda p: p.M),
-    "Theorem 3": ("nonconvex", lambda p: p.bound(10)),
-    "Theorem 4": ("convex_almost_sure", lambda p: p.expected_sum),
-    "Theorem 5": ("nonconvex_almost_sure", lambda p: p.expected_sum),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", GROWS)
-@examples(100)
-@given(p=parameters(), factor=st.floats(1.0, 3.0), more=st.floats(0.0, 1.0))
-def test_bounds_grow_with_smoothness_and_momentum_and_fall_with_k(case, p, factor, more):
-    name, value = GROWS[case]
-    function = getattr(theory, name)
-    # A smaller cap keeps Theorem 3's condition at the larger L.
-    smoother = {**p, "gamma_max": p["gamma_max"] / factor}
-    larger = value(call(function, smoother, L=p["L"] * factor))
-    assert larger >= value(call(function, smoother)) * (1.0 - 1e-9)
-    beta = p["beta"] + more * (0.99 - p["beta"])
-    # Theorem 3 limits the cap by the larger momentum; a cap that binds hides gamma_min.
-    limit = call(theory.nonconvex_step_limit, p, beta=beta)
-    assert limit <= call(theory.nonconvex_step_limit, p) * (1.0 + 1e-12)
-    p["gamma_max"] = 0.999 * limit if name.startswith("nonconvex") else 1e6 / p["L"]
-    least = [call(theory.step_bounds, p, beta=b).gamma_min for b in (p["beta"], beta)]
-    if max(least) < p["gamma_max"]:
-        assert value(call(function, p, beta=beta)) >= value(call(function, p)) * (1.0 - 1e-9)
-    if not name.endswith("sure"):
-        assert (np.diff(call(function, p).bound(np.array([1, 2, 7, 10**6]))) <= 0.0).all()
-
-
 @examples(200)
 @given(p=parameters(), beyond=log_uniform(1e-6, 1.0))
 def test_step_limit_is_where_s1_vanishes(p, beyond):
