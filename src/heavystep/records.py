@@ -50,9 +50,9 @@ class Record:
     """(R, K) lower bounds of the sampled losses that the rule used; -inf if it had none."""
     accepted: Array
     """(R, K) False where a batch was refused and nothing moved."""
-    iterates: Array | None = None
+    iterates: Any = None
     """(R, K + 1, d) theta_0 .. theta_K, if recorded."""
-    gradients: Array | None = None
+    gradients: Any = None
     """(R, K, d) sampled gradients, if recorded."""
     samples: Array | None = None
     """(R, K) which term was sampled, if the objective is a finite sum and it is known."""
@@ -178,11 +178,10 @@ def stack(records: Sequence[Record]) -> Record:
     for field in fields(Record):
         values = [getattr(record, field.name) for record in records]
         if field.name in _PER_RUN:
-            missing = [value is None for value in values]
             shapes = {None if value is None else value.shape[1:] for value in values}
-            if any(missing) != all(missing) or len(shapes) > 1:
+            if len(shapes) > 1:
                 raise ValueError(f"records differ in {field.name}: shapes {shapes}")
-            per_run[field.name] = None if any(missing) else np.concatenate(values)
+            per_run[field.name] = None if shapes == {None} else np.concatenate(values)
         elif not all(np.array_equal(value, values[0]) for value in values):
             raise ValueError(f"records are of different methods: {field.name} differs")
     return replace(first, **per_run)

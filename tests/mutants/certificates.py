@@ -26,7 +26,7 @@ MUTANTS = [
     Mutant("any losses are the problem's", "certificates/run.py",
            "abs(record.loss - losses) > self.loss_error", "abs(record.loss - losses) > 1e30", CERTIFICATES),
     Mutant("any steps are heavy ball", "certificates/lemmas.py",
-           "allowed = run.unit * size + TINY", "allowed = 1e9 * size + TINY", CERTIFICATES),
+           "abs(error), run.unit * size + TINY", "abs(error), 1e9 * size + TINY", CERTIFICATES),
     Mutant("sigma^2 of the problem, whatever the bound", "certificates/theorems.py",
            "return problem.sigma2 + max(0.0, float(exact.mean()) - level)", "return problem.sigma2", CERTIFICATES),
     Mutant("one start for all", "certificates/theorems.py",

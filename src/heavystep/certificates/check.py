@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,17 +77,15 @@ class Check:
         }
 
 
-@dataclass(frozen=True)
-class StepBias:
-    r"""Dependence of the step on the sample whose gradient it multiplies.
+class StepBias(NamedTuple):
+    r"""How far :math:`E[\gamma g]`, which moves the iterate, is from :math:`E[\gamma]\,E[g]`.
 
-    A step that is chosen from the sample itself makes :math:`E[\gamma g]`, which moves the
-    iterate, differ from :math:`E[\gamma]\,E[g]`. A run then comes to rest where the first
-    vanishes, and not where the gradient does. Means are over the second half of all runs.
+    They differ where the step is chosen from the sample whose gradient it multiplies. A run then
+    rests where the first vanishes. Means are over the second half of all runs.
     """
 
     covariance: float
-    """The norm of E[gamma g] - E[gamma] E[g], in units of E[gamma] (E ||g||^2)^(1/2)."""
+    """The norm of the difference, in units of E[gamma] (E ||g||^2)^(1/2)."""
     chance: float
     """The mean of that number if step and gradient were independent."""
 

@@ -43,11 +43,9 @@ def largest_step(result: str, run: Run) -> Check:
 def smallest_step(result: str, run: Run) -> Check:
     """Lemmas 2 and 5, where rounding of the losses does not decide."""
     record, gamma = run.record, _taken(run.record)
-    if run.L is None:
-        raise ValueError("needs the problem or its L")
     if record.smooth_reset:
         raise ValueError("is about a given cap, the run used smooth reset")
-    least = np.broadcast_to(record.eta * run.least_steps(run.L), gamma.shape)
+    least = np.broadcast_to(record.eta * run.least_steps(), gamma.shape)
     gap, trial = record.loss - record.f_star, least / (record.eta * run.kappas)
     decisive = record.theory.decisive_loss(record.c, gap, record.grad_sqnorm, trial)
     blur = np.full_like(decisive, np.inf)
@@ -114,13 +112,11 @@ def heavy_ball(result: str, run: Run) -> Check:
     """Each step is one of heavy ball; of a point only the coordinate with the largest error."""
     record = run.record
     error, size = heavy_ball_defect(
-        run.iterates, record.gamma, run.gradients, record.beta, record.accepted
+        run.iterates, record.gamma, record.gradients, record.beta, record.accepted
     )
-    allowed = run.unit * size + TINY
-    worst = (abs(error) / allowed).argmax(axis=-1)[..., None]
-    measured, bound = (
-        np.take_along_axis(each, worst, axis=-1)[..., 0] for each in (abs(error), allowed)
-    )
+    error, allowed = abs(error), run.unit * size + TINY
+    worst = (error / allowed).argmax(axis=-1)[..., None]
+    measured, bound = (np.take_along_axis(e, worst, axis=-1)[..., 0] for e in (error, allowed))
     quantity = "|theta_{k+1} - theta_k + gamma_k g_k - beta_k (theta_k - theta_{k-1})|"
     return Check(result, quantity, run.k, measured, bound, np.zeros_like(bound))
 
@@ -134,10 +130,10 @@ def _constant_momentum(run: Run) -> float:
 
 def identity(result: str, run: Run) -> Check:
     """Lemma 3, which holds for every point; theta* is the one that the proofs use."""
-    beta = _constant_momentum(run)
+    beta, record = _constant_momentum(run), run.record
     point = run.before[0, 0] if run.given is None else run.given.theta_star
     left, right, scale = decoupling_identity(
-        run.before, run.record.gamma, run.gradients, beta=beta, point=point
+        run.before, record.gamma, record.gradients, beta=beta, point=point
     )
     measured = np.full_like(scale, np.nan)
     np.divide(abs(left - right), scale, out=measured, where=scale > SMALLEST_SCALE)
@@ -150,7 +146,9 @@ def inequality(result: str, run: Run) -> Check:
     beta, record, problem = _constant_momentum(run), run.record, run.problem
     L, objective = problem.L, problem.objective(run.iterates)
     full = problem.full_gradient(run.iterates)
-    bound, size = decoupling_inequality(record.gamma, run.gradients, full[:, :-1], L=L, beta=beta)
+    bound, size = decoupling_inequality(
+        record.gamma, record.gradients, full[:, :-1], L=L, beta=beta
+    )
     error, norms = run.point_error, np.linalg.norm(full, axis=-1)
     losses = run.unit * abs(objective) + norms * error + L * error**2 + TINY
     slopes = norms[:, :-1] + np.sqrt(record.grad_sqnorm) + L * error[:, :-1]
@@ -177,11 +175,12 @@ def recursion(result: str, run: Run) -> Check:
             dist[:, :-1], moved, gap, optimal_gap,
             gamma=record.gamma, eta=record.eta, beta=record.beta, c=record.c,
         )  # fmt: skip
-    elif run.beta is None or (record.eta != 1.0).any():
-        raise ValueError("is about constant momentum and eta_k = 1")
+    elif (record.eta != 1.0).any():
+        raise ValueError("is about eta_k = 1")
     else:
+        beta = _constant_momentum(run)
         bound = distance_recursion(
-            dist[:, :-1], record.gamma, gap, optimal_gap, beta=run.beta, c=record.c
+            dist[:, :-1], record.gamma, gap, optimal_gap, beta=beta, c=record.c
         )
     error = run.point_error
     points = np.sqrt(dist) * error + error**2

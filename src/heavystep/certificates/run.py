@@ -96,11 +96,6 @@ class Run:
         return self.given
 
     @property
-    def gradients(self) -> Any:
-        """The sampled gradients, or None."""
-        return self.record.gradients
-
-    @property
     def beta(self) -> float | None:
         """The momentum, or None if it changes."""
         beta = self.record.beta
@@ -130,12 +125,11 @@ class Run:
     @cached_property
     def point_error(self) -> Array:
         """(R, K + 1) error of the points at which losses and gradients were taken; 0 if unknown."""
-        points = self.iterates
-        if points is None:
+        if self.iterates is None:
             return np.zeros((self.record.runs, self.record.steps + 1))
         # Where the optimum is not known, the start shows how large the problem's data are.
-        centre = points[:, :1] if self.given is None else self.given.theta_star
-        size: Array = np.linalg.norm(points, axis=-1) + np.linalg.norm(centre, axis=-1)
+        centre = self.iterates[:, :1] if self.given is None else self.given.theta_star
+        size: Array = np.linalg.norm(self.iterates, axis=-1) + np.linalg.norm(centre, axis=-1)
         return self.unit * size
 
     @cached_property
@@ -152,13 +146,12 @@ class Run:
         """(K,) kappa of the scaling."""
         return np.array([kappa(self.record.scaling, float(beta)) for beta in self.record.beta])
 
-    def least_steps(self, L: float) -> Array:
+    def least_steps(self) -> Array:
         """(K,) gamma_min,k of Lemmas 2 and 5."""
-        record = self.record
-        least: Array = smallest_step(
-            record.rule, L=L, c=record.c, omega=record.omega, kappa=self.kappas,
-            cap=record.gamma_max,
-        )  # fmt: skip
+        if self.L is None:
+            raise ValueError("needs the problem or its L")
+        rule, c, omega, cap = (getattr(self.record, n) for n in ("rule", "c", "omega", "gamma_max"))
+        least: Array = smallest_step(rule, L=self.L, c=c, omega=omega, kappa=self.kappas, cap=cap)
         return least
 
     def dist_sq(self) -> Array:

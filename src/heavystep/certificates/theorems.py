@@ -212,7 +212,7 @@ def tail_of_theorem_8(result: str, run: Run) -> Check:
     run.convex()
     theory.check_schedules(result, _diminishing(run))
     problem, centre, L = run.problem, run.problem.theta_star, run.problem.L
-    weights = (run.record.eta * run.least_steps(L))[1:, None]
+    weights = (run.record.eta * run.least_steps())[1:, None]
     offsets = run.before[:, 1:] - centre
     tail, k, n = tail_sums(weights * offsets)
     total, sums = np.cumsum(weights, axis=0), np.cumsum(weights * offsets, axis=1)
