@@ -138,7 +138,8 @@ def squared_norm(tensors: list[Tensor], dtype: torch.dtype) -> Tensor:
     """
     if not tensors[0].is_cpu:
         return _norms(tensors, 2, dtype).square().sum()
-    vectors, norms = joined(tensors), list[Tensor]()
+    vectors = joined(tensors)
+    norms: list[Tensor] = []  # a compiler does not know list[Tensor]()
     if len(vectors) == 1 and vectors[0].numel() <= ROW:  # the same, at once
         norm: Tensor = torch.linalg.vector_norm(vectors[0], dtype=dtype)
         return norm.square()
