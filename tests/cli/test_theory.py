@@ -75,24 +75,22 @@ def test_registry_is_listed():
 LAWS_0_02 = Schedules.power_laws(0.5, 0.4, 0.9, 1.1, 0.02, 0.3)
 
 
-def numbers():
-    """Command lines, and numbers that they must print."""
+def test_numbers_are_those_of_the_functions():
     given = {"L": 42, "beta": 0.9, "c": 0.75, "gamma_max": 1, "dist0_sq": 20}
     convex = theory.convex("polyak", **given, sigma2=0.045)
-    constants = (convex.A, convex.M, convex.bound(7), convex.bound(10**5))
-    yield f"convex {COMMANDS['convex'][0]} --k 7,1e5", constants
     promise = theory.convex_diminishing("polyak", L=42, schedules=LAWS_0_02, c=0.75)
-    bounds = (promise.bound(5, dist0_sq=3, gap0=1), promise.S(5), promise.rate(5))
-    yield f"{DIMINISHING} --k 5 --dist0-sq 3 --gap0 1", bounds
-    steps = theory.diminishing_step_bounds("polyak", L=42, schedules=LAWS_0_02, c=0.75, k=9)
-    yield f"diminishing-step-bounds --rule polyak --L 42 --c 0.75 {LAWS} --k 9", steps
     limit = theory.nonconvex_step_limit("armijo", L=42, rho=1.25, beta=0.9, c=0.75, omega=0.5)
-    line = "advice --rule armijo --omega 0.5 --L 42 --beta 0.9 --rho 1.25 --c 0.75"
-    yield line, (float(f"{limit:g}"), 0.707107)
-
-
-def test_numbers_are_those_of_the_functions():
-    for line, values in numbers():
+    printed = {
+        f"convex {COMMANDS['convex'][0]} --k 7,1e5":
+            (convex.A, convex.M, convex.bound(7), convex.bound(10**5)),
+        f"{DIMINISHING} --k 5 --dist0-sq 3 --gap0 1":
+            (promise.bound(5, dist0_sq=3, gap0=1), promise.S(5), promise.rate(5)),
+        f"diminishing-step-bounds --rule polyak --L 42 --c 0.75 {LAWS} --k 9":
+            theory.diminishing_step_bounds("polyak", L=42, schedules=LAWS_0_02, c=0.75, k=9),
+        "advice --rule armijo --omega 0.5 --L 42 --beta 0.9 --rho 1.25 --c 0.75":
+            (float(f"{limit:g}"), 0.707107),
+    }  # fmt: skip
+    for line, values in printed.items():
         out = invoke(line).output
         assert all(f"{value:.10g}" in out for value in values), line
 
