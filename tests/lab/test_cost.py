@@ -38,13 +38,6 @@ def test_training_costs_of_every_method():
     assert {each.optimizer for each in found if each.trials} <= {"SHBArmijo"}
 
 
-def test_made_up_images_can_be_told_apart():
-    images = cost.made_up_images(400)
-    means = np.stack([images.inputs[images.targets == c].mean(axis=0) for c in range(10)])
-    nearest = ((images.inputs[:, None] - means) ** 2.0).sum(axis=(2, 3, 4)).argmin(axis=1)
-    assert (nearest == images.targets).mean() > 0.99
-
-
 @pytest.mark.slow  # two processes
 def test_messages_of_two_ranks():
     found = {each.optimizer: each for each in cost.ranks_cost(2, cost.RANKS_QUICK)}

@@ -72,27 +72,22 @@ def test_what_is_no_libsvm_file_is_refused_in_one_line(content, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+# The catalogue
+
+
 def test_the_larger_of_two_labels_is_positive():
     assert data.binary_labels(np.array([2.0, 1.0, 1.0])).tolist() == [1.0, -1.0, -1.0]
     with pytest.raises(ValueError, match="exactly two values, got 3: 0, 1, 2"):
         data.binary_labels(np.array([0.0, 1.0, 2.0]))
 
 
-# The catalogue
-
-
-def test_a_name_is_the_data_set_and_a_path_is_a_file(tmp_path, monkeypatch):
-    with tiny_libsvm.folder(tmp_path / "data", ["a9a"]):
+def test_line_ends_do_not_count_and_anything_else_does(tmp_path, monkeypatch):
+    with tiny_libsvm.folder(tmp_path / "data", ["a9a"]) as libsvm:
         monkeypatch.chdir(tmp_path)
-        (tmp_path / "a9a").write_text("1 1:1\n")
-        assert data.load("a9a").inputs.shape[0] == tiny_libsvm.ROWS
-        assert data.load(tmp_path / "a9a").inputs.shape[0] == 1
-
-
-def test_line_ends_do_not_count_and_anything_else_does(tmp_path):
-    with tiny_libsvm.folder(tmp_path, ["a9a"]) as libsvm:
+        (tmp_path / "a9a").write_text("1 1:1\n")  # a name is the data set
         text = (libsvm / "a9a").read_bytes()
         expected = data.load("a9a")
+        assert expected.inputs.shape[0] == tiny_libsvm.ROWS
         (libsvm / "a9a").write_bytes(text.replace(b"\n", b"\r\n"))
         np.testing.assert_array_equal(data.load("a9a").inputs.data, expected.inputs.data)
         for damaged in (text[:-8], text.replace(b"6:1", b"6:2", 1)):
@@ -103,12 +98,10 @@ def test_line_ends_do_not_count_and_anything_else_does(tmp_path):
 
 
 def test_what_is_missing_is_told_in_one_line(folder):
-    for name in SETS:
-        text = data.missing_text([name])
-        for part in (name, f"heavystep data fetch {name}", SETS[name].url, "HEAVYSTEP_DATA"):
+    for name, known in SETS.items():
+        text, fetch = data.missing_text([name]), f"heavystep data fetch {name}"
+        for part in (name, fetch, known.url, "https://", "HEAVYSTEP_DATA", str(folder)):
             assert part in text
-        assert str(folder) in text
-        assert SETS[name].url.startswith("https://")
         assert "\n" not in text
         with pytest.raises(FileNotFoundError):
             data.verify(name)
@@ -123,13 +116,12 @@ def test_images_are_read_as_they_are(name, folder):
     with changed(**{name: entry}):
         train, test = data.load_cifar(name)
         assert data.verify(name).name == next(iter(entry.files)).partition("/")[0]
-    raw = [np.frombuffer(each, np.uint8) for each in contents.values()]
+    *parts, last = (np.frombuffer(each, np.uint8) for each in contents.values())
     width = 3072 + (1 if name == "cifar10" else 2)
-    expected = np.concatenate([part.reshape(-1, width) for part in raw[:-1]])
+    expected = np.concatenate(parts).reshape(-1, width)
     np.testing.assert_array_equal(train.targets, expected[:, width - 3073])
     np.testing.assert_array_equal(train.inputs.reshape(-1, 3072), expected[:, width - 3072 :])
-    assert test.inputs.shape == (len(raw[-1]) // width, 3, 32, 32)
-    assert train.targets.dtype == np.int64
+    assert test.inputs.shape == (len(last) // width, 3, 32, 32)
 
 
 @pytest.mark.parametrize("damage", ["bit", "cut", "gone"])
@@ -137,9 +129,8 @@ def test_damaged_images_are_refused(damage, folder):
     entry, contents = tiny_cifar("cifar10")
     place = list(entry.files)[2]
     changes = {"bit": b"\x01" + contents[place][1:], "cut": contents[place][:-1]}
-    write(folder, {**contents, place: changes.get(damage, b"")})
-    if damage == "gone":
-        (folder / place).unlink()
+    whole = {**contents, place: changes.get(damage)}
+    write(folder, {name: content for name, content in whole.items() if content})
     with changed(cifar10=entry), pytest.raises((ValueError, OSError), match=r"cifar10|CIFAR"):
         data.load_cifar("cifar10")
 
@@ -163,31 +154,24 @@ def test_the_published_ones_that_are_here(name, monkeypatch):
 # Fetching
 
 
-class Site(Handler):
-    """Gives what is in ``pages``, and fails for others."""
-
-    pages: dict = {}  # noqa: RUF012
-
-    def answer(self, path):
-        if path not in self.pages:
-            self.send(b"gone", status=404)
-        elif path == "garbage":
-            self.wfile.write(b"no status\nline\r\n\r\n")
-        elif path.startswith("cut"):
-            self.send(self.pages[path][:10], length=len(self.pages[path]))
-        else:
-            self.send(self.pages[path])
-
-
 @contextmanager
 def published(entry, **pages):
-    """A function that fetches a data set from a page of a site."""
+    """A function that fetches a data set from a page of a site, which may fail."""
+
+    class Site(Handler):
+        def answer(self, path):
+            if path == "garbage":
+                self.wfile.write(b"no status\nline\r\n\r\n")
+            elif path == "cut":
+                self.send(VERSE[:10], length=len(VERSE))
+            else:
+                self.send(pages.get(path, b"gone"), status=200 if path in pages else 404)
 
     def fetch(page):
         with changed(**{entry.name: replace(entry, url=site + page)}):
             return data.fetch(entry.name)
 
-    with serving(type("Here", (Site,), {"pages": pages})) as site:
+    with serving(Site) as site:
         yield fetch
 
 
@@ -212,7 +196,7 @@ def test_a_file_is_fetched_checked_and_in_its_place(folder):
 @pytest.mark.parametrize("page", ["nowhere", "cut", "garbage"])
 def test_failures_of_the_network_are_one_line(page, folder):
     with (
-        published(VERSE_SET, cut=VERSE * 10, garbage=b"") as fetch,
+        published(VERSE_SET) as fetch,
         pytest.raises(OSError, match="cannot be fetched from") as caught,
     ):
         fetch(page)
@@ -230,18 +214,16 @@ def test_another_text_is_refused_and_a_large_one_is_not_unpacked(folder, monkeyp
         assert fetch("bomb") == folder / "text" / "verse.txt"
 
 
-def archive(contents, **extra):
-    """A packed archive of files, links and folders."""
+def archive(contents):
+    """A packed archive of files; those without content are links out of it."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for name, content in {**contents, **extra}.items():
+        for name, content in contents.items():
             member = tarfile.TarInfo(name)
+            member.size = len(content or b"")
             if content is None:
                 member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
-                tar.addfile(member)
-            else:
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
+            tar.addfile(member, io.BytesIO(content or b""))
     return packed.getvalue()
 
 
@@ -250,7 +232,7 @@ def test_of_an_archive_only_the_expected_files_are_written(folder, tmp_path):
     first = next(iter(entry.files))
     outside = {"../../outside": b"x", "cifar-10-batches-bin/more.bin": b"y", "/abs": b"z"}
     pages = {
-        "good": archive(contents, **outside),
+        "good": archive(contents | outside),
         "short": archive({place: content for place, content in contents.items() if place != first}),
         "link": archive({**contents, first: None}),
         "other": archive({**contents, first: contents[first][::-1]}),

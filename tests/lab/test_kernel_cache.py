@@ -26,47 +26,37 @@ def run(cache):
     ).stdout
 
 
-def kernels(cache):
-    return {path: path.read_bytes() for path in cache.rglob("*.kernel")}
+def truncated(path):
+    path.write_bytes(path.read_bytes()[:-50])
 
 
-def flipped(content):
+def flipped(path):
     """One bit of the machine code."""
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
 
 
-DAMAGE = {
-    "truncated": lambda content: content[: len(content) // 2],
-    "flipped": flipped,
-    "empty": lambda content: b"",
-}
-
-
-@pytest.mark.slow
-def test_damage_stops_no_run_and_is_made_anew(tmp_path):
-    wanted = run(tmp_path)
-    good = kernels(tmp_path)
-    assert good
-    written = {path: path.stat().st_mtime_ns for path in good}
-    assert run(tmp_path) == wanted
-    assert {path: path.stat().st_mtime_ns for path in kernels(tmp_path)} == written  # read only
-    for name, damage in DAMAGE.items():
-        for path, content in good.items():
-            path.write_bytes(damage(content))
-        assert run(tmp_path) == wanted, name
-        assert all(path.read_bytes() != damage(good[path]) for path in good), name
+def open_to_all(path):
+    """What others may write is not loaded."""
+    path.chmod(0o666)
 
 
 @pytest.mark.slow
-def test_what_others_may_write_is_not_loaded(tmp_path):
+def test_what_is_damaged_or_others_may_write_is_made_anew(tmp_path):
     wanted = run(tmp_path)
-    written = {path: path.stat().st_mtime_ns for path in kernels(tmp_path)}
-    for path in written:
-        path.chmod(0o666)
-    assert run(tmp_path) == wanted
-    assert all(path.stat().st_mtime_ns > time for path, time in written.items())
-    assert all(path.stat().st_mode & 0o022 == 0 for path in written)
+    paths = list(tmp_path.rglob("*.kernel"))
+    assert paths
+    for damage in (None, truncated, flipped, open_to_all):
+        for path in paths if damage else []:
+            damage(path)
+        before = [path.stat().st_mtime_ns for path in paths]
+        assert run(tmp_path) == wanted, damage
+        after = [path.stat().st_mtime_ns for path in paths]
+        assert [new > old for new, old in zip(after, before, strict=True)] == [bool(damage)] * len(
+            paths
+        )
+        assert all(path.stat().st_mode & 0o022 == 0 for path in paths)
 
 
 def test_a_folder_that_cannot_be_written_stops_no_run(tmp_path):

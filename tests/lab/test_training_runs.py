@@ -21,13 +21,14 @@ TRAIN = made_up_images(200)
 
 
 @pytest.fixture(autouse=True)
-def images(monkeypatch):
-    """A few made-up images in place of CIFAR, and checkpoints after every step."""
+def folder(monkeypatch, tmp_path):
+    """Of runs on a few made-up images in place of CIFAR, with checkpoints after every step."""
     both = Split(TRAIN, made_up_images(50, seed=1))
     scale = colours(TRAIN.inputs[: SCALE.train_images])
     monkeypatch.setattr(training, "images_of", lambda data_set: both)
     monkeypatch.setattr(training, "colours_of", lambda data_set, images: scale)
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    return tmp_path / "runs"
 
 
 def curve(name="SHB-PS", epochs=5, seeds=1):
@@ -57,23 +58,19 @@ def numbers(run, folder):
     return [row[:-1] for row in run.history(folder)]
 
 
-def test_trains_what_is_missing_and_only_that(tmp_path):
+def test_trains_what_is_missing_and_only_that(folder):
     curves = [curve("SHB-PS", seeds=2), curve("SHB 0.01", seeds=2)]
-    told = trained(tmp_path / "runs", curves)
-    assert told.started == (4, 0, 20)
+    told = trained(folder, curves)
+    assert (told.started, told.finished, len(told.reports)) == ((4, 0, 20), 4, 20)
     assert told.begun == [
-        "cifar10 SHB-PS seed 0",
-        "cifar10 SHB 0.01 seed 0",
-        "cifar10 SHB-PS seed 1",
-        "cifar10 SHB 0.01 seed 1",
+        f"cifar10 {name} seed {seed}" for seed in (0, 1) for name in ("SHB-PS", "SHB 0.01")
     ]
     assert told.amount == pytest.approx(20.0)
-    assert (told.finished, len(told.reports)) == (4, 20)
-    first, second = (numbers(run, tmp_path / "runs") for run in curves[0].each())
+    first, second = (numbers(run, folder) for run in curves[0].each())
     assert [row[0] for row in first] == [1, 2, 3, 4, 5]
     assert first != second
-    assert trained(tmp_path / "runs", curves).started == (4, 4, 0)
-    assert trained(tmp_path / "runs", [curve(seeds=2, epochs=3)]).started == (2, 2, 0)
+    assert trained(folder, curves).started == (4, 4, 0)
+    assert trained(folder, [curve(seeds=2, epochs=3)]).started == (2, 2, 0)
 
 
 @pytest.mark.parametrize("name", ["SHB-PS", "SHB-ALS"])
@@ -95,22 +92,15 @@ def test_a_run_that_is_killed_or_made_longer_goes_on(name, tmp_path):
     assert len(run.history(one)) == 6
 
 
-def test_a_checkpoint_of_another_precision_is_refused(tmp_path):
-    run, folder = curve(epochs=1).each()[0], tmp_path / "runs"
-    trained(folder, [curve(epochs=1)])
-    with pytest.raises(ValueError, match=r"another run, version or precision.*float32"):
-        training.load_checkpoint(run.checkpoint(folder), "bfloat16")
-
-
 @pytest.mark.parametrize("bad", [range(8, 9), range(9, 99)], ids=["last step", "from then on"])
-def test_bad_steps_are_in_no_checkpoint(bad, tmp_path, monkeypatch):
+def test_bad_steps_are_in_no_checkpoint(bad, folder, monkeypatch):
     real, diverges = training.ImageWork.loss, len(bad) > 1
 
     def loss(work):
         return real(work) * (torch.nan if work.done - 1 in bad else 1.0)
 
     monkeypatch.setattr(training.ImageWork, "loss", loss)
-    folder, told, long = tmp_path / "runs", Told(), curve(epochs=9 if diverges else 3)
+    told, long = Told(), curve(epochs=9 if diverges else 3)
     if diverges:  # the others are trained
         with pytest.raises(ValueError, match=r"^1 of 2 runs diverged: cifar10 SHB-PS seed 0$"):
             trained(folder, [long, curve("SPS", epochs=2)], told)
@@ -128,23 +118,22 @@ def test_bad_steps_are_in_no_checkpoint(bad, tmp_path, monkeypatch):
 
 def test_the_seed_decides_network_and_order():
     runs = curve(seeds=2).each()
-    trainers = [run.trainer(CPU) for run in (*runs, runs[0])]
-    for each in trainers:
-        each.work.next()
-    networks = [each.work.network.head.weight for each in trainers]
-    plans = [each.work.train._plan for each in trainers]
-    for of_seed in (networks, plans):
+    works = [run.trainer(CPU).work for run in (*runs, runs[0])]
+    for each in works:
+        each.next()
+        each.prepare()
+        assert (each.train.count, each.test.count) == (48, 20)
+    for of_seed in ([w.network.head.weight for w in works], [w.train.inputs for w in works]):
         assert torch.equal(of_seed[0], of_seed[2])
         assert not torch.equal(of_seed[0], of_seed[1])
-    assert (trainers[0].work.train.count, trainers[0].work.test.count) == (48, 20)
 
 
-def test_a_history_is_that_of_its_run(tmp_path):
-    run = curve(epochs=1).each()[0]
-    trained(tmp_path / "runs", [curve(epochs=1)])
+def test_a_history_and_a_checkpoint_are_those_of_their_run(folder):
+    run, notes = curve(epochs=1).each()[0], []
+    trained(folder, [curve(epochs=1)])
+    with pytest.raises(ValueError, match=r"another run, version or precision.*float32"):
+        training.load_checkpoint(run.checkpoint(folder), "bfloat16")
     other = replace(run, seed=1)
-    path = tmp_path / "runs" / f"{run.key()}.parquet"
-    path.rename(tmp_path / "runs" / f"{other.key()}.parquet")
-    notes = []
-    assert other.history(tmp_path / "runs", notes.append) == []
+    (folder / f"{run.key()}.parquet").rename(folder / f"{other.key()}.parquet")
+    assert other.history(folder, notes.append) == []
     assert "is not the run that its name says; it is left out" in notes[0]
