@@ -226,7 +226,7 @@ MUTANTS = [
     Mutant("any state may be loaded", "optim/optimizer.py",
            "check_loaded(self", "(lambda *seen: None)(self", ("optim/test_foreign_states.py",)),
     Mutant("options that are resolved once", "optim/optimizer.py",
-           "        if options == before:", "        if before:", ("optim/test_arguments.py",)),
+           'if options == self._resolved["options"]:', 'if self._resolved["options"]:', ("optim/test_arguments.py",)),
     Mutant("a metric that changes in the run", "optim/optimizer.py",
            'if self.state and metric != self._resolved.get("metric", metric):', "if False:",
            ("optim/test_arguments.py", "optim/test_state.py")),

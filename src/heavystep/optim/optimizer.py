@@ -6,6 +6,7 @@ A step reads from top to bottom: options, loss, measure, decide, update, diagnos
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from math import inf
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -170,10 +171,8 @@ class RuleOptimizer(Optimizer):
 
     def _resolve(self) -> None:
         """Check the options, and resolve them for the rule, if they are not what they were."""
-        names = self._names
-        options = [group[name] for group in self.param_groups for name in names]
-        before = self._resolved["options"]
-        if options == before:  # the same tensors are equal at once
+        options = list(map(itemgetter(*self._names), self.param_groups))
+        if options == self._resolved["options"]:  # the same tensors are equal at once
             return
         check_groups(self.method, self.param_groups)
         self._measure.compare_anew()

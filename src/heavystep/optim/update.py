@@ -8,7 +8,7 @@ blocks, so that what several kernels read stays in the cache.
 
 from collections.abc import Callable, MutableMapping
 from math import sqrt
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 import torch
@@ -144,7 +144,7 @@ class Active:
         for param in self._idle:
             if param.grad is not None and param.requires_grad:
                 return False
-        grads: list[Any] = [param.grad for param in self.params]
+        grads: list[Any] = list(map(attrgetter("grad"), self.params))
         try:
             if self._signature(grads) != self._lasting:
                 return False
@@ -311,13 +311,16 @@ class Active:
                 pulls = list(torch._foreach_div(self.slopes, self.divisors()))
             blocks = [Block(self.places, self.buffers, [], pulls)]
         kernel = _averaged if self._form is AVERAGED else _heavy_ball
+        # Kernels do nothing where this is 1. A product with a mask would not do: it turns an
+        # infinite or NaN gradient into NaN.
+        refused = None if accepted is True else accepted.logical_not().to(torch.float32)
         for block in blocks:
             if shrink is not None:
                 factor = _factor(shrink, accepted, block.places[0])
                 torch._foreach_mul_(block.places, factor)
                 if self._form.averages:
                     torch._foreach_mul_(block.buffers, factor)
-            kernel(block, step, momentum, weight, accepted, self._method.rule.searches)
+            kernel(block, step, momentum, weight, accepted, refused, self._method.rule.searches)
         if self.metric == "element" and self.on_host:  # the kernel has averaged the squares
             for (some, _), block in zip(self._plan, blocks, strict=True):
                 wide = block.places[0].dtype == torch.float64
@@ -433,13 +436,10 @@ class Active:
 
 
 def _heavy_ball(
-    block: Block, step: Any, momentum: Any, weight: Any, accepted: Any, fused: bool
+    block: Block, step: Any, momentum: Any, weight: Any, accepted: Any, refused: Any, fused: bool
 ) -> None:
-    """Heavy ball: the kernels do nothing where ``refused`` is 1.
-
-    A product with a mask would not do: it turns an infinite or NaN gradient into NaN.
-    """
-    places, buffers, refused = block.places, block.buffers, _refused(accepted)
+    """Heavy ball."""
+    places, buffers = block.places, block.buffers
     if not buffers:
         _pull(places, block, step, refused)
         return
@@ -455,7 +455,7 @@ def _heavy_ball(
 
 
 def _averaged(
-    block: Block, step: Any, momentum: Any, weight: Any, accepted: Any, fused: bool
+    block: Block, step: Any, momentum: Any, weight: Any, accepted: Any, refused: Any, fused: bool
 ) -> None:
     """Averaged heavy ball: from theta to x, from z to the next z, and back to theta."""
     places, leads, rest = block.places, block.buffers, 1.0 - weight
@@ -466,7 +466,6 @@ def _averaged(
         _sgd(places, block.grads, leads, follow, None, rest, 1.0 + rest * step)
         _sgd(places, block.grads, [], (1.0 - momentum) * step, None)
         return
-    refused = _refused(accepted)
     _sgd(places, leads, [], 1.0 - momentum, refused)
     _pull(leads, block, step, refused)
     _sgd(places, leads, [], -(1.0 - momentum) - momentum * weight, refused)
@@ -517,10 +516,6 @@ def _factor(value: Any, accepted: Any, like: Tensor) -> Tensor:
         return torch.full((), value, dtype=like.dtype, device=like.device)
     # Times 1 leaves a tensor as it was, to the bit.
     return torch.where(accepted, as_scalar(value, like.dtype, like.device), 1.0)
-
-
-def _refused(accepted: Any) -> Tensor | None:
-    return None if accepted is True else accepted.logical_not().to(torch.float32)
 
 
 def _is_dense(place: Tensor) -> bool:
