@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from heavystep import HeavyStep
+from heavystep.optim.measure import Measure
 from heavystep.problems import two_samples
 
 METRICS = ("element", "tensor", None)
@@ -150,6 +151,31 @@ def test_no_move_is_longer_than_a_fifth_of_the_mean_size():
     assert moved_by_the_first_step([0.5, -0.5], [1.0, 2.0]) == pytest.approx(0.2, rel=1e-12)
     few_gains = moved_by_the_first_step([0.01] * 9_900, [1.0] * 100)  # which are most of the norm
     assert few_gains == pytest.approx(0.2 * 0.0199, rel=1e-12)
+
+
+@pytest.mark.parametrize("diagonal", METRICS)
+def test_the_size_is_measured_where_it_matters_and_no_step_is_another(diagonal, monkeypatch):
+    found, measured = [], []
+    size = Measure.size
+    monkeypatch.setattr(Measure, "size", lambda *all: measured.append(all) or size(*all))
+    for most in (1 << 18, 0):  # elements up to which it is always measured
+        monkeypatch.setattr("heavystep.optim.measure.MANY", most)
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+        for weights in network.parameters():  # small ones: trust holds the first moves
+            weights.data.mul_(0.5)
+        opt, rows = HeavyStep(network.parameters(), diagonal=diagonal), []
+        for k in range(100):
+            opt.zero_grad()
+            loss = mse_loss(network(X[k::100]), (FIRST, SECOND)[k // 50][k::100, None])
+            loss.backward()
+            opt.step(loss=loss)
+            rows.append(opt.info.step)
+        found.append((rows, len(measured), [weights.tolist() for weights in network.parameters()]))
+    (steps, always, ends), (late_steps, both, late_ends) = found
+    assert (steps, ends) == (late_steps, late_ends)
+    assert always == 100
+    assert 1 < both - always < 100
 
 
 def test_what_begins_at_0_is_stopped_only_if_all_does():

@@ -19,16 +19,24 @@ def remembered(rule: Rule, group: Group) -> Any:
 
 
 def decide(
-    rule: Rule, constants: Any, group: Group, seen: Seen, usable: Any, measure: Measure
-) -> Search:
+    rule: Rule, constants: Any, group: Group, seen: Seen, usable: Any, measure: Measure,
+    size: Callable[[], Any] | None = None,
+) -> Search:  # fmt: skip
     """The decision of a closed form: 0 where the batch is refused.
 
-    ``usable`` says whether all else is in range.
+    ``usable`` says whether all else is in range; ``size`` measures that of the parameters, if it
+    has not been. A step rises with it, so that where 0 and infinity give the same it is not needed.
     """
     if not measure.near:
         return _decide_on_device(rule, constants, group, seen, usable, measure)
     # Numbers take a tenth of the time of 0-dim tensors.
     memory = remembered(rule, group)
+    if size is not None:
+        least, most = seen._replace(size=0.0), seen._replace(size=inf)
+        small, large = (rule.start(constants, memory, end) for end in (least, most))
+        kept = rule.remember(constants, memory, least, small)
+        if small != large or kept != rule.remember(constants, memory, most, large):
+            seen = seen._replace(size=size())
     search = rule.start(constants, memory, seen)
     step = measure.held(search.step)
     accepted = bool(search.accepted and usable) and isfinite(step) and isfinite(seen.grad_sqnorm)

@@ -23,6 +23,8 @@ from torch.nn.parallel import DistributedDataParallel
 from heavystep.optim.options import Group
 from heavystep.rules import PRODUCTS, Primitives, Rule, register
 
+MANY = 1 << 18
+"""Elements whose sum takes longer than the numbers of two decisions, some 60 microseconds."""
 ROW, PART = 1 << 12, 1 << 17
 """Elements that are reduced at once: to keep digits, and to stay in the cache."""
 LARGEST = torch.finfo(torch.float32).max
@@ -269,6 +271,16 @@ class Measure:
                 held.setdefault(copies, []).append(tensor)
         return self.scalar(sum(reduced(some, self.dtype) / copies for copies, some in held.items()))
 
+    def size(self, groups: list[Any]) -> Any:
+        """This process's part of the mean size of the elements, as a distance."""
+        count = sum(map(attrgetter("elements"), groups))
+        return self.total(absolute_sum, groups, "places") / sqrt(max(count, 1))
+
+    def waits_for_size(self, groups: list[Any]) -> bool:
+        """True if the size is measured only where it matters, which :func:`decide` finds out."""
+        many = sum(map(attrgetter("elements"), groups)) > MANY
+        return many and self.near and self.count == 1
+
     def products(self, rule: Rule, groups: list[Any]) -> dict[str, Any]:
         """This process's part of each inner product that the rule reads."""
         reads = rule.reads
@@ -281,9 +293,8 @@ class Measure:
         else:
             sqnorm = self.total(squared_norm, groups, "slopes")
             found = {"grad_sqnorm": sqnorm, "pull_sqnorm": sqnorm}
-        if "size" in reads:
-            count = sum(map(attrgetter("elements"), groups))
-            found["size"] = self.total(absolute_sum, groups, "places") / sqrt(max(count, 1))
+        if "size" in reads and not self.waits_for_size(groups):
+            found["size"] = self.size(groups)
         for name in sorted(reads & INNER):
             left, right, power = PRODUCTS[name]
             product: Any = 0.0

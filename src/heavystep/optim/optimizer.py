@@ -5,6 +5,7 @@ A step reads from top to bottom: options, loss, measure, decide, update, diagnos
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from math import inf
 from operator import itemgetter
 from typing import Any
@@ -225,7 +226,10 @@ class RuleOptimizer(Optimizer):
         self._resolved["loss"] = value
         seen = self._seen(0.0 if value is None else value, bound, products, loss)
         usable = not self._resolved["tensors"] or rates_are_in_range(groups, measure)
-        return decide(rule, self._resolved["constants"], groups[0], seen, usable, measure), seen
+        later = "size" in rule.reads and "size" not in products
+        size = partial(measure.size, self._active) if later else None
+        constants = self._resolved["constants"]
+        return decide(rule, constants, groups[0], seen, usable, measure, size), seen
 
     def _search(self, closure: Any, bound: Any) -> Any:
         """Evaluate the batch, then search along its gradient or another direction."""
