@@ -13,7 +13,6 @@ from heavystep.optimizers import optimizer_class
 from heavystep.problems import Cosine
 from tests import reference_family as literal
 from tests.helpers.runs import torch_run
-from tests.helpers.training import equal_states, state_of
 from tests.reference_family import ETA
 
 STEPS = 150
@@ -120,25 +119,6 @@ def test_a_vanished_gradient_takes_no_step_and_is_no_nan(name, above):
             assert (float(opt.info.step) > 0.0) == (scale > 0.0)
         assert (scale > 0.0) or opt.method.keeps_buffer or torch.equal(theta, before)
     assert theta.abs().max() < 100.0
-
-
-@every_case
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_loss_that_is_not_finite_is_refused(name, bad):
-    """Also beside a gradient that is."""
-    theta = parameter()
-    opt = made(name, [theta])
-    opt.step(lambda: loss_at(theta))
-    before, state = theta.detach().clone(), state_of(opt)
-
-    def closure():
-        theta.grad = torch.ones_like(theta)
-        return bad
-
-    opt.step(closure) if name in SEARCHES else opt.step(loss=closure())
-    assert not opt.info.accepted
-    assert torch.equal(theta, before)
-    assert equal_states(opt.state_dict(), state)
 
 
 @every_search

@@ -27,13 +27,15 @@ def poison(net, batch, kind):
         return loss * math.nan
     if kind == "infinite loss":
         return loss + math.inf
+    if kind == "loss of minus infinity":
+        return loss - math.inf
     if kind == "NaN gradient":
         weight = net[0].weight
         return loss + (weight * 0.0).sum() / (weight.detach()[0, 0] * 0.0) * 0.0
     return loss  # "infinite gradient": set by a hook on one parameter
 
 
-BAD = ["NaN loss", "infinite loss", "NaN gradient", "infinite gradient"]
+BAD = ["NaN loss", "infinite loss", "loss of minus infinity", "NaN gradient", "infinite gradient"]
 
 
 @every_optimizer

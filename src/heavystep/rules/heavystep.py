@@ -119,7 +119,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     weight = weight_of_next(memory.age, POWER)
     return Search(
         step=minimum(step, constants.max_step),
-        accepted=batch_is_finite(gap, seen.grad_sqnorm),
+        accepted=batch_is_finite(loss - level, seen.grad_sqnorm),  # the gap of -inf is 0
         capped=step > constants.max_step,
         weight=weight,
         decay=weight / (POWER + 1.0),
