@@ -59,15 +59,3 @@ def test_old_pattern_warning_and_new_pattern_no_warning(case):
         told = [str(each.message) for each in said]
         assert len(told) == begins_with_scheduler, told
         assert all("how-to-adjust-learning-rate" in text for text in told)
-
-
-@over([case for case in KINDS if "momentum" in case.method.fixed])
-@pytest.mark.parametrize("name", ["OneCycleLR", "CyclicLR"])
-def test_a_momentum_that_a_method_has_not_is_not_cycled(case, name):
-    param = torch.nn.Parameter(torch.ones(2))
-    opt = case.make([param])
-    SCHEDULERS[name](opt)
-    before = param.detach().clone()
-    with pytest.raises(ValueError, match=r"momentum .* must be 0.0 for .*, which leaves no choice"):
-        opt.step(lambda: param.square().sum())
-    assert torch.equal(param, before)
