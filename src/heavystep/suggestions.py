@@ -93,13 +93,9 @@ class Trial:
         """Losses that were evaluated, a step."""
         return sum(self.costs) / len(self.costs) - BACKWARD
 
-    def steps_within(self, budget: float) -> int:
-        """The number of steps that a budget pays for, at least one."""
-        return max(sum(cost <= budget for cost in accumulate(self.costs)), 1)
-
     def level(self, budget: float) -> Tail:
         """The validation loss when the budget is spent; without one the last training losses."""
-        steps = self.steps_within(budget)
+        steps = max(sum(cost <= budget for cost in accumulate(self.costs)), 1)
         if self.validated:
             return [loss for at, loss in self.validated if at <= steps][-1]
         return Tail.of(self.losses[:steps][-max(steps // LOOKS, 1) :])
@@ -189,13 +185,6 @@ def suggest(
     choice("takes_batch", takes_batch, (False, True))
     listed = [methods] if isinstance(methods, str) else list(methods)
     rows = [(each, {}) if isinstance(each, str) else (each[0], dict(each[1])) for each in listed]
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    if not callable(loss_fn):
-        raise TypeError(f"loss_fn must be a function, got {type(loss_fn).__name__}")
-    for name, given in (("loader", loader), ("validation_loader", validation_loader or ())):
-        if not hasattr(given, "__iter__") and not hasattr(given, "__getitem__"):
-            raise TypeError(f"{name} must give batches, got {type(given).__name__}")
     if not rows:
         raise ValueError("methods must name at least one method")
     for name, _ in rows:

@@ -391,9 +391,9 @@ WRONG_STATES = [
     ({"averages": [torch.ones(3)]}, "averages must be tensors by places of parameters"),
     ({"averages": {-1: torch.full((3,), 7.0)}}, "place of an average must be >= 0, got -1"),
     ({"averages": {"0": torch.ones(16, 6)}}, "place of an average must be an int"),
-    ({"averages": {0: None}}, "average 0 must be a tensor as its parameter is, got None"),
-    ({"averages": {0: torch.ones(16, 6) * 1j}}, "average 0 must be a tensor as its parameter"),
-    ({"averages": {0: torch.ones(2, 2)}}, r"average 0 must have the shape .*\(16, 6\), got \(2, 2"),
+    ({"averages": {0: None}}, "average 0 must be a tensor, got None"),
+    ({"averages": {0: torch.ones(16, 6) * 1j}}, "average 0 must be real .*, got complex"),
+    ({"averages": {0: torch.ones(2, 2)}}, r"average 0 must be .*\(16, 6\) .*, got .*\(2, 2"),
     ({"averages": {4: torch.ones(3)}, "count": torch.tensor(7)}, "got average 4 of 4 parameters"),
 ]
 

@@ -15,8 +15,6 @@ from heavystep.optim.measure import forget_gathered
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.options import local, state_dtype
 
-STATE = ("averages", "count", "power")  # what a state holds
-
 
 class Average:
     r"""The average of what an optimizer made of its parameters, step by step.
@@ -284,10 +282,10 @@ def _fill(params: list[Tensor], places: list[Tensor], values: list[Tensor]) -> N
 
 def check_state(state: Any, params: list[Tensor]) -> None:
     """Refuse what is no state of an average of these parameters."""
-    if not isinstance(state, Mapping) or not state.keys() >= set(STATE):
+    if not isinstance(state, Mapping) or not state.keys() >= {"averages", "count", "power"}:
         got = sorted(map(str, state)) if isinstance(state, Mapping) else state
         raise ValueError(
-            f"state_dict must be that of an Average, with {', '.join(STATE)}, got {got!r}"
+            f"state_dict must be that of an Average, with averages, count, power, got {got!r}"
         )
     validation.real("power", state["power"], validation.NON_NEGATIVE)
     count, averages = state["count"], state["averages"]
@@ -298,15 +296,12 @@ def check_state(state: Any, params: list[Tensor]) -> None:
     for place, value in averages.items():
         validation.integer("the place of an average", place, least=0)
         if place >= len(params):
-            raise ValueError(
-                f"there must be a parameter for each average, got average {place} of "
-                f"{len(params)} parameters"
-            )
-        param = params[place]
-        if not isinstance(value, Tensor) or value.is_complex() != param.is_complex():
-            raise TypeError(f"average {place} must be a tensor as its parameter is, got {value!r}")
-        if local(value).shape != local(param).shape:
-            raise ValueError(
-                f"average {place} must have the shape of its parameter, "
-                f"{tuple(local(param).shape)}, got {tuple(local(value).shape)}"
-            )
+            raise ValueError(f"got average {place} of {len(params)} parameters")
+        if not isinstance(value, Tensor):
+            raise TypeError(f"average {place} must be a tensor, got {value!r}")
+        wanted, got = (
+            f"{'complex' if each.is_complex() else 'real'} of shape {tuple(local(each).shape)}"
+            for each in (params[place], value)
+        )
+        if got != wanted:
+            raise ValueError(f"average {place} must be {wanted} as its parameter is, got {got}")
