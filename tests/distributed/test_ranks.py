@@ -21,13 +21,7 @@ OTHERS_ON_TWO = ["normed/float64", "outsider/float64", "bad/float64", "groups of
 OF_EVERY_ROW = ["every row ddp/float64", "every row fsdp/float64"]
 AVERAGED = ["averaged ddp/float64", "averaged fsdp/float64", "averaged fsdp root/float64"]
 OTHERS_ON_TWO += AVERAGED
-OTHERS_ON_TWO += [
-    "disagreeing/float32",
-    "own/float32",
-    "warned/float64",
-    "bounded/float64",
-    "messages/float64",
-]
+OTHERS_ON_TWO += ["disagreeing/float32", "own/float32", "warned/float64", "bounded/float64"]
 CASES = [(2, job) for job in ON_TWO]
 CASES += [pytest.param(4, job, marks=pytest.mark.slow) for job in ON_FOUR]
 
@@ -52,11 +46,12 @@ def found_on(tmp_path_factory):
     return of
 
 
-def trained_alone(make, dtype, steps=worker.STEPS):
+def trained_alone(make, dtype, steps=worker.STEPS, device="cpu"):
     """Parameters and steps of one process with the whole batches."""
-    net = make_net(dtype=dtype)
-    taken = worker.train(net, make(net.parameters()), make_batches(steps, dtype=dtype))
-    return worker.whole(net), taken
+    net = make_net(dtype=dtype).to(device)
+    batches = [[part.to(device) for part in b] for b in make_batches(steps, dtype=dtype)]
+    taken = worker.train(net, make(net.parameters()), batches)
+    return worker.whole(net).cpu(), taken
 
 
 @pytest.mark.parametrize(("ranks", "job"), CASES)
@@ -86,8 +81,7 @@ def test_ranks_take_the_same_steps_with_every_method(case, job, found_on):
     assert first["taken"] == second["taken"]
     for found, expected in zip(first["taken"], taken, strict=True):
         assert found == pytest.approx(expected, rel=1e-9)
-    trials = sum(trials for *_, trials in taken)
-    assert first["messages"] == worker.STEPS_OF_ROWS + trials
+    assert first["messages"] == worker.STEPS_OF_ROWS + sum(trials for *_, trials in taken)
 
 
 def test_the_searches_above_search():
@@ -160,14 +154,6 @@ def test_groups_of_processes_train_by_themselves(size, found_on):
         assert not torch.equal(found[0][name]["parameters"], found[-1][name]["parameters"])
 
 
-def test_messages_of_a_step(found_on):
-    for rank in found_on(2, "messages/float64"):
-        assert rank["SHBPolyak"] == [([(5,)], 0)] * 3
-        for messages, trials in rank["SHBArmijo"]:
-            assert messages == [(5,)] + [(1,)] * trials
-            assert trials > 0
-
-
 def test_a_rank_with_other_options_is_noticed_before_it_moves(found_on):
     """A search would otherwise wait for trials that the other rank does not make."""
     for found in found_on(2, "disagreeing/float32"):
@@ -234,13 +220,8 @@ def test_averages_of_ranks_are_those_of_one_process(job, found_on):
             assert loss == pytest.approx(expected, rel=1e-11)
             assert (messages, put_back) == (1, True)
         resumed = found[0, 3] + found[3, 6]
-        assert all(
-            map(
-                torch.equal,
-                (lent for _, lent, *_ in resumed),
-                (lent for _, lent, *_ in found[0, 6]),
-            )
-        )
+        for (_, lent, *_), (_, expected, *_) in zip(resumed, found[0, 6], strict=True):
+            assert torch.equal(lent, expected)
 
 
 STRETCHED = ["SHBPolyak", "SHBArmijo", "SLS"]
@@ -284,14 +265,3 @@ def test_state_is_made_when_a_checkpoint_asks_for_it(case):
     if case.adaptive:
         with pytest.raises((TypeError, ValueError), match=r"needs (the loss|step\(closure\))"):
             opt.step()
-
-
-def test_one_process_sends_nothing(monkeypatch):
-    def refuse(*arguments, **options):
-        raise AssertionError("a message")
-
-    monkeypatch.setattr(torch.distributed, "all_reduce", refuse)
-    net = make_net()
-    opt = heavystep.SHBArmijo(net.parameters())
-    opt.step(lambda: loss_of(net, make_batches(1)[0]))
-    assert opt.info.accepted

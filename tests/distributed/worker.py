@@ -87,15 +87,15 @@ def wrapped(net, how, device="cpu"):
     return fully_shard(net, mesh=mesh)
 
 
-def trained(how, dtype, rank, ranks, methods=METHODS, steps=STEPS):
+def trained(how, dtype, rank, ranks, methods=METHODS, steps=STEPS, device="cpu"):
     found = {}
     for name, optimizer in methods.items():
-        net = wrapped(make_net(dtype=dtype), how)
+        net = wrapped(make_net(dtype=dtype).to(device), how, device)
         opt = optimizer(net.parameters())
         batches = [share(batch, rank, ranks) for batch in make_batches(steps, dtype=dtype)]
         with noted_messages() as sent:
-            taken = train(net, opt, batches)
-        found[name] = {"taken": taken, "parameters": whole(net), "messages": len(sent)}
+            taken = train(net, opt, [[part.to(device) for part in batch] for batch in batches])
+        found[name] = {"taken": taken, "parameters": whole(net).cpu(), "messages": len(sent)}
     return found
 
 
@@ -180,19 +180,6 @@ def noted_messages():
         yield sent
     finally:
         distributed.all_reduce = real
-
-
-def messages(dtype, rank, ranks):
-    """Shapes of what the optimizer adds up at each step."""
-    found = {}
-    for name in ("SHBPolyak", "SHBArmijo"):
-        net = wrapped(make_net(dtype=dtype), "ddp")
-        opt, found[name] = make(name, net.parameters()), []
-        for batch in make_batches(3, dtype=dtype):
-            with noted_messages() as sent:
-                opt.step(lambda: loss_of(net, share(batch, rank, ranks)))
-            found[name].append((sent, int(opt.info.trials)))
-    return found
 
 
 OTHER_OPTIONS = {
@@ -298,6 +285,20 @@ def own_bound(k, rank):
     return bound if k % 2 else torch.tensor(bound)
 
 
+def kept(net, opt, **others):
+    """What a checkpoint holds."""
+    return {"net": get_model_state_dict(net), "opt": get_optimizer_state_dict(net, opt), **others}
+
+
+def load(folder, net, opt, **others):
+    """Go on from a checkpoint, and return what it holds."""
+    state = kept(net, opt, **others)
+    checkpoint.load(state, checkpoint_id=folder)
+    set_model_state_dict(net, state["net"])
+    set_optimizer_state_dict(net, opt, state["opt"])
+    return state
+
+
 def averaged(how, dtype, rank, ranks, out):
     """The average after each step, and losses at it; then the same again from a checkpoint."""
     batches = [share(batch, rank, ranks) for batch in make_batches(6, dtype=dtype)]
@@ -306,12 +307,8 @@ def averaged(how, dtype, rank, ranks, out):
         net = wrapped(make_net(dtype=dtype), how)
         opt = make("SHBPolyak", net.parameters())
         average = heavystep.Average(opt)
-        state = {"net": get_model_state_dict(net), "average": average.state_dict()}
-        state["opt"] = get_optimizer_state_dict(net, opt)
         if start:
-            checkpoint.load(state, checkpoint_id=folder)
-            set_model_state_dict(net, state["net"])
-            set_optimizer_state_dict(net, opt, state["opt"])
+            state = load(folder, net, opt, average=average.state_dict())
             average.load_state_dict(state["average"])
         seen = []
         for batch in batches[start:end]:
@@ -323,9 +320,7 @@ def averaged(how, dtype, rank, ranks, out):
             seen.append((own, lent, float(loss), len(sent), torch.equal(own, whole(net))))
         found[start, end] = seen
         if not start:
-            state = {"net": get_model_state_dict(net), "average": average.state_dict()}
-            state["opt"] = get_optimizer_state_dict(net, opt)
-            checkpoint.save(state, checkpoint_id=folder)
+            checkpoint.save(kept(net, opt, average=average.state_dict()), checkpoint_id=folder)
     return found
 
 
@@ -334,19 +329,11 @@ def stretch(name, dtype, rank, ranks, out):
     folder = os.path.join(out, f"checkpoint of {name}")
     net = wrapped(make_net(dtype=dtype), "fsdp root")
     opt = make(name, net.parameters())
-    begin = 0
-    if os.path.exists(folder):
-        state = {"net": get_model_state_dict(net), "opt": get_optimizer_state_dict(net, opt)}
-        state["done"] = 0
-        checkpoint.load(state, checkpoint_id=folder)
-        set_model_state_dict(net, state["net"])
-        set_optimizer_state_dict(net, opt, state["opt"])
-        begin = state["done"]
+    begin = load(folder, net, opt, done=0)["done"] if os.path.exists(folder) else 0
     end = min(begin + 3, STEPS)
     batches = [share(batch, rank, ranks) for batch in make_batches(STEPS, dtype=dtype)]
     taken = train(net, opt, batches[begin:end])
-    state = {"net": get_model_state_dict(net), "opt": get_optimizer_state_dict(net, opt)}
-    checkpoint.save({**state, "done": end}, checkpoint_id=folder)
+    checkpoint.save(kept(net, opt, done=end), checkpoint_id=folder)
     return {"taken": taken, "parameters": whole(net), "done": end}
 
 
@@ -367,19 +354,12 @@ def processes(backend="gloo"):
 def done(job, rank, ranks, out):
     """What a job finds; it is called by what is done and the format of the numbers."""
     what, dtype = job.split("/")
-    jobs = {
-        "bad": bad,
-        "bounded": bounded,
-        "disagreeing": disagreeing,
-        "messages": messages,
-        "normed": normed,
-        "outsider": outsider,
-        "own": own,
-        "warned": warned,
-    }
+    plain = (bad, bounded, disagreeing, normed, outsider, own, warned)
+    jobs = {job.__name__: job for job in plain}
     jobs |= {f"groups of {size}": partial(grouped, size) for size in (1, 2)}
     of_rows = {"methods": EVERY_ROW, "steps": STEPS_OF_ROWS}
     jobs |= {f"every row {how}": partial(trained, how, **of_rows) for how in ("ddp", "fsdp")}
+    jobs |= {f"gpu {how}": partial(trained, how, device="cuda") for how in ("ddp", "fsdp")}
     hows = ("ddp", "fsdp", "fsdp root")
     jobs |= {f"averaged {how}": partial(averaged, how, out=out) for how in hows}
     jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in METHODS}
@@ -393,5 +373,8 @@ def main(*jobs, out):
 
 
 if __name__ == "__main__":
-    with processes():
+    on_gpus = sys.argv[1].startswith("gpu")
+    if on_gpus:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    with processes("nccl" if on_gpus else "gloo"):
         main(*sys.argv[1:-1], out=sys.argv[-1])

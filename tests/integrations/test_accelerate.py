@@ -52,19 +52,13 @@ def test_a_closure_in_the_middle_of_a_gradient_is_refused(cls):
     assert torch.equal(flat(model), before)
 
 
-def test_a_closure_of_another_optimizer_is_refused():
-    opt = torch.optim.SGD(make_net().parameters(), lr=0.1)
+def test_what_is_not_a_step_of_it_is_refused():
+    sgd = torch.optim.SGD(make_net().parameters(), lr=0.1)
     with pytest.raises(TypeError, match="step is for optimizers of heavystep, got SGD"):
-        step(accelerator(), opt, lambda: 0.0)
-
-
-def test_a_line_search_needs_step():
+        step(accelerator(), sgd, lambda: 0.0)
     found, model, opt = prepared(SHBArmijo)
     with pytest.raises(TypeError, match=r"needs step\(closure\); SHBPolyak works with"):
         backward(found, opt, loss_of(model, BATCHES[0]))
-
-
-def test_backward_of_the_accelerator_alone_is_an_error():
     found, model, opt = prepared(SHBPolyak)
     found.backward(loss_of(model, BATCHES[0]))
     with pytest.raises(ValueError, match=r"needs the loss: .*heavystep\.integrations"):

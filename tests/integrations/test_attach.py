@@ -55,15 +55,6 @@ def test_a_loop_that_is_not_the_users(way, cls, in_place):
     torch.testing.assert_close(flat(model.net), flat(net), rtol=0.0, atol=1e-6)
 
 
-def test_the_default_is_the_optimizer_of_the_package():
-    model = Returning()
-    opt = heavystep.attach(model)
-    assert type(opt) is HeavyStep
-    model(BATCHES[0]).backward()
-    opt.step()
-    assert opt.info.accepted
-
-
 def test_a_criterion():
     net, criterion = make_net(), nn.CrossEntropyLoss()
     opt = heavystep.attach(criterion, HeavyStep(net.parameters()))

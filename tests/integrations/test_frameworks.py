@@ -62,16 +62,11 @@ def test_a_clipped_closure():
     assert_literal(FRAMEWORKS["lightning"], armijo, True, clip=0.05)
 
 
-@pytest.mark.parametrize(
-    ("framework", "closure"),
-    [
-        pytest.param(each, closure, marks=mark, id=f"{name}-{closure}")
-        for name, each in FRAMEWORKS.items()
-        for closure in (False, True)[: 1 + each.closures]
-        for mark in [pytest.mark.slow if each.package == "transformers" else ()]
-    ],
-)
+@every_framework
+@pytest.mark.parametrize("closure", [False, True])
 def test_bfloat16(framework, closure):
+    if closure and not framework.closures:
+        pytest.skip("the framework has no closures")
     batches, nets = make_batches(12), [make_net(), make_net()]
     begin = sum(loss_of(nets[0], batch) for batch in batches).item()
     make, eps = polyak, {}
@@ -89,11 +84,10 @@ def test_bfloat16(framework, closure):
 
 
 @over(WITH_CLOSURES)
-def test_a_tolerance_of_the_user_stays(framework):
-    for expected, short in ((2**-8, True), (None, False)):
-        make = partial(SHBArmijo, loss_eps=expected)
-        done = framework(make_net(), make, make_batches(1), bf16=short)
-        assert done.param_groups[0]["loss_eps"] == expected
+@pytest.mark.parametrize(("expected", "short"), [(2**-8, True), (None, False)])
+def test_a_tolerance_of_the_user_stays(framework, expected, short):
+    done = framework(make_net(), partial(SHBArmijo, loss_eps=expected), make_batches(1), bf16=short)
+    assert done.param_groups[0]["loss_eps"] == expected
 
 
 @pytest.mark.parametrize("scale", [2.0**10, 2.0**40])

@@ -235,7 +235,7 @@ MUTANTS = [
            ("optim/test_arguments.py", "optim/test_state.py")),
     Mutant("a graph that is compiled anew at each step", "optim/optimizer.py",
            "bool(self._handed_over or self.state)", "bool(self.state or self._handed_over)",
-           HAND_OVER),
+           ("optim/test_compile.py",)),
     Mutant("a search warns of part of a gradient", "optim/closure.py",
            "GradientWatch(params, searches)", "GradientWatch(params, False)", HAND_OVER),
     Mutant("a search refuses gradients of zeros", "optim/closure.py",

@@ -1,11 +1,8 @@
 """GradScaler: gradients are unscaled in between, the loss is handed over unscaled."""
 
-import math
-
 import pytest
 import torch
 
-from heavystep import SHBPolyak
 from tests.helpers.cases import OPTIMIZERS, over, without_closure
 from tests.helpers.training import flat, loss_of, make_batches, make_net
 
@@ -31,37 +28,6 @@ def test_grad_scaler_gives_the_unscaled_run(case):
         scaler.step(scaled, loss=loss)
         scaler.update()
     assert torch.equal(flat(nets[0]), flat(nets[1]))  # the scale is a power of 2
-
-
-@without_closure
-def test_grad_scaler_skips_a_batch_that_overflows(case):
-    net, batches = make_net(), make_batches(4)
-    opt, scaler = case.make(net.parameters()), torch.amp.GradScaler(**SCALE)
-    for k, batch in enumerate(batches):
-        opt.zero_grad()
-        loss = loss_of(net, batch)
-        scaler.scale(loss).backward()
-        if k == 2:
-            net[0].weight.grad.fill_(math.inf)
-        before = flat(net)
-        scaler.unscale_(opt)
-        scaler.step(opt, loss=loss)
-        scaler.update()
-        assert torch.equal(flat(net), before) == (k == 2)
-
-
-def test_grad_scaler_without_unscale_unscales_by_itself():
-    nets, batch = [make_net(), make_net()], make_batches(1)[0]
-    steps = []
-    for net, unscale in zip(nets, (True, False), strict=True):
-        opt, scaler = SHBPolyak(net.parameters()), torch.amp.GradScaler(**SCALE)
-        loss = loss_of(net, batch)
-        scaler.scale(loss).backward()
-        if unscale:
-            scaler.unscale_(opt)
-        scaler.step(opt, loss=loss)
-        steps.append(float(opt.info.step))
-    assert steps[0] == steps[1]
 
 
 @over([case for case in OPTIMIZERS if case.needs_closure])

@@ -51,8 +51,9 @@ def test_training_goes_on_as_without_it(case):
     run, alone = Averaged(case.make, torch.float32), Averaged(case.make, torch.float32)
     alone.average.detach()
     for batch in make_batches(6):
-        run.train([batch])
-        assert run.lent is not None
+        places = [p.data_ptr() for p in run.train([batch]).net.parameters()]
+        with run.average.in_place():
+            assert [p.data_ptr() for p in run.net.parameters()] == places
         alone.train([batch])
     assert torch.equal(run.theta, alone.theta)
     assert (run.count, alone.count) == (6, 0)
@@ -71,15 +72,12 @@ def test_a_refused_batch_does_not_count(name):
 
 def test_nothing_is_read_on_the_host():
     run = Averaged()
-    for batch in make_batches(4, dtype=torch.float64):
-        loss = loss_of(run.net, batch)
-        loss.backward()
-        with NoHostRead():
-            run.opt.step(loss=loss)
-        run.opt.zero_grad()
-    with NoHostRead(), run.average.in_place():
-        pass
-    assert run.count == 4
+    loss_of(run.net, make_batches(1, dtype=torch.float64)[0]).backward()
+    with NoHostRead():
+        run.opt.step(loss=1.0)
+        with run.average.in_place():
+            pass
+    assert run.count == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -111,16 +109,12 @@ def test_a_step_that_asks_for_state_does_not_count(name):
 
 def test_parameters_set_before_the_first_step():
     """Whatever they were when the average was made: not even NaN stays."""
-
-    def make(params):
-        params = list(params)
-        with torch.no_grad():
-            for param in params:
-                param.fill_(torch.nan)
-        return torch.optim.SGD(params, lr=0.1)
-
-    run = Averaged(make)
-    run.net.load_state_dict(make_net(dtype=torch.float64).state_dict())
+    run = Averaged(MAKERS["SGD"])
+    run.average.detach()
+    good = snapshot(run.net)
+    run.net.load_state_dict({name: value * torch.nan for name, value in good.items()})
+    run.average = Average(run.opt)
+    run.net.load_state_dict(good)
     assert torch.equal(run.lent, run.theta)
     run.train(3).check()
 
@@ -174,25 +168,16 @@ def test_captured_steps_update_it_by_hand(name, bad, device):
     run.check()
 
 
-def test_bad_arguments():
+@pytest.mark.parametrize(("options", "message"), [
+    ({"power": -1.0}, "power must be >= 0 and finite"),
+    ({"automatic": "yes"}, "automatic must be one of False, True, got 'yes'"),
+    ({"optimizer": make_net()}, "optimizer must be one of torch's kind, got Sequential"),
+])  # fmt: skip
+def test_bad_arguments(options, message):
     opt = torch.optim.SGD(make_net().parameters(), lr=0.1)
-    with pytest.raises(ValueError, match="power must be >= 0 and finite"):
-        Average(opt, power=-1.0)
-    with pytest.raises(ValueError, match="automatic must be one of False, True, got 'yes'"):
-        Average(opt, automatic="yes")
-    with pytest.raises(TypeError, match="optimizer must be one of torch's kind, got Sequential"):
-        Average(make_net())
+    with pytest.raises((TypeError, ValueError), match=message):
+        Average(**{"optimizer": opt, **options})
     assert not opt._optimizer_step_post_hooks
-
-
-def test_a_step_that_a_scaler_skips_does_not_count():
-    run, scaler = Averaged(MAKERS["SGD"]), torch.amp.GradScaler("cpu")
-    for k, batch in enumerate(make_batches(3, dtype=torch.float64)):
-        run.opt.zero_grad()
-        scaler.scale(loss_of(run.net, batch) * (torch.inf if k == 1 else 1.0)).backward()
-        scaler.step(run.opt)
-        scaler.update()
-    assert run.count == 2
 
 
 def test_no_step_is_counted_twice():
@@ -209,20 +194,6 @@ def test_no_step_is_counted_twice():
 
 
 # -- The model at its average
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_parameters_come_back(dtype):
-    run = Averaged(dtype=dtype).train(4)
-    params = list(run.net.parameters())
-    grads, places = [p.grad.clone() for p in params], [p.data_ptr() for p in params]
-    with run.average.in_place():
-        assert not torch.equal(run.theta, run.iterates[-1])
-        assert [p.data_ptr() for p in params] == places
-        loss_of(run.net, make_batches(1, dtype=dtype)[0])
-    assert torch.equal(run.theta, run.iterates[-1])
-    assert all(torch.equal(p.grad, g) for p, g in zip(params, grads, strict=True))
-    assert not run.opt._optimizer_step_pre_hooks.keys() - {h.id for h in run.average._handles}
 
 
 def test_everything_comes_back_after_an_exception():
@@ -261,9 +232,7 @@ def test_what_is_refused_within_the_block_and_outside():
         words = rf"{method}\(\) within in_place\(\)"
         with average.in_place(), pytest.raises(ValueError, match=words):
             call()
-    assert torch.equal(run.theta, run.iterates[-1])
     assert same(run.net.state_dict(), before)
-    assert run.count == 4
     assert run.train(1).count == 5
 
 
@@ -306,28 +275,6 @@ def test_statistics_of_the_average_for_the_block(training):
     assert int(norm.num_batches_tracked) == 4
 
 
-def test_a_buffer_that_a_forward_replaces():
-    class Counting(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm = nn.BatchNorm1d(6)
-            self.register_buffer("seen", torch.zeros(()))
-            self.register_buffer("nothing", None)
-
-        def forward(self, x):
-            self.seen = self.seen + len(x)
-            return self.norm(x)
-
-    net = Counting()
-    own = net.seen
-    average = Average(torch.optim.SGD(net.parameters(), lr=0.1))
-    with average.in_place():
-        average.update_bn([x for x, _ in make_batches(2)], net)
-        assert net.seen == 32
-    assert net.seen is own
-    assert net.seen == 0
-
-
 # -- Saved and loaded
 
 
@@ -342,22 +289,12 @@ def test_resume_is_exact(dtype, at):
     resumed = Averaged(dtype=dtype, options={"power": 1.0}, seed=5)
     for part in parts:
         getattr(resumed, part).load_state_dict(saved[part])
+    before = copy.deepcopy(saved["average"])
     resumed.train(batches[at:])
+    assert equal_states(saved["average"], before)  # a load copies
     assert equal_states(resumed.state, run.state)
     assert torch.equal(resumed.lent, run.lent)
     assert torch.equal(resumed.theta, run.theta)
-
-
-def test_a_load_is_a_copy_into_the_same_memory():
-    run = Averaged().train(2)
-    saved = copy.deepcopy(run.state)
-    places = [kept.data_ptr() for kept in run.state["averages"].values()]
-    run.train(2)
-    kept = copy.deepcopy(saved)
-    run.average.load_state_dict(saved)
-    assert [v.data_ptr() for v in run.state["averages"].values()] == places
-    run.train(1)
-    assert equal_states(saved, kept)
 
 
 def test_parameters_that_the_saved_run_did_not_train():

@@ -8,7 +8,7 @@ import torch
 
 from heavystep import SHBArmijo, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import KINDS, OPTIMIZERS, every_optimizer, over
+from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
 from tests.helpers.training import (
     SUMMANDS,
     assert_equal_but_for_rounding,
@@ -25,11 +25,11 @@ from tests.helpers.training import (
 def styles(opt, net, batch):
     """Every way of handing over the same batch."""
 
-    def closure(zero=None, backward=False, give=lambda loss: loss):
+    def closure(*zeroed, backward=True, give=lambda loss: loss):
         def evaluate():
-            for owner in zero or ():
+            for owner in zeroed:
                 owner.zero_grad(set_to_none=False)
-            if backward and not zero:
+            if backward and not zeroed:
                 opt.zero_grad()
             loss = loss_of(net, batch)
             if backward:
@@ -39,31 +39,21 @@ def styles(opt, net, batch):
         return evaluate
 
     return (
+        closure(backward=False),
         closure(),
-        closure(backward=True),
-        closure(zero=[opt], backward=True),
-        closure(zero=[opt]),
-        closure(zero=[net]),
-        closure(zero=[net, opt]),
-        closure(backward=True, give=lambda loss: loss.detach()),
-        closure(backward=True, give=lambda loss: loss.item()),
-        closure(give=lambda loss: loss.reshape(1)),
+        closure(opt),
+        closure(opt, backward=False),
+        closure(net, backward=False),
+        closure(net, opt, backward=False),
+        closure(give=lambda loss: loss.detach()),
+        closure(give=lambda loss: loss.item()),
+        closure(backward=False, give=lambda loss: loss.reshape(1)),
     )
 
 
-@over(KINDS)
+@every_optimizer
 @pytest.mark.parametrize("style", range(9))
 def test_every_closure_style_gives_the_same_run(case, style):
-    compare_styles(case, style)
-
-
-@over([case for case in OPTIMIZERS if case not in KINDS])
-@pytest.mark.parametrize("style", [0, 1, 7])
-def test_closures_with_and_without_backward_and_floats(case, style):
-    compare_styles(case, style)
-
-
-def compare_styles(case, style):
     batches, nets = make_batches(4), [make_net(), make_net()]
     opts = [case.make(net.parameters()) for net in nets]
     apart = rounding.of_a_run(len(batches), SUMMANDS, 1.0)
@@ -163,33 +153,6 @@ def test_gradient_accumulation_in_a_closure(case):
     assert_equal_but_for_rounding(*nets, steps=4)
 
 
-def test_clipped_gradients_are_direction_and_norm():
-    net, batch = make_net(), make_batches(1)[0]
-    opt = SHBPolyak(net.parameters(), scaling="plain", c=2.0, max_step=1e6)
-    loss = loss_of(net, batch)
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(net.parameters(), 0.01)
-    old = flat(net)
-    opt.step(loss=loss)
-    assert float(opt.info.grad_sqnorm) == pytest.approx(0.01**2, rel=1e-3)
-    assert float(opt.info.step) == pytest.approx(0.5 * loss.item() / 0.01**2, rel=1e-3)
-    grad = torch.cat([p.grad.reshape(-1) for p in net.parameters()])
-    torch.testing.assert_close(flat(net), old - float(opt.info.step) * grad)
-
-
-def test_lower_bound_for_one_step():
-    theta = torch.tensor([3.0], requires_grad=True)
-    opt = SHBPolyak([theta], lower_bound=1.0, scaling="plain", c=2.0, max_step=100.0)
-    for bound, expected in (
-        (None, (5.0 - 1.0) / 2),
-        (2.0, (5.0 - 2.0) / 2),
-        (torch.tensor(3.0, dtype=torch.float64), 1.0),
-    ):
-        theta.grad = torch.ones(1)
-        opt.step(loss=5.0, lower_bound=bound)
-        assert float(opt.info.step) == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(
     "bound", [float("nan"), float("inf"), torch.tensor(float("nan")), torch.tensor(-math.inf)]
 )
@@ -233,14 +196,10 @@ MISUSE = {
     "both": (lambda o: o.step(lambda: 1.0, loss=1.0), ValueError, "a closure or loss=, not both"),
     "loss as closure": (lambda o: o.step(torch.tensor(1.0)), TypeError, "closure must be callable"),
     "None": (lambda o: o.step(lambda: None), TypeError, "must end with 'return loss'"),
-    "vector": (
-        lambda o: o.step(lambda: torch.ones(3)),
-        ValueError,
-        r"one number, got shape \(3,\)",
-    ),
+    "vector": (lambda o: o.step(lambda: torch.ones(3)), ValueError, r"one number, got shape \(3,\)"),
     "string": (lambda o: o.step(lambda: "low"), TypeError, "number or a 0-dim tensor, got 'low'"),
     "complex": (lambda o: o.step(lambda: torch.tensor(1j)), TypeError, "real number, got dtype"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mistake", MISUSE)

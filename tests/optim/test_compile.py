@@ -36,19 +36,25 @@ def run(net, opt, batches, step):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # the compiler warns about its own work
+@pytest.mark.parametrize("handed_over", [False, True])
 @pytest.mark.parametrize("name", MAKERS)
-def test_compiled_step_is_the_eager_step(name):
+def test_compiled_step_is_the_eager_step(name, handed_over):
     batches, nets = make_batches(8), [make_net(), make_net()]
     opts = [MAKERS[name](net.parameters()) for net in nets]
     torch._dynamo.reset()
     counts = torch._dynamo.testing.CompileCounterWithBackend("inductor")
 
     @torch.compile(backend=counts)
-    def compiled(loss):
-        opts[1].step(loss=loss)
+    def compiled(**loss):
+        opts[1].step(**loss)
+
+    def step(loss):
+        if handed_over:
+            opts[1].hand_over(loss)
+        compiled(**({} if handed_over else {"loss": loss}))
 
     run(nets[0], opts[0], batches, lambda loss: opts[0].step(loss=loss))
-    run(nets[1], opts[1], batches, compiled)
+    run(nets[1], opts[1], batches, step)
     assert_equal_but_for_rounding(*nets, steps=len(batches))
     # The last step is a quotient of sums at points that are apart by the rounding of the others.
     apart = rounding.of_a_run(len(batches), SUMMANDS, flat(nets[0]))

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from heavystep import SHBArmijo, SHBPolyak
-from tests.helpers.cases import OPTIMIZERS, every_kind, every_optimizer, over
+from heavystep import SHBArmijo
+from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
 from tests.helpers.training import (
     equal_states,
     expected_motion,
@@ -39,22 +39,11 @@ BAD = ["NaN loss", "infinite loss", "loss of minus infinity", "NaN gradient", "i
 
 
 @every_optimizer
-@pytest.mark.parametrize("kind", BAD)
-def test_a_bad_batch_is_as_if_it_had_not_been(case, kind):
-    compare_without(case, kind, decay="decoupled")
-
-
-@every_kind
 @pytest.mark.parametrize("decay", ["decoupled", "objective"])
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_batch_is_as_if_it_had_not_been_with_all_ways_to_decay(case, kind, decay):
-    compare_without(case, kind, decay)
-
-
-def compare_without(case, kind, decay):
+def test_a_bad_batch_is_as_if_it_had_not_been(case, kind, decay):
     batches, nets = make_batches(4), [make_net(), make_net()]
-    options = {"decay": decay, "weight_decay": 0.1}
-    opts = [case.make(net.parameters(), **options) for net in nets]
+    opts = [case.make(net.parameters(), decay=decay, weight_decay=0.1) for net in nets]
     for k, batch in enumerate(batches):
         for opt, net in zip(opts, nets, strict=True):
             take_step(opt, net, batch, case)
@@ -107,16 +96,11 @@ def test_a_failed_search_is_as_if_the_batch_had_not_been():
         for opt, net in zip(opts, nets, strict=True):
             opt.step(lambda net=net: loss_of(net, batch))
         if k == 2:
-            rising = iter([1.0, *[9.0] * 5])
+            losses = iter([1.0, *[9.0] * 5])
 
             def hopeless():
                 loss = loss_of(nets[1], batch)
-                return (
-                    loss * 0.0
-                    + next(rising)
-                    + 0.1 * nets[1][0].weight.sum() * 0.0
-                    + (loss - loss.detach())
-                )
+                return loss - loss.detach() + next(losses)
 
             with pytest.warns(RuntimeWarning, match="line search failed"):
                 opts[1].step(hopeless)
@@ -139,16 +123,6 @@ def test_a_failed_search_advises_what_is_not_done_yet(options, advice):
     with pytest.warns(RuntimeWarning, match=f"If this goes on, {advice}$"):
         opt.step(lambda: bowl(theta) - bowl(theta).detach() + next(losses))
     assert not opt.info.accepted
-
-
-def test_a_search_survives_a_trial_that_overflows():
-    """A huge first trial gives an infinite or NaN loss; the search goes on below it."""
-    theta = torch.tensor([0.5], requires_grad=True)
-    opt = SHBArmijo([theta], scaling="plain", max_step=1e5, decrease_factor=0.5)
-    opt.step(lambda: torch.exp(theta.square()).sum() - 1.0)
-    assert opt.info.accepted
-    assert opt.info.trials > 1
-    assert 0 < opt.info.step < 1.0
 
 
 def bowl(theta):
@@ -220,22 +194,6 @@ def test_zero_loss_and_zero_gradient_is_not_nan(case):
     assert not any(math.isnan(opt.param_groups[0][name]) for name in case.method.rule.memory)
     opt.step(lambda: ((theta - 3.0) ** 2).sum())
     assert 2.0 < float(theta.detach()) < 100.0
-
-
-def test_info_names_what_happened():
-    theta = torch.tensor([3.0], requires_grad=True)
-    opt = SHBPolyak([theta], scaling="plain", max_step=0.125, c=2.0)
-    opt.step(lambda: ((theta - 1.0) ** 2).sum())
-    info = opt.info.numbers()
-    assert info == {
-        "step": 0.125, "base_step": 0.125, "loss": 4.0, "grad_sqnorm": 16.0, "trials": 0,
-        "accepted": True, "capped": True, "cap": "max_step", "max_step": 0.125, "lower_bound": 0.0,
-    }  # fmt: skip
-    opt.param_groups[0]["lr"] = 0.5
-    opt.param_groups[0]["max_step"] = 50.0
-    opt.step(lambda: 100.0 * ((theta - 1.0) ** 2).sum())
-    assert not opt.info.capped
-    assert float(opt.info.step) == pytest.approx(0.5 * float(opt.info.base_step))
 
 
 @every_optimizer

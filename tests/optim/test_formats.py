@@ -8,24 +8,14 @@ import torch
 
 from heavystep import SHBPolyak
 from heavystep.optim.update import Active
-from tests.helpers import rounding
-from tests.helpers.cases import OPTIMIZERS, every_kind, every_optimizer, over
+from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
 from tests.helpers.training import expected_motion, flat, kept_of, make_batches, make_net, take_step
 
 
 @every_optimizer
-def test_kernels_are_the_definition(case):
-    compare_paths(case, torch.float32, "decoupled")
-
-
-@every_kind
 @pytest.mark.parametrize("decay", ["decoupled", "objective"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-def test_both_paths_agree_in_every_format(case, dtype, decay):
-    compare_paths(case, dtype, decay)
-
-
-def compare_paths(case, dtype, decay):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_kernels_are_the_definition(case, dtype, decay):
     batches = make_batches(4, dtype=torch.float64)
     nets = [make_net(dtype=torch.float64).to(dtype) for _ in range(2)]
     opts = [case.make(net.parameters(), weight_decay=0.1, decay=decay) for net in nets]
@@ -37,29 +27,6 @@ def compare_paths(case, dtype, decay):
             take_step(opts[1], nets[1], (x.to(dtype), y), case)
         tolerance = 100 * torch.finfo(dtype).eps
         torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=tolerance, atol=tolerance)
-
-
-def test_fused_update_falls_back_on_memory_that_it_cannot_walk():
-    """A transposed gradient and a strided parameter: the kernels read raw memory."""
-    for _ in range(1):
-        weight = torch.arange(80.0 * 90.0).reshape(90, 80).t() / 1e3  # strides of a transpose
-        param = weight.clone(memory_format=torch.preserve_format).requires_grad_()
-        dense = torch.ones(80, 90).cumsum(1).requires_grad_()
-        assert not param.is_contiguous()
-        opt = SHBPolyak([param, dense], max_step=0.5, scaling="plain")
-        for _ in range(3):
-            old = [p.detach().clone() for p in (param, dense)]
-            grad = torch.randn(80, 90, generator=torch.Generator().manual_seed(0))
-            param.grad = grad
-            dense.grad = grad.t().contiguous().t()
-            state = [
-                opt.state[p].get("displacement", torch.zeros_like(p)).clone()
-                for p in (param, dense)
-            ]
-            opt.step(loss=2.0)
-            for p, before, d in zip((param, dense), old, state, strict=True):
-                expected = before + 0.9 * d - float(opt.info.step) * grad
-                torch.testing.assert_close(p.detach(), expected)
 
 
 @every_optimizer
@@ -75,22 +42,6 @@ def test_half_precision_keeps_all_else_in_float32(case, dtype):
     assert {p.dtype for p in net.parameters()} == {dtype}
     numbers = opt.info.numbers().values()
     assert all(math.isfinite(number) for number in numbers if isinstance(number, float))
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_keeps_a_float32_displacement(dtype):
-    """Steps far below the parameter's resolution add up instead of being lost in the buffer."""
-    theta = torch.full((3,), 100.0, dtype=dtype, requires_grad=True)
-    opt = SHBPolyak([theta], momentum=0.9, max_step=1e-3, scaling="plain")
-    expected = torch.zeros(3)
-    for _ in range(20):
-        theta.grad = torch.full((3,), 0.125, dtype=dtype)
-        opt.step(loss=1.0)
-        expected = 0.9 * expected - 1e-3 * 0.125  # in float32 too
-    displacement = opt.state[theta]["displacement"]
-    assert displacement.dtype == torch.float32
-    # A fused multiplication and addition may round once where others round twice, 20 times.
-    torch.testing.assert_close(displacement, expected, rtol=rounding.of_a_sum(20), atol=0)
 
 
 def test_the_norm_is_accurate_in_float32():
@@ -124,23 +75,3 @@ def test_a_model_may_change_its_format_in_the_middle(case, dtype):
             tolerance = 1e-12 if dtype == torch.float64 else 2e-2
             expected = (theta.to(wide) + motion).to(dtype)
             torch.testing.assert_close(p.detach(), expected, rtol=tolerance, atol=tolerance)
-
-
-def test_mixed_float32_and_float64_parameters():
-    """Scalars are then float64; each tensor is updated in its own format."""
-    a = torch.tensor([1.0, 2.0], dtype=torch.float32, requires_grad=True)
-    b = torch.tensor([3.0], dtype=torch.float64, requires_grad=True)
-    opt = SHBPolyak([a, b], momentum=0.5, max_step=0.1, scaling="plain")
-    for _ in range(3):
-        opt.zero_grad()
-        loss = ((a.double() - 4.0) ** 2).sum() + ((b - 1.0) ** 2).sum()
-        loss.backward()
-        opt.step(loss=loss)
-    assert (a.dtype, b.dtype) == (torch.float32, torch.float64)
-    for param, start, target in ((a, 1.0, 4.0), (b, 3.0, 1.0)):
-        x, d = start, 0.0
-        for _ in range(3):  # every step is at the cap of 0.1
-            d = 0.5 * d - 0.1 * 2.0 * (x - target)
-            x += d
-        # Two sums in each of the three steps.
-        assert param[0].item() == pytest.approx(x, rel=rounding.of_a_sum(6, param.dtype))

@@ -129,13 +129,6 @@ def test_the_two_sample_problem_ends_at_the_right_point(diagonal):
     assert gaps.max() <= 1e-2
 
 
-def test_the_two_samples_are_those_of_the_problem():
-    problem = two_samples()
-    theta = torch.tensor([0.25], dtype=torch.float64).numpy()
-    assert math.isclose(problem.objective(theta), 0.25 * 0.75**2 + 2.5 * 1.25**2)
-    assert float(problem.theta_star[0]) == pytest.approx(-9 / 11, rel=1e-15)
-
-
 def moved_by_the_first_step(*params):
     """How far, as a part of sqrt(n), parameters whose gradients promise much."""
     params = [torch.tensor(each, dtype=torch.float64, requires_grad=True) for each in params]

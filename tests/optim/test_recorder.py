@@ -12,14 +12,13 @@ import torch._dynamo.testing
 from heavystep import SHB, SLS, Diminishing, HeavyStep, SHBArmijo, SHBPolyak
 from heavystep.optim import Recorder
 from heavystep.optim import recorder as recorder_module
-from tests.helpers.cases import KINDS, OPTIMIZERS, ROWS, over
+from tests.helpers.cases import OPTIMIZERS, ROWS, over
 from tests.helpers.training import flat, loss_of, make_batches, make_net, on_gpu, take_step
-from tests.optim.test_no_sync import NoHostRead, no_synchronisation
+from tests.optim.test_no_sync import NoHostRead
 
 COLUMNS = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted", "eta", "beta")
 both_of_the_paper = pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
 every_adaptive = over([case for case in OPTIMIZERS if case.adaptive])
-heavy_ball_of_a_kind = over([case for case in KINDS if case.adaptive and case.heavy_ball])
 
 
 def quadratic(theta, k):
@@ -134,25 +133,18 @@ def test_what_changes_in_place_is_recorded_as_it_was():
     assert record.loss.tolist() == [[1.0, 2.0, 3.0]]
 
 
-BOUNDS = {
-    "Polyak's own": (SHBPolyak, {"lower_bound": -0.5}, None, -0.5),
-    "Polyak, one step": (SHBPolyak, {"lower_bound": -0.5}, -0.25, -0.25),
-    "Polyak, a tensor": (SHBPolyak, {}, torch.tensor([-0.1]), float(torch.tensor(-0.1))),
-    "Armijo without": (SHBArmijo, {}, None, -math.inf),
-    "Armijo's own": (SLS, {"lower_bound": -0.5}, None, -0.5),
-    "Armijo, one step": (SHBArmijo, {"lower_bound": -0.5}, -0.25, -0.25),
-    "Armijo, a tensor": (SHBArmijo, {}, torch.tensor(-0.1), float(torch.tensor(-0.1))),
-}
-
-
-@pytest.mark.parametrize("name", BOUNDS)
-def test_bound_is_the_one_that_the_rule_used(name):
-    cls, options, given, expected = BOUNDS[name]
-    theta, opt, recorder = recorded(cls, **options)
+@pytest.mark.parametrize(("cls", "given", "expected"), [
+    (SHBPolyak, None, -0.5),
+    (SHBPolyak, torch.tensor([-0.125]), -0.125),
+    (SLS, None, -0.5),
+    (SHBArmijo, -0.25, -0.25),
+    (SHBArmijo, torch.tensor(-0.125), -0.125),
+])  # fmt: skip
+def test_bound_is_the_one_that_the_rule_used(cls, given, expected):
+    theta, opt, recorder = recorded(cls, lower_bound=-0.5)
     run(opt, theta, 1, lower_bound=given)
     run(opt, theta, 1)
-    own = options.get("lower_bound", opt.defaults["lower_bound"])
-    assert recorder.record().f_star.tolist() == [[expected, -math.inf if own is None else own]]
+    assert recorder.record().f_star.tolist() == [[expected, -0.5]]
 
 
 @both_of_the_paper
@@ -174,25 +166,17 @@ def test_decay_in_the_objective_is_recorded_as_the_rule_saw_it(cls, dtype):
     assert (record.iterates[0, :, 3:] == 1.0).all()
 
 
-FORMATS = {
-    "float64": (torch.float64, torch.float64, torch.float64),
-    "float32": (torch.float32, torch.float32, torch.float32),
-    "half parameters": (torch.bfloat16, torch.float32, torch.bfloat16),
-    "half loss": (torch.float32, torch.float16, torch.float16),
-}
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("way", ["loss", "closure", "closure by name"])
-def test_eps_is_of_the_coarsest_format(name, way):
-    param, loss_dtype, expected = FORMATS[name]
+@pytest.mark.parametrize(("param", "loss_dtype", "coarsest"), [
+    (torch.float64, torch.float64, torch.float64),
+    (torch.bfloat16, torch.float32, torch.bfloat16),
+    (torch.float32, torch.float16, torch.float16),
+])  # fmt: skip
+@pytest.mark.parametrize("way", ["loss", "closure"])
+def test_eps_is_of_the_coarsest_format(way, param, loss_dtype, coarsest):
     theta, opt, recorder = recorded(SHBPolyak, param)
     theta.grad, loss = torch.ones_like(theta), torch.tensor(1.0, dtype=loss_dtype)
-    if way == "closure":
-        opt.step(lambda: loss)
-    else:
-        opt.step(**({"loss": loss} if way == "loss" else {"closure": lambda: loss}))
-    assert recorder.record().eps == torch.finfo(expected).eps
+    opt.step(**({"loss": loss} if way == "loss" else {"closure": lambda: loss}))
+    assert recorder.record().eps == torch.finfo(coarsest).eps
 
 
 def test_eps_counts_autocast_and_what_the_user_says():
@@ -207,21 +191,6 @@ def test_eps_counts_autocast_and_what_the_user_says():
     with torch.autocast("cpu", torch.bfloat16):
         run(opt, theta, 1)
     assert recorder.record().eps == torch.finfo(torch.bfloat16).eps
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@heavy_ball_of_a_kind
-def test_rounding_alone_is_no_deviation_from_the_recursion(case, dtype):
-    net, batches = make_net(dtype=dtype), make_batches(10, dtype=dtype)
-    opt = case.make(net.parameters())
-    recorder = Recorder(opt, iterates=True)
-    with torch.no_grad():
-        net[0].bias.zero_()
-    for batch in batches:
-        take_step(opt, net, batch, case)
-    record = recorder.record()
-    assert record.iterates.dtype == record.gradients.dtype == np.float64
-    assert np.array_equal(record.iterates[0, -1], flat(net).double().numpy())
 
 
 def test_it_comes_and_goes(monkeypatch):
@@ -253,17 +222,10 @@ def test_it_comes_and_goes(monkeypatch):
 def test_a_step_that_raised_is_not_recorded(iterates):
     options = {"scaling": "practical", "max_step": 50.0}
     theta, opt, recorder = recorded(SHBArmijo, iterates=iterates, **options)
-    for at in (1, 2):  # at theta, and at the first trial
-        calls = []
-
-        def fails():
-            calls.append(None)
-            if len(calls) == at:
-                raise RuntimeError("out of data")
-            return quadratic(theta, 0)
-
-        with pytest.raises(RuntimeError, match="out of data"):
-            opt.step(fails)
+    for scales in ([], [1.0]):  # it fails at theta, and at the first trial
+        left = iter(scales)
+        with pytest.raises(StopIteration):
+            opt.step(lambda: next(left) * quadratic(theta, 0))
         with pytest.raises(ValueError, match="nothing recorded"):
             recorder.record()
     run(opt, theta, 2)
@@ -272,35 +234,19 @@ def test_a_step_that_raised_is_not_recorded(iterates):
     run(opt, theta, 1)
     record = recorder.record()
     assert record.steps == 3
-    if iterates:
-        assert record.iterates.shape == (1, 4, 3)
-        assert record.gradients.shape == (1, 3, 3)
+    assert record.iterates is None or record.iterates.shape == (1, 4, 3)
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda opt: pickle.loads(pickle.dumps(opt))])
 @every_adaptive
-def test_copies_know_nothing_of_it_and_a_resumed_run_records_the_same(case):
-    batches, net = make_batches(8), make_net()
-    opt = case.make(net.parameters())
+def test_copies_know_nothing_of_it(case, copied):
+    opt = case.make(make_net().parameters())
     recorder = Recorder(opt)
-    for k, batch in enumerate(batches):
-        if k == 5:
-            saved = copy.deepcopy((net.state_dict(), opt.state_dict()))
-            for twin in (pickle.loads(pickle.dumps(opt)), copy.deepcopy(opt)):
-                params = [p for group in twin.param_groups for p in group["params"]]
-                twin.step(lambda: sum((p**2).sum() for p in params))
-                assert twin.info.accepted
-            assert recorder.record().steps == 5
-        take_step(opt, net, batch, case)
-    resumed = make_net(seed=3)
-    fresh = case.make(resumed.parameters())
-    second = Recorder(fresh)  # before the state is loaded
-    resumed.load_state_dict(saved[0])
-    fresh.load_state_dict(saved[1])
-    for batch in batches[5:]:
-        take_step(fresh, resumed, batch, case)
-    first, rest = recorder.record(), second.record()
-    for name in ("gamma", "loss", "grad_sqnorm"):
-        assert np.array_equal(getattr(first, name)[:, 5:], getattr(rest, name)), name
+    opt.step(lambda: sum((p**2).sum() for p in opt.param_groups[0]["params"]))
+    twin = copied(opt)
+    twin.step(lambda: sum((p**2).sum() for p in twin.param_groups[0]["params"]))
+    assert twin.info.accepted
+    assert recorder.record().steps == 1
 
 
 def two_groups(cls=SHBPolyak, scaling="practical", **second):
@@ -389,20 +335,6 @@ def test_a_change_of_method_during_the_run_is_found(name):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("momentum", "begins"), [(0.5, False), (0.0, True)])
-def test_iterates_that_begin_in_the_middle_need_no_momentum(momentum, begins):
-    theta = start()
-    opt = SHBPolyak([theta], momentum=momentum, scaling="practical")
-    run(opt, theta, 2)
-    recorder = Recorder(opt, iterates=True)
-    run(opt, theta, 2, first=2)
-    if begins:
-        assert recorder.record().steps == 2
-        return
-    with pytest.raises(ValueError, match=r"step 0 is no heavy-ball step .*attach before the first"):
-        recorder.record()
-
-
 def test_a_step_still_reads_nothing_on_the_host(monkeypatch):
     monkeypatch.setattr(recorder_module, "_BLOCK", 2)
     for cls, decay in ((HeavyStep, {}), (SHBPolyak, {}), (SHBPolyak, {"decay": "objective"})):
@@ -437,26 +369,6 @@ def test_a_compiled_step_is_recorded():
         records.append(recorder.record())
     assert counts.frame_count <= 3  # not one for every row
     np.testing.assert_allclose(records[1].gamma, records[0].gamma, rtol=1e-12)
-
-
-@on_gpu
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
-def test_no_synchronisation_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(recorder_module, "_BLOCK", 3)
-    net, lr = make_net().cuda(), torch.tensor(0.5, device="cuda")
-    opt, bound = SHBPolyak(net.parameters(), lr=lr), torch.tensor(0.0, device="cuda")
-    recorder, seen = Recorder(opt), []
-    for x, y in make_batches(8):
-        opt.zero_grad()
-        loss = loss_of(net, (x.cuda(), y.cuda()))
-        loss.backward()
-        with no_synchronisation():
-            opt.step(loss=loss, lower_bound=bound)
-        seen.append(opt.info.numbers())
-    record = recorder.record()
-    assert record.gamma[0].tolist() == [info["step"] for info in seen]
-    assert record.loss[0].tolist() == [info["loss"] for info in seen]
-    assert record.eta.tolist() == [0.5] * 8
 
 
 @on_gpu

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from heavystep import SHB, SPS, Diminishing, SHBPolyak
+from heavystep import SHB, Diminishing, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import OPTIMIZERS, ROWS, case_of, every_row, over
+from tests.helpers.cases import OPTIMIZERS, ROWS, every_row, over
 from tests.helpers.training import flat, last_momentum, make_batches, make_net, take_step
 
 SCHEDULERS = {
@@ -68,17 +68,6 @@ def test_every_scheduler_drives_lr(case, name):
         )
         scheduler.step(*arguments)
     assert len(set(rates)) > 1
-
-
-def test_lr_multiplies_the_step_and_leaves_the_rule_alone():
-    """The smooth reset works on gamma / eta: a small lr must not shrink the cap for good."""
-    theta = torch.tensor([3.0], requires_grad=True)
-    opt = SHBPolyak([theta], lr=0.0, scaling="practical", max_step=0.5, steps_per_epoch=10)
-    for lr in (0.0, 1e-6, 1.0):
-        opt.param_groups[0]["lr"] = lr
-        opt.step(lambda: 0.01 * ((theta - 1.0) ** 2).sum())
-        assert float(opt.info.base_step) == 0.5
-        assert float(opt.info.step) == pytest.approx(0.5 * lr)
 
 
 @over([case for case in ROWS if case.heavy_ball and case.has_momentum and not case.steers])
@@ -170,6 +159,7 @@ BAD_SCHEDULES = {
     "noise not summable": ({"eta_power": 0.35}, r"item \(iii\).*2 eta_power \+ max_step_power > 1, got 1$"),
     "beta0": ({"beta0": 1.0}, r"beta0 must be in \[0, 1\), got 1.0"),
     "eta0": ({"eta0": 0.0}, r"eta0 must be > 0 and finite, got 0.0"),
+    "no number": ({"eta_power": "fast"}, r"eta_power must be a real number \(finite\), got 'fast'"),
     "horizon": ({"horizon": -1.0}, r"horizon must be > 0 and finite, got -1.0"),
 }  # fmt: skip
 
@@ -178,7 +168,7 @@ BAD_SCHEDULES = {
 def test_schedules_outside_the_assumption_are_refused(name):
     options, message = BAD_SCHEDULES[name]
     opt = SHBPolyak(make_net().parameters(), scaling="plain")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         Diminishing(opt, **options)
     assert opt.param_groups[0]["lr"] == 1.0
     assert "initial_max_step" not in opt.param_groups[0]
@@ -194,31 +184,3 @@ def test_diminishing_needs_a_cap_to_diminish():
         message = rf"must have a max_step \(gamma_max\) to diminish, got {name}: use SHBPolyak"
         with pytest.raises(TypeError, match=message):
             Diminishing(wrong)
-    with pytest.raises(TypeError, match=r"eta_power must be a real number \(finite\), got 'fast'"):
-        Diminishing(SHBPolyak(make_net().parameters(), scaling="plain"), eta_power="fast")
-
-
-def test_diminishing_starts_from_the_optimizers_own_momentum():
-    for make, momentum in (
-        (SPS, 0.0),
-        (lambda p: SHBPolyak(p, momentum=0.5, scaling="plain"), 0.5),
-    ):
-        opt = make(make_net().parameters())
-        Diminishing(opt)
-        assert opt.param_groups[0]["momentum"] == momentum
-
-
-def test_diminishing_goes_on_after_a_group_is_added():
-    net, batches = make_net(), make_batches(3)
-    first, *rest = net.parameters()
-    opt = SHBPolyak([first], scaling="plain")
-    schedule = Diminishing(opt, horizon=2.0)
-    take_step(opt, net, batches[0], case_of("SHBPolyak"))
-    schedule.step()
-    agreed = {name: opt.param_groups[0][name] for name in ("momentum", "max_step")}
-    opt.add_param_group({"params": rest, **agreed})
-    schedule.base_lrs.append(1.0)
-    take_step(opt, net, batches[1], case_of("SHBPolyak"))
-    schedule.step()
-    take_step(opt, net, batches[2], case_of("SHBPolyak"))
-    assert opt.info.accepted

@@ -40,32 +40,14 @@ def make_quadratic(spectrum, dtype=torch.float64, seed=0, shift=3.0):
 
 @pytest.mark.parametrize("name", SPECTRA)
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("calls_backward", [False, True])
-def test_quadratic_is_met_from_below(name, seed, calls_backward):
+def test_quadratic_is_met_from_below(name, seed):
     loss, params = make_quadratic(SPECTRA[name], seed=seed)
-
-    def with_backward():
-        for param in params:
-            param.grad = None
-        value = loss()
-        value.backward()
-        return value
-
-    closure = with_backward if calls_backward else loss
-    estimate = estimate_smoothness(closure, params, iterations=25, seed=seed)
+    estimate = estimate_smoothness(loss, params, iterations=25, seed=seed)
     largest = max(abs(value) for value in SPECTRA[name])
     assert (1.0 - 1e-3) * largest <= estimate.value <= (1.0 + 1e-6) * largest
-    assert estimate.value == max(estimate.quotients)
+    assert estimate.value == max(estimate.quotients) > estimate.quotients[0]
     assert len(estimate.quotients) == estimate.iterations == 25
-    assert max(estimate.quotients) > estimate.quotients[0]
-
-
-@pytest.mark.parametrize("radius", [1e-4, 1e-3, 1e-2])
-def test_single_precision_is_right_to_its_rounding(radius):
-    loss, params = make_quadratic(SPECTRA["convex"], dtype=torch.float32)
-    estimate = estimate_smoothness(loss, params, radius=radius)
-    allowed = 1e-3 + 8 * torch.finfo(torch.float32).eps / radius
-    assert estimate.value == pytest.approx(7.0, rel=allowed)
+    assert "estimate L = " in str(estimate)
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e6])
@@ -82,23 +64,6 @@ def test_moves_are_relative_to_theta(scale):
     assert moves == pytest.approx([0.0, distance, distance, distance], rel=1e-6)
 
 
-def test_estimate_is_local():
-    theta = torch.tensor([0.0], dtype=torch.float64, requires_grad=True)
-    values = []
-    for point in (0.0, 1.0, 2.0):
-        with torch.no_grad():
-            theta.fill_(point)
-        values.append(estimate_smoothness(lambda: theta.cosh().sum(), [theta]).value)
-    assert values == pytest.approx([math.cosh(point) for point in (0.0, 1.0, 2.0)], rel=5e-3)
-
-
-def test_linear_function_has_zero():
-    theta = torch.tensor([1.0, -2.0], requires_grad=True)
-    slope = torch.tensor([3.0, 0.1])
-    estimate = estimate_smoothness(lambda: slope @ theta, [theta], iterations=3)
-    assert estimate.quotients == (estimate.value,) * 3 == (0.0,) * 3
-
-
 def test_a_flat_direction_is_left_for_another():
     """The gradient differs only on one side of a kink, which some directions miss."""
     theta = torch.zeros(1, dtype=torch.float64, requires_grad=True)
@@ -108,13 +73,6 @@ def test_a_flat_direction_is_left_for_another():
     ]
     assert all(estimate.value == pytest.approx(2.0) for estimate in both)
     assert any(estimate.quotients[0] == 0.0 for estimate in both)
-
-
-def test_str_says_that_it_is_an_estimate_and_how_it_was_made():
-    loss, params = make_quadratic(SPECTRA["convex"])
-    text = str(estimate_smoothness(loss, params, iterations=30))
-    for part in ("estimate L = 7:", "largest of 30", "power iteration", "local lower", "rounding"):
-        assert part in text
 
 
 def noisy_net():
