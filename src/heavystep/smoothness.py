@@ -27,16 +27,15 @@ class SmoothnessEstimate:
     """The largest quotient."""
     quotients: tuple[float, ...] = field(repr=False)
     """Each ||g(theta + h v) - g(theta)|| / ||h v||, in order."""
-    method: str = field(repr=False)
-    """The way in which it was estimated."""
-
-    @property
-    def iterations(self) -> int:
-        """The number of quotients."""
-        return len(self.quotients)
+    distance: float = field(repr=False)
+    """h, the length of the moves."""
 
     def __str__(self) -> str:
-        return f"estimate L = {self.value:g}: {self.method}"
+        return (
+            f"estimate L = {self.value:g}: largest of {len(self.quotients)} gradient-difference "
+            f"quotients met by a power iteration at distance {self.distance:.3g} from theta; a "
+            "local lower bound of this batch's L, up to rounding"
+        )
 
 
 def estimate_smoothness(
@@ -149,31 +148,20 @@ def estimate_smoothness(
                 param.grad = grad
             replay.restore(before)
             torch.clear_autocast_cache()
-    method = (
-        f"largest of {iterations} gradient-difference quotients met by a power iteration at "
-        f"distance {distance:.3g} from theta; a local lower bound of this batch's L, up to "
-        "rounding"
-    )
-    return SmoothnessEstimate(max(quotients), tuple(quotients), method)
+    return SmoothnessEstimate(max(quotients), tuple(quotients), distance)
 
 
 def _norm(tensors: Iterable[Tensor]) -> float:
     return math.sqrt(squared_norm(list(tensors), torch.float64).item())
 
 
-def _checked_params(params: Any) -> list[Tensor]:
+def _checked_params(params: Iterable[Any]) -> list[Tensor]:
     """The parameters that require a gradient, each once."""
-    if isinstance(params, Tensor) or not isinstance(params, Iterable):
-        raise TypeError(
-            f"params must be an iterable of tensors, got {type(params).__name__}: pass [theta] or "
-            "model.parameters()"
-        )
     given = list(params)
     for param in given:
         if not isinstance(param, Tensor):
-            raise TypeError(
-                f"params must hold tensors, got {type(param).__name__}: pass model.parameters()"
-            )
+            kind = type(param).__name__
+            raise TypeError(f"params must hold tensors, got {kind}: pass model.parameters()")
     moving = [param for param in dict.fromkeys(given) if param.requires_grad]
     if not moving:
         raise ValueError(f"params must hold a tensor that requires a gradient, got {len(given)}")
@@ -181,7 +169,7 @@ def _checked_params(params: Any) -> list[Tensor]:
         if param.dtype not in (torch.float32, torch.float64):
             raise TypeError(f"params must be float32 or float64, got {param.dtype}")
         if not param.is_leaf:
-            raise ValueError("params must be leaves, got the result of an operation")
+            raise ValueError("params must be leaves, got the result of an operation: pass [theta]")
         if param.device != moving[0].device:
             devices = f"{moving[0].device} and {param.device}"
             raise ValueError(f"params must be on one device, got {devices}")
