@@ -22,10 +22,10 @@ def save(folder, content, **columns):
     Store(folder / "runs").save(key_of(text), text, columns)
 
 
-def simulated(method, options=(), problem=("least squares", 0.3)):
+def simulated(method, **options):
     return {
-        "problem": {"name": problem[0], "setting": problem[1]},
-        "method": {"name": method, "options": dict(options), "average": None},
+        "problem": {"name": "least squares", "setting": 0.3},
+        "method": {"name": method, "options": options, "average": None},
         "seeds": 2, "iterations": 100,
     }  # fmt: skip
 
@@ -41,7 +41,7 @@ def results(tmp_path):
     figure, k = tmp_path / "figure1", np.arange(1, 101)
     for method, power in (("SHBPolyak", -1.0), ("SHBArmijo", -0.5)):
         values = np.concatenate([k**power, 2.0 * k**power])
-        save(figure, simulated(method, {"c": 0.5}), seed=np.repeat([0, 1], 100), k=np.tile(k, 2),
+        save(figure, simulated(method, c=0.5), seed=np.repeat([0, 1], 100), k=np.tile(k, 2),
              gap_last=values, steps=0.1 + 0.0 * values)  # fmt: skip
     claim = {"id": "a.b", "of": "paper", "text": f"it falls {EVIL}", "holds": False,
              "measured": {"rate": 1.0 / 3.0}}  # fmt: skip
@@ -57,16 +57,14 @@ def results(tmp_path):
 
 
 def test_runs_become_curves(results):
-    part = read_part(results / "figure1")
-    curves = {curve.label: curve for curve in part.curves}
+    curves = {curve.label: curve for curve in read_part(results / "figure1").curves}
     assert set(curves) == {"SHBPolyak", "SHBArmijo"}
     curve = curves["SHBPolyak"]
     assert curve.problem == "least squares, 0.3"
     assert curve.metrics["gap_last"].shape == (2, 100)
     np.testing.assert_allclose(_median(curve, "gap_last")[1], 1.5 / np.array(curve.k), rtol=1e-4)
     (epochs,) = read_part(results / "figure3").curves
-    assert epochs.unit == "epoch"
-    np.testing.assert_array_equal(epochs.metrics["loss"].shape, (2, 4))
+    assert (epochs.unit, epochs.metrics["loss"].shape) == ("epoch", (2, 4))
     (constants,) = read_part(results / "compare").curves
     assert (constants.unit, constants.problem, list(constants.k)) == ("constant", "mlp", [0.1, 1.0])
     assert _median(constants, "loss")[1] == [0.6, 1.5]
@@ -74,7 +72,7 @@ def test_runs_become_curves(results):
 
 def test_options_tell_runs_of_a_method_apart(tmp_path):
     for c in (0.5, 1.0):
-        save(tmp_path, simulated("SPS", {"c": c, "lr": 1.0}), seed=np.zeros(1, int),
+        save(tmp_path, simulated("SPS", c=c, lr=1.0), seed=np.zeros(1, int),
              k=np.ones(1, int), loss=np.ones(1))  # fmt: skip
     assert {curve.label for curve in read_part(tmp_path).curves} == {"SPS, c 0.5", "SPS, c 1"}
 
@@ -104,14 +102,13 @@ def test_the_page_is_whole_and_nothing_in_it_runs(results):
 
 def test_what_is_damaged_is_named(results):
     path = next((results / "figure1" / "runs").glob("*.parquet"))
-    content = bytearray(path.read_bytes())
-    path.write_bytes(content[: len(content) // 2])
+    path.write_bytes(path.read_bytes()[:-50])
     (results / "figure1" / "claims.json").write_text("[{}]")
     part = read_part(results / "figure1")
     assert len(part.curves) == 1
-    assert len(part.notes) == 2
-    assert path.name in part.notes[0]
-    assert "claims.json is not a list of claims" in part.notes[1]
+    run, claims = part.notes
+    assert path.name in run
+    assert "claims.json is not a list of claims" in claims
 
 
 def test_the_command(results):
@@ -125,30 +122,21 @@ def test_the_command(results):
         assert message in refused.stderr
 
 
-# Debian's chromium and its driver.
 PROGRAMS = [shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")]
-ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
-needs_browser = pytest.mark.skipif(not all(PROGRAMS), reason="needs chromium and chromedriver")
 
 
-@pytest.fixture
-def driver():
-    """A window, with the console's messages kept."""
+@pytest.mark.slow
+@pytest.mark.skipif(not all(PROGRAMS), reason="needs chromium and chromedriver")
+def test_a_browser_draws_it(results, request):
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
     options.binary_location = PROGRAMS[0]
-    for argument in ARGUMENTS:
-        options.add_argument(argument)
+    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
+        options.add_argument(f"--{argument}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(PROGRAMS[1]))
-    yield driver
-    driver.quit()
-
-
-@pytest.mark.slow
-@needs_browser
-def test_a_browser_draws_it(results, driver):
+    request.addfinalizer(driver.quit)
     write_report(results, results / "report.html")
     driver.get((results / "report.html").as_uri())
     graphs = driver.find_elements("css selector", ".js-plotly-plot")
@@ -156,6 +144,5 @@ def test_a_browser_draws_it(results, driver):
     assert all(graph.find_elements("css selector", "path.js-line") for graph in graphs)
     kind = "return document.querySelector('.js-plotly-plot').layout.yaxis.type"
     assert driver.execute_script(kind) == "log"
-    items = graphs[0].find_elements("css selector", ".legendtoggle")
-    items[0].click()
+    graphs[0].find_elements("css selector", ".legendtoggle")[0].click()
     assert not driver.get_log("browser")
