@@ -355,6 +355,7 @@ BAD = [
 
     (lambda: LeastSquares("text", B), TypeError, "A must be a dense array of real numbers, got 'text'"),
 
+    (lambda: LeastSquares(A, [1.0, 2.0, 3.0j]), TypeError, "b must be a dense array of real numbers"),
     (lambda: Cosine([1.0, 0.0], XI), ValueError, "s must be > 0, got 0.0 at index 1"),
     (lambda: Cosine([1.0], XI), ValueError, r"s must have shape \(2,\) to match the rows of xi"),
     (lambda: Cosine(S, [[0.1], [-0.1001]]), ValueError, "xi must have mean 0, got a mean of size 5e-05"),
@@ -362,6 +363,7 @@ BAD = [
     (lambda: LogisticRegression(A, [1, 2, 3], 1.0), ValueError, r"labels -1 and \+1 only, found 1, 2, 3"),
     (lambda: LogisticRegression(A, Y, l2=-1.0), ValueError, "l2 must be > 0 and finite, got -1.0"),
 
+    (lambda: LogisticRegression(A, Y, l2="1"), TypeError, "l2 must be a real number"),
     (lambda: LogisticRegression(A, [1, -1], 1.0), ValueError, r"y must have shape \(3,\) to match the rows of A"),
     (lambda: SparseLogistic(csr_array(A), Y, l2=-0.5), ValueError, "l2 must be >= 0, got -0.5"),
     (lambda: SparseLogistic(csr_array(A), Y, weights=[0, 0, 0]), ValueError, "weights must be >= 0 and not all 0"),

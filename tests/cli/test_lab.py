@@ -45,22 +45,10 @@ def test_verify_tells_whole_damaged_and_missing_apart(libsvm):
 
 def test_what_is_here_is_not_fetched_and_what_is_damaged_is(libsvm, monkeypatch):
     asked = []
-
-    def fetched(name):
-        asked.append(name)
-        return libsvm / name
-
-    monkeypatch.setattr(data, "fetch", fetched)
+    monkeypatch.setattr(data, "fetch", lambda name: asked.append(name) or libsvm / name)
     assert "a9a: already here" in said("fetch", "a9a")
     assert f"{GONE}: fetched, " in said("fetch", GONE)
     (libsvm / "w8a").write_text("1 1:1\n")
     assert "fetching it again" in said("fetch", "w8a")
     assert asked == [GONE, "w8a"]
     assert "data set must be one of" in said("fetch", "a9b", status=2)
-
-
-@pytest.mark.parametrize("option", ["--tasks", "--methods"])
-def test_a_list_that_names_nothing_is_refused(option):
-    result = CliRunner().invoke(app, ["compare", option, ","])
-    assert result.exit_code == 2
-    assert f"{option} names none" in result.output

@@ -126,6 +126,8 @@ MISSPELT = [
     (["methods", "SHBPolyk"], "nearest: SHBPolyak"),
     (["data", "verify", "mushroms"], "did you mean 'mushrooms'?"),
     (["compare", "--tasks", "charlmm"], "did you mean 'charlm'?"),
+    (["compare", "--tasks", ","], "--tasks names none"),
+    (["compare", "--methods", ","], "--methods names none"),
     (["bench", "step", "--device", "tpu"], "device must be one of 'cpu', 'cuda', got 'tpu'"),
 ]
 

@@ -12,7 +12,7 @@ import pytest
 
 from heavystep.lab.data import LIBSVM as CATALOGUE
 from heavystep.lab.figures.appendix_e import ADAPTIVE, FAMILIES, FIXED
-from heavystep.lab.figures.figure2 import claims, figures, methods, pictures, table
+from heavystep.lab.figures.figure2 import claims, figures, pictures, table
 from heavystep.lab.plot import styled
 from heavystep.lab.simulation.loop import TRAINING_METRICS
 from heavystep.lab.simulation.sweep import ProblemSpec
@@ -142,15 +142,6 @@ def test_appendix_es_constants(figure):
     fixed = [runs[name].method for name in FIXED]
     assert [method["lr"] for method in fixed] == [1e-4, 1e-3, 1e-2, 1e-1]
     assert {(method.rule.name, method["momentum"]) for method in fixed} == {("fixed", 0.9)}
-
-
-def test_the_papers_cap_leaves_the_rules_no_choice():
-    """On rows of unit length no rule asks for less than 1, but each for less than 100."""
-    for cap, at_cap in ((1.0, True), (100.0, False)):
-        known = methods(tiny_libsvm.ROWS, cap)
-        for name in ADAPTIVE:
-            least, _ = known[name].step_bounds(L=0.25, first=0, count=1)
-            assert (least >= cap).all() == at_cap
 
 
 def test_rows_have_unit_length_and_the_larger_label_is_positive(eight):

@@ -20,10 +20,7 @@ print(found.metrics["gap_last"].tobytes().hex())
 def run(cache):
     """The numbers of a simulation in a new process with this cache."""
     environment = {**os.environ, "HEAVYSTEP_CACHE": str(cache)}
-    command = [sys.executable, "-c", SCRIPT]
-    return subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    return subprocess.check_output([sys.executable, "-c", SCRIPT], env=environment)
 
 
 def truncated(path):

@@ -230,10 +230,8 @@ def test_every_method_takes_the_steps_of_its_optimizer(problem, name, options, s
 
 def test_without_the_compiler_one_line_says_so(tmp_path):
     command = [sys.executable, "-m", "heavystep", "reproduce", "figure1", "--quick"]
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    made = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
-    )
+    around = {"cwd": tmp_path, "env": {**os.environ, "NUMBA_DISABLE_JIT": "1"}}
+    made = subprocess.run(command, capture_output=True, text=True, check=False, **around)
     assert made.returncode == 2
     assert "unset NUMBA_DISABLE_JIT" in made.stderr
     assert "Traceback" not in made.stderr

@@ -189,6 +189,8 @@ def test_a_compiled_network_trains_and_the_network_itself_is_evaluated(monkeypat
     assert len(used) >= STEPS
     assert all(used)
     assert not training.compiles.__wrapped__(CPU)  # a function is no network: it raises
+    monkeypatch.setattr(torch, "compile", lambda function: function)
+    assert training.compiles.__wrapped__(CPU)
 
 
 def test_plans_are_permutations_with_every_crop_and_flip():
