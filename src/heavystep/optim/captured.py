@@ -12,6 +12,7 @@ is different:
 import gc
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -32,19 +33,16 @@ def nothing() -> None:
     """No work."""
 
 
+@dataclass
 class Part:
     """Work that is done as it is, or replayed once there is a graph of it."""
 
-    def __init__(self, action: Action) -> None:
-        self.action = action
-        self.graph: Any = None
+    action: Action
+    graph: Any = None
 
     def __call__(self) -> None:
         """Do the work on what the tensors hold now."""
-        if self.graph is None:
-            self.action()
-        else:
-            self.graph.replay()
+        (self.action if self.graph is None else self.graph.replay)()
 
 
 class Whole:
