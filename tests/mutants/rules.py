@@ -76,7 +76,7 @@ MUTANTS = [
            "search.trial / constants.divisor * shrink", FAMILY),
     Mutant("AdaSLS that remembers a step of 0", "rules/line_searches.py",
            "seen, search.trial), remember_step(memory.last_step, search.step)",
-           "seen, search.trial), search.step", FAMILY),
+           "seen, search.trial), search.step", ("test_peer_defects.py",)),
     Mutant("PoNoS that is monotone", "rules/line_searches.py",
            "average(constants, memory, seen)[1], seen.loss", "seen.loss, seen.loss",
            FAMILY),

@@ -143,38 +143,28 @@ def test_an_option_out_of_range_is_refused_everywhere(name):
         opt.step(lambda: (params[0] ** 2).sum())
 
 
-def test_a_name_is_taken_once():
-    with pytest.raises(ValueError, match="there is a method 'SPS' already"):
-        heavystep.methods.register(METHODS["SPS"])
+def one(constants, memory, seen):
+    return Search(1.0, True, False)
 
 
-BAD_RULES = {
-    "memory and option of one name: c": {
-        "options": (Option("c", 1.0, POSITIVE, "one."),), "memory": {"c": 0.0},
-        "remember": lambda *seen: (0.0,),
-    },
-    "reads what no driver gives: grad_sqnrm": {"reads": frozenset({"grad_sqnrm"})},
-    "memory without remember: last": {"memory": {"last": 0.0}},
-}  # fmt: skip
+REFUSED = [
+    (lambda: heavystep.methods.register(METHODS["SPS"]), "there is a method 'SPS' already"),
+    (lambda: Method("Bad", "", "", POLYAK, defaults={"cc": 1.0}), "'Bad': its rule has no option"),
+    (lambda: Method("Bad", "", "", POLYAK, fixed={"momentm": 0.0}), "'Bad': its rule has no option"),
+    (lambda: Rule("bad", "", "", (), one, memory={"last": 0.0}),
+     "rule 'bad': memory without remember: last"),
+    (lambda: Rule("bad", "", "", (), one, frozenset({"grad_sqnrm"})),
+     "rule 'bad': reads what no driver gives: grad_sqnrm"),
+    (lambda: Rule("bad", "", "", (Option("c", 1.0, POSITIVE, "one."),), one, memory={"c": 0.0},
+                  remember=lambda *seen: (0.0,)),
+     "rule 'bad': memory and option of one name: c"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("message", BAD_RULES)
-def test_a_rule_that_cannot_work_is_refused_when_it_is_made(message):
-    declared = {"options": (), **BAD_RULES[message]}
-    with pytest.raises(ValueError, match=f"rule 'bad': {message}"):
-        Rule(
-            "bad",
-            "",
-            "",
-            start=lambda constants, memory, seen: Search(1.0, True, False),
-            **declared,
-        )
-
-
-def test_a_method_of_options_that_its_rule_has_not_is_refused():
-    for wrong in ({"defaults": {"cc": 1.0}}, {"fixed": {"momentm": 0.0}}):
-        with pytest.raises(ValueError, match="method 'Bad': its rule has no option"):
-            Method("Bad", "", "", POLYAK, **wrong)
+@pytest.mark.parametrize(("make", "message"), REFUSED)
+def test_what_cannot_work_is_refused_when_it_is_made(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_a_step_that_is_not_finite_is_refused(near):
