@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from heavystep import HeavyStep
+from heavystep import HeavyStep, create
 from heavystep.optim.measure import Measure
 from heavystep.problems import two_samples
 
@@ -208,3 +208,15 @@ def test_decay_is_a_power_of_the_number_of_steps(share):
     expected = 2.0 * math.prod(1.0 / (1.0 + share / (k + 9.0)) for k in range(1000))
     assert ends == pytest.approx([expected] * 3, rel=1e-12)
     assert expected == pytest.approx(2.0 * (1009 / 9) ** -share, rel=0.06 * share)
+
+
+def test_decay_that_eats_the_step_is_told_of_an_averaging_rule_that_does_not_set_it():
+    weights = torch.full((3,), 5.0, requires_grad=True)
+    opt = create("SFPolyak", [weights], weight_decay=0.1)
+
+    def train():
+        for k in range(300):
+            opt.step(lambda k=k: ((weights - math.sin(k)) ** 2).sum())
+
+    with pytest.warns(RuntimeWarning, match="little that is older than a hundred steps remains"):
+        train()

@@ -8,6 +8,7 @@ import numpy as np
 from heavystep.arrays import Array
 from heavystep.certificates.check import TINY, Certificate, Check
 from heavystep.certificates.run import ROUNDINGS
+from heavystep.momentum import weight_of_next
 from heavystep.theory import conditions
 from heavystep.theory.own import THEOREM_A, Averaged, averaged
 
@@ -68,7 +69,7 @@ def certify_averaged(
     conditions.require(THEOREM_A, bool((D > 0.0).all()), "diagonal > 0", least=float(D.min()))
     k, unit = np.arange(steps), ROUNDINGS * float(np.finfo(float).eps)
     before, size = x[:-1], abs(z).max() + abs(x).max() + abs(star).max()
-    w = ((power + 1.0) / (k + power + 1.0))[:, None]
+    w = weight_of_next(k, power)[:, None]
     parts = (  # errors of theta, of the average, and of the move of z
         theta - (1.0 - beta) * z[:-1] - beta * before,
         x[1:] - before - w * (z[1:] - before),

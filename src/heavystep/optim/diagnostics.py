@@ -70,7 +70,8 @@ class StepInfo:
     accepted: Any
     """False if the batch was refused: parameters and state are then as before the step."""
     capped: Any
-    """True: the step is the largest that the caps of the rule allowed; :attr:`cap` says which."""
+    """True if the step is the largest that the caps of the rule allowed; :attr:`cap` says which.
+    Of HeavyStep ``max_step`` is one, and trust, which holds moves of any run, is none."""
     lower_bound: Any = None
     """The lower bound of the loss that the rule saw; None: it saw none."""
     max_step: Any = None
@@ -231,9 +232,9 @@ def findings(
             f"is then a learning rate in disguise: raise max_step, or {advice}"
         )
 
-    # Weight decay undoes what the steps do. An average takes lambda / k at step k.
+    # Weight decay undoes what the steps do. A rule that sets it takes lambda / k at step k.
     decay = group["weight_decay"] if group["decay"] == "decoupled" else 0.0
-    length = 1.0 / steps if rule.averages else median(row.base_step for row in rows)
+    length = 1.0 / steps if rule.sets_decay else median(row.base_step for row in rows)
     if rate is not None and steps >= SETTLED and rate * decay * length >= EATEN:
         told["eaten"] = (
             f"weight_decay ({decay:g}) takes {rate * decay * length:.1%} of every parameter a "

@@ -15,7 +15,11 @@ from heavystep.rules import Option
 
 Group = dict[str, Any]
 WEIGHT_DECAY = Option(
-    "weight_decay", 0.0, validation.NON_NEGATIVE, "decay lambda, >= 0. May differ by group."
+    "weight_decay",
+    0.0,
+    validation.NON_NEGATIVE,
+    "decay lambda, >= 0. May differ by group. HeavyStep divides parameters by 1 + lambda / (k + 9) "
+    "at step k, whatever the step is: begin with 0.1 there.",
 )
 DECAY = Option(
     "decay",

@@ -25,8 +25,9 @@ from heavystep.momentum import (
     divisor,
     second_moment,
 )
-from heavystep.optim.measure import Measure, as_scalar, reads_for_free, shards, single
+from heavystep.optim.measure import Measure, as_scalar, reads_for_free, single
 from heavystep.optim.options import DRAWS, Group, has_shape_of, local, misshapen, state_dtype
+from heavystep.optim.ranks import shards
 
 BLOCK = 1 << 17
 """Elements of a block: what the kernels of a step read of it, two megabytes, stays in the cache."""

@@ -206,6 +206,8 @@ class Rule:
     """True: it sets the momentum of each step itself."""
     averages: ClassVar[bool]
     """True: it sets the weights with which a momentum form averages."""
+    sets_decay: ClassVar[bool]
+    """True: it sets what decoupled weight decay is multiplied by, in place of the step."""
 
     def __post_init__(self) -> None:
         slots = {n: v if isinstance(v, Slot) else Slot(v) for n, v in self.memory.items()}
@@ -216,11 +218,11 @@ class Rule:
         # The class is frozen, and so are these.
         searches = self.advance is not None
         self.__dict__.update(slots=slots, memory=first, searches=searches, **kinds)
-        # Momentum and weight are set in all steps or in none: one step shows it.
+        # They are set in all steps or in none: one step shows it.
         seen = Seen(1.0, 0.0, 1.0, *(1.0,) * (len(Seen._fields) - 3))
         step = self.start(self.Constants(**made), self.Memory(**first), seen)
         steers, averages = step.momentum is not None, step.weight is not None
-        self.__dict__.update(steers=steers, averages=averages)
+        self.__dict__.update(steers=steers, averages=averages, sets_decay=step.decay is not None)
         options = {option.name for option in self.options} | {"lr", "momentum", "params"}
         directed = {name for name in self.reads if DIRECTION in PRODUCTS.get(name, ())}
         faults = {

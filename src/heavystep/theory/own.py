@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavystep.arrays import Array
+from heavystep.momentum import weight_of_next
 from heavystep.theory import conditions
 from heavystep.theory.registry import CONVEX, SMOOTH, result
 from heavystep.validation import NON_NEGATIVE, OPEN_UNIT, POSITIVE, STEP, Interval
@@ -82,7 +83,7 @@ class Averaged:
             numbers = {"L": float(least), "k": k, "a_k": float(step)}
             conditions.require(THEOREM_A, least >= 0.0, "L_{k+1} >= 0 (steps grew)", **numbers)
             # 1 - v for the average that this step ends with, x_{k+1}
-            w = (self.power + 1.0) / (k + self.power + 1.0)
+            w = weight_of_next(k, self.power)
             kept = (1.0 - self.beta) * (1.0 - w) / (1.0 - self.beta + self.beta * w)
             carried = least / kept if kept > 0.0 else inf
         return weights

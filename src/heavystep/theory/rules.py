@@ -28,7 +28,7 @@ class CoveredRule(NamedTuple):
     unit_step: Callable[[float, Any], float]
     """u above, the smallest uncapped step where kappa = L = 1, for c and omega."""
     inequality: str
-    r"""Theorem 3's condition on c, which is :math:`2u \\le 4/\\rho`."""
+    r"""Theorem 3's condition on c, which is :math:`2u \le 4/\rho`."""
     admissible_c: Callable[[Any, float], Interval]
     """The range that it leaves to c, for omega and rho."""
     best_c: float
