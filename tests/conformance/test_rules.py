@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+import heavystep.optim.measure  # noqa: F401  it makes rules take tensors
 from heavystep import rules
 from heavystep.rules.scaling import cap_of, growth_of
 
@@ -54,6 +55,8 @@ REMEMBER_CASES = {
     "zero step": ((0.5, 0.0), 0.5),
 }
 
+MAXIMUM_CASES = {"first": ((2.0, 1.0), 2.0), "second": ((1.0, 2.0), 2.0), "NaN": ((nan, 1.0), nan)}
+
 # test(loss, grad_sqnorm, lower_bound, c, decrease_factor, max_trials, loss_eps), first trial,
 # trial losses -> (trial, trials, capped, active, accepted)
 ARMIJO_CASES = {
@@ -94,6 +97,7 @@ TABLES = {
     rules.batch_is_finite: FINITE_CASES,
     step_cap: CAP_CASES,
     rules.remember_step: REMEMBER_CASES,
+    rules.maximum: MAXIMUM_CASES,
 }
 
 
