@@ -227,19 +227,3 @@ def out_of_range(allowed):
         return [allowed.least - 1, -3]
     wanted = [nan, inf, -inf, -0.1, 0.0, 0.5, 1.0, 1.5, -1e300]
     return [value for value in wanted if value not in allowed]
-
-
-BAD_NUMBERS = {
-    "lr": ([-0.1, nan, inf], r"lr \((eta|gamma)\) must be >= 0 and finite, got {}"),
-    "momentum": ([-0.1, 1.0, 1.5, nan], r"momentum \(beta\) must be in \[0, 1\), got {}"),
-    "weight_decay": ([-1e-4, nan], r"weight_decay must be >= 0 and finite, got {}"),
-    "max_step": ([0.0, -1.0, inf, nan], r"max_step \(gamma_(max|b)\) must be > 0 and finite, got {}"),
-    "growth": ([0.5, nan], r"growth must be >= 1 and finite, got {}"),
-    "steps_per_epoch": ([0, 0.5, -3, nan], r"steps_per_epoch \(n_b\) must be >= 1 and finite, got {}"),
-    "lower_bound": ([nan, inf, -inf], r"lower_bound \(f_star\) must be finite, got {}"),
-    "decrease_factor": ([0.0, 1.0, -0.5, nan], r"decrease_factor \(\w+\) must be in \(0, 1\), got {}"),
-    "loss_eps": ([-1e-9, 1.0, nan], r"loss_eps must be in \[0, 1\), got {}"),
-    "max_trials": ([0, -1], r"max_trials must be >= 1, got {}"),
-    "c": ([0.0, -1.0, nan], r"c must be .*, got {}"),
-}  # fmt: skip
-"""Values that every optimizer with the argument refuses, and the message."""

@@ -11,7 +11,7 @@ from torch import distributed
 
 from heavystep import SHBArmijo
 from tests.helpers.by_hand import polyak
-from tests.helpers.training import flat, make_batches, make_net
+from tests.helpers.training import make_batches, make_net
 from tests.integrations import frameworks
 
 BATCHES = 8
@@ -53,23 +53,9 @@ def trained(framework, run, rank, ranks):
     return torch.cat([each.detach().flatten() for each in whole])
 
 
-def transformers(out):
-    from tests.integrations import test_transformers
-
-    model = test_transformers.language_model()
-    opt = polyak(model.parameters())
-    found = test_transformers.speaking(out, model, opt, count=24)
-    assert found.args.average_tokens_across_devices
-    found.train()
-    return flat(model)
-
-
 def main(framework, out):
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    if framework == "transformers":
-        found = transformers(out)
-    else:
-        found = {name: trained(framework, run, rank, ranks) for name, run in RUNS.items()}
+    found = {name: trained(framework, run, rank, ranks) for name, run in RUNS.items()}
     assert distributed.get_world_size() == ranks  # the framework made the group
     torch.save(found, Path(out, f"{rank}.pt"))
     distributed.barrier()  # a rank that leaves early closes connections that others still use

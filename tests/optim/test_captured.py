@@ -333,12 +333,3 @@ def test_waits_for_the_gpu(name):
     waits = [w for w in caught if "called a synchronizing" in str(w.message)]
     # For the loss and the products of the batch, and for the loss at each trial.
     assert len(waits) == (6 + trials if searches(run.opt) else 0)
-
-
-@every_device
-def test_momentum_survives_a_warm_up_of_refused_batches(device):
-    def before(run, k):
-        if k < 2:
-            run.batch[0].mul_(torch.nan)
-
-    side_by_side(MAKERS["SHBArmijo"], device, count=8, before=before, warmup=2)

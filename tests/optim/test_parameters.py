@@ -133,20 +133,6 @@ def test_momentum_may_rise_from_zero_reach_it_and_come_back(case):
         previous = [buffer for _, buffer in moves]
 
 
-@over([case for case in OPTIMIZERS if not case.diagonal])
-def test_what_has_no_momentum_goes_along_the_gradient(case):
-    """And nothing else does."""
-    net, along = make_net(), []
-    opt = case.make(net.parameters())
-    for batch in make_batches(3):
-        before = [p.detach().clone() for p in net.parameters()]
-        take_step(opt, net, batch, case)
-        step = float(opt.info.step)
-        pairs = zip(net.parameters(), before, strict=True)
-        along += [torch.allclose(p, theta - step * p.grad) for p, theta in pairs]
-    assert all(along) == (not case.has_momentum)
-
-
 @every_optimizer
 def test_deepcopy_and_pickle_go_on_alike(case):
     net, batches = make_net(), make_batches(6)
