@@ -29,6 +29,24 @@ def test_kernels_are_the_definition(case, dtype, decay):
         torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=tolerance, atol=tolerance)
 
 
+def test_fused_update_falls_back_on_memory_that_it_cannot_walk():
+    """A transposed gradient and a strided parameter: the kernels read raw memory."""
+    weight = torch.arange(80.0 * 90.0).reshape(90, 80).t() / 1e3  # strides of a transpose
+    param = weight.clone(memory_format=torch.preserve_format).requires_grad_()
+    dense = torch.ones(80, 90).cumsum(1).requires_grad_()
+    assert not param.is_contiguous()
+    opt = SHBPolyak([param, dense], max_step=0.5, scaling="plain")
+    moves = [torch.zeros(80, 90)] * 2
+    for _ in range(3):
+        grad = torch.randn(80, 90, generator=torch.Generator().manual_seed(0))
+        param.grad, dense.grad = grad, grad.t().contiguous().t()
+        before = [p.detach().clone() for p in (param, dense)]
+        opt.step(loss=2.0)
+        moves = [0.9 * move - float(opt.info.step) * grad for move in moves]
+        for p, old, move in zip((param, dense), before, moves, strict=True):
+            torch.testing.assert_close(p.detach(), old + move)
+
+
 @every_optimizer
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_keeps_all_else_in_float32(case, dtype):
