@@ -1,4 +1,4 @@
-"""Runs of a sweep that cost nothing, and some that fail, kill their worker, or wait."""
+"""Runs of a sweep that cost nothing, fail, kill their worker or wait, and a progress that listens."""
 
 import os
 import signal
@@ -40,3 +40,28 @@ class Toy(Run):
 
 class Threaded(Toy):
     threads = True
+
+
+class Told:
+    """Keeps what it was told."""
+
+    def __init__(self):
+        self.notes, self.begun, self.reports, self.amount, self.finished = [], [], [], 0, 0
+
+    def start(self, runs, kept, amount):
+        self.started = (runs, kept, amount)
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def begin(self, run):
+        self.begun.append(run)
+
+    def advance(self, amount):
+        self.amount += amount
+
+    def report(self, numbers):
+        self.reports.append(numbers)
+
+    def finish(self):
+        self.finished += 1

@@ -5,8 +5,10 @@ import gzip
 import io
 import lzma
 import tarfile
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -15,7 +17,6 @@ from heavystep.lab import data
 from heavystep.lab.data import LIBSVM, SETS
 from tests.helpers import data_sets, tiny_libsvm
 from tests.helpers.data_sets import changed, file_of, tiny_cifar, write
-from tests.helpers.local_server import Handler, serving
 
 # pooch leaves the socket of a broken download to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -158,21 +159,34 @@ def test_the_published_ones_that_are_here(name, monkeypatch):
 def published(entry, **pages):
     """A function that fetches a data set from a page of a site, which may fail."""
 
-    class Site(Handler):
-        def answer(self, path):
+    class Site(BaseHTTPRequestHandler):
+        def do_GET(self):
+            path = self.path.strip("/")
             if path == "garbage":
                 self.wfile.write(b"no status\nline\r\n\r\n")
-            elif path == "cut":
-                self.send(VERSE[:10], length=len(VERSE))
-            else:
-                self.send(pages.get(path, b"gone"), status=200 if path in pages else 404)
+                return
+            body = VERSE if path == "cut" else pages.get(path, b"gone")
+            self.send_response(200 if path in (*pages, "cut") else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[:10] if path == "cut" else body)
+
+        def log_message(self, *arguments):
+            pass
 
     def fetch(page):
-        with changed(**{entry.name: replace(entry, url=site + page)}):
+        url = f"http://127.0.0.1:{server.server_port}/{page}"
+        with changed(**{entry.name: replace(entry, url=url)}):
             return data.fetch(entry.name)
 
-    with serving(Site) as site:
-        yield fetch
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield fetch
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def files_in(folder):

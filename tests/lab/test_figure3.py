@@ -13,8 +13,22 @@ from heavystep.lab.figures.figure3 import SMALL, claims, figures, pictures, tabl
 from heavystep.lab.plot import styled
 from heavystep.lab.training.epochs import EpochRow
 from heavystep.lab.training.runs import Scale, curves
-from tests.helpers.figure3_results import BOTH, BROKEN, SPEEDS, K, accuracy, drawn, fill, ideal
-from tests.helpers.histories import EPOCHS, TINY, folder_of, rows, save, spec
+from tests.helpers.figure3_results import (
+    BOTH,
+    BROKEN,
+    EPOCHS,
+    SPEEDS,
+    TINY,
+    K,
+    accuracy,
+    drawn,
+    fill,
+    folder_of,
+    ideal,
+    rows,
+    save,
+    spec,
+)
 
 
 @pytest.fixture(scope="module")

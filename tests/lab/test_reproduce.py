@@ -9,8 +9,7 @@ from heavystep.cli.app import app
 from heavystep.lab.figures import figure as figures
 from heavystep.lab.store import MARK
 from tests.helpers import tiny_libsvm
-from tests.helpers.figure3_results import fill
-from tests.helpers.histories import EPOCHS
+from tests.helpers.figure3_results import EPOCHS, fill
 
 SMALL = ["--seeds", "2", "--iterations", "1000"]
 

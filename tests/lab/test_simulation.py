@@ -19,10 +19,10 @@ from heavystep.problems import Cosine, LeastSquares, LogisticRegression, paper_c
 from heavystep.schedules import PowerLaw
 from heavystep.theory import nonconvex_step_limit
 from tests import reference
-from tests.helpers.paper_symbols import configured
 from tests.helpers.runs import torch_run
-from tests.helpers.streams import index_stream
 
+METHODS = {"polyak": "SHBPolyak", "armijo": "SHBArmijo"}
+OPTIONS = {"beta": "momentum", "gamma_max": "max_step", "omega": "decrease_factor", "eta": "lr"}
 RNG = np.random.default_rng(8)
 A = RNG.normal(size=(12, 5)) * [0.4, 1.0, 2.0, 0.7, 1.3]
 XI = RNG.normal(size=(6, 5))
@@ -48,6 +48,25 @@ SMALLEST = {
     "armijo": lambda L, c, omega: 2 * omega * (1 - c) / L,
 }
 """Lemma 5, without the cap."""
+
+
+def configured(rule, *, scaling="theory", n_b=None, average="uniform", **symbols):
+    """In the paper's symbols; there is no smooth reset unless ``n_b`` is given."""
+    given = {OPTIONS.get(name, name): value for name, value in symbols.items() if value is not None}
+    return configure(METHODS[rule], scaling=scaling, steps_per_epoch=n_b, average=average, **given)
+
+
+def index_stream(seed, n, count, first=0):
+    """As literal SplitMix64: entries ``first`` .. of the samples that a seed draws."""
+    position = np.arange(first + 1, first + count + 1, dtype=np.uint64)
+    key = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    z = key + position * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return ((z >> np.uint64(11)).astype(np.float64) * 2.0**-53 * n).astype(np.int64)
+
+
 POLYAK = configured("polyak", beta=0.5, c=0.5, gamma_max=1.0)
 STEPS, FEW = 70, 25
 """Steps; few where a method may be chaotic, as L4 is here, and make much of a rounding."""

@@ -15,8 +15,7 @@ from heavystep.lab.store import PREFIX, DamagedError, Store, claim_folder, write
 from heavystep.lab.sweeps import Engine, FailedRunsError, complete, outcomes
 from tests.helpers.launch import PATIENCE
 from tests.helpers.places import ROOT
-from tests.helpers.told import Told
-from tests.helpers.toy_runs import Threaded, Toy
+from tests.helpers.toy_runs import Threaded, Told, Toy
 
 every_kind = pytest.mark.parametrize("kind", [Threaded, Toy], ids=["threads", "processes"])
 

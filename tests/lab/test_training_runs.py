@@ -12,7 +12,7 @@ from heavystep.lab.figures.figure3 import method_specs
 from heavystep.lab.training import runs as training
 from heavystep.lab.training.images import colours
 from heavystep.lab.training.runs import Scale, TrainingRuns, train_missing
-from tests.helpers.told import Told
+from tests.helpers.toy_runs import Told
 
 pytestmark = pytest.mark.slow
 
