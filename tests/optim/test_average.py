@@ -73,11 +73,14 @@ def test_a_refused_batch_does_not_count(name):
 def test_nothing_is_read_on_the_host():
     run = Averaged()
     loss_of(run.net, make_batches(1, dtype=torch.float64)[0]).backward()
-    with NoHostRead():
-        run.opt.step(loss=1.0)
-        with run.average.in_place():
-            pass
-    assert run.count == 1
+    for loss in (1.0, 1.0, torch.nan):  # the last is refused
+        with NoHostRead():
+            run.opt.step(loss=torch.tensor(loss).double())
+            with run.average.in_place():
+                pass
+        run.iterates += [run.theta] if loss == 1.0 else []
+    assert run.count == 2
+    run.check()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -233,6 +236,7 @@ def test_what_is_refused_within_the_block_and_outside():
         with average.in_place(), pytest.raises(ValueError, match=words):
             call()
     assert same(run.net.state_dict(), before)
+    assert not run.opt._optimizer_step_pre_hooks.keys() - {h.id for h in average._handles}
     assert run.train(1).count == 5
 
 
