@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from heavystep import SHBArmijo, SHBPolyak
-from tests.helpers.by_hand import by_hand, every_optimizer
-from tests.helpers.training import flat, make_batches, make_net
+from tests.helpers.by_hand import assert_below_caps, by_hand, every_optimizer
+from tests.helpers.training import flat, loss_of, make_batches, make_net
 from tests.integrations.frameworks import lightning, lightning_module, lightning_trainer, loader
 
 pytest.importorskip("lightning.pytorch")
@@ -98,3 +98,24 @@ def test_a_missing_callback_is_an_error(mistake):
 def test_accumulation_without_the_callback_is_not_silent():
     with pytest.warns(RuntimeWarning, match=r"added to gradients that were there"):
         lightning(net64(), SHBPolyak, BATCHES, micro_batches=2, callbacks=[])
+
+
+def test_manual_optimization_hands_over_itself():
+    nets = [net64(), net64()]
+    opt = SHBPolyak(nets[0].parameters())
+    by_hand(nets[0], opt, BATCHES)
+    module = lightning_module(nets[1], SHBPolyak)
+    module.automatic_optimization = False
+
+    def training_step(batch):
+        opt = module.optimizers()
+        opt.zero_grad()
+        loss = loss_of(module.net, batch)
+        opt.hand_over(loss)
+        module.manual_backward(loss)
+        opt.step()
+
+    module.training_step = training_step
+    lightning_trainer(max_epochs=1).fit(module, loader(BATCHES))
+    torch.testing.assert_close(flat(nets[1]), flat(nets[0]), rtol=0.0, atol=1e-12)
+    assert_below_caps(opt)

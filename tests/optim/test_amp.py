@@ -1,5 +1,7 @@
 """GradScaler: gradients are unscaled in between, the loss is handed over unscaled."""
 
+import math
+
 import pytest
 import torch
 
@@ -39,3 +41,20 @@ def test_a_search_under_a_scaler_says_what_it_needs(case):
     scaler.unscale_(opt)
     with pytest.raises(TypeError, match=r"needs step\(closure\)"):
         scaler.step(opt, loss=loss)
+
+
+@without_closure
+def test_grad_scaler_skips_a_batch_that_overflows(case):
+    net, batches = make_net(), make_batches(4)
+    opt, scaler = case.make(net.parameters()), torch.amp.GradScaler(**SCALE)
+    for k, batch in enumerate(batches):
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        scaler.scale(loss).backward()
+        if k == 2:
+            net[0].weight.grad.fill_(math.inf)
+        before = flat(net)
+        scaler.unscale_(opt)
+        scaler.step(opt, loss=loss)
+        scaler.update()
+        assert torch.equal(flat(net), before) == (k == 2)

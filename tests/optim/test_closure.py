@@ -223,3 +223,17 @@ def test_a_search_takes_no_loss_alone():
     for call in (opt.step, opt.hand_over):
         with pytest.raises(TypeError, match=r"needs step\(closure\); SHBPolyak works with"):
             call(loss=torch.tensor(1.0))
+
+
+def test_clipped_gradients_are_direction_and_norm():
+    net, batch = make_net(), make_batches(1)[0]
+    opt = SHBPolyak(net.parameters(), scaling="plain", c=2.0, max_step=1e6)
+    loss = loss_of(net, batch)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 0.01)
+    old = flat(net)
+    opt.step(loss=loss)
+    assert float(opt.info.grad_sqnorm) == pytest.approx(0.01**2, rel=1e-3)
+    assert float(opt.info.step) == pytest.approx(0.5 * loss.item() / 0.01**2, rel=1e-3)
+    grad = torch.cat([p.grad.reshape(-1) for p in net.parameters()])
+    torch.testing.assert_close(flat(net), old - float(opt.info.step) * grad)

@@ -8,6 +8,7 @@ import torch
 
 from heavystep import SHBPolyak
 from heavystep.optim.update import Active
+from tests.helpers import rounding
 from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
 from tests.helpers.training import expected_motion, flat, kept_of, make_batches, make_net, take_step
 
@@ -93,3 +94,23 @@ def test_a_model_may_change_its_format_in_the_middle(case, dtype):
             tolerance = 1e-12 if dtype == torch.float64 else 2e-2
             expected = (theta.to(wide) + motion).to(dtype)
             torch.testing.assert_close(p.detach(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_mixed_float32_and_float64_parameters():
+    """Scalars are then float64; each tensor is updated in its own format."""
+    a = torch.tensor([1.0, 2.0], dtype=torch.float32, requires_grad=True)
+    b = torch.tensor([3.0], dtype=torch.float64, requires_grad=True)
+    opt = SHBPolyak([a, b], momentum=0.5, max_step=0.1, scaling="plain")
+    for _ in range(3):
+        opt.zero_grad()
+        loss = ((a.double() - 4.0) ** 2).sum() + ((b - 1.0) ** 2).sum()
+        loss.backward()
+        opt.step(loss=loss)
+    assert (a.dtype, b.dtype) == (torch.float32, torch.float64)
+    for param, start, target in ((a, 1.0, 4.0), (b, 3.0, 1.0)):
+        x, d = start, 0.0
+        for _ in range(3):  # every step is at the cap of 0.1
+            d = 0.5 * d - 0.1 * 2.0 * (x - target)
+            x += d
+        # Two sums in each of the three steps.
+        assert param[0].item() == pytest.approx(x, rel=rounding.of_a_sum(6, param.dtype))

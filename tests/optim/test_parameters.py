@@ -6,7 +6,7 @@ import pickle
 import pytest
 import torch
 
-from heavystep import SHBArmijo
+from heavystep import SHBArmijo, SHBPolyak
 from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
 from tests.helpers.training import (
     assert_equal_but_for_rounding,
@@ -179,3 +179,16 @@ def test_a_gradient_that_is_missing_for_a_while_is_zero(case):
             opt.step(loss=loss)
         ends.append(torch.cat([a, b]).detach())
     torch.testing.assert_close(*ends, rtol=1e-12, atol=1e-12)
+
+
+def test_objective_decay_differs_by_group():
+    a, b = (torch.tensor([2.0], dtype=torch.float64, requires_grad=True) for _ in range(2))
+    opt = SHBPolyak([{"params": [a], "weight_decay": 0.3}, {"params": [b], "weight_decay": 1.5}],
+                    decay="objective", momentum=0.0, max_step=10.0, c=2.0, scaling="plain")  # fmt: skip
+    opt.step(lambda: ((a - 1.0) ** 2 + (b - 1.0) ** 2).sum())
+    loss = 2.0 + 0.15 * 4.0 + 0.75 * 4.0
+    ga, gb = 2.0 + 0.3 * 2.0, 2.0 + 1.5 * 2.0
+    step = 0.5 * loss / (ga**2 + gb**2)
+    assert float(opt.info.loss) == pytest.approx(loss, rel=1e-14)
+    assert float(opt.info.step) == pytest.approx(step, rel=1e-14)
+    assert (a.item(), b.item()) == pytest.approx((2.0 - step * ga, 2.0 - step * gb), rel=1e-14)

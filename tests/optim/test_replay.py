@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from heavystep import SHBArmijo
+from heavystep import SHBArmijo, SHBPolyak
 from heavystep.optimizers import SLS
 from tests.helpers.cases import ROWS, over
 from tests.helpers.training import loss_of, make_batches, make_net
@@ -181,3 +181,18 @@ def test_autocast_around_or_inside_the_closure(outside, backward):
     before = sum(loss_of(make_net(), b).item() for b in batches)
     after = sum(loss_of(net, b).item() for b in batches)
     assert after < 0.8 * before
+
+
+@pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
+def test_autocast_around_the_whole_loop(cls):
+    """One autocast around many steps: each closure must see the parameters as they are now."""
+    theta = torch.tensor([[4.0, -2.0]], requires_grad=True)
+    opt = cls([theta], momentum=0.0, scaling="practical")
+    losses = []
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for _ in range(6):
+            loss = opt.step(
+                lambda: nn.functional.linear(torch.ones(1, 2), theta).float().square().sum()
+            )
+            losses.append(float(loss))
+    assert losses[-1] < 0.1 * losses[0]

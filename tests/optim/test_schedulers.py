@@ -9,7 +9,7 @@ from torch.optim import lr_scheduler
 
 from heavystep import SHB, Diminishing, SHBPolyak
 from tests.helpers import rounding
-from tests.helpers.cases import OPTIMIZERS, ROWS, every_row, over
+from tests.helpers.cases import OPTIMIZERS, ROWS, case_of, every_row, over
 from tests.helpers.training import flat, last_momentum, make_batches, make_net, take_step
 
 SCHEDULERS = {
@@ -184,3 +184,19 @@ def test_diminishing_needs_a_cap_to_diminish():
         message = rf"must have a max_step \(gamma_max\) to diminish, got {name}: use SHBPolyak"
         with pytest.raises(TypeError, match=message):
             Diminishing(wrong)
+
+
+def test_diminishing_goes_on_after_a_group_is_added():
+    net, batches = make_net(), make_batches(3)
+    first, *rest = net.parameters()
+    opt = SHBPolyak([first], scaling="plain")
+    schedule = Diminishing(opt, horizon=2.0)
+    take_step(opt, net, batches[0], case_of("SHBPolyak"))
+    schedule.step()
+    agreed = {name: opt.param_groups[0][name] for name in ("momentum", "max_step")}
+    opt.add_param_group({"params": rest, **agreed})
+    schedule.base_lrs.append(1.0)
+    take_step(opt, net, batches[1], case_of("SHBPolyak"))
+    schedule.step()
+    take_step(opt, net, batches[2], case_of("SHBPolyak"))
+    assert opt.info.accepted

@@ -68,3 +68,16 @@ def test_a_state_that_is_exchanged_in_the_middle_counts(case, in_place):
     take_step(opt, net, batches[3], case)
     take_step(other, twin, batches[3], case)
     assert torch.equal(flat(net), flat(twin))
+
+
+def test_half_precision_momentum_is_not_rounded_by_a_checkpoint():
+    theta = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
+    opt = SHBPolyak([theta])
+    theta.grad = torch.tensor([0.1, 0.2, 0.3], dtype=torch.bfloat16)
+    opt.step(loss=0.123)
+    fresh = SHBPolyak([theta])
+    fresh.load_state_dict(through_a_file(opt.state_dict()))
+    before, after = (o.state[theta]["displacement"] for o in (opt, fresh))
+    assert after.dtype == torch.float32
+    assert torch.equal(before, after)
+    assert before.data_ptr() != after.data_ptr()
