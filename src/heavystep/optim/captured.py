@@ -98,7 +98,7 @@ class Searched:
         self._facts: Any = None
         """The loss as the closure returned it, the objective and the inner products."""
         self._trial_loss: Any = None
-        self._decided = Search(0.0, False, False)
+        self._decided = Search(0.0, True, False)  # of the last batch that was not refused
 
     def take(self) -> float:
         """Take the step, whatever number of trials it needs."""
