@@ -290,8 +290,8 @@ def test_what_a_captured_step_cannot_do_is_refused(name, monkeypatch):
         run.captured(warmup=0)
     with Recorder(run.opt), pytest.raises(ValueError, match=r"not call the hooks of its optimizer"):
         run.captured()()
-    monkeypatch.setattr("heavystep.optim.measure.distributed.is_initialized", lambda: True)
-    monkeypatch.setattr("heavystep.optim.measure.distributed.get_world_size", lambda group: 2)
+    monkeypatch.setattr("heavystep.optim.ranks.distributed.is_initialized", lambda: True)
+    monkeypatch.setattr("heavystep.optim.ranks.distributed.get_world_size", lambda group: 2)
     with pytest.raises(ValueError, match=r"for one process, and there are several"):
         run.captured()()
 
