@@ -128,7 +128,7 @@ class ShownProgress(Progress):
         now, task = time.monotonic(), self._task
         if self.bar.disable and now - self._told >= EVERY:
             self._told, left = now, task.time_remaining
-            until = "" if left is None else f", {timedelta(seconds=left)} left"
+            until = "" if left is None else f", {timedelta(seconds=min(left, 10**9))} left"
             done = f"{task.fields['done']}/{task.fields['runs']}"
             self.note(f"{task.description}; {done} runs{until}")
 
