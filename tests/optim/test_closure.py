@@ -210,7 +210,7 @@ def test_misuse_of_step(case, mistake):
     call, error, message = MISUSE[mistake]
     if mistake in ("nothing", "None") and not case.adaptive:
         pytest.skip("a fixed step needs no loss")
-    if mistake == "nothing" and case.needs_closure:
+    if mistake in ("nothing", "loss as closure") and case.needs_closure:
         error, message = TypeError, r"needs step\(closure\); SHBPolyak works with"
     before = snapshot(net)
     with pytest.raises(error, match=message):

@@ -158,6 +158,8 @@ class RuleOptimizer(Optimizer):
         elif loss is not None:
             raise ValueError("step() takes a closure or loss=, not both")
         elif not callable(closure):
+            if rule.searches:
+                raise self._needs_closure()
             raise TypeError(
                 f"closure must be callable, got {closure!r}: pass the loss as step(loss=loss)"
             )

@@ -116,7 +116,7 @@ def compare(
     rows, cells = rows_of(outcomes), [cell for outcome in outcomes for cell in outcome.cells]
     with styled():
         paths = save(overview(outcomes, rows), folder / "overview", DPI, ("png",))
-        if any(len(values) > 1 for outcome in outcomes for values in outcome.losses.values()):
+        if has_curves(outcomes):
             paths += save(curves(outcomes), folder / "curves", PANELS_DPI, ("png",))
     for path in paths:  # in a few colours, which are a third of the bytes and look the same
         Image.open(path).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(path)
@@ -126,6 +126,11 @@ def compare(
         paths.append(folder / name)
         write_atomically(paths[-1], text)
     return Comparison(outcomes, rows, [folder / RUNS, *paths], failed)
+
+
+def has_curves(outcomes: Sequence[Outcome]) -> bool:
+    """True if a contender was run with more than one value of its main constant."""
+    return any(len(values) > 1 for outcome in outcomes for values in outcome.losses.values())
 
 
 def _csv(kind: Any, rows: Sequence[Any]) -> str:
@@ -147,6 +152,11 @@ def short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10.0 else f"{round(value, 4) + 0.0:.2g}"
 
 
+def exact(value: float) -> str:
+    """A number with four digits."""
+    return "-" if math.isnan(value) else f"{value:.4g}"
+
+
 def page(outcomes: Sequence[Outcome], rows: Sequence[Row], command: str) -> str:
     """The page of a comparison: all tasks in one table, then a table a task."""
     heading: tuple[str, ...] = ("method", "regret %", "worst", "level", "behind", "worst", "level",
@@ -158,8 +168,9 @@ def page(outcomes: Sequence[Outcome], rows: Sequence[Row], command: str) -> str:
         for row in rows
     ]  # fmt: skip
     parts = ["# Comparison", f"Made by `{command}`; `runs.csv` has all runs. {EXPLAINED}",
-             "![overview](overview.png)", _piped([heading, *lines]),
-             "![Final loss against the main constant](curves.png)"]  # fmt: skip
+             "![overview](overview.png)", _piped([heading, *lines])]  # fmt: skip
+    if has_curves(outcomes):
+        parts.append("![Final loss against the main constant](curves.png)")
     for outcome in outcomes:
         plan, metric = outcome.plan, outcome.plan.task.metric
         seeds = f"{len(plan.start)} seed" + ("s" if len(plan.start) > 1 else "")
@@ -171,9 +182,9 @@ def page(outcomes: Sequence[Outcome], rows: Sequence[Row], command: str) -> str:
         heading = ("method", "loss", metric.name, "regret %", "behind", "best loss, at",
                    f"best {metric.name}, at", "six decades %", "failed")  # fmt: skip
         lines = [
-            (cell.method, f"{cell.loss:.4g}", f"{cell.metric:.4g}", short(cell.regret),
-             short(cell.behind), f"{cell.best_loss:.4g}, {cell.best_at}",
-             f"{cell.best_metric:.4g}, {cell.best_metric_at}", short(cell.sensitivity),
+            (cell.method, exact(cell.loss), exact(cell.metric), short(cell.regret),
+             short(cell.behind), f"{exact(cell.best_loss)}, {cell.best_at}",
+             f"{exact(cell.best_metric)}, {cell.best_metric_at}", short(cell.sensitivity),
              str(cell.failed))
             for cell in sorted(outcome.cells, key=lambda cell: cell.regret)
         ]  # fmt: skip
@@ -193,7 +204,7 @@ def overview(outcomes: Sequence[Outcome], rows: Sequence[Row]) -> Canvas:
     names, tasks = [row.method for row in rows], [each.plan.task.name for each in outcomes]
     width = 2 * (CELL[0] * len(tasks)) + AROUND[0]
     height = CELL[1] * len(names) + AROUND[1]
-    canvas = Canvas(figsize=(max(width, 5.0), height), layout="constrained")
+    canvas = Canvas(figsize=(max(width, 7.0), height), layout="constrained")
     for ax, field, most, title in zip(
         canvas.subplots(1, 2, sharey=True), ("regret", "behind"), (20.0, 5.0),
         ("regret with nothing set [%]", "metric behind the best of anybody [levels]"), strict=True,
