@@ -157,11 +157,12 @@ def step(
 
 @bench.command()
 def simulation(quick: Quick = False) -> None:
-    """Time an iteration of one seed against a literal loop."""
-    from heavystep.lab.cost.simulation import simulation_costs
+    """Time an iteration of one seed against a literal loop, and its growth with the size."""
+    from heavystep.lab.cost.simulation import growth_costs, simulation_costs
 
     turns, share = (1, 0.01) if quick else (25, 1.0)
-    _show_costs([("an iteration of one seed", simulation_costs(turns, share))])
+    _show_costs([("an iteration of one seed", simulation_costs(turns, share)),
+                 ("growth", growth_costs(turns, share))])  # fmt: skip
 
 
 @bench.command()

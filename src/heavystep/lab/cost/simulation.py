@@ -5,6 +5,7 @@ steps, and keeps no more than what the figures show: the mean of the iterates, o
 """
 
 import math
+import tracemalloc
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,9 +18,17 @@ from heavystep.lab.data import unit_length
 from heavystep.lab.simulation import Configuration, configure, simulate
 from heavystep.lab.simulation.compiling import part
 from heavystep.lab.simulation.problems import LogisticData, kernels_of, random_index, stream_key
-from heavystep.problems import LeastSquares, SparseLogistic, paper_least_squares
+from heavystep.problems import Cosine, LeastSquares, SparseLogistic, paper_least_squares
 
 STEPS, SEEDS, BATCH = 20_000, 20, 128
+GAUGE = 1_000_000  # numbers that a measurement of growth goes through
+SIZES = (
+    *((d, 500, 1, 1) for d in (10, 100, 1000, 10_000)),
+    *((100, n, 1, 1) for n in (50, 5000, 50_000)),
+    *((100, 500, batch, 1) for batch in (10, 100)),
+    *((20, 500, 1, seeds) for seeds in (1, 20)),
+)
+"""Parameters d, terms n, batch and seeds."""
 SLACK = 4.0 * float(np.finfo(np.float64).eps)
 """Losses are compared with this relative tolerance, as line searches do."""
 
@@ -30,6 +39,17 @@ class Cost(NamedTuple):
     what: str
     nanoseconds: float
     ratio: float
+
+
+class Growth(NamedTuple):
+    """Cost of runs on the cosine problem of one size: of a step of one seed, and of all memory."""
+
+    d: int
+    n: int
+    batch: int
+    seeds: int
+    nanoseconds: float
+    megabytes: float
 
 
 def literal_run(problem: Any, method: Configuration, steps: int, size: int = 1) -> Any:
@@ -179,4 +199,24 @@ def simulation_costs(turns: int, share: float) -> list[Cost]:
         base = times["literal loop"]
         rows += [Cost(f"{name}: {what}", time / steps * 1e9, time / base)
                  for what, time in times.items()]  # fmt: skip
+    return rows
+
+
+def growth_costs(turns: int, share: float) -> list[Growth]:
+    """All sizes, each timed ``turns`` times."""
+    method, rows = configure("SHBPolyak", c=0.75, scaling="theory"), []
+    for d, n, batch, seeds in SIZES:
+        steps, draw = max(100, int(GAUGE * share) // (d * batch * seeds)), np.random.default_rng(d)
+        tracemalloc.start()
+        tilts = draw.standard_normal((n, d))
+        problem = Cosine(draw.uniform(0.5, 1.5, n), tilts - tilts.mean(axis=0))
+        simulated = partial(
+            simulate, problem, method, seeds=seeds, iterations=steps, grid=np.array([steps]),
+            batch_size=batch, threads=1,
+        )  # fmt: skip
+        simulated()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        time = shortest({"all": simulated}, turns)["all"] / (steps * seeds)
+        rows.append(Growth(d, n, batch, seeds, time * 1e9, peak / 1e6))
     return rows
