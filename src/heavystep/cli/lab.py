@@ -157,7 +157,7 @@ def step(
 
 @bench.command()
 def simulation(quick: Quick = False) -> None:
-    """Time an iteration of one seed against a literal loop, and its growth with the size."""
+    """Time an iteration of one seed, and how it grows."""
     from heavystep.lab.cost.simulation import growth_costs, simulation_costs
 
     turns, share = (1, 0.01) if quick else (25, 1.0)
