@@ -194,6 +194,7 @@ def work(out: Path) -> None:
     if not several or distributed.get_rank() == 0:
         out.write_text(json.dumps(found))
     if several:
+        distributed.barrier()  # a rank that leaves first aborts the other now and then
         distributed.destroy_process_group()
 
 

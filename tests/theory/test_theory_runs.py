@@ -2,10 +2,11 @@
 
 import inspect
 import re
+from itertools import count
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from heavystep import theory
@@ -32,6 +33,11 @@ from tests.helpers.theory_cases import (
 )
 
 ROUNDING = 1.0 + 1e-9
+
+
+def first_problem(makers, seed, fits):
+    """The problem of the first seed from this one on that fits: most may not."""
+    return next(problem for s in count(seed) if fits(problem := make_problem(makers, s)))
 
 
 @examples(300)
@@ -95,10 +101,10 @@ def test_bounds_hold_in_exact_expectation(result, seed, method, laws, part, cap)
         inspect.signature(BY_ID[result].function).parameters,
     )
     convex, diminishing = CONVEX_SAMPLES in assumptions, "schedules" in names
-    problem = make_problem(CONVEX if convex else [cosine] if diminishing else ANY, seed)
+    makers = CONVEX if convex else [cosine] if diminishing else ANY
+    problem = first_problem(makers, seed, lambda p: convex or "delta" in names or p.delta == 0.0)
     gamma_max = method.pop("cap") / problem.L
     if not convex:
-        assume("delta" in names or problem.delta == 0.0)
         method["c"] = ADMISSIBLE_C[method["rule"]](method["c"], method["omega"], problem.rho)
         if not diminishing:
             limit = theory.nonconvex_step_limit(**method, L=problem.L, rho=problem.rho)
@@ -115,8 +121,8 @@ def test_bounds_hold_in_exact_expectation(result, seed, method, laws, part, cap)
     try:
         _, runs, bound = sides(result, run)
     except ValueError as reason:
-        assume(not re.search("for a finite bound|needs c >=? 1/2|holds from no K", str(reason)))
-        raise
+        assert re.search("for a finite bound|needs c >=? 1/2|holds from no K", str(reason))
+        return
     mean = runs.mean(axis=0)
     least = np.minimum.accumulate(mean) if MEASURES[result].least else mean
     floor = 1e-24 * (1.0 + problem.L) * (1.0 + run.dist_sq()[0, 0])
@@ -126,8 +132,7 @@ def test_bounds_hold_in_exact_expectation(result, seed, method, laws, part, cap)
 @examples(700)
 @given(seed=problem_seeds, method=methods(open_c=True))
 def test_theorem_4_in_exact_expectation_and_on_every_path(seed, method):
-    problem = make_problem(CONVEX, seed)
-    assume(problem.sigma2 == 0.0)
+    problem = first_problem(CONVEX, seed, lambda problem: problem.sigma2 == 0.0)
     method["gamma_max"] = method.pop("cap") / problem.L
     record = recorded(problem, method.pop("rule"), every_path(problem), **method)
     run = Run(record, problem, problem.L)
