@@ -121,8 +121,9 @@ def test_bounds_hold_in_exact_expectation(result, seed, method, laws, part, cap)
     try:
         _, runs, bound = sides(result, run)
     except ValueError as reason:
-        assert re.search("for a finite bound|needs c >=? 1/2|holds from no K", str(reason))
-        return
+        if re.search("for a finite bound|needs c >=? 1/2|holds from no K", str(reason)):
+            return
+        raise
     mean = runs.mean(axis=0)
     least = np.minimum.accumulate(mean) if MEASURES[result].least else mean
     floor = 1e-24 * (1.0 + problem.L) * (1.0 + run.dist_sq()[0, 0])
