@@ -101,12 +101,12 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     # Level
     estimate = minimum(average, loss) - depth * deviation
     level = where(unknown | (average < bound), estimate, bound)
-    # Length, and what noise makes of it
+    # Length, and what noise makes of it: ratio is r_k, usual m_k, noise N_k
     gap, flat = maximum(loss - level, 0.0), seen.grad_sqnorm == 0.0
-    ratio = where(flat, 0.0, constants.length * gap / where(flat, 1.0, seen.grad_sqnorm))  # r_k
+    ratio = where(flat, 0.0, constants.length * gap / where(flat, 1.0, seen.grad_sqnorm))
     usual = constants.length * maximum(average - level, 0.0) / where(squares == 0.0, 1.0, squares)
-    spread = mean - level  # and usual is m_k
-    noise = where(spread > 0.0, (average - level) / where(spread > 0.0, spread, 1.0), 1.0)  # N_k
+    spread = mean - level
+    noise = where(spread > 0.0, (average - level) / where(spread > 0.0, spread, 1.0), 1.0)
     phi = 1.0 / (1.0 + memory.age / PATIENCE * minimum(noise, 1.0) ** POWER) ** 0.5
     # Trust
     warm = (memory.age + 1.0) / (memory.age + WARM_UP)  # s_k
