@@ -1,8 +1,13 @@
 """Measurements of cost run, count right, and compare what they say they compare."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
 from typer.testing import CliRunner
 
 from heavystep.cli.app import app
@@ -46,6 +51,27 @@ def test_messages_of_two_ranks():
     assert found["SHBArmijo"].messages == 1.0 + found["SHBArmijo"].trials
     with pytest.raises(ValueError, match="ranks must be >= 1"):
         cost.ranks_cost(0, cost.RANKS_QUICK)
+
+
+def test_no_network_outlives_the_group_of_ranks(monkeypatch, tmp_path):
+    """One that did would hang now and then when the group is destroyed."""
+    alive = weakref.WeakSet()
+
+    class Watched(DistributedDataParallel):
+        def __init__(self, net):
+            super().__init__(net)
+            alive.add(self)
+
+    monkeypatch.setattr(cost, "DistributedDataParallel", Watched)
+    gc.disable()
+    distributed.init_process_group("gloo", f"file://{tmp_path}/store", world_size=1, rank=0)
+    try:
+        found = cost._measured(cost.RANKS_QUICK, torch.device("cpu"))
+        assert len(found) > 3
+        assert not alive
+    finally:
+        distributed.destroy_process_group()
+        gc.enable()
 
 
 @pytest.mark.slow  # compiles

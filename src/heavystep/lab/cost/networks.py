@@ -380,6 +380,17 @@ def _rank(rank: int, ranks: int, size: RankSize, folder: str) -> None:
     distributed.init_process_group(
         backend, f"file://{folder}/store", PATIENCE, world_size=ranks, rank=rank
     )
+    # In a function of its own: a DistributedDataParallel that is freed after the group waits for
+    # gloo's threads while it holds the interpreter, for which they may wait (pytorch issue 56297).
+    found = _measured(size, device)
+    if rank == 0:
+        (Path(folder) / "found.json").write_text(json.dumps(found))
+    distributed.barrier()  # whoever leaves first closes connections that others still use
+    distributed.destroy_process_group()
+
+
+def _measured(size: RankSize, device: torch.device) -> list[RankCost]:
+    """The costs of all methods, those of SGD first, with the ranks of this group."""
     makers = optimizers(SGD=_sgd).items()
     known = {name: _Contestant(make, size, device) for name, make in makers}
     for each in known.values():
@@ -393,7 +404,4 @@ def _rank(rank: int, ranks: int, size: RankSize, folder: str) -> None:
         ms = 1e3 * median(times[name]) / size.steps
         found.append(RankCost(name, ms, median(times[name]) / first, messages / steps,
                               sent / steps, losses / steps - 1.0))  # fmt: skip
-    if rank == 0:
-        (Path(folder) / "found.json").write_text(json.dumps(found))
-    distributed.barrier()  # whoever leaves first closes connections that others still use
-    distributed.destroy_process_group()
+    return found
