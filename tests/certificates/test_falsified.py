@@ -187,7 +187,7 @@ def test_fair_samples_pass_a_thousand_times():
     rng = np.random.default_rng(2)
     for _ in range(300):
         samples = rng.integers(PROBLEM.n, size=SAMPLES.shape)
-        run = Run(replace(record, samples=samples, iterates=None), PROBLEM, PROBLEM.L)
+        run = Run(replace(record, samples=samples, iterates=None), PROBLEM)
         check = uniform_samples("Samples", run)
         assert check.holds
         found.append(float(check.measured[0]))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from heavystep import theory
 from heavystep.arrays import square
 from heavystep.certificates.run import Run
-from heavystep.certificates.theorems import BY_ID, MEASURES, sides
+from heavystep.certificates.theorems import BY_ID, QUANTITIES, sides
 from heavystep.theory.registry import CONVEX as CONVEX_SAMPLES
 from tests import reference
 from tests.helpers.examples import examples
@@ -88,7 +88,7 @@ def test_decoupling_inequality(seed, beta, size):
         assert bound[k] == pytest.approx(want, abs=1e-9 * scale[k])
 
 
-@pytest.mark.parametrize("result", MEASURES)
+@pytest.mark.parametrize("result", QUANTITIES)
 @examples(500)
 @given(
     seed=problem_seeds, method=methods(least_c=0.3), laws=schedules(), part=st.floats(0.01, 0.999),
@@ -117,7 +117,7 @@ def test_bounds_hold_in_exact_expectation(result, seed, method, laws, part, cap)
     )
     paths = every_path(problem, 5 if problem.n == 3 else 4)
     record = recorded(problem, method["rule"], paths, c=method["c"], omega=method["omega"], **taken)
-    run = Run(record, problem, problem.L, schedules=laws)
+    run = Run(record, problem, schedules=laws)
     try:
         _, runs, bound = sides(result, run)
     except ValueError as reason:
@@ -125,7 +125,7 @@ def test_bounds_hold_in_exact_expectation(result, seed, method, laws, part, cap)
             return
         raise
     mean = runs.mean(axis=0)
-    least = np.minimum.accumulate(mean) if MEASURES[result].least else mean
+    least = np.minimum.accumulate(mean) if QUANTITIES[result].least else mean
     floor = 1e-24 * (1.0 + problem.L) * (1.0 + run.dist_sq()[0, 0])
     assert (least <= bound * ROUNDING + floor).all()
 
@@ -136,7 +136,7 @@ def test_theorem_4_in_exact_expectation_and_on_every_path(seed, method):
     problem = first_problem(CONVEX, seed, lambda problem: problem.sigma2 == 0.0)
     method["gamma_max"] = method.pop("cap") / problem.L
     record = recorded(problem, method.pop("rule"), every_path(problem), **method)
-    run = Run(record, problem, problem.L)
+    run = Run(record, problem)
     sums = theory.convex_almost_sure(
         record.rule, **method, L=problem.L, dist0_sq=float(run.dist_sq()[0, 0])
     )

@@ -67,45 +67,48 @@ def certify_averaged(
     if not (z.shape == x.shape == (steps + 1, *dim) and theta.shape == g.shape == (steps, *dim)):
         raise ValueError(f"{THEOREM_A} needs K steps, K + 1 points z and x, and K points theta")
     conditions.require(THEOREM_A, bool((D > 0.0).all()), "diagonal > 0", least=float(D.min()))
-    k, unit = np.arange(steps), ROUNDINGS * float(np.finfo(float).eps)
-    before, size = x[:-1], abs(z).max() + abs(x).max() + abs(star).max()
-    w = weight_of_next(k, power)[:, None]
-    parts = (  # errors of theta, of the average, and of the move of z
-        theta - (1.0 - beta) * z[:-1] - beta * before,
-        x[1:] - before - w * (z[1:] - before),
-        z[1:] - z[:-1] + a[:, None] * (g / D),
-    )
-    error = np.maximum(abs(np.stack(parts)).max(axis=(0, 2)), abs(x[0] - z[0]).max())
-    least, S = float(objective(star)), objective(before) - float(objective(star))
-    gap, moved = objective(theta) - least + level_gap, a * (g * g / D).sum(axis=-1)
-    blur = unit * (abs(objective(theta)) + abs(objective(before)) + abs(least))
+    least, near, before = float(objective(star)), objective(theta), objective(x[:-1])
+    unit, size = ROUNDINGS * float(np.finfo(float).eps), sum(abs(p).max() for p in (z, x, star))
+    blur = unit * (abs(near) + abs(before) + abs(least))
     blur = blur + unit * size * np.sqrt((g * g).sum(axis=-1))
-    zeros = np.zeros(steps)
-    checks = [
-        Check("Averaged form", "error of z, x or theta", k, error, zeros + unit * size, zeros),
+    gap, moved = near - least + level_gap, a * (g * g / D).sum(axis=-1)
+    k, error = np.arange(steps), form_error(a, z, x, theta, g / D, promise)
+    checks = (
+        Check("Averaged form", "error of z, x or theta", k, error, np.full(steps, unit * size)),
         Check(f"{THEOREM_A}, length", "a_k ||g_k||^2 <= tau (F(theta_k) - l)", k, moved, tau * gap,
               tau * blur + unit * moved + TINY),
-    ]  # fmt: skip
+    )  # fmt: skip
     try:
         L = promise.weights(a)
     except ValueError:
-        return Certificate((*checks, _too_fast(a, promise)), {}, (THEOREM_A,))
+        return Certificate((*checks, too_fast(a, promise)), asked=(THEOREM_A,))
+    S = before - least
     V = (D * (z - star) ** 2).sum(axis=-1) + np.append(0.0, L * S)
-    allowed = V[:-1] + tau * level_gap * a
-    rounding = (
-        unit * (V[:-1] + V[1:] + D.max() * size**2) + np.append(0.0, L)[:-1] * blur + L * blur
-    )
+    rounding = unit * (V[:-1] + V[1:] + D.max() * size**2)
+    rounding = rounding + np.append(0.0, L)[:-1] * blur + L * blur
+    bound = promise.bound(a, dist0_sq=V[0], level_gap=level_gap)
     names = "V_{k+1} = ||z_{k+1} - x*||^2 + L_{k+1} (F(x_k) - F*)"
-    checks += [
-        Check(f"{THEOREM_A}, growth", "L_{k+1} >= 0", k, L, zeros, zeros, lower=True),
-        Check(THEOREM_A, names, k, V[1:], allowed, rounding),
-        Check(THEOREM_A, "F(x_k) - F*", k, S, promise.bound(a, dist0_sq=V[0], level_gap=level_gap),
-              blur),
-    ]  # fmt: skip
-    return Certificate(tuple(checks), {}, (THEOREM_A,))
+    return Certificate((
+        *checks,
+        Check(f"{THEOREM_A}, growth", "L_{k+1} >= 0", k, L, np.zeros(steps), lower=True),
+        Check(THEOREM_A, names, k, V[1:], V[:-1] + tau * level_gap * a, rounding),
+        Check(THEOREM_A, "F(x_k) - F*", k, S, bound, blur),
+    ), asked=(THEOREM_A,))  # fmt: skip
 
 
-def _too_fast(a: Array, promise: Averaged) -> Check:
+def form_error(a: Array, z: Array, x: Array, theta: Array, pull: Array, form: Averaged) -> Array:
+    """(K,) the largest error of theta, of the average and of the move of z."""
+    w = weight_of_next(np.arange(len(a)), form.power)[:, None]
+    parts = (
+        theta - (1.0 - form.beta) * z[:-1] - form.beta * x[:-1],
+        x[1:] - x[:-1] - w * (z[1:] - x[:-1]),
+        z[1:] - z[:-1] + a[:, None] * pull,
+    )
+    error: Array = np.maximum(abs(np.stack(parts)).max(axis=(0, 2)), abs(x[0] - z[0]).max())
+    return error
+
+
+def too_fast(a: Array, promise: Averaged) -> Check:
     """The growth of steps that leave no V, against what is always allowed."""
     k = np.arange(1, len(a))
     ratio = np.divide(a[1:], a[:-1], out=np.full(len(k), np.inf), where=a[:-1] > 0.0)

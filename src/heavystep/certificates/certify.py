@@ -16,34 +16,53 @@ from heavystep.schedules import Schedules
 from heavystep.theory.registry import RESULTS
 
 Checks = dict[str, Callable[[str, Run], Check]]
+
+
+OF_NUMBERS = (
+    lemmas.largest_step, lemmas.smallest_step, lemmas.basic_inequality, lemmas.uniform_samples
+)  # fmt: skip
+"""Checks that need neither iterates nor gradients."""
+
+
+def _of_numbers(bounds: str, basic: str) -> Checks:
+    """Their names are those of the lemmas."""
+    names = bounds, f"{bounds}, smallest step", basic, "Samples"
+    return dict(zip(names, OF_NUMBERS, strict=True))
+
+
 PATH: Checks = {
     "Heavy ball": lemmas.heavy_ball,
     "Lemma 3": lemmas.identity,
     "Lemma 4": lemmas.inequality,
 }
-"""Checks that need iterates and gradients, for every scaling."""
 STANDARD: Checks = {
     **dict.fromkeys(("Theorem 1", "Theorem 2", "Theorem 3"), theorems.in_expectation),
     "Theorem 4": theorems.theorem_4,
     "Theorem 5": theorems.in_expectation,
 }
-SCALINGS: dict[str, tuple[str, str, Checks]] = {
-    "theory": (
-        "Lemma 2", "Lemma 1", {**PATH, "Recursion of Theorem 2": lemmas.recursion, **STANDARD}
-    ),
+SCALINGS: dict[str, Checks] = {
+    "theory": {
+        **_of_numbers("Lemma 2", "Lemma 1"),
+        **PATH,
+        "Recursion of Theorem 2": lemmas.recursion,
+        **STANDARD,
+    },
     # The paper states nothing about this scaling; the formulas of the lemmas hold with its kappa.
-    "practical": (
-        "Lemma 2 at kappa = 1/2", "Lemma 1 at kappa = 1/2", {**PATH, **STANDARD}
-    ),
-    "plain": ("Lemma 5", "Lemma 6", {
+    "practical": {
+        **_of_numbers("Lemma 2 at kappa = 1/2", "Lemma 1 at kappa = 1/2"),
+        **PATH,
+        **STANDARD,
+    },
+    "plain": {
+        **_of_numbers("Lemma 5", "Lemma 6"),
         **PATH,
         "Recursion of Theorem 6": lemmas.recursion,
         **dict.fromkeys(("Theorem 6", "Theorem 7"), theorems.in_expectation),
         "Tail inequality of Theorem 8": theorems.tail_of_theorem_8,
         "Tail inequality of Theorem 9": theorems.tail_of_theorem_9,
-    }),
-}  # fmt: skip
-"""The step bounds, the basic inequality and the checks of the path of each scaling."""
+    },
+}
+"""The checks for each scaling."""
 
 
 def certify(
@@ -102,28 +121,16 @@ def certify(
     _ = record.theory  # refuses a rule that no theorem covers
     if L is not None and problem is not None:
         raise ValueError("give the problem or L, not both: the problem has its own L")
-    smoothness, note = None if problem is None else problem.L, ""
-    if L is not None:
-        smoothness, note = getattr(L, "value", L), " (estimated L)" if hasattr(L, "value") else ""
-        validation.real("L", smoothness, validation.POSITIVE)
     if samples is not None:
         record = replace(record, samples=np.asarray(samples).reshape(record.gamma.shape))
-    run = Run(record, problem, smoothness, note, schedules)
-    bounds, basic, path = SCALINGS[record.scaling]
-    table: Checks = {
-        bounds: lemmas.largest_step,
-        f"{bounds}, smallest step": lemmas.smallest_step,
-        basic: lemmas.basic_inequality,
-        "Samples": lemmas.uniform_samples,
-        **path,
-    }
+    run = Run(record, problem, L=L, schedules=schedules)
     with_path = record.iterates is not None and record.gradients is not None
     checks, skipped = [], {}
-    for result, make in table.items():
+    for result, make in SCALINGS[record.scaling].items():
         if problem is None and make in (lemmas.uniform_samples, lemmas.recursion):
             continue
         try:
-            if result in path and not with_path:
+            if make not in OF_NUMBERS and not with_path:
                 raise ValueError("needs iterates and gradients, not recorded here")
             check = make(result, run)
         except ValueError as reason:  # it does not apply to this run

@@ -28,7 +28,7 @@ class Check:
     k: Array
     measured: Array
     bound: Array
-    tolerance: Array
+    tolerance: Array | float = 0.0
     """The part of the slack that may be rounding."""
     lower: bool = False
     """The bound is a lower one."""

@@ -90,7 +90,7 @@ def uniform_samples(result: str, run: Run) -> Check:
     limit = (cells - 1) * (1.0 - spread + z * spread**0.5) ** 3
     k, measured, bound = (np.array([each]) for each in (run.record.steps, found, limit))
     quantity = "chi-square of how often each term was drawn"
-    return Check(result, quantity, k, measured, bound, np.zeros(1))
+    return Check(result, quantity, k, measured, bound)
 
 
 def step_bias(record: Record) -> StepBias | None:
@@ -118,19 +118,12 @@ def heavy_ball(result: str, run: Run) -> Check:
     worst = (error / allowed).argmax(axis=-1)[..., None]
     measured, bound = (np.take_along_axis(e, worst, axis=-1)[..., 0] for e in (error, allowed))
     quantity = "|theta_{k+1} - theta_k + gamma_k g_k - beta_k (theta_k - theta_{k-1})|"
-    return Check(result, quantity, run.k, measured, bound, np.zeros_like(bound))
-
-
-def _constant_momentum(run: Run) -> float:
-    run.every_batch_used()
-    if run.beta is None:
-        raise ValueError("is about constant momentum, here it changes")
-    return run.beta
+    return Check(result, quantity, run.k, measured, bound)
 
 
 def identity(result: str, run: Run) -> Check:
     """Lemma 3, which holds for every point; theta* is the one that the proofs use."""
-    beta, record = _constant_momentum(run), run.record
+    beta, record = run.constant_momentum(), run.record
     point = run.before[0, 0] if run.given is None else run.given.theta_star
     left, right, scale = decoupling_identity(
         run.before, record.gamma, record.gradients, beta=beta, point=point
@@ -138,12 +131,12 @@ def identity(result: str, run: Run) -> Check:
     measured = np.full_like(scale, np.nan)
     np.divide(abs(left - right), scale, out=measured, where=scale > SMALLEST_SCALE)
     bound = np.full_like(measured, run.unit)
-    return Check(result, "|left - right| / size", run.k, measured, bound, np.zeros_like(bound))
+    return Check(result, "|left - right| / size", run.k, measured, bound)
 
 
 def inequality(result: str, run: Run) -> Check:
     """Lemma 4."""
-    beta, record, problem = _constant_momentum(run), run.record, run.problem
+    beta, record, problem = run.constant_momentum(), run.record, run.problem
     L, objective = problem.L, problem.objective(run.iterates)
     full = problem.full_gradient(run.iterates)
     bound, size = decoupling_inequality(
@@ -178,7 +171,7 @@ def recursion(result: str, run: Run) -> Check:
     elif (record.eta != 1.0).any():
         raise ValueError("is about eta_k = 1")
     else:
-        beta = _constant_momentum(run)
+        beta = run.constant_momentum()
         bound = distance_recursion(
             dist[:, :-1], record.gamma, gap, optimal_gap, beta=beta, c=record.c
         )

@@ -6,12 +6,13 @@ e changes a loss by at most ||g|| e + L e^2 / 2 and a gradient by at most L e. N
 is far more than eps times the loss.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from heavystep import validation
 from heavystep.arrays import Array, square
 from heavystep.problems import FiniteSum
 from heavystep.records import Record
@@ -23,9 +24,8 @@ ROUNDINGS = 64.0
 """Rounding errors allowed in a recorded number, in units of eps times its size."""
 
 
-@dataclass(eq=False)
 class Run:
-    """A record, with the problem and the schedules if they were given.
+    """A record, with the problem (or its L) and the schedules if they were given.
 
     It is refused unless its numbers are finite, fit each other and are the problem's. For a rule
     whose steps do not depend on lower bounds Lemma 1 holds with the exact infima, whatever bounds
@@ -35,58 +35,65 @@ class Run:
     is the rest of a sentence that begins with the name of the result.
     """
 
-    record: Record
-    given: FiniteSum | None
-    L: float | None
-    note: str = ""
-    """Text behind ``L`` in the table."""
-    schedules: Schedules | None = None
-    k: Array = field(init=False)
-    """0 .. K - 1."""
-    iterates: Any = field(init=False)
-    """theta_0 .. theta_K, or None."""
-    before: Any = field(init=False)
-    """theta_0 .. theta_{K-1}, or None."""
-
-    def __post_init__(self) -> None:
-        record, problem = self.record, self.given
+    def __init__(
+        self, record: Record, problem: FiniteSum | None = None, *, L: Any = None,
+        schedules: Schedules | None = None,
+    ) -> None:  # fmt: skip
+        self.record, self.given, self.schedules = record, problem, schedules
+        self.L: float | None = getattr(L, "value", L) if problem is None else problem.L
+        if self.L is not None:
+            validation.real("L", self.L, validation.POSITIVE)
+        self.note = " (estimated L)" if hasattr(L, "value") else ""
         self.k = np.arange(record.steps)
-        self.iterates, samples, gradients = record.iterates, record.samples, record.gradients
-        self.before = None if self.iterates is None else self.iterates[:, :-1]
+        self.iterates: Any = record.iterates  # theta_0 .. theta_K, or None
+        self.before: Any = None if self.iterates is None else self.iterates[:, :-1]
+        self._check_numbers()
+        if problem is not None:
+            self._check_problem(problem)
+
+    def _check_numbers(self) -> None:
+        """Refuse what is not finite, or does not fit."""
+        record = self.record
         for name in ("gamma", "loss", "grad_sqnorm", "iterates", "gradients"):
             values = getattr(record, name)
             if values is not None:  # comparisons would overlook NaN
                 finite = np.isfinite(values).reshape(*values.shape[:2], -1).all(axis=-1)
                 used = record.accepted if name != "iterates" else True
                 _refuse(~finite & used, f"{name} is not finite", "nothing to certify")
-        dim = None if self.iterates is None else self.iterates.shape[-1]
-        if problem is not None and dim not in (None, problem.dim):
-            found = f"the record has points of {dim} numbers"
-            raise ValueError(f"{found}, the problem has {problem.dim} parameters")
-        if problem is not None and samples is not None:
-            if not np.issubdtype(samples.dtype, np.integer):
-                raise TypeError(f"samples must be whole numbers, got {samples.dtype}")
-            outside = (samples < 0) | (samples >= problem.n)
-            _refuse(outside, "samples name no term", f"the problem has {problem.n} terms")
-            if not record.theory.uses_lower_bound:
-                self.record = replace(record, f_star=problem.f_star[samples])
-        if gradients is not None:
-            squares = square(gradients)
+        if record.gradients is not None:
+            squares = square(record.gradients)
             allowed = self.unit * squares + ROUNDINGS * record.tiny
             wrong = record.accepted & (abs(record.grad_sqnorm - squares) > allowed)
             what = "grad_sqnorm is not that of the recorded gradient"
             _refuse(wrong, what, "nothing to certify")
-        if problem is not None and self.iterates is not None and samples is not None:
-            other = "was it run on another problem?"
-            losses = problem.losses(self.before, samples)
-            wrong = record.accepted & (abs(record.loss - losses) > self.loss_error)
-            _refuse(wrong, "loss is not the problem's", other)
-            if gradients is not None:
-                off = gradients - problem.gradients(self.before, samples)
-                allowed = self.unit * np.sqrt(record.grad_sqnorm)
-                allowed = allowed + problem.L * self.point_error[:, :-1] + record.tiny
-                wrong = record.accepted & (np.linalg.norm(off, axis=-1) > allowed)
-                _refuse(wrong, "gradient is not the problem's", other)
+
+    def _check_problem(self, problem: FiniteSum) -> None:
+        """Refuse a record of another problem, as far as it shows."""
+        record, samples = self.record, self.record.samples
+        dim = problem.dim if self.iterates is None else self.iterates.shape[-1]
+        if dim != problem.dim:
+            found = f"the record has points of {dim} numbers"
+            raise ValueError(f"{found}, the problem has {problem.dim} parameters")
+        if samples is None:
+            return
+        if not np.issubdtype(samples.dtype, np.integer):
+            raise TypeError(f"samples must be whole numbers, got {samples.dtype}")
+        outside = (samples < 0) | (samples >= problem.n)
+        _refuse(outside, "samples name no term", f"the problem has {problem.n} terms")
+        if not record.theory.uses_lower_bound:
+            self.record = record = replace(record, f_star=problem.f_star[samples])
+        if self.iterates is None:
+            return
+        other = "was it run on another problem?"
+        losses = problem.losses(self.before, samples)
+        wrong = record.accepted & (abs(record.loss - losses) > self.loss_error)
+        _refuse(wrong, "loss is not the problem's", other)
+        if record.gradients is not None:
+            off = record.gradients - problem.gradients(self.before, samples)
+            allowed = self.unit * np.sqrt(record.grad_sqnorm)
+            allowed = allowed + problem.L * self.point_error[:, :-1] + record.tiny
+            wrong = record.accepted & (np.linalg.norm(off, axis=-1) > allowed)
+            _refuse(wrong, "gradient is not the problem's", other)
 
     @property
     def problem(self) -> FiniteSum:
@@ -100,6 +107,13 @@ class Run:
         """The momentum, or None if it changes."""
         beta = self.record.beta
         return float(beta[0]) if (beta == beta[0]).all() else None
+
+    def constant_momentum(self) -> float:
+        """The momentum of every step; runs where it changes or stops are refused."""
+        self.every_batch_used()
+        if self.beta is None:
+            raise ValueError("is about constant momentum, here it changes")
+        return self.beta
 
     def every_batch_used(self) -> None:
         """Refuse runs with refused batches, which stop the momentum for one step."""
@@ -141,6 +155,10 @@ class Run:
         error: Array = self.unit * (abs(record.loss) + abs(low)) + moved + ROUNDINGS * record.tiny
         return error
 
+    def floor(self) -> float:
+        """The squared distance by which rounding alone may move a point."""
+        return float((self.point_error**2).max())
+
     @cached_property
     def kappas(self) -> Array:
         """(K,) kappa of the scaling."""
@@ -161,10 +179,6 @@ class Run:
     def grad_sq(self, points: Array) -> Array:
         """(R, ...) squared norms of the full gradient."""
         return square(self.problem.full_gradient(points))
-
-    def floor(self) -> float:
-        """The squared distance by which rounding alone may move a point."""
-        return float((self.point_error**2).max())
 
 
 def _refuse(where: Array, what: str, why: str) -> None:

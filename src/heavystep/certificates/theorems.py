@@ -1,7 +1,7 @@
 """The bound of each theorem at every recorded k, with the constants of the problem."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ from heavystep.arrays import Array, square
 from heavystep.certificates.check import Check
 from heavystep.certificates.lemmas import SAMPLES
 from heavystep.certificates.run import Run
-from heavystep.problems import FiniteSum
 from heavystep.schedules import Schedules
 from heavystep.theory.registry import CONVEX, RESULTS
 from heavystep.theory.theorems import SummableSequence
@@ -22,22 +21,6 @@ ROUNDING = 1e-9
 FEWEST_RUNS = 5
 """The standard error of fewer runs does not measure chance."""
 BY_ID = {result.id: result for result in RESULTS}
-
-
-def promise(problem: FiniteSum, rule: str, options: Mapping[str, Any]) -> Any:
-    """Theorem 2 for a convex problem, Theorem 3 for another one; ``bound(k)`` is its bound.
-
-    ``options`` are those of the method. ValueError: a constant is outside what the theorem admits.
-    """
-    constants = {
-        "L": problem.L, "beta": options["momentum"], "c": options["c"],
-        "gamma_max": options["max_step"], "omega": options.get("decrease_factor"),
-    }  # fmt: skip
-    if problem.convex:
-        dist0_sq = float(square(problem.theta0 - problem.theta_star))
-        return theory.convex(rule, **constants, sigma2=problem.sigma2, dist0_sq=dist0_sq)
-    gap0 = float(np.asarray(problem.gap(problem.theta0)))
-    return theory.nonconvex(rule, **constants, rho=problem.rho, delta=problem.delta, gap0=gap0)
 
 
 def _constant(run: Run) -> None:
@@ -107,7 +90,7 @@ def _promise(result: str, run: Run, **given: Any) -> Any:
     return theorem.function(**known | given)
 
 
-class Measure(NamedTuple):
+class Quantity(NamedTuple):
     """The quantity that a theorem bounds in expectation."""
 
     text: str
@@ -127,32 +110,32 @@ def _gap_of_weighted_mean(run: Run, promised: Any) -> Array:
     return run.problem.gap(sums / np.cumsum(weights, axis=0))
 
 
-MEASURES = {
-    "Theorem 1": Measure("E ||theta_k - theta*||^2", lambda run, _: run.dist_sq(), 0, first=0),
-    "Theorem 2": Measure(
+QUANTITIES = {
+    "Theorem 1": Quantity("E ||theta_k - theta*||^2", lambda run, _: run.dist_sq(), 0, first=0),
+    "Theorem 2": Quantity(
         "E F(mean of theta_0..theta_{k-1}) - F*", lambda run, _: run.problem.gap(
             np.cumsum(run.before, axis=1) / (run.k + 1)[:, None]
         ), 1),
-    "Theorem 3": Measure("min over m < k of E ||grad F(theta_m)||^2",
+    "Theorem 3": Quantity("min over m < k of E ||grad F(theta_m)||^2",
                          lambda run, _: run.grad_sq(run.before), 2, least=True),
-    "Theorem 5": Measure("E sum over m < k of ||grad F(theta_m)||^2",
+    "Theorem 5": Quantity("E sum over m < k of ||grad F(theta_m)||^2",
                          lambda run, _: np.cumsum(run.grad_sq(run.before), axis=1), 2),
-    "Theorem 6": Measure("E F(weighted mean) - F*", _gap_of_weighted_mean, 1),
-    "Theorem 7": Measure("min over 1 <= m <= k of E ||grad F||^2",
+    "Theorem 6": Quantity("E F(weighted mean) - F*", _gap_of_weighted_mean, 1),
+    "Theorem 7": Quantity("min over 1 <= m <= k of E ||grad F||^2",
                          lambda run, _: run.grad_sq(run.iterates[:, 1:]), 2, least=True),
 }  # fmt: skip
 
 
 def sides(result: str, run: Run) -> tuple[Array, Array, Array]:
     """k, the quantity of each run (R, k), and the bound on its expectation."""
-    measure, promised = MEASURES[result], _promise(result, run)
-    k = np.arange(measure.first, run.record.steps + 1)
+    quantity, promised = QUANTITIES[result], _promise(result, run)
+    k = np.arange(quantity.first, run.record.steps + 1)
     if isinstance(promised, SummableSequence):
         bound = np.full(len(k), promised.expected_sum)
     else:
         needed = {name: ARGUMENTS[name](run) for name in BY_ID[result].bound_arguments}
         bound = promised.bound(k, **needed)
-    return k, measure.of(run, promised), bound
+    return k, quantity.of(run, promised), bound
 
 
 def in_expectation(result: str, run: Run) -> Check:
@@ -161,17 +144,17 @@ def in_expectation(result: str, run: Run) -> Check:
     Runs that obey the theorem may fail by chance where the bound is nearly attained, or depends on
     samples so rare that none was drawn.
     """
-    measure, (k, runs, bound) = MEASURES[result], sides(result, run)
+    quantity, (k, runs, bound) = QUANTITIES[result], sides(result, run)
     if len(runs) < FEWEST_RUNS:
         raise ValueError(f"is about the mean over runs, which takes {FEWEST_RUNS}, got {len(runs)}")
     measured = runs.mean(axis=0) - runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
-    measured = np.minimum.accumulate(measured) if measure.least else measured
-    tolerance = ROUNDING * abs(bound) + run.problem.L**measure.power * run.floor()
+    measured = np.minimum.accumulate(measured) if quantity.least else measured
+    tolerance = ROUNDING * abs(bound) + run.problem.L**quantity.power * run.floor()
     finite = np.isfinite(bound)
     if not finite.any():
         raise ValueError("the constant in its proof, exp(sum of beta_k), leaves float64")
     numbers = measured[finite], bound[finite], tolerance[finite]
-    return Check(result, measure.text, k[finite], *numbers)
+    return Check(result, quantity.text, k[finite], *numbers)
 
 
 def theorem_4(result: str, run: Run) -> Check:

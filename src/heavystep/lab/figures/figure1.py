@@ -16,8 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from heavystep import validation
-from heavystep.arrays import Array
-from heavystep.certificates.theorems import promise
+from heavystep.arrays import Array, square
 from heavystep.lab.figures.figure import PAPER, PROJECT, Claim, Curve, Figure, Panel, size
 from heavystep.lab.plot import COLOURS, entitle, grid, legend_below, named_lines, visible
 from heavystep.lab.simulation.configuration import Configuration, configure
@@ -25,7 +24,7 @@ from heavystep.lab.simulation.sweep import ProblemSpec, Results, Simulated, simu
 from heavystep.methods import METHODS
 from heavystep.records import Trajectories
 from heavystep.schedules import Schedules
-from heavystep.theory import nonconvex_step_limit
+from heavystep.theory import convex, nonconvex, nonconvex_step_limit
 from heavystep.theory.diminishing import DiminishingSteps
 
 QUICK = {"seeds": 5, "iterations": 100_000}
@@ -102,7 +101,16 @@ def configured(problem: ProblemSpec, method: str, variant: Any) -> Configuration
 def bound(run: Simulated, k: Any) -> Any:
     """The bound of Theorem 2 or 3 on the mean of a standard run's metric."""
     problem: Any = run.problem.build()
-    return promise(problem, run.method.theory, dict(run.method.options)).bound(k)
+    options = dict(run.method.options)
+    method: dict[str, Any] = {
+        "rule": run.method.theory, "L": problem.L, "beta": options["momentum"], "c": options["c"],
+        "gamma_max": options["max_step"], "omega": options.get("decrease_factor"),
+    }  # fmt: skip
+    if problem.convex:
+        dist0_sq = float(square(problem.theta0 - problem.theta_star))
+        return convex(**method, sigma2=problem.sigma2, dist0_sq=dist0_sq).bound(k)
+    gap0 = float(problem.gap(problem.theta0))
+    return nonconvex(**method, rho=problem.rho, delta=problem.delta, gap0=gap0).bound(k)
 
 
 def rate(run: Simulated, k: Array) -> Array:
