@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from heavystep.methods import paper_settings
     from heavystep.optim.average import Average
     from heavystep.optim.captured import CapturedStep
-    from heavystep.optim.diagnostics import StepInfo
     from heavystep.optim.diminishing import Diminishing
+    from heavystep.optim.info import StepInfo
     from heavystep.optim.recorder import Recorder
     from heavystep.optimizers import SHB, SLS, SPS, HeavyStep, SHBArmijo, SHBPolyak, create
     from heavystep.pictures import plot_steps
@@ -35,7 +35,7 @@ _HOMES = {
         "optimizers": "HeavyStep SHBPolyak SHBArmijo SHB SPS SLS create",
         "optim.average": "Average", "optim.captured": "CapturedStep",
         "optim.diminishing": "Diminishing", "optim.recorder": "Recorder",
-        "optim.diagnostics": "StepInfo", "integrations.common": "attach log_step",
+        "optim.info": "StepInfo", "integrations.common": "attach log_step",
         "certificates": "certify", "smoothness": "estimate_smoothness",
         "methods": "paper_settings", "pictures": "plot_steps", "suggestions": "suggest",
     }.items()

@@ -127,6 +127,11 @@ TROUBLES = {
     "to infinity": Run(partial(HeavyStep, lr=1e9), r"lower lr, which is 1e\+09 and multiplies"),
     "scaled": Run(partial(SHBPolyak, max_step=1e6), "hand the loss over as it is", scale=2.0**16),
     "AdamW's decay": Run(partial(SHBPolyak, weight_decay=0.1), "^weight_decay .* lower it"),
+    "decay that explodes": Run(
+        partial(SHBPolyak, weight_decay=10.0),
+        r"too long. Begin anew and lower weight_decay \(10\)",
+        steps=60,
+    ),
     "decay": Run(partial(HeavyStep, weight_decay=5.0), "^weight_decay .* lower it"),
 }
 

@@ -2,8 +2,8 @@
 
 from heavystep.optim.average import Average
 from heavystep.optim.captured import CapturedStep
-from heavystep.optim.diagnostics import StepInfo
 from heavystep.optim.diminishing import Diminishing
+from heavystep.optim.info import StepInfo
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.recorder import Recorder
 

@@ -1,4 +1,4 @@
-"""Report of the last step, and warnings about a run: one line each, with the remedy.
+"""Warnings about a run: one line each, with the remedy.
 
 At the first steps and at an eighth of the later ones a few numbers are put aside where they are, on
 the device. A few dozen of them at once are copied to the host, and read at a later step, when they
@@ -9,7 +9,8 @@ within ``torch.compile``, graphs that the user recorded, and devices other than 
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cached_property
 from math import inf, isfinite
 from pathlib import Path
 from statistics import median
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from heavystep.optim.info import ROUNDING
 from heavystep.optim.measure import as_scalar
 from heavystep.rules import Rule
 
@@ -35,8 +37,6 @@ HABITUAL = (
     "chosen, and makes it too short. Leave it out, which is lr=1; a scheduler should begin at 1 or "
     "warm up to it"
 )
-ROUNDING = 1e-5
-"""A step may be a product of kappa and max_step / kappa, in the format of the device."""
 
 
 def warn_caller(text: str) -> None:
@@ -45,58 +45,6 @@ def warn_caller(text: str) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, RuntimeWarning, stacklevel=level)
-
-
-@dataclass(frozen=True)
-class StepInfo:
-    """Outcome of one optimizer step, as ``opt.info``.
-
-    Fields are plain numbers where the host chose the step, that is on CPUs and in line searches,
-    and 0-dim tensors on the parameters' device otherwise, so that reading one is what synchronises.
-    ``float(info.step)`` works on both.
-    """
-
-    step: Any
-    """Step gamma_k taken by the first parameter group; 0 if the batch was refused."""
-    base_step: Any
-    """The step before the group's multiplier ``lr``: gamma_k / eta_k, alike for all groups."""
-    loss: Any
-    """The loss that the rule saw, at the parameters before the step. None if none was given."""
-    grad_sqnorm: Any
-    """Squared norm of the gradient that the rule saw, over all parameter groups; g' D^-1 g for a
-    method with a diagonal D."""
-    trials: int
-    """Loss evaluations spent in the line search, besides the first one."""
-    accepted: Any
-    """False if the batch was refused: parameters and state are then as before the step."""
-    capped: Any
-    """True if the step is the largest that the caps of the rule allowed; :attr:`cap` says which.
-    Of HeavyStep ``max_step`` is one, and trust, which holds moves of any run, is none."""
-    lower_bound: Any = None
-    """The lower bound of the loss that the rule saw; None: it saw none."""
-    max_step: Any = None
-    """The largest step before ``lr``, if one was set."""
-
-    @property
-    def cap(self) -> str | None:
-        """Which cap held the step; waits for the device.
-
-        ``"max_step"``: the step is ``max_step``. ``"growth"``: it is less than that, and as long as
-        the steps before it allow: the smooth reset, or the cap of a method whose steps only fall.
-        None: it was not capped.
-        """
-        if not self.capped:
-            return None
-        largest = self.max_step is not None and self.base_step >= (1.0 - ROUNDING) * self.max_step
-        return "max_step" if largest else "growth"
-
-    def numbers(self) -> dict[str, float | int | bool | str | None]:
-        """All fields as Python numbers, and :attr:`cap`, for a logger; waits for the device."""
-        fields = {
-            name: value.item() if isinstance(value, Tensor) else value
-            for name, value in asdict(self).items()
-        }
-        return {**fields, "cap": self.cap}
 
 
 FIRST, RECENT = 5, 25
@@ -119,6 +67,9 @@ HABIT = 0.1
 which they would leave less than a tenth, has been within a factor of 3 of the best in all runs."""
 SAME = 1e-4
 """Squared norms within this of each other are the same: clipping leaves a little less than 1."""
+BELOW = 1e-3  # of the first losses; float16 rounds a loss by half of it
+BEGINNING = 300  # steps; what explodes later does not do so by the first of them
+STILL = 0.01  # relative change of the loss of one batch that hardly moves
 
 
 class Row(NamedTuple):
@@ -137,128 +88,202 @@ class Row(NamedTuple):
         return isfinite(self.loss) and isfinite(self.grad_sqnorm)
 
 
-def findings(
-    steps: int, first: list[Row], recent: list[Row], rule: Rule, group: Mapping[str, Any]
-) -> dict[str, str]:
-    """Warnings about a run, by kind; batches of the first rows could all be used."""
-    told: dict[str, str] = {}
-    rows = [row for row in recent if row.finite]
-    without = {option.name for option in rule.options if option.optional}
-    rate = None if isinstance(group["lr"], Tensor) else group["lr"]  # to read it is to wait
-    longer = rate is not None and rate > 1.0
-    scaled = bool(first) and abs(first[0].loss) >= SCALED
-    if longer:
-        shorter = f"lower lr, which is {rate:g} and multiplies every step"
-    elif scaled:
-        shorter = "hand the loss over as it is, not multiplied by a GradScaler or by hand"
+@dataclass(frozen=True)
+class Run:
+    """What is known of a run when it is looked at."""
+
+    steps: int
+    first: list[Row]
+    """Of the beginning; all their batches could be used."""
+    recent: list[Row]
+    rule: Rule
+    group: Mapping[str, Any]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The recent batches that could be used."""
+        return [row for row in self.recent if row.finite]
+
+    @cached_property
+    def steep(self) -> list[Row]:
+        """Those of them that have a gradient."""
+        return [row for row in self.rows if row.grad_sqnorm > 0.0]
+
+    @property
+    def lr(self) -> float | None:
+        """The multiplier; None if it is a tensor, since to read it is to wait."""
+        return None if isinstance(self.group["lr"], Tensor) else self.group["lr"]
+
+    @property
+    def too_long(self) -> bool:
+        """True if the user made steps longer than the rule chose."""
+        return self.lr is not None and self.lr > 1.0
+
+    @property
+    def scaled(self) -> bool:
+        """True if losses are so large that they were probably multiplied."""
+        return bool(self.first) and abs(self.first[0].loss) >= SCALED
+
+    @property
+    def decay(self) -> float:
+        """The weight decay that shrinks parameters, and is no part of the loss."""
+        return self.group["weight_decay"] if self.group["decay"] == "decoupled" else 0.0
+
+    @property
+    def decays_all(self) -> bool:
+        """True if weight decay took more than all of a parameter at the first step."""
+        if not self.first or self.rule.sets_decay:
+            return False
+        return (self.lr or 1.0) * self.decay * self.first[0].base_step > 1.0
+
+    def may_leave_out(self, name: str) -> bool:
+        """True if the rule works without this option."""
+        return any(option.optional for option in self.rule.options if option.name == name)
+
+    def remedy(self) -> str:
+        """How to make steps shorter."""
+        if self.too_long:
+            return f"lower lr, which is {self.lr:g} and multiplies every step"
+        if self.scaled:
+            return "hand the loss over as it is, not multiplied by a GradScaler or by hand"
+        if self.decays_all:
+            return f"lower weight_decay ({self.decay:g}), which takes more than all of a parameter"
+        capped = isinstance(self.group.get("max_step"), float)
+        return "lower max_step or take HeavyStep" if capped else "lower lr"
+
+
+# A check of a run returns the warning, or None if all is well.
+
+
+def refused(run: Run) -> str | None:
+    """Most batches are NaN or infinite."""
+    bad = [row for row in run.recent if not row.finite]
+    if len(bad) <= MOST * len(run.recent):
+        return None
+    if all(isfinite(row.loss) and row.grad_sqnorm == inf for row in bad):
+        what = "finite loss and a gradient whose squared norm is beyond its number format"
+        advice = "Multiply the loss by a small number, or see what makes the gradient infinite"
     else:
-        capped = isinstance(group.get("max_step"), float)
-        shorter = "lower max_step or take HeavyStep" if capped else "lower lr"
+        what = "loss or gradient that is NaN or infinite"
+        anomaly = "(torch.autograd.set_detect_anomaly), and at the data"
+        advice = f"Look for the operation that makes it {anomaly}"
+        if run.first and (run.too_long or run.scaled or run.decays_all):
+            advice = f"Steps were probably too long: begin anew and {run.remedy()}"
+    return (
+        f"{len(bad)} of {len(run.recent)} recent batches had a {what}: they were refused and "
+        f"changed nothing. {advice}"
+    )
 
-    # Most batches are NaN or infinite.
-    bad = [row for row in recent if not row.finite]
-    if len(bad) > MOST * len(recent):
-        if all(isfinite(row.loss) and row.grad_sqnorm == inf for row in bad):
-            what = "finite loss and a gradient whose squared norm is beyond its number format"
-            advice = "Multiply the loss by a small number, or see what makes the gradient infinite"
-        else:
-            what = "loss or gradient that is NaN or infinite"
-            anomaly = "(torch.autograd.set_detect_anomaly), and at the data"
-            advice = f"Look for the operation that makes it {anomaly}"
-            if first and (longer or scaled):
-                advice = f"Steps were probably too long: begin anew and {shorter}"
-        told["refused"] = (
-            f"{len(bad)} of {len(recent)} recent batches had a {what}: they were refused and "
-            f"changed nothing. {advice}"
-        )
-    if len(rows) < LEAST // 2 or not first:
-        return told
 
-    # The loss stays below what was said to be its lower bound, by more than rounding.
-    low = [row for row in rows if row.gap < -1e-3 * max(abs(row.loss) for row in first)]
+def below_bound(run: Run) -> str | None:
+    """The loss stays below what was said to be its lower bound, by more than rounding."""
+    most = max(abs(row.loss) for row in run.first)
+    low = [row for row in run.rows if row.gap < -BELOW * most]
     # A rule stands still at these losses only, and a bound may be that of most of them.
-    below = len(low) > NEARLY_ALL * len(rows)
-    if below:
-        found = f"{low[-1].loss:g} < {low[-1].loss - low[-1].gap:g}"
-        if all(row.base_step == 0.0 for row in low):
-            so = (
-                ": all steps are 0 and nothing is trained. Give a lower bound that no loss falls "
-                "below"
-            )
-        elif "lower_bound" in without and not rule.searches:
-            so = ": one is estimated instead. Give lower_bound=None if none is known"
-        else:
-            so = ", which is therefore none: steps are too small. Give one that no loss falls below"
-        told["below_bound"] = f"the loss stays below its lower_bound ({found}){so}"
+    if len(low) <= NEARLY_ALL * len(run.rows):
+        return None
+    if all(row.base_step == 0.0 for row in low):
+        so = ": all steps are 0 and nothing is trained. Give a lower bound that no loss falls below"
+    elif run.may_leave_out("lower_bound") and not run.rule.searches:
+        so = ": one is estimated instead. Give lower_bound=None if none is known"
+    else:
+        so = ", which is therefore none: steps are too small. Give one that no loss falls below"
+    bound = low[-1].loss - low[-1].gap
+    return f"the loss stays below its lower_bound ({low[-1].loss:g} < {bound:g}){so}"
 
-    # Nothing is trained, though there is something to train.
-    steep = [row for row in rows if row.grad_sqnorm > 0.0]
-    if len(steep) >= LEAST and all(row.base_step == 0.0 for row in steep) and not below:
-        told["standing"] = (
-            "all recent steps are 0 and nothing is trained, though the gradient is not 0: the loss "
-            f"({steep[-1].loss:g}) stands at its lower bound, or is too small for its number "
-            "format. Give a lower bound that it does not reach"
-        )
 
-    # There has never been a gradient to go along.
-    known = [*first, *rows]
+def standing(run: Run) -> str | None:
+    """Nothing is trained, though there is something to train."""
+    steep = run.steep
+    if len(steep) < LEAST or any(row.base_step != 0.0 for row in steep) or below_bound(run):
+        return None
+    return (
+        "all recent steps are 0 and nothing is trained, though the gradient is not 0: the loss "
+        f"({steep[-1].loss:g}) stands at its lower bound, or is too small for its number "
+        "format. Give a lower bound that it does not reach"
+    )
+
+
+def vanished(run: Run) -> str | None:
+    """There has never been a gradient to go along."""
+    known = [*run.first, *run.rows]
     still = all(max(row.grad_sqnorm, row.base_step) <= 0.0 for row in known)
-    if still and all(row.loss != 0.0 and row.gap > 0.0 for row in known):
-        told["vanished"] = (
-            "the squared norm of the gradient is 0 at every batch so far and nothing is trained, "
-            f"but the loss ({rows[-1].loss:g}) is not 0: squares of so small a gradient may be 0 "
-            "in its number format. Multiply the loss by a large number, or see why it does not "
-            "depend on the parameters"
-        )
+    if not still or any(row.loss == 0.0 or row.gap <= 0.0 for row in known):
+        return None
+    return (
+        "the squared norm of the gradient is 0 at every batch so far and nothing is trained, "
+        f"but the loss ({run.rows[-1].loss:g}) is not 0: squares of so small a gradient may be 0 "
+        "in its number format. Multiply the loss by a large number, or see why it does not "
+        "depend on the parameters"
+    )
 
-    # The first steps destroyed what they should improve. Losses of single batches differ: without a
-    # reason for an explosion, the largest counts.
-    before = first[0].loss if longer or scaled else max(row.loss for row in first)
-    now = median(row.loss for row in rows[-10:])
-    limit = before + (1.0 if longer else EXPLODED) * abs(before)
-    exploded = steps <= 300 and before != 0.0 and now > limit
-    if exploded:
-        told["exploded"] = (
-            f"the loss is {now:g} after {steps} steps and was {before:g} at first: the first steps "
-            f"were too long. Begin anew and {shorter}"
-        )
 
-    # The step is a constant that the user set.
-    held = [row for row in rows if row.base_step >= (1.0 - ROUNDING) * row.max_step]
-    if steps >= SETTLED and len(held) >= NEARLY_ALL * len(rows) and not (longer or exploded):
-        advice = "leave it out" if "max_step" in without else "take HeavyStep, which needs none"
-        told["at_max_step"] = (
-            f"{len(held)} of {len(rows)} recent steps are max_step ({held[-1].max_step:g}), which "
-            f"is then a learning rate in disguise: raise max_step, or {advice}"
-        )
+def exploded(run: Run) -> str | None:
+    """The first steps destroyed what they should improve."""
+    # Losses of single batches differ: without a reason for an explosion, the largest counts.
+    reason = run.too_long or run.scaled
+    before = run.first[0].loss if reason else max(row.loss for row in run.first)
+    now = median(row.loss for row in run.rows[-10:])
+    limit = before + (1.0 if run.too_long else EXPLODED) * abs(before)
+    if run.steps > BEGINNING or before == 0.0 or now <= limit:
+        return None
+    return (
+        f"the loss is {now:g} after {run.steps} steps and was {before:g} at first: the first steps "
+        f"were too long. Begin anew and {run.remedy()}"
+    )
 
-    # Weight decay undoes what the steps do. A rule that sets it takes lambda / k at step k.
-    decay = group["weight_decay"] if group["decay"] == "decoupled" else 0.0
-    length = 1.0 / steps if rule.sets_decay else median(row.base_step for row in rows)
-    if rate is not None and steps >= SETTLED and rate * decay * length >= EATEN:
-        told["eaten"] = (
-            f"weight_decay ({decay:g}) takes {rate * decay * length:.1%} of every parameter a "
-            "step, and little that is older than a hundred steps remains: lower it; 0.1 is usual "
-            "for HeavyStep, 5e-4 where steps are about 1"
-        )
 
-    # The norm that the rule divides by is that of clipping.
-    moved = [row for row in steep if row.base_step > 0.0]
-    if rule.searches or "lower_bound" not in rule.reads or len(moved) < LEAST:
-        return told
+def at_max_step(run: Run) -> str | None:
+    """The step is a constant that the user set."""
+    held = [row for row in run.rows if row.base_step >= (1.0 - ROUNDING) * row.max_step]
+    few = run.steps < SETTLED or len(held) < NEARLY_ALL * len(run.rows)
+    if few or run.too_long or exploded(run):
+        return None
+    other = "leave it out" if run.may_leave_out("max_step") else "take HeavyStep, which needs none"
+    return (
+        f"{len(held)} of {len(run.rows)} recent steps are max_step ({held[-1].max_step:g}), which "
+        f"is then a learning rate in disguise: raise max_step, or {other}"
+    )
+
+
+def eaten(run: Run) -> str | None:
+    """Weight decay undoes what the steps do."""
+    if run.lr is None or run.steps < SETTLED:
+        return None
+    # A rule that sets it takes lambda / k at step k.
+    length = 1.0 / run.steps if run.rule.sets_decay else median(row.base_step for row in run.rows)
+    share = run.lr * run.decay * length
+    if share < EATEN:
+        return None
+    return (
+        f"weight_decay ({run.decay:g}) takes {share:.1%} of every parameter a "
+        "step, and little that is older than a hundred steps remains: lower it; 0.1 is usual "
+        "for HeavyStep, 5e-4 where steps are about 1"
+    )
+
+
+def clipped(run: Run) -> str | None:
+    """The norm that the rule divides by is that of clipping."""
+    moved = [row for row in run.steep if row.base_step > 0.0]
+    if run.rule.searches or "lower_bound" not in run.rule.reads or len(moved) < LEAST:
+        return None
     most = max(row.grad_sqnorm for row in moved)
     same = [row for row in moved if row.grad_sqnorm >= (1.0 - SAME) * most]
     losses = [row.loss for row in same]
     # Where nothing moves, the norm of one and the same batch does not change either.
-    moving = max(losses) - min(losses) > 0.01 * max(map(abs, losses))
-    if len(same) >= NEARLY_ALL * len(moved) and moving:
-        told["clipped"] = (
-            f"the gradient has norm {most**0.5:.3g} at {len(same)} of {len(moved)} recent steps, "
-            "as if clipped before step(): the rule then sees the bound of clip_grad_norm_ "
-            "(max_grad_norm) and not the gradient. Leave the clipping out; where the gradient is "
-            "large, the rule takes small steps itself"
-        )
-    return told
+    still = max(losses) - min(losses) <= STILL * max(map(abs, losses))
+    if still or len(same) < NEARLY_ALL * len(moved):
+        return None
+    return (
+        f"the gradient has norm {most**0.5:.3g} at {len(same)} of {len(moved)} recent steps, "
+        "as if clipped before step(): the rule then sees the bound of clip_grad_norm_ "
+        "(max_grad_norm) and not the gradient. Leave the clipping out; where the gradient is "
+        "large, the rule takes small steps itself"
+    )
+
+
+CHECKS = (below_bound, standing, vanished, exploded, at_max_step, eaten, clipped)
+"""What is looked at besides :func:`refused`, where enough batches could be used."""
 
 
 class Watch:
@@ -309,7 +334,7 @@ class Watch:
         self.young = self._steps < 10
 
     def see(self, told: dict[str, Any], plain: Any, rule: Rule, group: dict[str, Any]) -> None:
-        """Take in one step, of which ``told`` has the fields of :class:`StepInfo`, and warn.
+        """Take in one step, of which ``told`` has the fields of ``info``, and warn.
 
         ``plain`` is ||g||^2 where ``grad_sqnorm`` is in the metric of a diagonal, else None.
         """
@@ -327,8 +352,11 @@ class Watch:
         self._first += [row for row in rows if row.finite][: FIRST - len(self._first)]
         self._recent = (self._recent + rows)[-RECENT:]
         if len(self._recent) >= LEAST:
-            for kind, text in findings(steps, self._first, self._recent, rule, group).items():
-                self.tell(text, kind)
+            run = Run(steps, self._first, self._recent, rule, group)
+            usable = self._first and len(run.rows) >= LEAST // 2
+            for check in (refused, *(CHECKS if usable else ())):
+                if text := check(run):
+                    self.tell(text, check.__name__)
         if self._rate is not None and "habit" not in self._said:
             rate, since = self._rate
             if rate > 0.0 and steps - since >= RECENT:  # it is not on its way up

@@ -24,7 +24,8 @@ from heavystep.optim.closure import (
     evaluate_with_gradients,
 )
 from heavystep.optim.decide import decide, decide_by_trials, device_memory, growth_of_rounding
-from heavystep.optim.diagnostics import NOTHING_TO_TRAIN, StepInfo, Watch
+from heavystep.optim.diagnostics import NOTHING_TO_TRAIN, Watch
+from heavystep.optim.info import StepInfo
 from heavystep.optim.measure import (
     Measure,
     checked_loss,
