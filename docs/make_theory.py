@@ -1,7 +1,7 @@
 """Write ``docs/theory.md``, the index of results; the site has a page of each, made here too.
 
 python docs/make_theory.py, or ``make pages``. It reads the registry, the remarks in
-``docs/readings.json`` and the slack that was measured, ``docs/slack.json``.
+``docs/readings.json`` and the slack that ``docs/make_slack.py`` measured, ``docs/slack.json``.
 """
 
 import inspect

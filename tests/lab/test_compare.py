@@ -427,6 +427,9 @@ def test_what_is_stored_is_shown_and_nothing_is_run(tmp_path, tiny, monkeypatch)
         ["AdamW", "HeavyStep", "SGD"], ["AdamW", "HeavyStep"]
     ]  # fmt: skip
     assert {row.method: row.tasks for row in found.rows} == {"AdamW": 1, "HeavyStep": 1, "SGD": 1}
+    words = ["compare", "--stored", "--tasks", "tiny,normed", "--seeds", "2", "--per-decade", "0"]
+    words += ["--methods", "AdamW,SGD", "--out", str(tmp_path)]
+    assert "1 of 2 tasks: those that every method has done" in CliRunner().invoke(app, words).output
 
 
 def test_a_run_that_fails_is_left_out(tmp_path, tiny, monkeypatch):

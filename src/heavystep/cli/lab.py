@@ -86,7 +86,9 @@ def _compare(*, tasks: Any, methods: Any, data: Path | None, **chosen: Any) -> N
         for row in made.rows
     ]  # fmt: skip
     heading = ("method", "regret", "worst", "on", "level", "behind", "level", "tuned")
-    show(table_of(f"{len(made.outcomes)} tasks", heading, rows), EXPLAINED)
+    done, counted = len(made.outcomes), max((row.tasks for row in made.rows), default=0)
+    some = f"{counted} of {done} tasks: those that every method has done"
+    show(table_of(f"{done} tasks" if counted == done else some, heading, rows), EXPLAINED)
     for path in made.paths:
         typer.echo(path)
     if made.failed:
