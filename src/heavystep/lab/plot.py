@@ -1,6 +1,5 @@
-"""Common parts of all pictures: style, axes, legends and files, and means over seeds."""
+"""Common parts of all pictures: style, axes, legends and files."""
 
-import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from io import BytesIO
@@ -11,7 +10,6 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-from scipy.special import stdtrit
 
 from heavystep.arrays import Array
 from heavystep.lab.store import write_atomically
@@ -108,22 +106,3 @@ def save(
         canvas.savefig(content, **how)
         write_atomically(paths[-1], content.getvalue())
     return paths
-
-
-def mean_and_half_width(values: Array) -> tuple[Array, Array]:
-    r"""The mean over seeds, and half the width of its 95% confidence interval.
-
-    .. math:: \bar v \pm t_{0.975,\,S-1}\, s / \sqrt S
-
-    with S seeds, their standard deviation s and the quantile t of Student's distribution. Of
-    (seeds, ...) values it returns two arrays (...). The half-width of one seed alone is NaN.
-
-    >>> mean, half_width = mean_and_half_width(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
-    >>> float(mean), round(float(half_width), 6)
-    (3.0, 1.963243)
-    """
-    seeds = len(values)
-    if seeds == 1:
-        return values[0], np.full_like(values[0], np.nan)
-    error = values.std(axis=0, ddof=1) / math.sqrt(seeds)
-    return values.mean(axis=0), float(stdtrit(seeds - 1, 0.975)) * error

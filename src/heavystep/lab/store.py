@@ -1,14 +1,18 @@
 """The store on disk: files that appear in one step, and a Parquet file a run."""
 
+import csv
 import errno
 import hashlib
+import io
 import os
 import secrets
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +71,15 @@ def write_atomically(path: Path, content: str | bytes, mode: int = ANYBODY) -> N
             temporary.unlink(missing_ok=True)
     except OSError as error:  # about the file that the user knows
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+
+
+def csv_text(columns: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
+    """A table as CSV; columns that are not named are left out."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
 
 
 def claim_folder(out: Path) -> None:

@@ -17,13 +17,12 @@ from heavystep.lab.comparison.table import (
     Outcome,
     Row,
     RunTable,
-    csv_text,
     outcome_of,
     rows_of,
 )
 from heavystep.lab.comparison.table import plans as plans_of
 from heavystep.lab.plot import legend_below, log_limits, save, styled
-from heavystep.lab.store import Columns, claim_folder, expanded, write_atomically
+from heavystep.lab.store import Columns, claim_folder, csv_text, expanded, write_atomically
 from heavystep.lab.sweeps import Engine, FailedRunsError, Progress, complete
 
 FOLDER, RUNS = "compare", "runs.csv"  # within the output folder, and the file of runs there

@@ -1,7 +1,6 @@
 """From names to runs, from runs to one table: plans, the file of runs, and what they say."""
 
 import csv
-import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from heavystep import validation
 from heavystep.lab.comparison.contenders import USUAL, contender_of
 from heavystep.lab.comparison.tasks import LOWER, TASKS, Task, task_of
 from heavystep.lab.comparison.train import NUMBERS, START, TaskRun
-from heavystep.lab.store import Columns, write_atomically
+from heavystep.lab.store import Columns, csv_text, write_atomically
 from heavystep.lab.training.trainer import the_device
 
 QUICK_TASKS = ("mlp", "regression", "recommender", "diffusion", "toy-110")
@@ -68,15 +67,6 @@ class RunTable:
 
         text = csv_text(COLUMNS, sorted(self.lines.values(), key=place))
         write_atomically(self.path, text)
-
-
-def csv_text(columns: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
-    """A table as CSV; columns that are not named are left out."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
 
 
 Entry = dict[float | None, tuple[TaskRun, ...]]

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 
-from heavystep.arrays import Array
 from heavystep.lab import plot
 from heavystep.lab.figures.figure import Figure, Panel
+from heavystep.lab.figures.measures import mean_and_half_width
 from heavystep.methods import method_of
-from heavystep.records import Trajectories
 
 BETA = 0.9
 MAX_STEP = 1.0
@@ -38,12 +37,6 @@ def options_of(label: str, common: Mapping[str, Any]) -> dict[str, Any]:
     name, constants = METHODS[label]
     known = {option.name for option in method_of(name).options}
     return {each: value for each, value in common.items() if each in known} | constants
-
-
-def log_loss(result: Trajectories) -> Array:
-    """log10 of the mean loss over seeds; 0 counts as the least float, so that means are finite."""
-    mean: Array = result.metrics["loss"].mean(axis=0)
-    return np.log10(np.maximum(mean, np.finfo(np.float64).tiny))
 
 
 def by_data_set(figure: Figure, results: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
@@ -119,7 +112,7 @@ def _mean_curves(ax: Any, panel: Panel, results: Mapping[Any, Any], names: dict[
     for label, run, metric in panel.curves:
         result, look = results[run], LOOKS[label]
         values = (100.0 if percent else 1.0) * result.metrics[metric]
-        mean, half_width = plot.mean_and_half_width(values)
+        mean, half_width = mean_and_half_width(values)
         ax.plot(result.k, plot.visible(mean), label=names[label], **look)
         if len(values) >= SEEDS_OF_A_BAND:
             low = np.maximum(mean - half_width, plot.FLOOR)  # a logarithmic axis has no zero

@@ -1,8 +1,6 @@
 """A figure of the paper: what it shows and claims, and the way from its name to its files."""
 
-import csv
 import inspect
-import io
 import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -14,7 +12,7 @@ import numpy as np
 
 from heavystep import validation
 from heavystep.lab.plot import save, styled
-from heavystep.lab.store import RUNS, claim_folder, expanded, write_atomically
+from heavystep.lab.store import RUNS, claim_folder, csv_text, expanded, write_atomically
 from heavystep.lab.sweeps import Progress
 
 FIGURES = ("figure1", "figure2", "figure3")
@@ -44,6 +42,32 @@ class Claim:
         return {**fields, "measured": measured, **({} if self.judged else {"judged": False})}
 
 
+class Statement(NamedTuple):
+    """What is claimed of a panel or a data set, as data: a row of a figure's table of claims.
+
+    Args:
+        text: may have places for words, such as ``{title}``.
+        measure: the numbers that decide, from the results.
+        holds: decides by these numbers alone; NaN holds nothing.
+    """
+
+    name: str
+    text: str
+    measure: Callable[..., dict[str, float]]
+    holds: Callable[[dict[str, float]], Any]
+    of: str = PAPER
+
+    def claim(self, place: str, results: Any, **words: str) -> Claim:
+        """The claim about a panel or data set, by its results."""
+        measured, text = self.measure(results), self.text.format(**words)
+        return Claim(f"{place}.{self.name}", text, bool(self.holds(measured)), measured, self.of)
+
+
+def at_most(limit: float) -> Callable[[dict[str, float]], bool]:
+    """A condition: no number is above the limit."""
+    return lambda measured: all(value <= limit for value in measured.values())
+
+
 class Table(NamedTuple):
     """A figure's numbers: all of them for the file, and the lines that fit on a terminal."""
 
@@ -53,11 +77,7 @@ class Table(NamedTuple):
     note: str = ""  # a line that is shown below the table
 
     def csv(self) -> str:
-        text = io.StringIO()
-        writer = csv.DictWriter(text, self.rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.rows)
-        return text.getvalue()
+        return csv_text(tuple(self.rows[0]), self.rows)
 
 
 class Curve(NamedTuple):
@@ -122,7 +142,7 @@ def keywords(function: Callable[..., Any]) -> list[str]:
     return [each.name for each in found if each.kind is each.KEYWORD_ONLY]
 
 
-def size(name: str, value: int, least: int) -> None:
+def check_size(name: str, value: int, least: int) -> None:
     """Refuse a size of runs that is out of range."""
     validation.integer(name, value, least)
     if value > LARGEST:

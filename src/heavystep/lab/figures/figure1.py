@@ -7,7 +7,6 @@ the tilted non-convex loss is its exact minimum; the weights of the weighted ave
 of Lemma 5. Odd panels are SHB-PS, even ones SHB-ALS.
 """
 
-from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
@@ -16,16 +15,36 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from heavystep import validation
-from heavystep.arrays import Array, square
-from heavystep.lab.figures.figure import PAPER, PROJECT, Claim, Curve, Figure, Panel, size
+from heavystep.lab.figures.figure import (
+    PROJECT,
+    Claim,
+    Curve,
+    Figure,
+    Panel,
+    Statement,
+    at_most,
+    check_size,
+)
+from heavystep.lab.figures.measures import (
+    DIMINISHING,
+    LONG,
+    Drawn,
+    bound,
+    ends,
+    going_on,
+    is_long,
+    rate,
+    ratios_to_bounds,
+    settling,
+    slopes,
+    step_range,
+)
 from heavystep.lab.plot import COLOURS, entitle, grid, legend_below, named_lines, visible
 from heavystep.lab.simulation.configuration import Configuration, configure
 from heavystep.lab.simulation.sweep import ProblemSpec, Results, Simulated, simulated
 from heavystep.methods import METHODS
-from heavystep.records import Trajectories
 from heavystep.schedules import Schedules
-from heavystep.theory import convex, nonconvex, nonconvex_step_limit
-from heavystep.theory.diminishing import DiminishingSteps
+from heavystep.theory import nonconvex_step_limit
 
 QUICK = {"seeds": 5, "iterations": 100_000}
 BETAS = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -38,7 +57,6 @@ CONSTANTS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 """By method, the options that are the same in every panel."""
-DIMINISHING = "diminishing"
 SETTINGS = (
     ("convex, interpolation", ProblemSpec("least squares", 0.0), BETAS),
     ("convex, beyond interpolation", ProblemSpec("least squares", 0.3), (0.9, DIMINISHING)),
@@ -53,8 +71,8 @@ def figures(
     *, seeds: int = 20, iterations: int = 1_000_000, panels: str = "a,b,c,d,e,f,g,h"
 ) -> list[Figure]:
     """The figure with some of its panels, this many runs for each curve and steps for each run."""
-    size("seeds", seeds, 2)
-    size("iterations", iterations, 1000)
+    check_size("seeds", seeds, 2)
+    check_size("iterations", iterations, 1000)
     wanted = [name.strip() for name in panels.split(",")]
     for name in wanted:
         validation.choice("panels", name, tuple("abcdefgh"))
@@ -98,140 +116,91 @@ def configured(problem: ProblemSpec, method: str, variant: Any) -> Configuration
     return configure(method, average="weighted", **options, **constants)
 
 
-def bound(run: Simulated, k: Any) -> Any:
-    """The bound of Theorem 2 or 3 on the mean of a standard run's metric."""
-    problem: Any = run.problem.build()
-    options = dict(run.method.options)
-    method: dict[str, Any] = {
-        "rule": run.method.theory, "L": problem.L, "beta": options["momentum"], "c": options["c"],
-        "gamma_max": options["max_step"], "omega": options.get("decrease_factor"),
-    }  # fmt: skip
-    if problem.convex:
-        dist0_sq = float(square(problem.theta0 - problem.theta_star))
-        return convex(**method, sigma2=problem.sigma2, dist0_sq=dist0_sq).bound(k)
-    gap0 = float(problem.gap(problem.theta0))
-    return nonconvex(**method, rho=problem.rho, delta=problem.delta, gap0=gap0).bound(k)
-
-
-def rate(run: Simulated, k: Array) -> Array:
-    """1 / S_k of Theorems 6 and 7, for a diminishing run."""
-    method, options = run.method, dict(run.method.options)
-    laws = Schedules(options["lr"], options["momentum"], options["max_step"])
-    steps = DiminishingSteps(
-        method.theory, run.problem.build().L, laws, options["c"], options.get("decrease_factor")
-    )
-    rates: Array = steps.rate(k)
-    return rates
-
-
 SLOPE = -0.95
 """A curve decays like 1/k if its slope on log-log axes over the last decade is at most this."""
 CONVERGED = 1e-6  # the last iterate converged if its metric fell below this part of its first value
 SETTLED = -0.3
 """A curve has reached a neighbourhood if its slope over the last half decade is at least this."""
 APART = 3.0  # by which factor a neighbourhood lies above a curve that goes on decreasing
-VANISHED = -1000.0  # the slope of a curve that has become 0
-LONG = 10_000_000
-"""From so many iterations on, what is drawn shows the neighbourhood itself: the mean of all
-iterates forgets the way to it like 1/k."""
 STEP_ROUNDING = 1e-6
 """The rounding of a step; simulations look at step bounds where it is less than this."""
+BOUND = Statement(
+    "bound",
+    "the mean less its standard error is below the theorem's bound at every k (ratio <= 1)",
+    ratios_to_bounds,
+    at_most(1.0),
+)
+STEPS = Statement(
+    "steps",
+    "every step is within the bounds of Lemma 2 or 5: gamma_min <= gamma_k <= gamma_max",
+    step_range,
+    lambda found: (
+        found["least / gamma_min"] >= 1.0 - STEP_ROUNDING
+        and found["most / gamma_max"] <= 1.0 + STEP_ROUNDING
+    ),
+    PROJECT,
+)
+INTERPOLATION = (
+    BOUND,
+    Statement(
+        "rate", f"the mean decays at least like 1/k: slope over the last decade <= {SLOPE}",
+        slopes, at_most(SLOPE),
+    ),
+    Statement(
+        "last", f"the last iterate converges in every run: end / start <= {CONVERGED:g}",
+        ends, at_most(CONVERGED), PROJECT,
+    ),
+    STEPS,
+)  # fmt: skip
+"""The claims about a panel whose variants all converge."""
+SETTLES = Statement(
+    "neighbourhood",
+    f"{{what}} of the standard variant settles: slope over the last half decade >= {SETTLED}, at a "
+    f"level within the theorem's neighbourhood and at least {APART:g} times where the diminishing "
+    "variant ends{more}",
+    settling,
+    lambda found: (
+        found["slope"] >= SETTLED
+        and found["level"] <= found["predicted"]
+        and found["times diminishing"] >= APART
+    ),
+)
+GOES_ON = Statement(
+    "diminishing",
+    "the diminishing variant goes on: in every run it falls to half or less over the last "
+    "decade, and the largest ends below the smallest of the standard variant",
+    going_on,
+    lambda found: (
+        found["fall over the last decade"] <= 0.5 and found["largest / smallest standard"] < 1.0
+    ),
+)
+
+
+BEYOND = (BOUND, SETTLES, GOES_ON, STEPS)
+"""The claims about a panel with a diminishing variant."""
 
 
 def claims(figure: Figure, results: Results) -> list[Claim]:
     """All claims of Figure 1, panel by panel."""
-    return [
-        Claim(f"{panel.name}.{name}", text, bool(holds), measured, of)
-        for panel in figure.panels
-        for name, text, holds, measured, of in _claims_of(panel, results)
-    ]
+    found = list[Claim]()
+    for panel in figure.panels:
+        drawn = {curve.label: (curve, results[curve.run]) for curve in panel.curves}
+        beyond = DIMINISHING in drawn
+        words = what_settles(drawn) if beyond else {}
+        statements = BEYOND if beyond else INTERPOLATION
+        found += [each.claim(panel.name, drawn, **words) for each in statements]
+    return found
 
 
-def _claims_of(panel: Panel, results: Results) -> Iterator[tuple[Any, ...]]:
-    """Name, text, whether it holds, numbers, and who claims it."""
-    runs = {curve.label: (curve, results[curve.run]) for curve in panel.curves}
-    falling = runs.pop(DIMINISHING, None)
-    convex = panel.curves[0].run.problem.build().convex
-    last = {label: found.metrics["gap_last" if convex else "grad_last"]
-            for label, (_, found) in runs.items()}  # fmt: skip
-    means, worst = {}, {}
-    for label, (curve, found) in runs.items():
-        values = found.metrics[curve.metric]
-        error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
-        means[label] = found.k, values.mean(axis=0)
-        worst[label] = float(((means[label][1] - error) / bound(curve.run, found.k)).max())
-    text = "the mean less its standard error is below the theorem's bound at every k (ratio <= 1)"
-    yield "bound", text, all(value <= 1.0 for value in worst.values()), worst, PAPER
-    if falling is None:
-        slopes = {label: slope(*mean, decades=1.0) for label, mean in means.items()}
-        text = f"the mean decays at least like 1/k: slope over the last decade <= {SLOPE}"
-        yield "rate", text, all(each <= SLOPE for each in slopes.values()), slopes, PAPER
-        ends = {label: float((each[:, -1] / each[:, 0]).max()) for label, each in last.items()}
-        text = f"the last iterate converges in every run: end / start <= {CONVERGED:g}"
-        yield "last", text, all(each <= CONVERGED for each in ends.values()), ends, PROJECT
-    else:
-        ((label, standard),) = runs.items()
-        yield from _beyond_interpolation(standard, last[label].mean(axis=0), falling)
-    shown = [results[curve.run].metrics for curve in panel.curves]
-    lowest = min(float(metrics["lowest"].min()) for metrics in shown)
-    highest = max(float(metrics["highest"].max()) for metrics in shown)
-    text = "every step is within the bounds of Lemma 2 or 5: gamma_min <= gamma_k <= gamma_max"
-    holds = lowest >= 1.0 - STEP_ROUNDING and highest <= 1.0 + STEP_ROUNDING
-    yield "steps", text, holds, {"least / gamma_min": lowest, "most / gamma_max": highest}, PROJECT
-
-
-Drawn = tuple[Curve, Trajectories]
-
-
-def _beyond_interpolation(
-    standard: Drawn, level: Array, diminishing: Drawn
-) -> Iterator[tuple[Any, ...]]:
-    """The standard variant settles, the other one goes on; ``level`` is of the last iterate."""
-    (curve, settled), (other, falling) = standard, diminishing
-    shown, values = settled.metrics[curve.metric], falling.metrics[other.metric]
-    whole = settled.k[-1] >= LONG
-    level = shown.mean(axis=0) if whole else level
-    flat, end = slope(settled.k, level, decades=0.5), float(level[-1])
-    predicted = float(bound(curve.run, 10**15))  # its limit
-    above = end / float(values[:, -1].max())
-    text = (
-        f"{'what is drawn' if whole else 'the last iterate'} of the standard variant settles: "
-        f"slope over the last half decade >= {SETTLED}, at a level within the theorem's "
-        f"neighbourhood and at least {APART:g} times where the diminishing variant ends"
-    )
-    if not whole:
-        text += (
-            " (what is drawn still falls at this length, slope "
-            f"{slope(settled.k, shown.mean(axis=0), decades=0.5):.2f}: "
-            f"--iterations {LONG} shows where it settles)"
-        )
-    holds = flat >= SETTLED and end <= predicted and above >= APART
-    found = {"slope": flat, "level": end, "predicted": predicted, "times diminishing": above}
-    yield "neighbourhood", text, holds, found, PAPER
-    before = int(np.searchsorted(falling.k, falling.k[-1] / 10))
-    fall = float((values[:, -1] / values[:, before]).max())
-    ratio = float(values[:, -1].max() / shown[:, -1].min())
-    text = (
-        "the diminishing variant goes on: in every run it falls to half or less over the last "
-        "decade, and the largest ends below the smallest of the standard variant"
-    )
-    found = {"fall over the last decade": fall, "largest / smallest standard": ratio}
-    yield "diminishing", text, fall <= 0.5 and ratio < 1.0, found, PAPER
-
-
-def slope(k: Array, values: Array, decades: float) -> float:
-    """The slope of a least-squares line through log values, over the last ``decades`` of log k.
-
-    Values that have become 0 have no logarithm, and their slope is :data:`VANISHED`.
-
-    >>> round(slope(np.array([1.0, 10.0, 100.0]), np.array([5.0, 0.5, 0.05]), 2.0), 12)
-    -1.0
-    """
-    window = k >= k[-1] / 10.0**decades
-    if (values[window] <= 0.0).any():
-        return VANISHED
-    fit = np.polyfit(np.log10(k[window].astype(float)), np.log10(values[window]), 1)
-    return float(fit[0])
+def what_settles(drawn: Drawn) -> dict[str, str]:
+    """Words for a panel: what is drawn settles, or in shorter runs the last iterate alone."""
+    if is_long(drawn):
+        return {"what": "what is drawn", "more": ""}
+    fall = settling(drawn, whole=True)["slope"]
+    more = f"slope {fall:.2f}: --iterations {LONG} shows where it settles"
+    return {
+        "what": "the last iterate", "more": f" (what is drawn still falls at this length, {more})"
+    }  # fmt: skip
 
 
 STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))

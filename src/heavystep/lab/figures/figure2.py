@@ -12,7 +12,6 @@ are both heavy ball with step 1, and SPS and SLS are both SGD with step 1. The c
 gamma_max = 100 shows the rules at work.
 """
 
-import math
 from math import ceil
 from typing import Any
 
@@ -21,7 +20,6 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from heavystep import validation
-from heavystep.arrays import Array
 from heavystep.lab import plot
 from heavystep.lab.data import LIBSVM, DataSet, missing_text, present
 from heavystep.lab.figures.appendix_e import (
@@ -33,12 +31,11 @@ from heavystep.lab.figures.appendix_e import (
     METHODS,
     SCALING,
     by_data_set,
-    log_loss,
     options_of,
     picture,
 )
-from heavystep.lab.figures.figure import PROJECT, Claim, Curve, Figure, Panel, Table, size
-from heavystep.lab.plot import mean_and_half_width
+from heavystep.lab.figures.figure import PROJECT, Claim, Curve, Figure, Panel, Table, check_size
+from heavystep.lab.figures.measures import area, final_loss, mean_and_half_width, over_steps, ratio
 from heavystep.lab.simulation.configuration import Configuration, configure
 from heavystep.lab.simulation.sweep import ProblemSpec, Results, Simulated, simulated
 from heavystep.records import Trajectories
@@ -72,8 +69,8 @@ def figures(
     Raises:
         ValueError: ``max_step`` is out of range, or none of the data sets is here.
     """
-    size("seeds", seeds, 2)
-    size("iterations", iterations, 1000)
+    check_size("seeds", seeds, 2)
+    check_size("iterations", iterations, 1000)
     if max_step is not None:
         validation.real("max_step", max_step, validation.POSITIVE)
     if not (here := present(LIBSVM)):
@@ -104,27 +101,6 @@ def figures(
 
     steps = (MAX_STEP, COMPANION_MAX_STEP) if max_step is None else (max_step,)
     return [figure(most) for most in steps]
-
-
-def over_steps(result: Trajectories, values: Array) -> Array:
-    """The mean over the steps of values recorded on the grid: (..., G) gives (...)."""
-    mean: Array = np.average(values, axis=-1, weights=np.diff(result.k, prepend=0))
-    return mean
-
-
-def final_loss(result: Trajectories) -> float:
-    """The mean over seeds of the last loss recorded."""
-    return float(result.metrics["loss"][:, -1].mean())
-
-
-def area(result: Trajectories) -> float:
-    """The mean over the iterations of log10 of the mean loss."""
-    return float(over_steps(result, log_loss(result)))
-
-
-def ratio(loss: float, other: float) -> float:
-    """The ratio of two losses; NaN where the other one is not positive."""
-    return loss / other if other > 0.0 else math.nan
 
 
 def table(figure: Figure, results: Results) -> Table:

@@ -10,7 +10,8 @@ and steps are float32; on a CPU all is float32.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from heavystep import validation
-from heavystep.arrays import Array
 from heavystep.lab import plot
 from heavystep.lab.data import CIFAR
 from heavystep.lab.figures.appendix_e import (
@@ -30,12 +30,26 @@ from heavystep.lab.figures.appendix_e import (
     METHODS,
     PERCENT,
     by_data_set,
-    log_loss,
     options_of,
     picture,
 )
-from heavystep.lab.figures.figure import Claim, Curve, Figure, Panel, Table, size
-from heavystep.lab.plot import mean_and_half_width
+from heavystep.lab.figures.figure import (
+    Claim,
+    Curve,
+    Figure,
+    Panel,
+    Statement,
+    Table,
+    check_size,
+)
+from heavystep.lab.figures.measures import (
+    best_accuracy,
+    final,
+    first_epoch,
+    last_tenth,
+    log_loss,
+    mean_and_half_width,
+)
 from heavystep.lab.sweeps import Progress
 from heavystep.lab.training.runs import (
     MethodSpec,
@@ -54,6 +68,7 @@ PAPER = Scale()
 SMALL = Scale(network="small", batch_size=64, train_images=256, test_images=128)
 QUICK = {"seeds": 2, "epochs": 3, "scale": SMALL}
 NETWORKS = {"resnet18": "ResNet-18", "small": "a small network"}
+Runs = dict[str, TrainedCurve]  # of a data set, by method
 METRICS = {"loss": "training cross-entropy", "test_accuracy": "test accuracy [%]"}
 """The two metrics that are drawn for each family, with the names of their axes."""
 
@@ -80,8 +95,8 @@ def figures(
     Raises:
         ValueError: there is no such data set or method, or a number is out of range.
     """
-    size("seeds", seeds, 1)
-    size("epochs", epochs, 1)
+    check_size("seeds", seeds, 1)
+    check_size("epochs", epochs, 1)
     for each in seed:
         validation.integer("seed", each, least=0)
     for name in methods:
@@ -137,26 +152,6 @@ def method_specs() -> dict[str, MethodSpec]:
     return found
 
 
-LAST = 10
-"""Final numbers are means over the last tenth of the epochs, because one epoch alone is noisy."""
-
-
-def final(values: Array) -> Array:
-    """The mean over the last tenth of the epochs, at least one: (seeds, epochs) gives (seeds,).
-
-    >>> import numpy as np
-    >>> final(np.arange(25.0)[None]).tolist()
-    [23.5]
-    """
-    mean: Array = values[:, -max(values.shape[1] // LAST, 1) :].mean(axis=1)
-    return mean
-
-
-def best_accuracy(result: TrainedCurve) -> float:
-    """The largest over the epochs of the mean test accuracy."""
-    return float(result.metrics["test_accuracy"].mean(axis=0).max())
-
-
 def table(figure: Figure, results: TrainedResults) -> Table:
     """The table: means over seeds, and half-widths of 95% intervals, which one seed does not have.
 
@@ -169,7 +164,7 @@ def table(figure: Figure, results: TrainedResults) -> Table:
         for method, result in runs.items():
             means = {name: float(values.mean()) for name, values in result.metrics.items()}
             (loss, width), (right, margin) = (
-                map(float, mean_and_half_width(final(result.metrics[each])))
+                map(float, mean_and_half_width(last_tenth(result.metrics[each])))
                 for each in ("loss", "test_accuracy")
             )
             row = {
@@ -215,78 +210,91 @@ COMPARABLE = 0.015
 """Test accuracies are comparable if they differ by at most this, which is about what seeds do."""
 
 
+def share_lower(runs: Runs, one: str, other: str) -> float:
+    """The share of the epochs at which the first method has the lower mean loss."""
+    losses = [runs[each].metrics["loss"].mean(axis=0) for each in (one, other)]
+    return float((losses[0] < losses[1]).mean())
+
+
+def head_start(runs: Runs) -> dict[str, float]:
+    """How often SHB-PS has a lower loss than SPS, and by how much."""
+    gain = (log_loss(runs["SHB-PS"]) - log_loss(runs["SPS"])).mean()
+    share = share_lower(runs, "SHB-PS", "SPS")
+    return {"share of epochs": share, "mean difference of log10 loss": float(gain)}
+
+
+def first_epochs(runs: Runs) -> dict[str, float]:
+    """The first epochs with shares of the accuracy that SHB-PS and SPS both reach."""
+    pair = ("SHB-PS", "SPS")
+    reachable = min(best_accuracy(runs[each]) for each in pair)
+    found = {f"{each} at {share:.0%}": first_epoch(runs[each], share * reachable)
+             for share in (HIGH, *ALSO) for each in pair}  # fmt: skip
+    return {**found, "accuracy that both reach": reachable}
+
+
+def finals(metric: str, *labels: str) -> Callable[[Runs], dict[str, float]]:
+    """A function that measures where these methods end."""
+    return lambda runs: {label: final(runs[label], metric) for label in labels}
+
+
+def below_fixed_steps(ends: dict[str, float]) -> bool:
+    """Of the first loss. A step that leaves no finite loss is no rival."""
+    own, *rivals = ends.values()
+    return own <= min(filter(math.isfinite, rivals), default=math.inf)
+
+
+STATEMENTS = (
+    Statement(
+        "PS.faster",
+        "SHB-PS reduces the training loss faster than SPS on {title}: lower at "
+        f"{MOST_EPOCHS:.0%} of the epochs or more",
+        head_start,
+        lambda found: found["share of epochs"] >= MOST_EPOCHS,
+    ),
+    Statement(
+        "PS.earlier",
+        "SHB-PS reaches high test accuracy earlier than SPS on {title}: first epoch with "
+        f"{HIGH:.0%} of the accuracy that both reach",
+        first_epochs,
+        lambda found: found[f"SHB-PS at {HIGH:.0%}"] < found[f"SPS at {HIGH:.0%}"],
+    ),
+    Statement(
+        "ALS.comparable",
+        "SHB-ALS attains a final test accuracy comparable to SLS's on {title}: within "
+        f"{100.0 * COMPARABLE:g} percentage points",
+        finals("test_accuracy", "SHB-ALS", "SLS"),
+        lambda found: abs(found["SHB-ALS"] - found["SLS"]) <= COMPARABLE,
+    ),
+    *(
+        Statement(
+            f"{method}.fixed",
+            f"{method} ends with a training loss at or below that of every fixed step on {{title}}",
+            finals("loss", method, *FIXED),
+            below_fixed_steps,
+        )
+        for method in ("SHB-PS", "SHB-ALS")
+    ),
+    Statement(
+        "ALS.lower_without",
+        "SLS ends with a lower training loss than SHB-ALS on {title}",
+        lambda runs: {
+            **finals("loss", "SHB-ALS", "SLS")(runs),
+            "share of epochs with SLS lower": share_lower(runs, "SLS", "SHB-ALS"),
+        },
+        lambda found: found["SLS"] < found["SHB-ALS"],
+    ),
+)
+
+
 def claims(figure: Figure, results: TrainedResults) -> list[Claim]:
     """All claims, for each data set that has runs of every method."""
     whole = all(run.scale == PAPER for run in figure.runs())
     return [
-        Claim(f"{name}.{claim}", text, bool(holds), measured, judged=whole)
+        replace(each.claim(name, runs, title=CIFAR[name].title), judged=whole)
         for name, runs in by_data_set(figure, results).items()
         if set(runs) == set(METHODS)
-        for claim, text, holds, measured in _claims_on(CIFAR[name].title, runs)
+        for each in STATEMENTS
     ]
-
-
-def _claims_on(title: str, runs: dict[str, TrainedCurve]) -> Iterator[tuple[str, str, Any, Any]]:
-    """Name, text, whether it holds, and numbers, of each claim about a data set."""
-    loss = {each: runs[each].metrics["loss"].mean(axis=0) for each in METHODS}
-    ends = {each: float(final(runs[each].metrics["loss"]).mean()) for each in METHODS}
-
-    share = float((loss["SHB-PS"] < loss["SPS"]).mean())
-    gain = float((log_loss(runs["SHB-PS"]) - log_loss(runs["SPS"])).mean())
-    yield (
-        "PS.faster",
-        f"SHB-PS reduces the training loss faster than SPS on {title}: lower at "
-        f"{MOST_EPOCHS:.0%} of the epochs or more",
-        share >= MOST_EPOCHS,
-        {"share of epochs": share, "mean difference of log10 loss": gain},
-    )
-
-    reachable = min(best_accuracy(runs[each]) for each in ("SHB-PS", "SPS"))
-    reached = {
-        part: [first_epoch(runs[each], part * reachable) for each in ("SHB-PS", "SPS")]
-        for part in (HIGH, *ALSO)
-    }
-    measured = {f"{each} at {part:.0%}": epoch for part, epochs in reached.items()
-                for each, epoch in zip(("SHB-PS", "SPS"), epochs, strict=True)}  # fmt: skip
-    yield (
-        "PS.earlier",
-        f"SHB-PS reaches high test accuracy earlier than SPS on {title}: first epoch with "
-        f"{HIGH:.0%} of the accuracy that both reach",
-        reached[HIGH][0] < reached[HIGH][1],
-        {**measured, "accuracy that both reach": reachable},
-    )
-
-    pair = {each: float(final(runs[each].metrics["test_accuracy"]).mean())
-            for each in ("SHB-ALS", "SLS")}  # fmt: skip
-    yield (
-        "ALS.comparable",
-        "SHB-ALS attains a final test accuracy comparable to SLS's on "
-        f"{title}: within {100.0 * COMPARABLE:g} percentage points",
-        abs(pair["SHB-ALS"] - pair["SLS"]) <= COMPARABLE,
-        pair,
-    )
-
-    fixed = {each: ends[each] for each in FIXED}
-    # A step that leaves no finite loss is no rival.
-    best = min((value for value in fixed.values() if math.isfinite(value)), default=math.inf)
-    for method in ("SHB-PS", "SHB-ALS"):
-        text = f"{method} ends with a training loss at or below that of every fixed step on {title}"
-        yield f"{method}.fixed", text, ends[method] <= best, {method: ends[method], **fixed}
-
-    share = float((loss["SLS"] < loss["SHB-ALS"]).mean())
-    measured = {"SHB-ALS": ends["SHB-ALS"], "SLS": ends["SLS"]}
-    yield (
-        "ALS.lower_without",
-        f"SLS ends with a lower training loss than SHB-ALS on {title}",
-        ends["SLS"] < ends["SHB-ALS"],
-        {**measured, "share of epochs with SLS lower": share},
-    )
-
-
-def first_epoch(result: TrainedCurve, accuracy: float) -> float:
-    """The first epoch with a mean test accuracy of at least ``accuracy``; infinity if none has."""
-    reached = result.metrics["test_accuracy"].mean(axis=0) >= accuracy
-    return float(result.k[np.argmax(reached)]) if reached.any() else math.inf
 
 
 UNFINISHED: dict[str, Any] = {
