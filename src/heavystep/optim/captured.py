@@ -136,7 +136,7 @@ class Searched:
             self._update()
         else:
             self._return_to(self._before)
-        optimizer._report(search, seen)
+        optimizer._report(search, seen, seen.loss)
         self._report()
         return float(returned)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from math import inf, isfinite, sqrt
+from math import inf, isfinite
 from typing import Any
 
 from torch import Tensor
@@ -80,19 +80,6 @@ def _apart(value: Any, memory: Any) -> Any:
     """The value, copied if it is a part of the memory itself."""
     shared = isinstance(value, Tensor) and any(value is each for each in memory)
     return value.clone() if shared else value
-
-
-def growth_of_rounding(loss: float, example_loss: float) -> float:
-    """Relative rounding error of a loss, in units of that of a large loss.
-
-    A mean over n examples whose losses are rounded by eps times themselves, and are at most
-    e = example_loss, has an error of eps sqrt(sum of squares) / n <= eps sqrt(e loss / n).
-
-    >>> growth_of_rounding(0.01, 1.0), growth_of_rounding(2.0, 1.0), growth_of_rounding(0.01, 0.0)
-    (10.0, 1.0, 1.0)
-    """
-    size = abs(loss)
-    return sqrt(example_loss / size) if 0.0 < size < example_loss else 1.0
 
 
 def decide_by_trials(

@@ -48,17 +48,10 @@ class Diminishing(LRScheduler):
     """
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        *,
-        eta0: float = 0.5,
-        eta_power: float = 0.4,
-        beta0: float | None = None,
-        beta_power: float = 1.1,
-        max_step_power: float = 0.3,
-        horizon: float = 1e4,
-        last_epoch: int = -1,
-    ) -> None:
+        self, optimizer: Optimizer, *, eta0: float = 0.5, eta_power: float = 0.4,
+        beta0: float | None = None, beta_power: float = 1.1, max_step_power: float = 0.3,
+        horizon: float = 1e4, last_epoch: int = -1,
+    ) -> None:  # fmt: skip
         if not isinstance(optimizer, Optimizer) or "max_step" not in optimizer.defaults:
             raise TypeError(
                 f"optimizer must have a max_step (gamma_max) to diminish, got "
@@ -66,15 +59,16 @@ class Diminishing(LRScheduler):
             )
         first = optimizer.param_groups[0]
         beta0 = first["momentum"] if beta0 is None else beta0
-        for name, value, allowed in (
-            ("eta0", eta0, validation.POSITIVE),
-            ("beta0", beta0, validation.UNIT),
-            ("horizon", horizon, validation.POSITIVE),
-            ("eta_power", eta_power, validation.FINITE),
-            ("beta_power", beta_power, validation.FINITE),
-            ("max_step_power", max_step_power, validation.FINITE),
-        ):
-            validation.real(name, value, allowed)
+        for name, value in {"eta0": eta0, "horizon": horizon}.items():
+            validation.real(name, value, validation.POSITIVE)
+        validation.real("beta0", beta0, validation.UNIT)
+        powers = {
+            "eta_power": eta_power,
+            "beta_power": beta_power,
+            "max_step_power": max_step_power,
+        }
+        for name, value in powers.items():
+            validation.real(name, value, validation.FINITE)
         # A loaded optimizer state holds the step that it began with.
         max_step = first.get("initial_max_step", first["max_step"])
         if max_step is None:

@@ -317,6 +317,19 @@ def coarsest_eps(params: list[Tensor], loss: Any, device: torch.device) -> float
     return max(torch.finfo(dtype).eps for dtype in formats or {torch.float32})
 
 
+def growth_of_rounding(loss: float, example_loss: float) -> float:
+    """Relative rounding error of a loss, in units of that of a large loss.
+
+    A mean over n examples whose losses are rounded by eps times themselves, and are at most
+    e = example_loss, has an error of eps sqrt(sum of squares) / n <= eps sqrt(e loss / n).
+
+    >>> growth_of_rounding(0.01, 1.0), growth_of_rounding(2.0, 1.0), growth_of_rounding(0.01, 0.0)
+    (10.0, 1.0, 1.0)
+    """
+    size = abs(loss)
+    return sqrt(example_loss / size) if 0.0 < size < example_loss else 1.0
+
+
 def forget_gathered(params: Iterable[Tensor]) -> None:
     """Let go of parameters that FSDP gathered for a forward without a backward.
 

@@ -23,13 +23,14 @@ from heavystep.optim.closure import (
     checked_buffers,
     evaluate_with_gradients,
 )
-from heavystep.optim.decide import decide, decide_by_trials, device_memory, growth_of_rounding
+from heavystep.optim.decide import decide, decide_by_trials, device_memory
 from heavystep.optim.diagnostics import NOTHING_TO_TRAIN, Watch
 from heavystep.optim.info import StepInfo
 from heavystep.optim.measure import (
     Measure,
     checked_loss,
     coarsest_eps,
+    growth_of_rounding,
     rates_are_in_range,
     reads_for_free,
     whole,
@@ -216,8 +217,8 @@ class RuleOptimizer(Optimizer):
             eps *= growth_of_rounding(known, group.get("example_loss", 0.0))
         return Seen(known, bound_of(group, bound), loss_eps=eps, **products)
 
-    def _decide(self, loss: Any, bound: Any) -> tuple[Search, Seen]:
-        """The decision of a closed form."""
+    def _decide(self, loss: Any, bound: Any) -> tuple[Search, Seen, Any]:
+        """The decision of a closed form, what it saw, and the objective if a loss was given."""
         rule, groups, measure = self.method.rule, self.param_groups, self._measure
         products, value, bound = measure.batch(rule, self._active, groups, self._names, loss, bound)
         if measure.near:
@@ -226,13 +227,12 @@ class RuleOptimizer(Optimizer):
             products = dict(zip(products, map(float, products.values()), strict=True))
         elif isinstance(bound, Tensor):
             bound = bound.to(measure.device, measure.dtype)
-        self._resolved["loss"] = value
         seen = self._seen(0.0 if value is None else value, bound, products, loss)
         usable = not self._resolved["tensors"] or rates_are_in_range(groups, measure)
         later = "size" in rule.reads and "size" not in products
         size = partial(measure.size, self._active) if later else None
         constants = self._resolved["constants"]
-        return decide(rule, constants, groups[0], seen, usable, measure, size), seen
+        return decide(rule, constants, groups[0], seen, usable, measure, size), seen, value
 
     def _search(self, closure: Any, bound: Any) -> Any:
         """Evaluate the batch, then search along its gradient or another direction."""
@@ -262,13 +262,12 @@ class RuleOptimizer(Optimizer):
         search = self._decide_by_trials(seen, ready, loss_at)
         if not search.accepted:
             trials.forget_buffers()
-        self._apply(search, seen)
+        self._apply(search, seen, seen.loss)
         return returned
 
     def _decide_by_trials(
         self, seen: Seen, ready: Any, loss_at: Callable[[float], float]
     ) -> Search:
-        self._resolved["loss"] = seen.loss
         largest = min((torch.finfo(place.dtype).max for place in self._places), default=inf)
         usable = rates_are_in_range(self.param_groups, self._measure)
         known = self.method.rule, self._resolved["constants"], self.param_groups[0], seen, usable
@@ -278,7 +277,7 @@ class RuleOptimizer(Optimizer):
         """The directions of a line search."""
         return [way for active in self._active for way in active.ways(momentum)]
 
-    def _apply(self, search: Search, seen: Seen) -> None:
+    def _apply(self, search: Search, seen: Seen, loss: Any) -> None:
         """Take the step that was decided, and report it.
 
         Last of all: what goes wrong before leaves parameters and state as they were.
@@ -287,7 +286,7 @@ class RuleOptimizer(Optimizer):
             for active in self._active:
                 if active.params:
                     self._move(active, search, not isinstance(search.accepted, Tensor))
-        self._report(search, seen)
+        self._report(search, seen, loss)
 
     def _move(self, active: Active, search: Search, on_host: bool) -> None:
         """Move the parameters of one group."""
@@ -311,7 +310,7 @@ class RuleOptimizer(Optimizer):
                 shrink = form.shrink(rate * amount * decay)
         active.move(step, momentum, search.weight, shrink, search.accepted)
 
-    def _report(self, search: Search, seen: Seen) -> None:
+    def _report(self, search: Search, seen: Seen, loss: Any) -> None:
         """Report the step in ``info``."""
         accepted, group, outcome = search.accepted, self.param_groups[0], self._outcome
         bound, rate = seen.lower_bound, group["lr"]
@@ -323,7 +322,7 @@ class RuleOptimizer(Optimizer):
         elif accepted:  # a refused batch changes no state
             group["step"] = taken
         outcome.update(
-            step=taken, base_step=search.step, loss=self._resolved["loss"],
+            step=taken, base_step=search.step, loss=loss,
             grad_sqnorm=seen.grad_sqnorm, trials=search.trials, accepted=accepted,
             capped=search.capped, max_step=group.get("max_step"),
             lower_bound=bound if isinstance(bound, Tensor) or bound != -inf else None,

@@ -173,14 +173,7 @@ def check_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group]) 
             for name, value in kept.items():
                 if name not in known:
                     raise ValueError(f"a parameter has {name!r}")
-                if not isinstance(value, Tensor) or not value.is_floating_point():
-                    raise TypeError(f"{name} must be a tensor of numbers, got {value!r}")
-                if name == SQUARE_WEIGHT and value.ndim:
-                    raise ValueError(f"{name} must be one number, got {tuple(value.shape)}")
-                here = local(value)
-                least = -inf if name == method.form.buffer else 0.0
-                if not value.is_meta and not (here.isfinite() & (here >= least)).all():
-                    raise ValueError(f"{name} of a parameter has numbers out of range")
+                _check_kept(name, value, -inf if name == method.form.buffer else 0.0)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"the state is not one of {method.name} (heavystep {__version__}), and nothing was "
@@ -191,6 +184,17 @@ def check_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group]) 
         for name in shaped & set(kept):
             if isinstance(param, Tensor) and not has_shape_of(param, kept[name]):
                 raise misshapen(name, kept[name], param, groups)
+
+
+def _check_kept(name: str, value: Any, least: float) -> None:
+    """Refuse what cannot be kept of a parameter."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        raise TypeError(f"{name} must be a tensor of numbers, got {value!r}")
+    if name == SQUARE_WEIGHT and value.ndim:
+        raise ValueError(f"{name} must be one number, got {tuple(value.shape)}")
+    here = local(value)
+    if not value.is_meta and not (here.isfinite() & (here >= least)).all():
+        raise ValueError(f"{name} of a parameter has numbers out of range")
 
 
 def _listed(names: list[str], shown: int = 6) -> str:

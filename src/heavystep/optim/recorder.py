@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.momentum import HEAVY_BALL
-from heavystep.optim.decide import growth_of_rounding
+from heavystep.optim.measure import growth_of_rounding
 from heavystep.optim.optimizer import RuleOptimizer, bound_of
 from heavystep.optim.options import Group
 from heavystep.records import Record, heavy_ball_defect
@@ -186,13 +186,7 @@ class Recorder:
         )
         self._note_rounding(optimizer)
         self._smooth_reset |= options.get("steps_per_epoch") is not None
-        constants = {name: options[name] for name in _CONSTANTS if name in options}
-        self._constants = self._constants or constants
-        flaw = None if _share_lr(groups) else _LR_DIFFERS
-        for name, first in reversed(self._constants.items()):
-            if options[name] != first:
-                label = validation.label(name)
-                flaw = f"{label} changed during the run, from {first!r} to {options[name]!r}"
+        flaw = self._flaw_of(groups)
         if self._wants_iterates:
             if self._iterates and not torch.equal(self._theta, self._iterates[-1]):
                 flaw = "something else than step() had changed the parameters"
@@ -204,6 +198,16 @@ class Recorder:
         if len(self._rows) == _BLOCK:
             self._blocks.append(_packed(self._rows))
             self._rows = []
+
+    def _flaw_of(self, groups: list[Group]) -> str | None:
+        """What makes these options those of another run than the first step's."""
+        constants = {name: groups[0][name] for name in _CONSTANTS if name in groups[0]}
+        self._constants = self._constants or constants
+        for name, first in self._constants.items():
+            if groups[0][name] != first:
+                label = validation.label(name)
+                return f"{label} changed during the run, from {first!r} to {groups[0][name]!r}"
+        return None if _share_lr(groups) else _LR_DIFFERS
 
     def _note_rounding(self, optimizer: RuleOptimizer) -> None:
         """Take in the machine epsilon and smallest normal number of all formats of the step."""

@@ -7,6 +7,7 @@ blocks, so that what several kernels read stays in the cache.
 """
 
 from collections.abc import Callable, MutableMapping
+from functools import partial
 from math import sqrt
 from operator import attrgetter, is_
 from typing import Any, NamedTuple
@@ -61,9 +62,37 @@ class Active:
         self.metric: str | None = group.get("diagonal", method.diagonal)
         self.params: list[Tensor] = []
         self.grads: list[Tensor] = []
-        self._all, self._idle = list(group["params"]), []
+        self._all: list[Tensor] = list(group["params"])
+        self._idle: list[Tensor] = []
+        lasting = self._find_gradients(groups, state)
+        self.places = [local(param) for param in self.params]
+        """This process's part of the parameters."""
+        # FSDP may exchange shards.
+        lasting = lasting and all(map(is_, self.places, self.params))
+        self.elements = sum(param.numel() for param in self.params)
+        self.copies = [measure.count / shards(param) for param in self.params]
+        """The number of processes that hold the same part of each tensor."""
+        self.on_host = bool(self.params) and reads_for_free(self.places[0].device)
+        self._rounds = bool(group.get("stochastic_rounding"))
+        self.by_kernel = self._has_kernel()
+        kept = partial(self._kept, state, groups)
+        self.buffers = kept(self._form.buffer, True) if method.keeps_buffer else []
+        self._squares = kept(SQUARES, self.metric == "element") if self.metric else []
+        self._weights = kept(SQUARE_WEIGHT, False) if self.metric else []
+        self._states = [state.get(param, {}) for param in self.params] if lasting else []
+        self._lasting = self._signature(self.grads) if lasting else None
+        self._aligned = False
+        if self.metric == "tensor" and self.params:  # filled, since a copy cannot be recorded
+            counts = [max(param.numel(), 1) for param in self.params]
+            pairs = zip(self._squares, counts, strict=True)
+            self._sizes = torch.stack([old.new_full((), count) for old, count in pairs])
+        self._plan: list[tuple[list[int], int | None]] = []
+        self._set_slopes()
+
+    def _find_gradients(self, groups: list[Group], state: MutableMapping[Any, Any]) -> bool:
+        """Note the parameters with a gradient; True if the next step may use the same tensors."""
         # What a rule remembers of products with the position fades, also where no gradient is.
-        complete = "direction_position" in method.rule.reads
+        complete = "direction_position" in self._method.rule.reads
         lasting = not torch.compiler.is_compiling()
         for param in self._all:
             grad = param.grad
@@ -78,46 +107,29 @@ class Active:
                 raise misshapen("gradient", grad, param, groups)
             self.params.append(param)
             self.grads.append(grad)
-        self.places = [local(param) for param in self.params]
-        """This process's part of the parameters."""
-        # FSDP may exchange shards.
-        lasting = lasting and all(map(is_, self.places, self.params))
-        self.elements = sum(param.numel() for param in self.params)
-        self.copies = [measure.count / shards(param) for param in self.params]
-        """The number of processes that hold the same part of each tensor."""
-        self.on_host = bool(self.params) and reads_for_free(self.places[0].device)
-        self._rounds = bool(group.get("stochastic_rounding"))
-        self.by_kernel = self._has_kernel()
+        return lasting
 
-        def kept(name: str, alike: bool) -> list[Tensor]:
-            """This process's part of one kind of state, made where it is missing."""
-            found = []
-            for param in self.params:
-                short = alike and self._rounds and param.dtype == torch.bfloat16
-                dtype = param.dtype if short else state_dtype(param.dtype)
-                tensor, like = state[param].get(name), param if alike else param.new_empty(())
-                if tensor is None:
-                    tensor = torch.zeros_like(like, dtype=dtype)
-                elif tensor.get_device() != param.get_device() or tensor.dtype != dtype:
-                    tensor = tensor.to(param.device, dtype)  # the model was moved
-                if alike and not has_shape_of(param, tensor):
-                    raise misshapen(name, tensor, param, groups)
-                state[param][name] = tensor
-                found.append(local(tensor))
-            return found
+    def _kept(
+        self, state: MutableMapping[Any, Any], groups: list[Group], name: str, alike: bool
+    ) -> list[Tensor]:
+        """This process's part of one kind of state, made where it is missing.
 
-        self.buffers = kept(self._form.buffer, True) if method.keeps_buffer else []
-        self._squares = kept(SQUARES, self.metric == "element") if self.metric else []
-        self._weights = kept(SQUARE_WEIGHT, False) if self.metric else []
-        self._states = [state.get(param, {}) for param in self.params] if lasting else []
-        self._lasting = self._signature(self.grads) if lasting else None
-        self._aligned = False
-        if self.metric == "tensor" and self.params:  # filled, since a copy cannot be recorded
-            counts = [max(param.numel(), 1) for param in self.params]
-            pairs = zip(self._squares, counts, strict=True)
-            self._sizes = torch.stack([old.new_full((), count) for old, count in pairs])
-        self._plan: list[tuple[list[int], int | None]] = []
-        self._set_slopes()
+        ``alike``: it has the shape of its parameter, and is no single number.
+        """
+        found = []
+        for param in self.params:
+            short = alike and self._rounds and param.dtype == torch.bfloat16
+            dtype = param.dtype if short else state_dtype(param.dtype)
+            tensor, like = state[param].get(name), param if alike else param.new_empty(())
+            if tensor is None:
+                tensor = torch.zeros_like(like, dtype=dtype)
+            elif tensor.get_device() != param.get_device() or tensor.dtype != dtype:
+                tensor = tensor.to(param.device, dtype)  # the model was moved
+            if alike and not has_shape_of(param, tensor):
+                raise misshapen(name, tensor, param, groups)
+            state[param][name] = tensor
+            found.append(local(tensor))
+        return found
 
     def _has_kernel(self) -> bool:
         first = self.places[0] if self.params else None
