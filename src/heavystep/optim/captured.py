@@ -45,7 +45,7 @@ class Part:
         (self.action if self.graph is None else self.graph.replay)()
 
 
-class Whole:
+class OneGraph:
     """A step that reads nothing on the host."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Whole:
         self._report()
 
 
-class Searched:
+class GraphsOfSearch:
     """A step with a line search: the host reads losses and decides, the device does the rest."""
 
     def __init__(
@@ -243,11 +243,11 @@ class CapturedStep:
         warmup: int = 3,
     ) -> None:
         validation.integer("warmup", warmup, least=1)
-        kind: Any = Whole
+        kind: Any = OneGraph
         if isinstance(optimizer, RuleOptimizer) and optimizer.method.rule.searches:
-            kind = Searched
+            kind = GraphsOfSearch
         self._optimizer, self._warmup = optimizer, warmup
-        self._step: Whole | Searched = kind(optimizer, closure, prepare, report)
+        self._step: OneGraph | GraphsOfSearch = kind(optimizer, closure, prepare, report)
         self._calls = 0
         self._recorded_with: list[Any] | None = None
         optimizer.register_load_state_dict_post_hook(lambda _: self.forget())

@@ -88,7 +88,7 @@ def checked_loss(loss: Any, source: str) -> Any:
     return loss
 
 
-def whole(loss: Any) -> Any:
+def gathered(loss: Any) -> Any:
     """A loss as a plain tensor, should it be a DTensor."""
     full: Any = getattr(loss, "full_tensor", None)
     return loss if full is None else full()
@@ -254,7 +254,7 @@ class Measure(Ranks):
         """This process's summand of the objective: its part of the mean loss and of the decay."""
         share = loss
         if type(loss) is not Tensor or loss.dtype != self.dtype or loss.dim():
-            share = self.scalar(whole(loss))
+            share = self.scalar(gathered(loss))
         if self.count > 1:
             share = share / self.count
         decay: Any = 0.0

@@ -30,10 +30,10 @@ from heavystep.optim.measure import (
     Measure,
     checked_loss,
     coarsest_eps,
+    gathered,
     growth_of_rounding,
     rates_are_in_range,
     reads_for_free,
-    whole,
 )
 from heavystep.optim.options import (
     Group,
@@ -349,7 +349,7 @@ class RuleOptimizer(Optimizer):
         """
         if self.method.rule.searches:
             raise self._needs_closure()
-        value = whole(checked_loss(loss, "the loss that is handed over"))
+        value = gathered(checked_loss(loss, "the loss that is handed over"))
         self._measure.look_at(self._all_params)
         value, handed_over = self._measure.scalar(value), self._handed_over
         # Of a DTensor FSDP keeps the gradient to itself until micro-batches are complete.

@@ -17,6 +17,8 @@ from heavystep.records import Record, heavy_ball_defect
 
 _BLOCK = 1024
 ROUNDINGS = 16.0
+"""Roundings of the largest term by which a heavy-ball step may be off: it has five operations, each
+wrong by one or two where a kernel takes another order, and is compared in float64."""
 _CONSTANTS = ("c", "decrease_factor", "scaling")
 _PER_STEP = {"beta", "gamma_max", "eta"}  # alike in all runs of a record
 _LR_DIFFERS = "a record has one step gamma_k: lr (eta) must be the same in all parameter groups"
