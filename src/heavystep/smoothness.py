@@ -1,7 +1,8 @@
 """Estimate the smoothness constant L of one batch's loss, near the present parameters."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,64 +92,67 @@ def estimate_smoothness(
     validation.real("radius", radius, validation.POSITIVE)
     validation.integer("seed", seed, least=0)
     moving = _checked_params(params)
-    replay = Replay(moving[0].device, checked_buffers(buffers)())
-    before = replay.state()
-
-    def gradient() -> list[Tensor]:
-        """The gradient at the present parameters, in new memory."""
-        # New gradients: they must not be added to those that are there.
-        for param in moving:
-            param.grad = None
-        replay.restore(before)
-        # A cast cached by an outer autocast is one of other parameter values.
-        torch.clear_autocast_cache()
-        evaluate_with_gradients(closure, moving, [])
-        if all(param.grad is None for param in moving):
-            raise ValueError(
-                "the closure gave no gradient: it must return a loss that depends on params, or "
-                "call backward() itself"
-            )
-        grads = [
-            torch.zeros_like(p) if p.grad is None else p.grad.detach().to_dense().to(p, copy=True)
-            for p in moving
-        ]
-        if not math.isfinite(_norm(grads)):
-            raise ValueError("the gradient is not finite, and neither would be an estimate of L")
-        return grads
-
     origin = [param.detach().clone() for param in moving]
-    found = [param.grad for param in moving]
     distance = radius * max(1.0, _norm(origin))
     generator = torch.Generator().manual_seed(seed)
     quotients: list[float] = []
     direction: list[Tensor] = []
-    with torch.no_grad():
-        try:
-            start = gradient()
-            for _ in range(iterations):
-                if not direction:  # used also after a difference of zero; the same on every device
-                    direction = [
-                        torch.randn(p.shape, generator=generator, dtype=p.dtype).to(p.device)
-                        for p in moving
-                    ]
-                torch._foreach_copy_(moving, origin)
-                torch._foreach_add_(moving, direction, alpha=distance / _norm(direction))
-                # The move after rounding, and not the intended one.
-                length = _norm(torch._foreach_sub(moving, origin))
-                if length == 0.0:
-                    nothing = f"changes no parameter in {moving[0].dtype}"
-                    raise ValueError(f"a move by {distance:g} {nothing}: raise radius")
-                difference = torch._foreach_sub(gradient(), start)
-                norm = _norm(difference)
-                quotients.append(norm / length)
-                direction = list(difference) if norm else []
-        finally:
+    replay = Replay(moving[0].device, checked_buffers(buffers)())
+    with torch.no_grad(), _unchanged(moving, origin, replay) as before:
+        start = _gradient(closure, moving, replay, before)
+        for _ in range(iterations):
+            if not direction:  # used also after a difference of zero; the same on every device
+                direction = [
+                    torch.randn(p.shape, generator=generator, dtype=p.dtype).to(p.device)
+                    for p in moving
+                ]
             torch._foreach_copy_(moving, origin)
-            for param, grad in zip(moving, found, strict=True):
-                param.grad = grad
-            replay.restore(before)
-            torch.clear_autocast_cache()
+            torch._foreach_add_(moving, direction, alpha=distance / _norm(direction))
+            # The move after rounding, and not the intended one.
+            length = _norm(torch._foreach_sub(moving, origin))
+            if length == 0.0:
+                nothing = f"changes no parameter in {moving[0].dtype}"
+                raise ValueError(f"a move by {distance:g} {nothing}: raise radius")
+            difference = torch._foreach_sub(_gradient(closure, moving, replay, before), start)
+            norm = _norm(difference)
+            quotients.append(norm / length)
+            direction = list(difference) if norm else []
     return SmoothnessEstimate(max(quotients), tuple(quotients), distance)
+
+
+@contextmanager
+def _unchanged(params: list[Tensor], origin: list[Tensor], replay: Replay) -> Iterator[Any]:
+    """Afterwards parameters, gradients, buffers and random streams are as before; gives these."""
+    before, grads = replay.state(), [param.grad for param in params]
+    try:
+        yield before
+    finally:
+        torch._foreach_copy_(params, origin)
+        for param, grad in zip(params, grads, strict=True):
+            param.grad = grad
+        replay.restore(before)
+        torch.clear_autocast_cache()  # of the parameters where they were moved to
+
+
+def _gradient(closure: Closure, params: list[Tensor], replay: Replay, before: Any) -> list[Tensor]:
+    """The gradient at the present parameters, in new memory."""
+    # New gradients: they must not be added to those that are there.
+    for param in params:
+        param.grad = None
+    replay.restore(before)
+    evaluate_with_gradients(closure, params, [])
+    if all(param.grad is None for param in params):
+        raise ValueError(
+            "the closure gave no gradient: it must return a loss that depends on params, or "
+            "call backward() itself"
+        )
+    grads = [
+        torch.zeros_like(p) if p.grad is None else p.grad.detach().to_dense().to(p, copy=True)
+        for p in params
+    ]
+    if not math.isfinite(_norm(grads)):
+        raise ValueError("the gradient is not finite, and neither would be an estimate of L")
+    return grads
 
 
 def _norm(tensors: Iterable[Tensor]) -> float:

@@ -206,11 +206,11 @@ def suggest(
         *inputs, target = batch
         return loss_fn(model(*inputs), target)
 
-    with put_back(model, trained[0].device):
+    with unchanged(model, trained[0].device):
         batches = first_batches(loader, steps)
     trials = []
     for name, options in rows:
-        with put_back(model, trained[0].device), torch.enable_grad():
+        with unchanged(model, trained[0].device), torch.enable_grad():
             model.zero_grad(set_to_none=True)
             if not model.training:
                 model.train()
@@ -221,7 +221,7 @@ def suggest(
 
 
 @contextmanager
-def put_back(model: nn.Module, device: torch.device) -> Iterator[None]:
+def unchanged(model: nn.Module, device: torch.device) -> Iterator[None]:
     """Afterwards the tensors and modes of a model and the global random streams are as before."""
     tensors = [*model.parameters(), *model.buffers()]
     grads = [tensor.grad for tensor in tensors]
@@ -296,28 +296,18 @@ def run_trial(
     costs, seconds, refused, validated = [], [], 0, []
     looks = {round(len(batches) * part / LOOKS) for part in range(LOOKS + 1)}
 
-    def moved(batch: Any) -> Any:  # a copy, so that nobody changes what the loader holds
-        return tree_map_only(Tensor, lambda part: part.detach().to(device, copy=True), batch)
-
     def look() -> None:
-        """Validate in eval mode, if it is time; modes are as they were afterwards."""
-        if validation_loader is None or len(losses) not in looks:
-            return
-        modes = [(module, module.training) for module in model.modules()]
-        model.eval()
-        with torch.no_grad():
-            unseen = [float(loss_of(moved(batch))) for batch in validation_loader]
-        for module, mode in modes:
-            module.training = mode
-        if not unseen:
-            raise ValueError("validation_loader must give batches each time, it gave none")
-        validated.append((len(losses), Tail.of(unseen)))
+        if validation_loader is not None and len(losses) in looks:
+            unseen = validation_loss(
+                model, (moved(each, device) for each in validation_loader), loss_of
+            )
+            validated.append((len(losses), unseen))
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         look()
         for batch in batches:
-            copied = moved(batch)
+            copied = moved(batch, device)
             begun = time.perf_counter()
             opt.step(partial(loss_of, copied))
             if device.type == "cuda":
@@ -344,3 +334,23 @@ def run_trial(
         validated=tuple(validated),
         code=f"opt = heavystep.{made}model.parameters(){given}{buffers})",
     )
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    """A copy on the device, so that nobody changes what the loader holds."""
+    return tree_map_only(Tensor, lambda part: part.detach().to(device, copy=True), batch)
+
+
+def validation_loss(
+    model: nn.Module, batches: Iterable[Any], loss_of: Callable[[Any], Any]
+) -> Tail:
+    """The loss in eval mode; modes are as they were afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    with torch.no_grad():
+        losses = [float(loss_of(batch)) for batch in batches]
+    for module, mode in modes:
+        module.training = mode
+    if not losses:
+        raise ValueError("validation_loader must give batches each time, it gave none")
+    return Tail.of(losses)

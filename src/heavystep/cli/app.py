@@ -21,6 +21,10 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except (ValueError, TypeError, MissingExtraError) as error:
             text = str(error)
+        except typer.BadParameter as error:
+            if not hasattr(error, "param_type"):  # it is there, and wrong
+                raise
+            text = _missing(error.ctx)
         except KeyboardInterrupt:
             text = "stopped; what is complete is kept, the same command goes on there"
             status = 128 + signal.SIGINT
@@ -30,6 +34,13 @@ class Commands(TyperGroup):
             text = f"{error.filename or 'output'}: {error.strerror or error}"
         typer.echo(" ".join(text.splitlines()), err=True)
         raise typer.Exit(status) from None
+
+
+def _missing(context: Any) -> str:
+    """Everything that a call is short of. What was given is read before what was not."""
+    wanted = [p for p in context.command.params if p.required and p.name not in context.params]
+    names = [p.opts[0] if p.opts[0].startswith("-") else p.opts[0].upper() for p in wanted]
+    return f"{context.command_path} needs {', '.join(names)}; --help tells what that is"
 
 
 app = typer.Typer(

@@ -3,7 +3,7 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from textwrap import fill
 from typing import Any, TypeVar, cast
@@ -103,9 +103,9 @@ def result(
     """
 
     def decorate(function: Function) -> Function:
-        parameters = inspect.signature(function).parameters
+        signature = inspect.signature(function)
         texts, ranges = {}, {}
-        for name in parameters:
+        for name in signature.parameters:
             text, interval = ARGUMENTS.get(name, ("", None))
             given = own.get(name, text)
             texts[name], ranges[name] = (given, interval) if isinstance(given, str) else given
@@ -116,14 +116,7 @@ def result(
                 if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
                     numbers[name] = float(value)
             try:
-                given = inspect.signature(function).bind(*args, **numbers).arguments
-                given = {n: v for n, v in given.items() if v is not parameters[n].default}
-                for name, value in given.items():
-                    if (interval := ranges[name]) is not None:
-                        conditions.real(id, interval, **{name: value})
-                if "rule" in given:
-                    constants = {n: value for n, value in given.items() if n in ("c", "omega")}
-                    checked(id, given["rule"], **{"omega": None, **constants})
+                _check_arguments(id, signature, ranges, args, numbers)
                 return function(*args, **numbers)
             except (ValueError, TypeError) as error:
                 if str(error).startswith(id):
@@ -135,7 +128,7 @@ def result(
         end = re.search("^(>>> |Reference: )", doc, flags=re.MULTILINE)
         cut = end.start() if end else len(doc)
         assumed = [fill(f"Assumes: {'; '.join(assumptions)}.", 96)] if assumptions else []
-        sections = [args_section(parameters, texts), _RAISES] if all(texts.values()) else []
+        sections = [args_section(texts, texts), _RAISES] if all(texts.values()) else []
         with_checks.__doc__ = "\n\n".join([doc[:cut].rstrip(), *assumed, *sections, doc[cut:]])
         if statement:  # the paper's results have numbers, ours have letters
             registered = RESULTS if id[-1].isdigit() else OWN
@@ -143,6 +136,25 @@ def result(
         return cast(Function, with_checks)
 
     return decorate
+
+
+def _check_arguments(
+    id: str, signature: inspect.Signature, ranges: Mapping[str, Interval | None],
+    args: tuple[Any, ...], numbers: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """Refuse a call with arguments that are missing, all of them named, or out of range."""
+    parameters = list(signature.parameters.values())
+    required = [each.name for each in parameters[len(args) :] if each.default is each.empty]
+    if missing := [name for name in required if name not in numbers]:
+        raise TypeError(f"{id} needs {', '.join(missing)}")
+    given = signature.bind(*args, **numbers).arguments
+    given = {n: v for n, v in given.items() if v is not signature.parameters[n].default}
+    for name, value in given.items():
+        if (interval := ranges[name]) is not None:
+            conditions.real(id, interval, **{name: value})
+    if "rule" in given:
+        constants = {n: value for n, value in given.items() if n in ("c", "omega")}
+        checked(id, given["rule"], **{"omega": None, **constants})
 
 
 def c_from(least: str) -> str:
