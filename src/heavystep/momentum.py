@@ -118,9 +118,6 @@ EXPONENTIAL_AVERAGE = Form(
 )
 """An exponential average of gradients as in Adam and MoMo, without a correction of its bias."""
 
-POWER = 8.0
-"""Weights of an average grow as the 8th power of the count: half of them is on the last 7%."""
-
 
 def weight_of_next(count: Any, power: float) -> Any:
     r"""Weight of the next point in an average of ``count`` others.

@@ -42,7 +42,7 @@ BAD = [
     (f"schedules {LAWS} --eta-power 0.8", r"item \(iii\).*eta_power \+ gamma_max_power <= 1, got 1.1"),
     (f"{DIMINISHING} --k 1e10", r"S_k is summed step by step, up to k = 1e\+09"),
     (f"schedules {LAWS} --eta-power nan", r"needs eta_power finite, got eta_power = nan"),
-    ("convex --L 42 --c 0.75", "heavystep theory convex needs --rule, --beta, --gamma-max, --dist0-sq;"),
+    ("convex --L 42 --c 0.75", "theory convex needs --rule, --beta, --gamma-max, --dist0-sq;"),
     ("advice --rule polyak --L 0 --beta 0.9", r"advice needs L > 0 and finite, got L = 0.0"),
 ]  # fmt: skip
 

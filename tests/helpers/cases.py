@@ -13,7 +13,7 @@ from heavystep.methods import FAMILY, METHODS, Method
 from heavystep.momentum import HEAVY_BALL
 from heavystep.optim.options import common_options
 from heavystep.optimizers import optimizer_class
-from heavystep.rules import REQUIRED, Whole
+from heavystep.rules import REQUIRED, Integers
 from heavystep.validation import Interval
 
 SMALL = 0.05
@@ -209,7 +209,7 @@ def others_of(option):
     """Values that an option may have besides its default."""
     if isinstance(option.allowed, Interval):
         wanted = [value for value in (0.123, 0.77, 1.5, 7.0) if value in option.allowed]
-    elif isinstance(option.allowed, Whole):
+    elif isinstance(option.allowed, Integers):
         wanted = [option.allowed.least, option.allowed.least + 1]
     else:
         wanted = list(option.allowed)
@@ -223,7 +223,7 @@ def another(option, value):
 
 def out_of_range(allowed):
     """Numbers that are not in a range."""
-    if isinstance(allowed, Whole):
+    if isinstance(allowed, Integers):
         return [allowed.least - 1, -3]
     wanted = [nan, inf, -inf, -0.1, 0.0, 0.5, 1.0, 1.5, -1e300]
     return [value for value in wanted if value not in allowed]

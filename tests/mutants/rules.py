@@ -6,7 +6,8 @@ HEAVYSTEP = ("conformance/test_heavystep.py",)
 FAMILY = ("conformance/test_family.py",)
 
 MUTANTS = [
-    Mutant("drop the Polyak cap", "rules/polyak.py", "minimum(ratio, cap)", "ratio"),
+    Mutant("drop the Polyak cap", "rules/polyak.py", "minimum(polyak_ratio(loss, c * grad_sqnorm, lower_bound, kappa), cap)",
+           "polyak_ratio(loss, c * grad_sqnorm, lower_bound, kappa)"),
     Mutant("drop max_step from the cap", "rules/scaling.py",
            "* memory.last_step, constants.max_step)", "* memory.last_step, 1e30)"),
     Mutant("kappa = 1 in theory mode", "rules/scaling.py",
@@ -119,7 +120,7 @@ MUTANTS = [
     Mutant('default: a level that is unknown', 'rules/heavystep.py', 'where(unknown | (average < bound), estimate, bound)', 'where((average < bound), estimate, bound)', HEAVYSTEP),
     Mutant('default: the first gap is twice as deep', 'rules/heavystep.py', 'abs(loss - where(unknown, 0.0, bound)), 1.0\n', 'abs(loss - where(unknown, 0.0, bound)), DEPTH\n', HEAVYSTEP),
     Mutant('default: a first gap from 0', 'rules/heavystep.py', 'abs(loss - where(unknown, 0.0, bound))', 'abs(loss)', HEAVYSTEP),
-    Mutant('default: uphill below the level', 'rules/heavystep.py', 'gap, flat = maximum(loss - level, 0.0)', 'gap, flat = loss - level', HEAVYSTEP),
+    Mutant("default: the usual loss in a batch's own length", 'rules/heavystep.py', 'polyak_ratio(loss, seen', 'polyak_ratio(average, seen', HEAVYSTEP),
     Mutant('default: noise of the last loss', 'rules/heavystep.py', '(average - level) / where(spread', '(loss - level) / where(spread', HEAVYSTEP),
     Mutant('default: a share without its root', 'rules/heavystep.py', 'minimum(noise, 1.0) ** POWER) ** 0.5', 'minimum(noise, 1.0) ** POWER)', HEAVYSTEP),
     Mutant("default: all of the noise in a batch's own length", 'rules/heavystep.py', 'minimum(phi**0.5 * ratio, phi', 'minimum(phi * ratio, phi', HEAVYSTEP),
@@ -129,7 +130,7 @@ MUTANTS = [
     Mutant('default: capped at the largest step', 'rules/heavystep.py', 'capped=step > constants.max_step', 'capped=step < constants.max_step', HEAVYSTEP),
     Mutant('default: decay at one pace', 'rules/heavystep.py', 'decay=weight / (POWER + 1.0)', 'decay=1.0 / (POWER + 1.0)', HEAVYSTEP),
     Mutant('default: a batch that is not finite', 'rules/heavystep.py', 'accepted=batch_is_finite(loss - level, seen.grad_sqnorm)', 'accepted=batch_is_finite(0.0, seen.grad_sqnorm)', ("optim/test_failure.py",)),
-    Mutant('default: a loss of minus infinity', 'rules/heavystep.py', 'accepted=batch_is_finite(loss - level, seen.grad_sqnorm)', 'accepted=batch_is_finite(gap, seen.grad_sqnorm)', ("optim/test_failure.py",)),
+    Mutant('default: a loss of minus infinity', 'rules/heavystep.py', 'accepted=batch_is_finite(loss - level, seen.grad_sqnorm)', 'accepted=batch_is_finite(ratio, seen.grad_sqnorm)', ("optim/test_failure.py",)),
     Mutant('default: the first move counts for nothing', 'rules/heavystep.py', 'allowed = maximum(TRUST', 'allowed = minimum(TRUST', HEAVYSTEP),
     Mutant('default: parameters at 0 stay there', 'rules/heavystep.py', 'where(trusted > 0.0, trusted, wanted)', 'trusted', HEAVYSTEP),
     Mutant('default: losses are cut on one side', 'rules/heavystep.py', 'minimum(maximum(above, -reach), reach)', 'minimum(above, reach)', HEAVYSTEP),

@@ -10,7 +10,7 @@ import torch
 from heavystep import SPS, HeavyStep, SHBArmijo, SHBPolyak
 from heavystep.methods import MOMENTUM
 from heavystep.optim.options import MAY_DIFFER
-from heavystep.rules import Whole
+from heavystep.rules import Integers
 from heavystep.validation import Interval, label
 from tests.helpers.cases import (
     OPTIMIZERS,
@@ -29,7 +29,7 @@ def test_every_option_is_an_argument_and_checked(case):
     for option in case.method.options:
         name, allowed = option.name, option.allowed
         assert name in taken
-        if not isinstance(allowed, Interval | Whole):
+        if not isinstance(allowed, Interval | Integers):
             with pytest.raises(ValueError, match=f"^{name} must be one of .*, got 'none'$"):
                 case.make(make_net().parameters(), **{name: "none"})
             continue

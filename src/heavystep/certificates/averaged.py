@@ -9,6 +9,7 @@ from heavystep.arrays import Array
 from heavystep.certificates.check import TINY, Certificate, Check
 from heavystep.certificates.run import ROUNDINGS
 from heavystep.momentum import weight_of_next
+from heavystep.rules.heavystep import POWER
 from heavystep.theory import conditions
 from heavystep.theory.own import THEOREM_A, Averaged, averaged
 
@@ -24,7 +25,7 @@ def certify_averaged(
     theta_star: Any,
     tau: float,
     beta: float,
-    power: float = 8.0,
+    power: float = POWER,
     diagonal: Any = 1.0,
     level_gap: float = 0.0,
 ) -> Certificate:

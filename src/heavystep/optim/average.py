@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer, swa_utils
 
 from heavystep import validation
-from heavystep.momentum import POWER, weight_of_next
+from heavystep.momentum import weight_of_next
 from heavystep.optim.closure import put_back
 from heavystep.optim.measure import forget_gathered
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.options import local, state_dtype
+from heavystep.rules.heavystep import POWER
 
 
 class Average:

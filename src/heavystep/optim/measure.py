@@ -17,7 +17,7 @@ from torch import Tensor
 
 from heavystep.optim.options import Group
 from heavystep.optim.ranks import Ranks
-from heavystep.rules import PRODUCTS, Primitives, Rule, register
+from heavystep.rules import PRODUCTS, Primitives, Rule, register_scalars
 
 MANY = 1 << 18
 """Elements whose sum takes longer than the numbers of two decisions, some 60 microseconds."""
@@ -48,7 +48,7 @@ def _maximum(a: Any, b: Any) -> Tensor:
     return a.clamp(min=b) if isinstance(a, Tensor) else b.clamp(min=a)
 
 
-register(Tensor, Primitives(_where, _minimum, _maximum))
+register_scalars(Tensor, Primitives(_where, _minimum, _maximum))
 
 
 def reads_for_free(device: torch.device) -> bool:

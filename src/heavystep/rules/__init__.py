@@ -10,11 +10,11 @@ from heavystep.rules.contract import (
     DIRECTION,
     PRODUCTS,
     REQUIRED,
+    Integers,
     Option,
     Rule,
     Search,
     Seen,
-    Whole,
 )
 from heavystep.rules.fixed import FIXED
 from heavystep.rules.polyak import POLYAK, polyak_step
@@ -24,13 +24,14 @@ from heavystep.rules.primitives import (
     is_finite,
     maximum,
     minimum,
-    register,
+    register_scalars,
     where,
 )  # fmt: skip
 from heavystep.rules.scaling import SCALINGS, kappa, momentum_factor, remember_step
 
 __all__ = [
-    "ARMIJO", "DIRECTION", "FIXED", "POLYAK", "PRODUCTS", "REQUIRED", "SCALINGS", "Option",
-    "Primitives", "Rule", "Search", "Seen", "Whole", "batch_is_finite", "is_finite", "kappa",
-    "maximum", "minimum", "momentum_factor", "polyak_step", "register", "remember_step", "where",
+    "ARMIJO", "DIRECTION", "FIXED", "POLYAK", "PRODUCTS", "REQUIRED", "SCALINGS", "Integers",
+    "Option", "Primitives", "Rule", "Search", "Seen", "batch_is_finite", "is_finite", "kappa",
+    "maximum", "minimum", "momentum_factor", "polyak_step", "register_scalars", "remember_step",
+    "where",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 
 from heavystep import validation
 from heavystep.rules import scaling
-from heavystep.rules.contract import Option, Rule, Search, Seen, Whole, constants
+from heavystep.rules.contract import Integers, Option, Rule, Search, Seen, constants
 from heavystep.rules.primitives import batch_is_finite, is_finite
 
 C = Option("c", 0.1, validation.OPEN_UNIT, "sufficient decrease constant c, in (0, 1).")
@@ -32,7 +32,7 @@ KNOWN_BOUND = Option(
     optional=True,
 )
 MAX_TRIALS = Option(
-    "max_trials", 100, Whole(1), "trial losses after which a search gives up, >= 1."
+    "max_trials", 100, Integers(1), "trial losses after which a search gives up, >= 1."
 )
 LOSS_EPS = Option(
     "loss_eps",

@@ -25,8 +25,8 @@ REQUIRED: Any = ...
 """The default of an option that the user must give."""
 
 
-class Whole(NamedTuple):
-    """The whole numbers from ``least`` on."""
+class Integers(NamedTuple):
+    """The range of an option that is an int: from ``least`` on."""
 
     least: int
 
@@ -44,7 +44,7 @@ class Option:
 
     name: str
     default: Any
-    allowed: validation.Interval | Whole | tuple[Any, ...]
+    allowed: validation.Interval | Integers | tuple[Any, ...]
     """A range, whole numbers, or a list of words."""
     text: str
     """One sentence for signatures, pages and the command line."""
@@ -65,7 +65,7 @@ class Option:
         if isinstance(self.allowed, validation.Interval):
             symbols = validation.SYMBOLS | ({self.name: self.symbol} if self.symbol else {})
             validation.real(self.name, value, self.allowed, symbols)
-        elif isinstance(self.allowed, Whole):
+        elif isinstance(self.allowed, Integers):
             validation.integer(self.name, value, self.allowed.least)
         else:
             validation.choice(self.name, value, self.allowed)

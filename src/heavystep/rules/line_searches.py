@@ -12,7 +12,16 @@ from heavystep import validation
 from heavystep.momentum import exponential
 from heavystep.rules import armijo, scaling
 from heavystep.rules.armijo import LOSS_EPS, MAX_TRIALS, READS, SEARCHED, backtracking, judge
-from heavystep.rules.contract import DIRECTION, Option, Rule, Search, Seen, Slot, Whole, constants
+from heavystep.rules.contract import (
+    DIRECTION,
+    Integers,
+    Option,
+    Rule,
+    Search,
+    Seen,
+    Slot,
+    constants,
+)
 from heavystep.rules.polyak import LOWER_BOUND, polyak_step
 from heavystep.rules.polyak_gradient import added
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
@@ -190,8 +199,8 @@ SALSA = Rule(
         replace(armijo.DECREASE_FACTOR, default=0.8),
         Option("smoothing", 0.9, validation.UNIT, "weight of the past in averages, in [0, 1).",
                symbol="beta_3"),
-        Option("longest_pause", 10, Whole(1), "most steps from one search to the next; 1 searches "
-               "at every step."),
+        Option("longest_pause", 10, Integers(1),
+               "most steps from one search to the next; 1 searches at every step."),
         MAX_TRIALS,
         LOSS_EPS,
     ),

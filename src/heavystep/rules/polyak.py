@@ -23,6 +23,14 @@ LOWER_BOUND = Option(
 C = Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0.")
 
 
+def polyak_ratio(loss: Any, slope: Any, lower_bound: Any, kappa: Any) -> Any:
+    """Kappa times the gap over ``slope`` = c ||g||^2; 0 where that vanished."""
+    vanished = slope == 0.0
+    # `where` evaluates both branches: divide by 1 where the gradient vanished.
+    ratio = kappa * maximum(loss - lower_bound, 0.0) / where(vanished, 1.0, slope)
+    return where(vanished, 0.0, ratio)
+
+
 def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: Any, cap: Any) -> Any:
     """The step above for one sampled loss, before the outer multiplier.
 
@@ -37,11 +45,7 @@ def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: An
 
     Reference: Zhang, Shi and Gu, eq. (shb-ps); Section 4 with kappa = 1.
     """
-    slope = c * grad_sqnorm
-    vanished = slope == 0.0
-    # `where` evaluates both branches: divide by 1 where the gradient vanished.
-    ratio = kappa * maximum(loss - lower_bound, 0.0) / where(vanished, 1.0, slope)
-    return where(vanished, 0.0, minimum(ratio, cap))
+    return minimum(polyak_ratio(loss, c * grad_sqnorm, lower_bound, kappa), cap)
 
 
 def capped_polyak(

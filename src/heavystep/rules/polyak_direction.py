@@ -11,7 +11,7 @@ from heavystep.rules.polyak import LOWER_BOUND, C, capped_polyak, polyak_step
 from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
 from heavystep.rules.scaling import AMOUNT, GROWTH, LAST_STEP, MAX_STEP, growth_of, remember_step
 
-POWER = Slot(1.0, validation.CLOSED_UNIT)
+POWER_OF_BETA = Slot(1.0, validation.CLOSED_UNIT)
 """beta^k, for the bias of averages that begin at 0."""
 
 
@@ -50,7 +50,7 @@ L4 = Rule(
     ),
     reads=frozenset({"loss", "grad_sqnorm", "direction_sqnorm"}),
     resolve=constants("fraction", "least_share", "first_share", "forget", "eps", "momentum"),
-    memory={"least": 0.0, "power": POWER},
+    memory={"least": 0.0, "power": POWER_OF_BETA},
     start=start_l4,
     remember=lambda constants, memory, seen, search: (
         least_loss(constants, memory, seen), memory.power * constants.momentum,
@@ -144,7 +144,7 @@ MOMO = Rule(
         {"loss", "lower_bound", "direction_sqnorm", "grad_position", "direction_position"}
     ),
     resolve=constants("max_step", "momentum"),
-    memory={"gaps": 0.0, "offsets": 0.0, "power": POWER},
+    memory={"gaps": 0.0, "offsets": 0.0, "power": POWER_OF_BETA},
     start=start_momo,
     remember=lambda constants, memory, seen, search: (
         *averages(constants, memory, seen), constants.momentum * memory.power,

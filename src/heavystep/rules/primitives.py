@@ -1,6 +1,6 @@
 """The operations that formulas need, on numbers and on a library's own scalars.
 
-So each formula exists once. :func:`register` adds the scalars of an array library, and
+So each formula exists once. :func:`register_scalars` adds the scalars of an array library, and
 ``numba.extending.overload`` compiled code. All of them propagate NaN, so that a non-finite loss or
 gradient shows up in the step.
 """
@@ -26,7 +26,7 @@ PYTHON = Primitives(
 _BACK_ENDS: dict[type, Primitives] = {}
 
 
-def register(scalar_type: type, primitives: Primitives) -> None:
+def register_scalars(scalar_type: type, primitives: Primitives) -> None:
     """Make every rule accept ``scalar_type``, and its subclasses, as a number."""
     _BACK_ENDS[scalar_type] = primitives
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from heavystep.arrays import Array
 from heavystep.momentum import weight_of_next
+from heavystep.rules.heavystep import POWER
 from heavystep.theory import conditions
 from heavystep.theory.registry import CONVEX, SMOOTH, result
 from heavystep.validation import NON_NEGATIVE, OPEN_UNIT, POSITIVE, STEP, Interval
@@ -106,7 +107,7 @@ class Averaged:
     "F convex, full losses", "a_k ||g_k||^2 <= tau (F(theta_k) - F*), tau < 2",
     "steps that grow slowly", tau=LENGTH, power=WEIGHTS,
 )  # fmt: skip
-def averaged(*, tau: float, beta: float, power: float = 8.0) -> Averaged:
+def averaged(*, tau: float, beta: float, power: float = POWER) -> Averaged:
     r"""Averaged heavy ball on a convex objective with Polyak steps (Theorem A).
 
     Needs no smoothness, and steps that grow as slowly as :meth:`Averaged.growth` or
@@ -135,7 +136,7 @@ def averaged(*, tau: float, beta: float, power: float = 8.0) -> Averaged:
     least_cap=("the smallest cap of a_k, > 0; infinite: there is none.", STEP),
 )  # fmt: skip
 def averaged_sampled(
-    *, G: float, dist0_sq: float, tau: float = 1.0, power: float = 8.0, least_cap: float = inf
+    *, G: float, dist0_sq: float, tau: float = 1.0, power: float = POWER, least_cap: float = inf
 ) -> Bound:
     r"""Averaged heavy ball with Polyak steps on sampled losses that one point fits (Theorem S).
 

@@ -8,7 +8,7 @@ import numpy as np
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.methods import Method, method_of
-from heavystep.rules import Rule, Whole
+from heavystep.rules import Integers, Rule
 from heavystep.theory.lemmas import smallest_step
 
 EPS = float(np.finfo(np.float64).eps)
@@ -167,7 +167,7 @@ def configure(method: str, *, average: str = "uniform", **options: Any) -> Confi
         if value is not None and not callable(value):  # equal numbers are stored in one way
             if isinstance(option.allowed, validation.Interval):
                 value = float(value)
-            elif isinstance(option.allowed, Whole):
+            elif isinstance(option.allowed, Integers):
                 value = int(value)
         if option.name != "lower_bound":
             ordered.append((option.name, value))
