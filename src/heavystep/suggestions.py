@@ -298,10 +298,8 @@ def run_trial(
 
     def look() -> None:
         if validation_loader is not None and len(losses) in looks:
-            unseen = validation_loss(
-                model, (moved(each, device) for each in validation_loader), loss_of
-            )
-            validated.append((len(losses), unseen))
+            unseen = (moved(batch, device) for batch in validation_loader)
+            validated.append((len(losses), validation_loss(model, unseen, loss_of)))
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -320,11 +318,9 @@ def run_trial(
             refused += not bool(info.accepted)
             look()
     held = [value for state in opt.state.values() for value in state.values()]
-    given = "".join(f", {key}={value!r}" for key, value in options.items())
-    made = f"{name}(" if name in OWN else f'create("{name}", '
-    buffers = ", buffers=model.buffers()" if searches else ""
+    given = ", ".join(f"{key}={value!r}" for key, value in options.items())
     return Trial(
-        method=f"{name}({given[2:]})" if options else name,
+        method=f"{name}({given})" if options else name,
         losses=tuple(losses),
         costs=tuple(costs),
         seconds=median(seconds[WARM_UP:] or seconds),
@@ -332,8 +328,16 @@ def run_trial(
         state_memory=sum(value.nbytes for value in held if isinstance(value, Tensor)),
         warnings=tuple(dict.fromkeys(str(each.message) for each in said)),
         validated=tuple(validated),
-        code=f"opt = heavystep.{made}model.parameters(){given}{buffers})",
+        code=code_of(name, given),
     )
+
+
+def code_of(name: str, options: str) -> str:
+    """The line that makes the optimizer."""
+    made = f"{name}(" if name in OWN else f'create("{name}", '
+    buffers = "buffers=model.buffers()" if method_of(name).rule.searches else ""
+    arguments = ", ".join(filter(None, ["model.parameters()", options, buffers]))
+    return f"opt = heavystep.{made}{arguments})"
 
 
 def moved(batch: Any, device: torch.device) -> Any:

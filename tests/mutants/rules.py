@@ -145,7 +145,7 @@ MUTANTS = [
     Mutant('default: wild gradients are usual', 'rules/heavystep.py', 'minimum(seen.grad_sqnorm, SPREAD**2 * squares)', 'seen.grad_sqnorm', HEAVYSTEP),
     Mutant('default: first gradients are cut', 'rules/heavystep.py', '(above, seen.grad_sqnorm)', '(above, minimum(seen.grad_sqnorm, squares))', HEAVYSTEP),
     Mutant('default: the last gradient alone', 'rules/heavystep.py', 'squares = squares + weight * (square - squares)', 'squares = square', HEAVYSTEP),
-    Mutant('default: the gap of the last loss', 'rules/heavystep.py', 'maximum(average - level, 0.0) / where(squares', 'gap / where(squares', HEAVYSTEP),
+    Mutant('default: the gap of the last loss', 'rules/heavystep.py', 'polyak_ratio(average, squares', 'polyak_ratio(loss, squares', HEAVYSTEP),
     Mutant('default: the first move of each step', 'rules/heavystep.py', 'return where(memory.first_move == 0.0, where(trusted > 0.0, trusted, wanted), memory.first_move)', 'return where(trusted > 0.0, trusted, wanted)', HEAVYSTEP),
     Mutant('default: one rise halves the age', 'rules/heavystep.py', 'again = (rose * memory.rose > 0.0)', 'again = (rose > 0.0)', HEAVYSTEP),
     Mutant('default: no rise halves the age', 'rules/heavystep.py', 'where(again, 0.5 * memory.age, memory.age + 1.0)', 'memory.age + 1.0', HEAVYSTEP),
