@@ -28,7 +28,7 @@ LOSSES = {
     "plain": lambda loss, k: loss,
     "wild": lambda loss, k: WILD.get(k, loss),
     "zeros": lambda loss, k: 0.0 if k < 7 else loss,
-    "once at its level": lambda loss, k: 0.0 if k == 50 else loss,
+    "at its level at times": lambda loss, k: 0.0 if k % 10 == 9 else loss,
     "another task": lambda loss, k: loss + (40.0 if k > 800 else 0.0),
     "below": lambda loss, k: loss - 3.0,
 }
@@ -46,7 +46,7 @@ CASES = {
     "decay": ("plain", {"weight_decay": 0.3, "lr": 0.5}, {}),
     "max_step": ("plain", {"max_step": 0.01}, {}),
     "certified": ("another task", {"certified": True}, {}),
-    "certified, once at its level": ("once at its level", {"certified": True}, {}),
+    "certified, at its level at times": ("at its level at times", {"certified": True}, {}),
     "zeros, begins at 0": ("zeros", {}, {"start": 0.0}),
     "begins at 0": ("plain", {"momentum": 0.7}, {"start": 0.0}),
 }
