@@ -18,7 +18,7 @@ def install(extra: str) -> str:
 
 
 def package_of(missing: ModuleNotFoundError) -> str:
-    """Which package an import did not find."""
+    """The package that an import did not find."""
     return (missing.name or "").partition(".")[0]
 
 

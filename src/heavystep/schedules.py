@@ -58,7 +58,7 @@ class Condition(NamedTuple):
 
 
 def diminishing_conditions(
-    eta: PowerLaw, beta: PowerLaw, max_step: PowerLaw
+    eta: PowerLaw, beta: PowerLaw, max_step: PowerLaw, *, name: str = "max_step"
 ) -> tuple[Condition, ...]:
     r"""The paper's assumption on diminishing schedules, item by item, decided exactly.
 
@@ -68,7 +68,8 @@ def diminishing_conditions(
     :math:`\sum \eta_k^2 \gamma_{\max,k} < \infty`.
 
     Exponents count as the decimal numbers that they print as: a sum of floats may be on the wrong
-    side of a condition that 0.7 and 0.3 meet with equality.
+    side of a condition that 0.7 and 0.3 meet with equality. ``name`` is what the caller calls
+    ``max_step``.
 
     Reference: Zhang, Shi and Gu, Assumption 5 (label as_decay), Section 4.
     """
@@ -78,11 +79,11 @@ def diminishing_conditions(
     rows = (
         ("(i)", of_beta, beta.initial == 0.0 or of_beta > 1,
          "sum of beta_k must be finite", "beta_power > 1"),
-        ("(ii)", of_cap, of_cap > 0, "gamma_max,k must go to 0", "max_step_power > 0"),
+        ("(ii)", of_cap, of_cap > 0, "gamma_max,k must go to 0", f"{name}_power > 0"),
         ("(ii)", step, step >= 0,
-         "eta_k gamma_max,k must not increase", "eta_power + max_step_power >= 0"),
-        ("(iii)", step, step <= 1, f"{steps} be infinite", "eta_power + max_step_power <= 1"),
-        ("(iii)", square, square > 1, f"{squares} be finite", "2 eta_power + max_step_power > 1"),
+         "eta_k gamma_max,k must not increase", f"eta_power + {name}_power >= 0"),
+        ("(iii)", step, step <= 1, f"{steps} be infinite", f"eta_power + {name}_power <= 1"),
+        ("(iii)", square, square > 1, f"{squares} be finite", f"2 eta_power + {name}_power > 1"),
     )  # fmt: skip
     return tuple(
         Condition(item, holds, f"{must}, which needs {inequality}, got {float(got):g}")
@@ -90,7 +91,9 @@ def diminishing_conditions(
     )
 
 
-def check_diminishing(eta: PowerLaw, beta: PowerLaw, max_step: PowerLaw) -> None:
+def check_diminishing(
+    eta: PowerLaw, beta: PowerLaw, max_step: PowerLaw, *, name: str = "max_step"
+) -> None:
     """Refuse schedules outside the assumption (:func:`diminishing_conditions`).
 
     Raises:
@@ -101,7 +104,7 @@ def check_diminishing(eta: PowerLaw, beta: PowerLaw, max_step: PowerLaw) -> None
     Traceback (most recent call last):
     ValueError: schedule breaks item (i) of ... which needs beta_power > 1, got 0.9
     """
-    for condition in diminishing_conditions(eta, beta, max_step):
+    for condition in diminishing_conditions(eta, beta, max_step, name=name):
         if not condition.holds:
             raise ValueError(
                 f"schedule breaks item {condition.item} of the paper's Assumption on diminishing "

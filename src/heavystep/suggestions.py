@@ -34,11 +34,11 @@ OWN = ("HeavyStep", "SHBPolyak", "SHBArmijo")
 LOOKS = 5
 """Validations of a trial; a training loss is the mean over the last fifth of the steps."""
 SURE = 2.0
-"""A loss is lower than another if so many standard errors lie between them."""
+"""A loss is lower than another if so many standard errors lie between them (chance: 2%)."""
 WARM_UP = 3
 """Steps that are not timed: memory is reserved and kernels are chosen in the first ones."""
 BACKWARD = 2.0
-"""The cost of a backward, in forwards."""
+"""The cost of a backward, in forwards: a product for the weights and one for the inputs."""
 HEADING = (
     "method", "loss", "at equal cost", "ms a step", "forwards a step", "state MiB", "refused"
 )  # fmt: skip

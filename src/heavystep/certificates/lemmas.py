@@ -21,9 +21,9 @@ SAMPLES = "needs to know which terms were sampled: certify(..., samples=)"
 CHANCE = 1e-9
 """The chance that samples which were drawn uniformly fail their test."""
 FEWEST_DRAWS = 10
-"""The least expected count of a cell in the chi-square test of samples."""
+"""The least expected count of a cell; with fewer draws the statistic is not chi-square."""
 SMALLEST_SCALE = 1e-280
-"""Products of smaller terms lose digits to underflow."""
+"""Products of terms are added up, and those near tiny / eps = 1e-292 have lost digits."""
 
 
 def _taken(record: Record) -> Array:

@@ -17,7 +17,7 @@ from heavystep.theory.registry import CONVEX, RESULTS
 from heavystep.theory.theorems import SummableSequence
 
 ROUNDING = 1e-9
-"""Relative rounding of a measured quantity that is a sum over the run."""
+"""Relative rounding of a sum over the run: a sum of 10^6 terms errs by 2e-10 at most."""
 FEWEST_RUNS = 5
 """The standard error of fewer runs does not measure chance."""
 BY_ID = {result.id: result for result in RESULTS}

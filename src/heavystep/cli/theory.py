@@ -139,9 +139,8 @@ def _schedules(**values: Any) -> None:
         if "item" not in str(error):  # not power laws at all: there is nothing to decide
             raise
     table = Table("item", "holds", "condition")
-    for condition in diminishing_conditions(laws.eta, laws.beta, laws.gamma_max):
-        text = condition.text.replace("max_step_power", "gamma_max_power")
-        table.add_row(condition.item, "yes" if condition.holds else "NO", text)
+    for condition in diminishing_conditions(*laws, name="gamma_max"):
+        table.add_row(condition.item, "yes" if condition.holds else "NO", condition.text)
     show(table)
     if refusal is not None:
         raise refusal

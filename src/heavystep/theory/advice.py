@@ -1,4 +1,4 @@
-"""Which c, gamma_max and beta each theorem admits, and what momentum does to its rate."""
+"""The c, gamma_max and beta that each theorem admits, and what momentum does to its rate."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple

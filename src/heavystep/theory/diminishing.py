@@ -22,7 +22,9 @@ from heavystep.theory.registry import CONVEX, GROWTH, NOISE, SMOOTH, result
 from heavystep.validation import NON_NEGATIVE
 
 TOLERANCE = 1e-9
+"""Relative error of a supremum, from above; c is never given to so many digits."""
 BLOCK = 1 << 20
+"""Terms that are added up at a time: arrays of 8 MiB, however many steps there are."""
 RATIO = "eta_k / (1 + beta_k - beta_k/(1 + beta_k) gamma_max,k/gamma_min,k)"
 
 

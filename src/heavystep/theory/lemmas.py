@@ -286,10 +286,9 @@ def check_schedules(result: str, schedules: Schedules) -> None:
     if len(horizons := {law.horizon for law in schedules}) > 1:
         raise ValueError(f"{result} needs one horizon for all schedules, got {sorted(horizons)}")
     try:
-        check_diminishing(*schedules)
+        check_diminishing(*schedules, name="gamma_max")
     except ValueError as error:
-        reason = str(error).replace("max_step_power", "gamma_max_power")
-        raise ValueError(f"{result}: {reason}") from None
+        raise ValueError(f"{result}: {error}") from None
 
 
 RESULTS.append(
