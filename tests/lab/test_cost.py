@@ -81,7 +81,7 @@ def test_the_literal_loop_makes_the_same_run():
 
     for problem, method, _, batch in simulation.cases().values():
         run = OneRun(problem, method, 0, np.array([200]), batch)
-        run.advance(200, np.empty((0, batch), dtype=np.int64))
+        run.take_steps(200, np.empty((0, batch), dtype=np.int64))
         theta = simulation.literal_run(problem, method, 200, batch)
         np.testing.assert_allclose(run.state.theta, theta, rtol=1e-9, atol=1e-12)
 

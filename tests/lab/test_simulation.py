@@ -103,7 +103,7 @@ def test_iterates_and_metrics_are_those_of_the_literal_loop(name, rule, setting,
     indices = RNG.integers(0, 12, size=(STEPS, batch_size))
     iterates, steps = literal(problem, rule, setting, indices)
     one = OneRun(problem, configured(rule, **RULES[rule], **options), 0, k, batch_size)
-    assert one.advance(STEPS, indices) == STEPS
+    assert one.take_steps(STEPS, indices) == STEPS
     np.testing.assert_allclose(one.state.theta, iterates[-1], rtol=1e-12, atol=1e-13)
     metrics, close = one.out, {"rtol": 1e-9, "atol": 1e-14}
     if "average" in options:
@@ -165,7 +165,7 @@ def test_strong_growth_converges_to_the_smallest_normal_numbers(rule):
     method = configured(rule, gamma_max=0.8 * limit, **constants)
     one = OneRun(problem, method, 0, k := np.arange(100, 40_001, 100), 1)
     for _ in k:
-        one.advance(100, np.empty((0, 1), dtype=np.int64))
+        one.take_steps(100, np.empty((0, 1), dtype=np.int64))
         moves = abs(one.state.buffer)  # arithmetic on subnormal numbers is slow
         assert ((moves == 0.0) | (moves >= tiny)).all()
     assert (one.state.buffer == 0.0).all()

@@ -78,7 +78,7 @@ def test_numba(name):
     run = OneRun(PROBLEM, method, seed=0, grid=np.array([STEPS]), size=1)
     wanted, _ = expected(toy)
     for first, last in ((0, 50), (50, STEPS)):  # memory is carried from call to call
-        assert run.advance(last - first, SAMPLES[first:last, None]) == last - first
+        assert run.take_steps(last - first, SAMPLES[first:last, None]) == last - first
         np.testing.assert_allclose(run.state.theta, wanted[last], **CLOSE)
     result = simulate(PROBLEM, method, seeds=[0], iterations=STEPS, indices=SAMPLES[None, :, None])
     gap = PROBLEM.gap(wanted[-1])
@@ -179,6 +179,6 @@ def test_a_step_that_is_not_finite_is_refused(near):
         assert not opt.info.accepted
         assert theta.tolist() == [1.0, 1.0]
         run = OneRun(PROBLEM, configure(method.name), 0, np.array([2]), 1)
-        assert run.advance(2, np.array([[0], [1]])) == 0
+        assert run.take_steps(2, np.array([[0], [1]])) == 0
     finally:
         del METHODS[method.name]

@@ -1,4 +1,4 @@
-"""The iteration as one compiled loop, made for a problem, a rule, a momentum form and a metric.
+"""The iteration as one compiled loop, made for a problem, a rule, a momentum form and a diagonal.
 
 Along a run the quantities of the paper's theorems are measured, or those of training.
 """
@@ -56,40 +56,33 @@ class Scene(NamedTuple):
 
 
 @cache
-def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool) -> Any:
+def compiled_loop(kernels: Kernels, method: Method, diagonal: str | None, theory: bool) -> Any:
     """The loop: (data, state, scene, indices, out) to the number of steps taken.
 
     ``indices`` are (steps, batch) samples; if there are none, samples are drawn from the stream.
     Metrics go to the rows of ``out``, one for each k of the grid. It takes fewer steps than asked
     for if a loss or gradient is not finite, or if the rule refuses.
     """
-    rule, form = method.rule, method.form
-    go_on: Any = rule.advance  # None for a closed form, which never searches
+    rule, form, scaled = method.rule, method.form, diagonal is not None
     formulas: list[Any] = [rule.start, rule.remember, form.move, form.direction]
-    said = teach(*formulas, *filter(None, [go_on]))
-    begin, retain, move, direct = formulas
-    searches, steers, along_direction = rule.searches, rule.steers, rule.along == DIRECTION
-    averages, measured = rule.averages, diagonal is not None
+    said = teach(*formulas, *filter(None, [rule.advance]))  # a closed form never advances
+    begin, retain, move, _ = formulas
+    searches, steers, averages = rule.searches, rule.steers, rule.averages
     constants_at, recall, keep = _tables(rule)
-    look = _looking(rule, form, measured)
-    square, update = _product("gradient", "gradient", 1, form, measured), _METRICS[diagonal]
-    evaluate, prepare, trial = kernels.evaluate, kernels.prepare, kernels.trial
-    measure, full_sqnorm = kernels.measure, kernels.full_sqnorm
+    look, line_search = _looking(rule, form, scaled), _searching(kernels, rule, form, scaled)
+    square, update = _product("gradient", "gradient", 1, form, scaled), _DIAGONALS[diagonal]
+    evaluate, record = kernels.evaluate, _recording(kernels, theory)
 
     def loop(data: Any, state: Any, scene: Any, indices: Any, out: Any) -> Any:
-        theta, buffer, g, batch = state.theta, state.buffer, state.gradient, state.batch
-        divisors, scheduled, recorded = state.divisors, scene.lr.shape[0] > 1, 0
+        theta, buffer, g, divisors = state.theta, state.buffer, state.gradient, state.divisors
+        scheduled, recorded = scene.lr.shape[0] > 1, 0
         for place in range(scene.length):
             k, row = scene.first + place, place if scheduled else 0
-            for b in range(batch.shape[0]):
-                if indices.shape[0] > 0:
-                    batch[b] = indices[place, b]
-                else:
-                    batch[b] = random_index(scene.key, k * batch.shape[0] + b, scene.n)
-            loss, low, sqnorm, full = evaluate(data, theta, batch, g)
+            _draw(state.batch, scene, k, indices, place)
+            loss, low, sqnorm, full = evaluate(data, theta, state.batch, g)
             if sqnorm != sqnorm:
                 sqnorm = dot(g, g)
-            if measured and is_finite(sqnorm):
+            if scaled and is_finite(sqnorm):
                 update(state, sqnorm)
                 sqnorm = square(theta, buffer, g, divisors, 0.0)
             if not batch_is_finite(loss, sqnorm):
@@ -103,16 +96,7 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
             if steers:
                 beta = search.momentum
             if searches and search.active:
-                way = g
-                if along_direction or measured:
-                    way = state.way
-                    for j in range(g.shape[0]):
-                        towards = direct(buffer[j], g[j], beta) if along_direction else g[j]
-                        way[j] = towards / divisors[j] if measured else towards
-                prepare(data, theta, way, batch)
-                while search.active:
-                    value = trial(data, theta, way, search.trial, batch)
-                    search = go_on(constants, memory, seen, search, value)
+                search = line_search(data, state, constants, memory, seen, search, beta)
             if not (search.accepted and is_finite(search.step)):
                 return place
             weight = search.weight if averages else 1.0
@@ -123,7 +107,7 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
             else:
                 _watch_choice(state.numbers[0], scene, row, search, gamma)
             for j in range(theta.shape[0]):
-                own = gamma / divisors[j] if measured else gamma
+                own = gamma / divisors[j] if scaled else gamma
                 motion, kept = move(buffer[j], g[j], own, beta, weight)
                 # Momentum alone would go through all subnormal numbers, which are slow.
                 buffer[j] = kept if abs(kept) > TINY else 0.0
@@ -131,27 +115,46 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
             if theory and scene.weighted:
                 _include(state, scene.ahead[row].weight)
             if recorded < scene.grid.shape[0] and scene.grid[recorded] == k + 1:
-                numbers, record = state.numbers[0], out[recorded]
-                if theory:
-                    record.gap_average = measure(data, state.average)
-                    record.gap_last = measure(data, theta)
-                    record.grad_last = full_sqnorm(data, theta)
-                    record.best = numbers.best
-                    record.best_after = min(numbers.best_after, record.grad_last)
-                    record.lowest, record.highest = numbers.lowest, numbers.highest
-                else:
-                    record.loss = measure(data, theta)
-                    record.step = numbers.step / numbers.taken
-                    record.capped = numbers.capped / numbers.taken
-                    record.limited = numbers.limited / numbers.taken
-                    numbers.step = numbers.capped = numbers.limited = numbers.taken = 0.0
-                record.trials = numbers.trials
+                record(data, state, out[recorded])
                 recorded += 1
         return scene.length
 
     fields = (*rule.Constants._fields, *rule.Memory._fields)  # type: ignore[attr-defined]
     made_of = (kernels.name, rule.name, form.name, diagonal, theory, said, sorted(rule.reads))
-    return kernel(loop, *made_of, fields, (searches, steers, along_direction, averages))
+    return kernel(loop, *made_of, fields, (searches, steers, rule.along, averages))
+
+
+@part
+def _draw(batch: Any, scene: Any, k: Any, indices: Any, place: Any) -> None:
+    """The samples of step k: those given, or those of the seed's stream."""
+    for b in range(batch.shape[0]):
+        if indices.shape[0] > 0:
+            batch[b] = indices[place, b]
+        else:
+            batch[b] = random_index(scene.key, k * batch.shape[0] + b, scene.n)
+
+
+def _searching(kernels: Kernels, rule: Rule, form: Form, scaled: bool) -> Function:
+    """A function that tries steps until the rule ends the search."""
+    prepare, trial, direct, go_on = kernels.prepare, kernels.trial, form.direction, rule.advance
+    along_direction = rule.along == DIRECTION
+
+    def line_search(
+        data: Any, state: Any, constants: Any, memory: Any, seen: Any, search: Any, beta: Any
+    ) -> Any:
+        theta, g, way, divisors = state.theta, state.gradient, state.gradient, state.divisors
+        if along_direction or scaled:
+            way = state.way
+            for j in range(g.shape[0]):
+                towards = direct(state.buffer[j], g[j], beta) if along_direction else g[j]
+                way[j] = towards / divisors[j] if scaled else towards
+        prepare(data, theta, way, state.batch)
+        while search.active:
+            value = trial(data, theta, way, search.trial, state.batch)
+            search = go_on(constants, memory, seen, search, value)  # type: ignore[misc]
+        return search
+
+    return part(line_search)
 
 
 # What takes a gradient into the second moments and writes the diagonal; all parameters of a problem
@@ -159,7 +162,7 @@ def advance(kernels: Kernels, method: Method, diagonal: str | None, theory: bool
 
 
 @part
-def _metric_of_elements(state: Any, sqnorm: Any) -> None:
+def _diagonal_of_elements(state: Any, sqnorm: Any) -> None:
     state.weight[0] = second_moment(state.weight[0], 1.0)
     g, squares = state.gradient, state.squares
     for j in range(g.shape[0]):
@@ -168,16 +171,16 @@ def _metric_of_elements(state: Any, sqnorm: Any) -> None:
 
 
 @part
-def _metric_of_tensor(state: Any, sqnorm: Any) -> None:
+def _diagonal_of_tensor(state: Any, sqnorm: Any) -> None:
     state.weight[0] = second_moment(state.weight[0], 1.0)
     state.squares[0] = second_moment(state.squares[0], sqnorm / state.gradient.shape[0])
     state.divisors[:] = divisor(state.squares[0], state.weight[0])
 
 
-_METRICS = {
+_DIAGONALS = {
     None: part(lambda state, sqnorm: None),
-    "element": _metric_of_elements,
-    "tensor": _metric_of_tensor,
+    "element": _diagonal_of_elements,
+    "tensor": _diagonal_of_tensor,
 }
 
 # Named tuples are put together element by element, because numba can neither unpack an array into
@@ -203,24 +206,24 @@ def _tables(rule: Rule) -> tuple[Function, Function, Function]:
     )
 
 
-def _looking(rule: Rule, form: Form, measured: bool) -> Function:
+def _looking(rule: Rule, form: Form, scaled: bool) -> Function:
     """A function that makes a :class:`Seen`: with the products that the rule reads."""
     held = "theta, buffer, g, divisors, momentum"
     known = {"loss": "loss", "lower_bound": "low", "grad_sqnorm": "sqnorm", "loss_eps": "eps"}
     names: dict[str, Any] = {"Seen": Seen}
     for name in set(PRODUCTS) & set(rule.reads) - set(known):
-        names[name] = _product(*PRODUCTS[name], form, measured)
+        names[name] = _product(*PRODUCTS[name], form, scaled)
         known[name] = f"{name}({held})"
     values = ", ".join(known.get(name, "0.0") for name in Seen._fields)
     return _made(f"def made(loss, low, sqnorm, eps, {held}): return Seen({values})", **names)
 
 
-def _product(left: str, right: str, power: int, form: Form, measured: bool) -> Function:
+def _product(left: str, right: str, power: int, form: Form, scaled: bool) -> Function:
     """An inner product of two vectors, as :data:`heavystep.rules.PRODUCTS` names them."""
     entry = {"gradient": "g[j]", "direction": "direct(buffer[j], g[j], momentum)",
              "buffer": "buffer[j]", "position": "theta[j]", "|position|": "abs(theta[j])",
              "unit": "theta.shape[0] ** -0.5"}  # fmt: skip
-    divided = " / divisors[j]" * (power if measured else 0)
+    divided = " / divisors[j]" * (power if scaled else 0)
     source = f"""
 def made(theta, buffer, g, divisors, momentum):
     result = 0.0
@@ -254,6 +257,30 @@ trials since the start."""
 def numbers_of(count: int, *names: str) -> Array:
     """Rows of numbers with these names, which kernels read and write as attributes."""
     return np.zeros(count, dtype=[(name, np.float64) for name in names])
+
+
+def _recording(kernels: Kernels, theory: bool) -> Function:
+    """A function that writes the metrics of the present point to a row."""
+    objective, full_sqnorm = kernels.objective, kernels.full_sqnorm
+
+    def record(data: Any, state: Any, row: Any) -> None:
+        numbers = state.numbers[0]
+        row.trials = numbers.trials
+        if theory:
+            row.gap_average = objective(data, state.average)
+            row.gap_last = objective(data, state.theta)
+            row.grad_last = full_sqnorm(data, state.theta)
+            row.best = numbers.best
+            row.best_after = min(numbers.best_after, row.grad_last)
+            row.lowest, row.highest = numbers.lowest, numbers.highest
+        else:
+            row.loss = objective(data, state.theta)
+            row.step = numbers.step / numbers.taken
+            row.capped = numbers.capped / numbers.taken
+            row.limited = numbers.limited / numbers.taken
+            numbers.step = numbers.capped = numbers.limited = numbers.taken = 0.0
+
+    return part(record)
 
 
 @part

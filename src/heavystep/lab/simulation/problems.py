@@ -50,7 +50,7 @@ class Kernels(NamedTuple):
     """(data, theta, batch, g): writes the gradient of the batch to ``g``; returns its loss, its
     lower bound, ||g||^2 (NaN: to be summed up), and ||grad F||^2 (NaN: too costly)."""
     trial: Function  # (data, theta, way, t, batch): the loss of the batch at theta - t way
-    measure: Function  # (data, point): F(point), less F* where that is known
+    objective: Function  # (data, point): F(point), less F* where that is known
     prepare: Function = part(lambda data, theta, way, batch: 0)
     """What all trials along ``way`` share, after ``evaluate``."""
     full_sqnorm: Function = part(lambda data, point: np.nan)

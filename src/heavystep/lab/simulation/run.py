@@ -16,7 +16,7 @@ from heavystep.lab.simulation.loop import (
     TRAINING_METRICS,
     Scene,
     State,
-    advance,
+    compiled_loop,
     numbers_of,
 )
 from heavystep.lab.simulation.problems import kernels_of, stream_key
@@ -42,13 +42,13 @@ def log_grid(iterations: int, points: int = 200) -> Array:
 
 
 class OneRun:
-    """One seed's state and records; it can be advanced again and again."""
+    """One seed's state and records; it takes steps again and again."""
 
     def __init__(
         self, problem: Problem, configuration: Configuration, seed: int, grid: Array, size: int
     ) -> None:
         kernels, shared = kernels_of(problem)
-        metric, dim, names = configuration.diagonal, problem.dim, metric_names(problem)
+        diagonal, dim, names = configuration.diagonal, problem.dim, metric_names(problem)
         known: Any = problem
         theory, point_error = isinstance(known, FiniteSum), 0.0
         numbers = numbers_of(1, *sorted({*THEORY_METRICS, *TRAINING_METRICS, "weights", "taken"}))
@@ -62,12 +62,12 @@ class OneRun:
         memory = np.array(list(configuration.rule.memory.values()), dtype=np.float64)
         self.state = State(
             np.array(problem.theta0), np.zeros(dim), memory, np.zeros(dim), np.zeros(dim),
-            np.zeros(size, np.int64), np.zeros({None: 0, "tensor": 1, "element": dim}[metric]),
-            np.zeros(1), np.zeros(dim if metric else 0), numbers, np.zeros(dim),
+            np.zeros(size, np.int64), np.zeros({None: 0, "tensor": 1, "element": dim}[diagonal]),
+            np.zeros(1), np.zeros(dim if diagonal else 0), numbers, np.zeros(dim),
         )  # fmt: skip
         self.out = numbers_of(len(grid), *names)
         self.out[:] = np.nan
-        self._advance = advance(kernels, configuration.row, metric, theory)
+        self._loop = compiled_loop(kernels, configuration.row, diagonal, theory)
         self._configuration, self._grid, self._steps = configuration, grid, 0
         self._known: dict[str, Any] = {
             "key": stream_key(seed), "n": problem.n, "loss_eps": configuration.loss_eps,
@@ -75,7 +75,7 @@ class OneRun:
             "point_error": point_error,
         }  # fmt: skip
 
-    def advance(self, count: int, indices: Array) -> int:
+    def take_steps(self, count: int, indices: Array) -> int:
         """Take ``count`` steps and return how many succeeded.
 
         ``indices`` are (count, batch) samples, or (0, batch) for those of the seed's stream.
@@ -92,7 +92,7 @@ class OneRun:
             first, count, *configuration.parameters(first, rows), self._grid[recorded:],
             ahead=ahead, **known,
         )  # fmt: skip
-        done = self._advance(self.data, self.state, scene, indices, self.out[recorded:])
+        done = self._loop(self.data, self.state, scene, indices, self.out[recorded:])
         self._steps += int(done)
         return int(done)
 
@@ -181,7 +181,7 @@ def simulate(
             part = np.empty((0, batch_size), dtype=np.int64)
             if indices is not None:
                 part = np.ascontiguousarray(indices[place, first : first + count])
-            done = run.advance(count, part)
+            done = run.take_steps(count, part)
             progress(count)
             if done < count and may_stop:
                 break
