@@ -90,7 +90,7 @@ def literal_epochs(name, epochs, seed=3):
             part = plan[:, k * BATCH : (k + 1) * BATCH]
             x = torch.from_numpy(literal_batch(TRAIN.inputs, part))
             y = torch.from_numpy(TRAIN.targets[part[0]])
-            usual_step(opt, lambda x=x, y=y: cross_entropy(net(x), y), tell_loss=True)
+            usual_step(opt, lambda x=x, y=y: cross_entropy(net(x), y))
             infos.append(opt.info.numbers())
             losses.append(infos[-1]["loss"])
         net.eval()

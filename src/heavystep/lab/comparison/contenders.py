@@ -41,8 +41,6 @@ class Other(NamedTuple):
         options: that are always set: no weight decay, and SGD has momentum.
         package: what is to be installed; empty: torch.
         on_gpu: options without which a step cannot be recorded there.
-        wants_loss: whether ``step(loss=...)`` must be given the loss.
-        modes: whether the optimizer itself has ``train()`` and ``eval()``.
     """
 
     module: str
@@ -51,8 +49,6 @@ class Other(NamedTuple):
     options: dict[str, Any]
     package: str = ""
     on_gpu: dict[str, Any] = {"capturable": True}  # noqa: RUF012 - nobody changes it
-    wants_loss: bool = False
-    modes: bool = False
 
     def load(self) -> Any:
         """The class."""
@@ -66,10 +62,10 @@ OTHERS = {
     "AdamW": Other(TORCH, "AdamW", 1e-3, NONE),
     "NadamW": Other(TORCH, "NAdam", 2e-3, {"decoupled_weight_decay": True, **NONE}),
     "Adadelta": Other(TORCH, "Adadelta", 1.0, {}),
-    "momo-opt": Other("momo", "Momo", 1.0, {}, "momo-opt", {}, wants_loss=True),
-    "momo-opt-Adam": Other("momo", "MomoAdam", 1e-2, {}, "momo-opt", {}, wants_loss=True),
+    "momo-opt": Other("momo", "Momo", 1.0, {}, "momo-opt", {}),
+    "momo-opt-Adam": Other("momo", "MomoAdam", 1e-2, {}, "momo-opt", {}),
     "Prodigy": Other("prodigyopt", "Prodigy", 1.0, {}, "prodigyopt", {}),
-    "ScheduleFree": Other(FREE, "AdamWScheduleFree", 2.5e-3, {}, FREE, {}, modes=True),
+    "ScheduleFree": Other(FREE, "AdamWScheduleFree", 2.5e-3, {}, FREE, {}),
 }
 USUAL = (
     "HeavyStep", "HeavyStep:diagonal=tensor", "HeavyStep:diagonal=None",

@@ -4,11 +4,13 @@ import math
 import time
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch.optim import swa_utils
+from torch.optim.lr_scheduler import LambdaLR
 
 from heavystep.lab.comparison.contenders import Other, contender_of
 from heavystep.lab.comparison.tasks import task_of
@@ -110,30 +112,24 @@ def train(run: TaskRun, work: Work, advance: Advance) -> dict[str, float]:
     contender, on_gpu = contender_of(run.contender), work.device.type == "cuda"
     other = contender.kind if isinstance(contender.kind, Other) else None
     optimizer: Any = contender.optimizer(work, run.value)
-    groups = optimizer.param_groups if contender.cosine else ()
-    rates = [float(group["lr"]) for group in groups]
-    if on_gpu:  # a recorded step reads a tensor anew
-        for group, rate in zip(groups, rates, strict=True):
-            group["lr"] = torch.tensor(rate, device=work.device)
+    schedule = LambdaLR(optimizer, partial(share, steps=run.steps)) if contender.cosine else None
+    if schedule and on_gpu:  # a recorded step reads a tensor anew
+        for group in optimizer.param_groups:
+            group["lr"] = torch.tensor(group["lr"], device=work.device)
     average = None if other or not run.average else Average(optimizer, automatic=False)
     if on_gpu and task_of(run.task).gpu and not searches(optimizer) and compiles(work.device):
         work.compile()
     trainer = Trainer(
         work, optimizer, average.update if average else int,
         captured=on_gpu and not (other and other.package),
-        tell_loss=not other or other.wants_loss,
     )  # fmt: skip
-    begin = time.perf_counter()
-    if other and other.modes:
+    begin, has_modes = time.perf_counter(), hasattr(optimizer, "eval")
+    if has_modes:
         optimizer.train()
     for k in range(run.steps):
-        for group, rate in zip(groups, rates, strict=True):
-            now = rate * share(k, run.steps)
-            if isinstance(group["lr"], torch.Tensor):
-                group["lr"].fill_(now)
-            else:
-                group["lr"] = now
         trainer.take_step()
+        if schedule:
+            schedule.step()
         done = (k + 1) % LOOK_EVERY or LOOK_EVERY
         if done == LOOK_EVERY or k + 1 == run.steps:
             advance(float(done))
@@ -141,7 +137,7 @@ def train(run: TaskRun, work: Work, advance: Advance) -> dict[str, float]:
             if not torch.stack(finite).all():  # they can never become so again
                 return {}
     seconds = time.perf_counter() - begin
-    if other and other.modes:
+    if has_modes:
         optimizer.eval()
         # BatchNorm has seen another point, as the authors of Schedule-Free say.
         swa_utils.update_bn(work.inputs(), work.network)

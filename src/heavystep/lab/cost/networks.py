@@ -344,7 +344,7 @@ class _Contestant:
 
         with patch.object(distributed, "all_reduce", noted):
             for _ in range(steps):
-                usual_step(self._optimizer, self._loss, hasattr(self._optimizer, "info"))
+                usual_step(self._optimizer, self._loss)
                 done[0] += 1
         synchronize()
 

@@ -104,7 +104,7 @@ class EpochTrainer(Trainer):
         self.meter = Meter(torch.device("cpu") if searches(optimizer) else work.device)
         ours: Any = optimizer if hasattr(optimizer, "info") else None
         report = (lambda: self.meter.add(ours.info)) if ours else int
-        super().__init__(work, optimizer, report, captured=captured, tell_loss=bool(ours))
+        super().__init__(work, optimizer, report, captured=captured)
         self.history: list[EpochRow] = []
         self._begin = 0.0  # of the epoch in progress, as if it had never stopped
 

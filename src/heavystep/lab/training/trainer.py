@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
@@ -92,18 +93,17 @@ class Trainer:
         optimizer: of this package, of torch, or of another one.
         report: follows each step.
         captured: whether :class:`~heavystep.CapturedStep` can take the steps.
-        tell_loss: if it cannot, whether ``optimizer.step`` is told the loss.
     """
 
     def __init__(
         self, work: Work, optimizer: Optimizer, report: Callable[[], object] = int, *,
-        captured: bool = True, tell_loss: bool = True,
+        captured: bool = True,
     ) -> None:  # fmt: skip
         self.work, self.optimizer = work, optimizer
 
         def plain() -> None:
             work.prepare()
-            usual_step(optimizer, work.loss, tell_loss)
+            usual_step(optimizer, work.loss)
             report()
 
         self._step: Callable[[], object] = plain
@@ -116,7 +116,13 @@ class Trainer:
         self._step()
 
 
-def usual_step(optimizer: Any, loss: Callable[[], Tensor], tell_loss: bool) -> None:
+@cache
+def takes_loss(kind: type[Optimizer]) -> bool:
+    """True if ``step(loss=...)`` of these optimizers is to be given the loss."""
+    return "loss" in signature(kind.step).parameters
+
+
+def usual_step(optimizer: Any, loss: Callable[[], Tensor]) -> None:
     """A step as users write it."""
     if searches(optimizer):
         optimizer.step(loss)
@@ -124,7 +130,7 @@ def usual_step(optimizer: Any, loss: Callable[[], Tensor], tell_loss: bool) -> N
     optimizer.zero_grad()
     value = loss()
     value.backward()  # type: ignore[no-untyped-call]
-    optimizer.step(**({"loss": value} if tell_loss else {}))
+    optimizer.step(**({"loss": value} if takes_loss(type(optimizer)) else {}))
 
 
 def search_options(method: Method, work: Work) -> dict[str, Any]:

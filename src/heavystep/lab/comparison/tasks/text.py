@@ -245,7 +245,7 @@ def pretrained() -> nn.Module:
         texts = partial(plays, ascii_alphabet=True)
         work = _model(Transformer, SMALL, texts)(0, torch.device("cpu"))
         trainer = Trainer(work, torch.optim.AdamW(work.parameters(), lr=3e-3, weight_decay=0.0),
-                          captured=False, tell_loss=False)  # fmt: skip
+                          captured=False)  # fmt: skip
         for _ in range(PRETRAINED):
             trainer.take_step()
     return work.network.requires_grad_(False)
