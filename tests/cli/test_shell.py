@@ -14,8 +14,8 @@ from heavystep.cli import reproduce as of_figures
 from heavystep.cli.app import app
 from heavystep.extras import install
 from heavystep.lab.data import SETS
+from heavystep.lab.engines import ENGINES
 from heavystep.lab.figures.figure import FIGURES
-from heavystep.lab.sweeps import ENGINES
 from heavystep.lab.training.trainer import DEVICES
 from tests.helpers.places import ROOT
 

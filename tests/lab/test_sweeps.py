@@ -11,8 +11,9 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from heavystep.lab.engines import Engine
 from heavystep.lab.store import PREFIX, DamagedError, Store, claim_folder, write_atomically
-from heavystep.lab.sweeps import Engine, FailedRunsError, complete, outcomes
+from heavystep.lab.sweeps import FailedRunsError, complete, outcomes
 from tests.helpers.launch import PATIENCE
 from tests.helpers.places import ROOT
 from tests.helpers.toy_runs import Threaded, Told, Toy
@@ -96,7 +97,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from heavystep.lab.store import Store
-from heavystep.lab.sweeps import Engine, complete
+from heavystep.lab.engines import Engine
+from heavystep.lab.sweeps import complete
 from tests.helpers.toy_runs import Toy
 if __name__ == "__main__":
     runs = [Toy(number, seconds=0.1) for number in range(12)]

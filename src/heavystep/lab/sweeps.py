@@ -9,35 +9,26 @@ for them, which alone writes files::
 
 import json
 import logging
-import os
-import socket
 import threading
 import time
 import traceback
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from datetime import timedelta
-from importlib import import_module
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import joblib
 import rich.progress
 from rich.console import Console
 
-from heavystep import validation
+from heavystep.lab.engines import BACKENDS, Engine
 from heavystep.lab.store import Columns, DamagedError, Store, hash_sources, key_of
 
-ENGINES = ("local", "ray", "dask")
 TRIES = 3  # so many times in a row may workers be lost without any run being completed in between
-PATIENCE = 10.0  # seconds to wait for an answer of a cluster
 EVERY = 10.0  # the least number of seconds between two lines of a log
 HOUR = 3600.0  # the time left is told by the speed since then
-FOLDERS = ("HEAVYSTEP_DATA", "HEAVYSTEP_CACHE")
-"""Environment variables of this process that workers get, too: where data and kernels are."""
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-"""A worker has one core: its libraries must not start a thread for every core."""
 Advance = Callable[[float], None]
 """Told how much work was done since the last call; it raises when the sweep was stopped."""
 
@@ -147,32 +138,6 @@ class FailedRunsError(ValueError):
         self.results = results
 
 
-class Engine(NamedTuple):
-    """Who does the runs.
-
-    Args:
-        name: ``"local"`` for this machine, ``"ray"`` or ``"dask"`` for a cluster.
-        jobs: how many runs at a time; None: one for each core.
-        address: that of a started cluster; None: one is started on this machine, for the sweep.
-        gpus: that each run needs; for Ray.
-    """
-
-    name: str = "local"
-    jobs: int | None = None
-    address: str | None = None
-    gpus: float = 0.0
-
-    def check(self) -> None:
-        """Refuse wrong values, and an engine that is not installed, before anything is done."""
-        validation.choice("engine", self.name, ENGINES)
-        if self.jobs is not None:
-            validation.integer("jobs", self.jobs, 1)
-        if self.name == "local" and self.address is not None:
-            raise ValueError("address is that of a cluster: it needs the engine 'ray' or 'dask'")
-        if self.name != "local":
-            import_module({"ray": "ray", "dask": "distributed"}[self.name])
-
-
 def complete(
     runs: Iterable[Run],
     store: Store,
@@ -242,10 +207,9 @@ def outcomes(runs: Mapping[str, Run], progress: Progress, engine: Engine) -> Gen
 
     here = engine.name == "local" and all(run.threads for run in runs.values())
     do = joblib.delayed(in_a_thread if here else _done)
-    names, connect = {"ray": "heavystep-ray", "dask": "dask"}, {"ray": _ray, "dask": _dask}
-    backend = names.get(engine.name, "threading" if here else "loky")
+    backend = BACKENDS.get(engine.name, "threading" if here else "loky")
     options: Any = {"inner_max_num_threads": 1} if backend == "loky" else {}
-    with connect.get(engine.name, _here)(engine) as count:
+    with engine.connected() as count:
         try:
             while left:
                 found: Any = None
@@ -283,83 +247,3 @@ def _done(key: str, run: Run, sources: str, advance: Advance = lambda work: None
         return key, run.compute(advance), ""
     except Exception:
         return key, None, traceback.format_exc()
-
-
-def _environment() -> dict[str, str]:
-    """Environment of a cluster's workers; absolute paths, because they run in another folder."""
-    ours = {name: os.path.abspath(os.environ[name]) for name in FOLDERS if os.environ.get(name)}
-    return ours | dict.fromkeys(ONE_THREAD, "1")
-
-
-@contextmanager
-def _here(engine: Engine) -> Iterator[Callable[[], int]]:
-    yield lambda: engine.jobs or os.cpu_count() or 1
-
-
-@contextmanager
-def _ray(engine: Engine) -> Iterator[Callable[[], int]]:
-    """A connection to a Ray cluster; tells how many runs it can do at a time."""
-    import ray
-    from ray.util.joblib.ray_backend import RayBackend
-
-    class Backend(RayBackend):
-        supports_return_generator = True  # as its pool calls back: joblib asks the plain one only
-
-    # No core is reserved: a pool that asks for one on a node that was just lost waits for ever.
-    needs = {"num_cpus": 0, "num_gpus": engine.gpus, "scheduling_strategy": "SPREAD",
-             "runtime_env": {"env_vars": _environment()}}  # fmt: skip
-    joblib.register_parallel_backend(
-        "heavystep-ray", lambda **given: Backend(ray_remote_args=needs, **given)
-    )
-
-    def count() -> int:
-        there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        free = there.get("GPU", 0.0) / engine.gpus if engine.gpus else there.get("CPU", 1.0)
-        return max(min(engine.jobs or int(free), int(free)), 1)
-
-    if ray.is_initialized():  # by a program that uses Ray itself
-        yield count
-        return
-    found = engine.address or os.environ.get("RAY_ADDRESS") or "local"
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    local: dict[str, Any] = {"include_dashboard": False} if found == "local" else {}
-    with _reached("Ray", found, "ray start --head"):
-        ray.init(found, log_to_driver=False, logging_level=logging.ERROR, **local)
-    try:
-        yield count
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def _dask(engine: Engine) -> Iterator[Callable[[], int]]:
-    """A connection to a Dask cluster; tells how many runs it can do at a time."""
-    from distributed import Client, LocalCluster
-
-    with ExitStack() as stack:
-        place: Any = engine.address
-        if place is None:
-            place = stack.enter_context(LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=engine.jobs or os.cpu_count() or 1, threads_per_worker=1,
-                dashboard_address=None, env=_environment(), silence_logs=logging.ERROR,
-            ))  # fmt: skip
-        with _reached("Dask", engine.address or "local", "dask scheduler"):
-            client: Any = Client(place, timeout=PATIENCE)  # type: ignore[no-untyped-call]
-        stack.enter_context(client)
-        yield lambda: engine.jobs or max(sum(client.ncores().values()), 1)
-
-
-@contextmanager
-def _reached(what: str, address: str, command: str) -> Iterator[None]:
-    """Say in one line that a cluster cannot be reached, at once if nobody is at host:port."""
-    host, _, port = address.rpartition("/")[2].rpartition(":")
-    try:
-        if host and port.isdigit():  # the libraries would try for minutes
-            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
-        yield
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).partition(". ")[0]
-        raise ValueError(
-            f"cannot reach a {what} cluster at {address} ({reason}): start one with '{command}', "
-            "or leave out the address for one on this machine"
-        ) from None

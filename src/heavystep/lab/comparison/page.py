@@ -21,9 +21,10 @@ from heavystep.lab.comparison.table import (
     rows_of,
 )
 from heavystep.lab.comparison.table import plans as plans_of
+from heavystep.lab.engines import Engine
 from heavystep.lab.plot import legend_below, log_limits, save, styled
 from heavystep.lab.store import Columns, claim_folder, csv_text, expanded, write_atomically
-from heavystep.lab.sweeps import Engine, FailedRunsError, Progress, complete
+from heavystep.lab.sweeps import FailedRunsError, Progress, complete
 
 FOLDER, RUNS = "compare", "runs.csv"  # within the output folder, and the file of runs there
 DPI, PANELS_DPI = 110, 80

@@ -14,11 +14,12 @@ from scipy.sparse import issparse
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.lab.data import LIBSVM, binary_labels, load, locate, unit_length
+from heavystep.lab.engines import Engine
 from heavystep.lab.simulation.configuration import VERSION, Configuration, configure
 from heavystep.lab.simulation.problems import KNOWN
 from heavystep.lab.simulation.run import log_grid, metric_names, simulate
 from heavystep.lab.store import RUNS, Columns, Store, claim_folder, expanded
-from heavystep.lab.sweeps import Advance, Engine, Progress, Run, complete
+from heavystep.lab.sweeps import Advance, Progress, Run, complete
 from heavystep.problems import (
     Problem,
     SparseLogistic,
