@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from heavystep.cli.app import app
 from heavystep.lab.cost import networks as cost
+from heavystep.lab.cost import ranks
 
 
 def test_jobs_take_turns_and_the_shortest_time_counts(monkeypatch):
@@ -45,12 +46,12 @@ def test_training_costs_of_every_method():
 
 @pytest.mark.slow  # two processes
 def test_messages_of_two_ranks():
-    found = {each.optimizer: each for each in cost.ranks_cost(2, cost.RANKS_QUICK)}
+    found = {each.optimizer: each for each in ranks.ranks_cost(2, ranks.QUICK)}
     assert found["SGD"].messages == 0.0
     assert found["SHBPolyak"].messages == 1.0  # loss and agreement in one
     assert found["SHBArmijo"].messages == 1.0 + found["SHBArmijo"].trials
     with pytest.raises(ValueError, match="ranks must be >= 1"):
-        cost.ranks_cost(0, cost.RANKS_QUICK)
+        ranks.ranks_cost(0, ranks.QUICK)
 
 
 def test_no_network_outlives_the_group_of_ranks(monkeypatch, tmp_path):
@@ -62,11 +63,11 @@ def test_no_network_outlives_the_group_of_ranks(monkeypatch, tmp_path):
             super().__init__(net)
             alive.add(self)
 
-    monkeypatch.setattr(cost, "DistributedDataParallel", Watched)
+    monkeypatch.setattr(ranks, "DistributedDataParallel", Watched)
     gc.disable()
     distributed.init_process_group("gloo", f"file://{tmp_path}/store", world_size=1, rank=0)
     try:
-        found = cost._measured(cost.RANKS_QUICK, torch.device("cpu"))
+        found = ranks.costs_in_group(ranks.QUICK, torch.device("cpu"))
         assert len(found) > 3
         assert not alive
     finally:

@@ -200,9 +200,9 @@ def ranks(
     SGD and ours; messages are counted. Each process has one thread; gloo on the CPU, NCCL where
     each process has a GPU of its own.
     """
-    from heavystep.lab.cost.networks import RANKS_FULL, RANKS_QUICK, ranks_cost
+    from heavystep.lab.cost.ranks import FULL, QUICK, ranks_cost
 
-    size = RANKS_QUICK if quick else RANKS_FULL
+    size = QUICK if quick else FULL
     _show_costs((f"{number} processes", ranks_cost(number, size)) for number in count or [1, 2])
 
 
