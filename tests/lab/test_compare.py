@@ -18,7 +18,8 @@ from heavystep.cli.app import app
 from heavystep.lab.comparison import tasks
 from heavystep.lab.comparison.contenders import FORMULAS, OTHERS, contender_of
 from heavystep.lab.comparison.page import compare
-from heavystep.lab.comparison.table import COLUMNS, KEY, RunTable, outcome_of, plans, rows_of
+from heavystep.lab.comparison.plans import plans
+from heavystep.lab.comparison.table import COLUMNS, KEY, RunTable, outcome_of, rows_of
 from heavystep.lab.comparison.tasks import HIGHER, LOWER, TASKS, Metric, Task, task_of
 from heavystep.lab.comparison.tasks.contract import Supervised
 from heavystep.lab.comparison.train import NUMBERS, START, TaskRun

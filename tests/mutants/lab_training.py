@@ -46,7 +46,7 @@ MUTANTS = [
            'if len(n["key"] or "") == KEY', "if True", COMPARE),
     Mutant("other formulas have the same keys", "lab/comparison/contenders.py",
            "str(FORMULAS.get(kind.rule.name, 1))", '"1"', COMPARE),
-    Mutant("a contender without its default counts", "lab/comparison/table.py",
+    Mutant("a contender without its default counts", "lab/comparison/plans.py",
            "if contender_of(name).default in e}", "}", COMPARE),
     Mutant("the grid is off", "lab/comparison/contenders.py", "10.0**power", "9.0**power", COMPARE),
     Mutant("texts are not escaped", "lab/report.py", "escape(str(cell)), ", "str(cell), ", REPORT),

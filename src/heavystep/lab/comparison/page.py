@@ -11,6 +11,7 @@ from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
 from heavystep.lab.comparison.contenders import contender_of
+from heavystep.lab.comparison.plans import plans as plans_of
 from heavystep.lab.comparison.table import (
     LEVEL,
     Cell,
@@ -20,7 +21,6 @@ from heavystep.lab.comparison.table import (
     outcome_of,
     rows_of,
 )
-from heavystep.lab.comparison.table import plans as plans_of
 from heavystep.lab.engines import Engine
 from heavystep.lab.plot import legend_below, log_limits, save, styled
 from heavystep.lab.store import Columns, claim_folder, csv_text, expanded, write_atomically

@@ -1,4 +1,4 @@
-"""From names to runs, from runs to one table: plans, the file of runs, and what they say."""
+"""From runs to one table: the file of runs, and what they say of each task and over all."""
 
 import csv
 import math
@@ -9,17 +9,13 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
-from heavystep import validation
-from heavystep.lab.comparison.contenders import USUAL, contender_of
-from heavystep.lab.comparison.tasks import LOWER, TASKS, Task, task_of
+from heavystep.lab.comparison.contenders import contender_of
+from heavystep.lab.comparison.plans import Plan
+from heavystep.lab.comparison.tasks import LOWER
 from heavystep.lab.comparison.train import NUMBERS, START, TaskRun
 from heavystep.lab.store import Columns, csv_text, write_atomically
-from heavystep.lab.training.trainer import the_device
 
-QUICK_TASKS = ("mlp", "regression", "recommender", "diffusion", "toy-110")
-"""Tasks of a quick comparison: a minute on one core, and no data to fetch."""
 KEY = 12  # letters of a run's key in a table
 COLUMNS = ("task", "method", "constant", "value", "seed", *NUMBERS, "steps", "key")
 LEVEL = 2.0  # a loss is level if its regret is at most so many percent: seeds differ by as much
@@ -67,89 +63,6 @@ class RunTable:
 
         text = csv_text(COLUMNS, sorted(self.lines.values(), key=place))
         write_atomically(self.path, text)
-
-
-Entry = dict[float | None, tuple[TaskRun, ...]]
-"""The runs of a contender on a task by value of its main constant, a run a seed."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All runs on one task: before the first step, and of each contender by name."""
-
-    task: Task
-    steps: int
-    start: tuple[TaskRun, ...]
-    entries: dict[str, Entry]
-    left_out: dict[str, str]
-
-    def all_runs(self) -> list[TaskRun]:
-        groups = [runs for entry in self.entries.values() for runs in entry.values()]
-        return [*self.start, *(run for runs in groups for run in runs)]
-
-    def done(self, results: Mapping[str, Columns]) -> "Plan | None":
-        """The part of the plan that has a run for each seed; None if nothing has."""
-
-        def whole(runs: Iterable[TaskRun]) -> bool:
-            return all(run.key() in results for run in runs)
-
-        found = {n: {v: r for v, r in e.items() if whole(r)} for n, e in self.entries.items()}
-        entries = {name: e for name, e in found.items() if contender_of(name).default in e}
-        return replace(self, entries=entries) if whole(self.start) and entries else None
-
-
-def plans(
-    tasks: Sequence[str] = (), methods: Sequence[str] = (), *, seeds: int | None = None,
-    per_decade: int | None = None, steps: int | None = None, device: str | None = None,
-    average: bool = False, quick: bool = False, stored: bool = False,
-) -> tuple[list[Plan], list[str]]:  # fmt: skip
-    """The plan of each task, and a line for everything that cannot be done here.
-
-    :func:`~heavystep.lab.compare` has the arguments. Of what is ``stored``, neither data nor a GPU
-    are needed.
-    """
-    for name, number in (("seeds", seeds), ("per_decade", per_decade), ("steps", steps)):
-        if number is not None:
-            validation.integer(name, number, least=0 if name == "per_decade" else 1)
-    if device is not None:
-        the_device(device)
-    per_decade = (0 if quick else 1) if per_decade is None else per_decade
-    names = dict.fromkeys(methods or USUAL)
-    reasons = {name: contender_of(name).left_out() for name in names}
-    gpu = torch.cuda.is_available()
-    slow = gpu and device != "cpu"
-    usual = QUICK_TASKS if quick else [name for name, task in TASKS.items() if slow or not task.gpu]
-    found, lines = list[Plan](), list[str]()
-    for task in map(task_of, dict.fromkeys(tasks or usual)):
-        place = device or ("cuda" if task.gpu else "cpu")
-        reason = "" if stored else task.missing()
-        if place == "cuda" and not (stored or gpu):
-            reason = "it needs a GPU, and torch sees none; --device cpu does it here, slowly"
-        if reason:
-            lines.append(f"{task.name} is left out: {reason}")
-            continue
-        length, count = steps or task.length(quick=quick), seeds or (1 if quick else task.seeds)
-        plan = Plan(task, length, (), {}, {})
-        for name in names:
-            contender, why = contender_of(name), reasons[name]
-            if task.problem is not None and (not contender.ours or contender.cosine):
-                why = "only methods of the registry are simulated, without a schedule"
-            if why:
-                plan.left_out[name] = why
-                continue
-            plan.entries[name] = {
-                value: tuple(
-                    TaskRun(task.name, name, value, seed, length, place, average)
-                    for seed in range(count)
-                )
-                for value in (contender.default, *contender.values(per_decade))
-            }
-        start = tuple(TaskRun(task.name, START, None, seed, 0, place) for seed in range(count))
-        found.append(replace(plan, start=start))
-    if not any(plan.entries for plan in found):
-        whys = [f"{name}: {why}" for plan in found for name, why in plan.left_out.items()]
-        raise ValueError("; ".join(["nothing can be run", *lines, *whys]))
-    return found, lines
 
 
 class Cell(NamedTuple):
