@@ -130,7 +130,8 @@ def usual_step(optimizer: Any, loss: Callable[[], Tensor]) -> None:
     optimizer.zero_grad()
     value = loss()
     value.backward()  # type: ignore[no-untyped-call]
-    optimizer.step(**({"loss": value} if takes_loss(type(optimizer)) else {}))
+    told = takes_loss(type(optimizer))  # type: ignore[arg-type]  # mypy doubts that it has a hash
+    optimizer.step(**({"loss": value} if told else {}))
 
 
 def search_options(method: Method, work: Work) -> dict[str, Any]:
