@@ -12,8 +12,10 @@ from heavystep.cli import common
 from heavystep.cli.common import option, show, with_options
 from heavystep.schedules import Schedules, diminishing_conditions
 from heavystep.theory.advice import advice
+from heavystep.theory.diminishing import ConvexDiminishing, NonConvexDiminishing
 from heavystep.theory.lemmas import check_schedules
 from heavystep.theory.registry import RESULTS, Result
+from heavystep.theory.theorems import SummableSequence
 
 SECTION_5 = {"eta0": 0.5, "eta_power": 0.4, "beta0": 0.9, "beta_power": 1.1,
              "gamma_max_power": 0.3, "horizon": 1e4}  # fmt: skip
@@ -58,7 +60,7 @@ def _command(result: Result) -> Callable[..., None]:
         known = {name: values.pop(name) for name in result.bound_arguments}
         promise = _called(result.function, {**values, "k": k})
         numbers = promise._asdict() if hasattr(promise, "_asdict") else vars(promise)
-        if hasattr(promise, "K"):
+        if isinstance(promise, ConvexDiminishing | NonConvexDiminishing):
             numbers = {**numbers, "K": promise.K}
         constants, columns = Table("constant", "value"), {}
         for name, value in numbers.items():
@@ -104,12 +106,12 @@ def _called(function: Callable[..., Any], values: dict[str, Any]) -> Any:
 
 def _bounds(promise: Any, k: Any, known: dict[str, Any]) -> dict[str, Any]:
     """The bounds at each k; ``known`` is what a bound of the proof needs."""
-    if hasattr(promise, "S"):
+    if isinstance(promise, ConvexDiminishing | NonConvexDiminishing):
         columns = {"S_k": promise.S(k), "rate 1 / S_k": promise.rate(k)}
         if None not in known.values():
             columns["bound of the proof, in expectation"] = promise.bound(k, **known)
         return columns
-    if hasattr(promise, "expected_sum"):
+    if isinstance(promise, SummableSequence):
         but = "bound but with probability"
         return {f"{but} {p:g}": promise.bound(k, p) for p in (0.5, 0.1, 0.01)}
     has_bound = hasattr(promise, "bound") and getattr(promise, "B", 0.0) is not None
