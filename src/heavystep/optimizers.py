@@ -23,12 +23,9 @@ TEXTS = {
 }
 """Arguments of an optimizer besides options."""
 OTHER_NAMES = {
-    "betas": "momentum",
-    "beta": "momentum",
-    "learning_rate": "lr",
-    "max_lr": "max_step",
+    "betas": "momentum", "beta": "momentum", "learning_rate": "lr", "max_lr": "max_step",
     "f_star": "lower_bound",
-}
+}  # fmt: skip
 """Names of these options in other optimizers and in the paper."""
 
 
@@ -288,13 +285,8 @@ def _made(method: Method) -> type[RuleOptimizer]:
         """:func:`from_row` only looks at the signature."""
 
     __init__.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    content = {
-        "__doc__": method.summary,
-        "__module__": __name__,
-        "__init__": __init__,
-        "method": method,
-    }
-    return from_row(type(method.name, (RuleOptimizer,), content))
+    content = {"__module__": __name__, "__doc__": method.summary, "method": method}
+    return from_row(type(method.name, (RuleOptimizer,), content | {"__init__": __init__}))
 
 
 def __getattr__(name: str) -> Any:  # a class whose options a type checker cannot know

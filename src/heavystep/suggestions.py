@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_map_only
 
 from heavystep.methods import method_of
 from heavystep.optim.closure import Replay
-from heavystep.optimizers import create
+from heavystep.optimizers import WRITTEN, create
 from heavystep.validation import choice, integer
 
 MAIN: tuple[tuple[str, Mapping[str, Any]], ...] = (
@@ -29,8 +29,6 @@ MAIN: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("SHBArmijo", {}),
 )
 """The methods that are tried unless the user names others."""
-OWN = ("HeavyStep", "SHBPolyak", "SHBArmijo")
-"""Classes of ``heavystep`` itself; others are made by ``heavystep.create``."""
 LOOKS = 5
 """Validations of a trial; a training loss is the mean over the last fifth of the steps."""
 SURE = 2.0
@@ -334,8 +332,9 @@ def run_trial(
 
 def code_of(name: str, options: str) -> str:
     """The line that makes the optimizer."""
-    made = f"{name}(" if name in OWN else f'create("{name}", '
-    buffers = "buffers=model.buffers()" if method_of(name).rule.searches else ""
+    method = method_of(name)
+    made = f"{name}(" if method in WRITTEN else f'create("{name}", '
+    buffers = "buffers=model.buffers()" if method.rule.searches else ""
     arguments = ", ".join(filter(None, ["model.parameters()", options, buffers]))
     return f"opt = heavystep.{made}{arguments})"
 

@@ -16,13 +16,7 @@ from heavystep.arrays import Array, inner, square
 from heavystep.rules import kappa
 from heavystep.schedules import Schedules, check_diminishing
 from heavystep.theory import conditions
-from heavystep.theory.registry import (
-    HEAVY_BALL,
-    RESULTS,
-    SMOOTH_STEPS,
-    Result,
-    result,
-)
+from heavystep.theory.registry import HEAVY_BALL, RESULTS, SMOOTH_STEPS, Result, result
 from heavystep.theory.rules import RULES
 from heavystep.validation import FINITE, NON_NEGATIVE, POSITIVE, UNIT
 
