@@ -1,8 +1,5 @@
 """Optimizers among bad batches, interruptions and damaged states; ``make fuzz`` tries many more."""
 
-import copy
-import io
-
 import pytest
 import torch
 from hypothesis import given
@@ -10,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.cases import OPTIMIZERS
 from tests.helpers.examples import examples
-from tests.helpers.training import equal_states, flat, make_batches, make_net, take_step
+from tests.helpers.training import Run, equal_states, make_batches, state_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 CASES = st.sampled_from(OPTIMIZERS)
@@ -57,55 +54,39 @@ def spoiled(draw, batches):
 @given(setting=settings(), dtype=DTYPES, norm=st.booleans(), seed=SEEDS, data=st.data())
 def test_refused_batches_leave_no_trace(setting, dtype, norm, seed, data):
     """The run without the batches that were refused is the same run."""
-    case, options = setting
 
     def begun():
-        net = make_net(seed, dtype, norm=norm)
-        buffers = {"buffers": net.buffers} if case.needs_closure else {}
-        return net, case.make(net.parameters(), **options, **buffers)
+        case, options = setting
+        guarded = {"buffers": lambda: run.net.buffers()} if case.needs_closure else {}
+        run = Run(case.make, {"seed": seed, "dtype": dtype, "norm": norm}, **options, **guarded)
+        return run
 
-    (net, opt), good = begun(), []
+    run, good = begun(), []
     for batch in data.draw(spoiled(make_batches(12, seed=seed, dtype=dtype))):
-        before = flat(net).clone()
-        statistics = [buffer.clone() for buffer in net.buffers()]
-        take_step(opt, net, batch, case)
-        if opt.info.accepted:
+        before, statistics = run.theta, [buffer.clone() for buffer in run.net.buffers()]
+        run.step(batch)
+        if run.opt.info.accepted:
             good.append(batch)
             continue
-        assert torch.equal(flat(net), before), "a refused batch moved something"
+        assert torch.equal(run.theta, before), "a refused batch moved something"
         # A batch that is refused has passed a norm; only a search can take that back.
-        for buffer, old in zip(net.buffers(), statistics, strict=True):
+        for buffer, old in zip(run.net.buffers(), statistics, strict=True):
             buffer.copy_(old)
-    twin, again = begun()
-    for batch in good:
-        take_step(again, twin, batch, case)
-    assert bool(torch.isfinite(flat(net)).all())
-    assert torch.equal(flat(net), flat(twin))
+    again = begun().train(good)
+    assert bool(torch.isfinite(run.theta).all())
+    assert torch.equal(run.theta, again.theta)
     if good:
-        assert equal_states(opt.state_dict(), again.state_dict())
+        assert equal_states(run.opt.state_dict(), again.opt.state_dict())
 
 
 @examples(40)
 @given(setting=settings(), dtype=DTYPES, seed=SEEDS, stop=st.integers(0, 7))
 def test_a_resumed_run_is_the_same_run(setting, dtype, seed, stop):
-    case, options = setting
-    batches = make_batches(8, seed=seed, dtype=dtype)
-    net = make_net(dtype=dtype)
-    opt = case.make(net.parameters(), **options)
-    for k, batch in enumerate(batches):
-        if k == stop:
-            file = io.BytesIO()
-            torch.save({"net": net.state_dict(), "opt": opt.state_dict()}, file)
-        take_step(opt, net, batch, case)
-    file.seek(0)
-    saved, other = torch.load(file, weights_only=True), make_net(5, dtype)
-    fresh = case.make(other.parameters())
-    other.load_state_dict(saved["net"])
-    fresh.load_state_dict(saved["opt"])
-    for batch in batches[stop:]:
-        take_step(fresh, other, batch, case)
-    assert torch.equal(flat(net), flat(other))
-    assert equal_states(opt.state_dict(), fresh.state_dict())
+    (case, options), batches = setting, make_batches(8, seed=seed, dtype=dtype)
+    run = Run(case.make, {"dtype": dtype}, **options).train(batches[:stop])
+    other = Run(case.make, {"seed": 5, "dtype": dtype}).load(run.saved)
+    assert torch.equal(run.train(batches[stop:]).theta, other.train(batches[stop:]).theta)
+    assert equal_states(run.opt.state_dict(), other.opt.state_dict())
 
 
 def damage(state, draw):
@@ -124,19 +105,17 @@ def damage(state, draw):
 @examples(80)
 @given(case=CASES, data=st.data())
 def test_a_damaged_state_is_refused_and_changes_nothing_or_trains(case, data):
-    net, (first, second) = make_net(), make_batches(2)
-    opt = case.make(net.parameters())
-    take_step(opt, net, first, case)
-    before = copy.deepcopy(opt.state_dict())
-    state = copy.deepcopy(before)
+    first, second = make_batches(2)
+    run = Run(case.make).train([first])
+    before, state = state_of(run.opt), state_of(run.opt)
     damage(state, data.draw)
     try:
-        opt.load_state_dict(state)
+        run.opt.load_state_dict(state)
     except (ValueError, TypeError, KeyError):
-        assert equal_states(opt.state_dict(), before)
+        assert equal_states(run.opt.state_dict(), before)
         return
     try:
-        take_step(opt, net, second, case)
+        run.step(second)
     except (ValueError, TypeError):
         return
-    assert bool(torch.isfinite(flat(net)).all()) or not opt.info.accepted
+    assert bool(torch.isfinite(run.theta).all()) or not run.opt.info.accepted

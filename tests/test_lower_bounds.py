@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from heavystep import SHBPolyak, lower_bounds
-from tests.helpers.training import make_batches, make_net
+from heavystep import lower_bounds
 from tests.optim.test_no_sync import NoHostRead
 
 CLASSES, FLOAT64 = 5, torch.float64
@@ -207,21 +206,6 @@ def test_where_no_target_counts_the_bound_is_0(weight):
     options = {"weight": weight, "label_smoothing": 0.1, "classes": 3}
     assert lower_bounds.cross_entropy(ignored, **options) == 0.0
     assert lower_bounds.mixup(ignored, ignored, 0.3, **options) == 0.0
-
-
-def test_the_step_is_that_of_the_gap():
-    """Polyak's ratio for the mixed labels of a batch, from the loss less its least value."""
-    net, (x, y) = make_net(dtype=torch.float64), make_batches(1, dtype=torch.float64)[0]
-    others, lam = y.flip(0), 0.3
-    loss = lam * functional.cross_entropy(net(x), y)
-    loss = loss + (1 - lam) * functional.cross_entropy(net(x), others)
-    opt = SHBPolyak(net.parameters(), c=1.0, max_step=1e6, scaling="plain")
-    loss.backward()
-    sqnorm = sum(p.grad.square().sum() for p in net.parameters())
-    opt.step(loss=loss, lower_bound=lower_bounds.mixup(y, others, lam))
-    entropy = torch.special.entr(torch.tensor([lam, 1 - lam], dtype=torch.float64)).sum()
-    gap = loss.detach() - entropy * (y != others).double().mean()
-    torch.testing.assert_close(torch.as_tensor(opt.info.step).double(), gap / sqnorm)
 
 
 REFUSED = [

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.helpers.cases import OPTIMIZERS, every_optimizer, every_row, others_of, over
-from tests.helpers.training import flat, loss_of, make_batches, make_net, take_step
+from tests.helpers.training import Run, make_batches
 
 BASES = (
     {},
@@ -30,13 +30,9 @@ MORE_VALUES = {"max_step": [1e-4], "first_step": [1e-4], "loss_eps": [0.2], "ste
 
 
 def trajectory(case, options, count):
-    net, batches = make_net(), make_batches(count)
-    opt = case.make(net.parameters(), **case.taken(**options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # max_trials=1 fails searches
-        for batch in batches:
-            take_step(opt, net, batch, case)
-    return flat(net)
+        return Run(case.make, **case.taken(**options)).train(make_batches(count)).theta
 
 
 def acts(case, options, count, plain):
@@ -62,17 +58,6 @@ def test_every_argument_acts(case):
             for value in MORE_VALUES.get(option.name, []) + others_of(option)
             for k, base in enumerate(BASES)
         ), option.name
-
-
-@every_optimizer
-def test_parameters_keep_their_memory(case):
-    """Trials that bind p.data to new tensors break views, flat parameters and captured graphs."""
-    net, batch = make_net(), make_batches(1)[0]
-    places = [p.data_ptr() for p in net.parameters()]
-    opt = case.make(net.parameters())
-    for _ in range(2):
-        take_step(opt, net, batch, case)
-    assert [p.data_ptr() for p in net.parameters()] == places
 
 
 def bowl(theta, height=0.0):
@@ -151,24 +136,6 @@ def test_decay_in_the_objective_is_a_loss_with_a_penalty(case):
         opts[1].step(lambda: bowl(thetas[1]) + 0.125 * (thetas[1] ** 2).sum())
         assert float(opts[0].info.step) == pytest.approx(float(opts[1].info.step), rel=1e-9)
     torch.testing.assert_close(*thetas, rtol=1e-9, atol=1e-9)
-
-
-@every_optimizer
-def test_a_batch_is_evaluated_once_and_once_a_trial(case):
-    """A second forward for the loss that was there already."""
-    net = make_net(norm=True)
-    guarded = {"buffers": net.buffers()} if case.needs_closure else {}
-    opt = case.make(net.parameters(), **guarded)
-    for count, batch in enumerate(make_batches(2), 1):
-        calls = []
-
-        def closure(batch=batch, calls=calls):
-            calls.append(None)
-            return loss_of(net, batch)
-
-        opt.step(closure)
-        assert len(calls) == 1 + opt.info.trials
-        assert int(net[1].num_batches_tracked) == count
 
 
 @over([case for case in OPTIMIZERS if case.takes("growth")])

@@ -6,7 +6,6 @@ import torch
 
 import heavystep
 from heavystep.pictures import running_median
-from heavystep.records import stack
 
 
 def recorded(steps=60, bad=(), below=0.0, **options):
@@ -60,12 +59,6 @@ def test_the_cap_is_drawn_where_there_is_one():
     (cap,) = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
     assert set(cap.get_ydata()) == {0.1}
     assert labels(heavystep.plot_steps(recorded(max_step=1e6))) == []  # it plays no part
-
-
-def test_several_runs_and_records():
-    records = [recorded(momentum=0.5, scaling="practical", max_step=1.0).record() for _ in range(2)]
-    above = heavystep.plot_steps(stack(records)).axes[0]
-    assert len(marked(above)) == 2
 
 
 def test_a_run_of_one_step_and_negative_losses_on_a_linear_axis():

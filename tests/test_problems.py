@@ -1,6 +1,5 @@
 """Finite sums: values and gradients, constants, minima, the problems of Section 5, refused input."""
 
-import pickle
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -393,13 +392,6 @@ def test_a_problem_keeps_its_own_data():
     with pytest.raises(FrozenInstanceError):
         problem.b = a
     np.testing.assert_array_equal(problem.theta_star, before)
-
-
-def test_problems_travel_between_processes(problem):
-    copy = pickle.loads(pickle.dumps(problem))
-    theta = points(problem, 3)
-    np.testing.assert_array_equal(copy.objective(theta), problem.objective(theta))
-    assert (copy.L, copy.rho, copy.sigma2) == (problem.L, problem.rho, problem.sigma2)
 
 
 ROWS = [[1.0, 0.0, -2.0], [0.5, 3.0, 1.0], [0.0, -1.0, 0.25], [2.0, 1.0, 1.0]]

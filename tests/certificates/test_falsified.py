@@ -3,7 +3,6 @@
 The lies are each about one thing and know nothing of what certificates look at.
 """
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -280,21 +279,6 @@ def test_diminishing_bounds_can_fail():
         record = recorded(problem, rule, samples, **laws._asdict(), **options, scaling="plain")
         assert certify(record, problem, schedules=laws)[result].holds
         assert result in broken(record, problem, laws)
-
-
-REFUSED = {
-    "losses that are too large": "loss is not the problem's in run 0 at step 0",
-    "gradients that are too small": "gradient is not the problem's",
-    "squared norms that are too small": "grad_sqnorm is not that of",
-    "samples that do not exist": "samples name no term .* has 512",
-    "samples that are no whole numbers": "samples must be whole numbers",
-    "points of another dimension": "points of 3 numbers",
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_record_of_another_problem_is_refused(name):
-    assert re.search(REFUSED[name], verdict(FALSIFIED[name](honest())))
 
 
 @pytest.mark.parametrize("factor", [1.5, 0.25])

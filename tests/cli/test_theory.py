@@ -96,13 +96,6 @@ def test_numbers_are_those_of_the_functions():
         assert all(f"{value:.10g}" in out for value in values), line
 
 
-def test_help_names_every_argument():
-    out = invoke("strongly-convex --help").output
-    for option in ("--L", "--mu", "--dist0-sq", "--omega", "--k"):
-        assert option in out
-    assert "E[f(theta*; x) - f*(x)]" in re.sub(r"\s+", " ", out)
-
-
 @pytest.mark.parametrize(("line", "message"), BAD)
 def test_bad_input_is_one_line(line, message):
     result = invoke(line)

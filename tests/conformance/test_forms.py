@@ -31,7 +31,8 @@ def eta(k):
 
 
 def beta(k):
-    return 0.8 / (1.0 + k / 50.0)
+    """Some schedulers of the momentum reach 0 and come back: its buffer is kept all the while."""
+    return 0.0 if k < 3 or 30 <= k < 35 else 0.8 / (1.0 + k / 50.0)
 
 
 def polyak_steps(k, theta, i, g, d):

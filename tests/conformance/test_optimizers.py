@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep import SLS, SPS, Diminishing, SHBArmijo, SHBPolyak
+from heavystep import Diminishing, SHBArmijo, SHBPolyak
 from tests import reference
 from tests.helpers.problems import PROBLEMS, index_sequence
 from tests.helpers.runs import torch_run
@@ -92,41 +92,6 @@ def test_diminishing_variants(rule):
         omega=options.get("decrease_factor"),
     )  # fmt: skip
     np.testing.assert_allclose(iterates, expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_float32_follows_to_its_own_rounding(rule):
-    """A step moves theta by at most a few units; rounding adds up over the steps taken.
-
-    Momentum multiplies an error by at most 1 / (1 - beta), so that after K steps it stays
-    below about K eps |theta| / (1 - beta) on this convex problem.
-    """
-    found = followed(rule, index_sequence(60), dtype=torch.float32, gamma_max=0.04)
-    bound = 60 * np.finfo(np.float32).eps * np.abs(found[1]).max() / (1 - 0.7)
-    assert bound < 2e-4
-    np.testing.assert_allclose(*found, rtol=0, atol=bound)
-
-
-REDUCTIONS = {
-    "plain Polyak without momentum is eta times SPS": (
-        lambda p: SHBPolyak(p, lr=0.7, momentum=0.0, scaling="plain", c=0.6, max_step=0.2),
-        lambda p: SPS(p, lr=0.7, c=0.6, max_step=0.2),
-    ),
-    "plain Armijo without momentum is eta times SLS": (
-        lambda p: SHBArmijo(p, lr=0.7, momentum=0.0, scaling="plain", c=0.3, max_step=0.8),
-        lambda p: SLS(p, lr=0.7, c=0.3, max_step=0.8),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", REDUCTIONS)
-def test_reduction(name):
-    a, b = (
-        torch_run(make, PROBLEMS["least squares"], index_sequence(200))[0]
-        for make in REDUCTIONS[name]
-    )
-    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
-    assert np.abs(a[-1] - a[0]).max() > 0.1
 
 
 @pytest.mark.parametrize("scaling", ["theory", "practical", "plain"])

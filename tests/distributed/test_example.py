@@ -32,9 +32,3 @@ def test_two_ranks_that_began_again_are_one_process(tmp_path):
         assert found[epoch] == pytest.approx((loss, accuracy), rel=1e-3)
     assert expected[4][0] < 0.5
     assert [path.name for path in tmp_path.iterdir()] == ["digits.pt"]
-
-
-@pytest.mark.parametrize("method", ["armijo", "sps", "sls"])
-def test_every_method_learns(method):
-    run = torchrun(2, EXAMPLE, "--epochs", 3, "--method", method)
-    assert epochs(run.stdout)[3][1] > 80.0

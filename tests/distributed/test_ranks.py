@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
-import heavystep
 from tests.distributed import worker
 from tests.helpers import rounding
 from tests.helpers.averaged import literal
@@ -121,12 +120,6 @@ def test_a_process_outside_the_group_is_told(found_on):
     assert outside == "process_group: this process does not belong to it"
 
 
-@pytest.mark.parametrize("group", ["gloo", [0, 1], 0])
-def test_what_is_no_group_is_refused(group):
-    with pytest.raises(TypeError, match="process_group must be a group of torch"):
-        heavystep.SHBPolyak(make_net().parameters(), process_group=group)
-
-
 def test_bad_batches_of_one_rank_are_refused_by_all(found_on):
     found = found_on(2, "bad/float64")
     for name in worker.METHODS | worker.EVERY_ROW:
@@ -222,28 +215,6 @@ def test_averages_of_ranks_are_those_of_one_process(job, found_on):
         resumed = found[0, 3] + found[3, 6]
         for (_, lent, *_), (_, expected, *_) in zip(resumed, found[0, 6], strict=True):
             assert torch.equal(lent, expected)
-
-
-STRETCHED = ["SHBPolyak", "SHBArmijo", "SLS"]
-
-
-@pytest.fixture(scope="module")
-def stretches(tmp_path_factory):
-    """What ranks found on the way, when there were 2, then 1, then 4 of them."""
-    folder = tmp_path_factory.mktemp("stretches")
-    jobs = [f"stretch {name}/float64" for name in STRETCHED]
-    return [found_by(ranks, worker.__file__, *jobs, folder)[0] for ranks in (2, 1, 4)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STRETCHED)
-def test_checkpoints_for_another_number_of_ranks(name, stretches):
-    found = [stretch[f"stretch {name}/float64"] for stretch in stretches]
-    assert found[-1]["done"] == worker.STEPS
-    parameters, expected = trained_alone(worker.METHODS[name], torch.float64)
-    torch.testing.assert_close(found[-1]["parameters"], parameters, rtol=0.0, atol=1e-12)
-    taken = [each for stretch in found for each in stretch["taken"]]
-    assert [trials for *_, trials in taken] == [trials for *_, trials in expected]
 
 
 @every_row

@@ -324,19 +324,6 @@ def averaged(how, dtype, rank, ranks, out):
     return found
 
 
-def stretch(name, dtype, rank, ranks, out):
-    """Go on from the checkpoint, if there is one, to the next stop."""
-    folder = os.path.join(out, f"checkpoint of {name}")
-    net = wrapped(make_net(dtype=dtype), "fsdp root")
-    opt = make(name, net.parameters())
-    begin = load(folder, net, opt, done=0)["done"] if os.path.exists(folder) else 0
-    end = min(begin + 3, STEPS)
-    batches = [share(batch, rank, ranks) for batch in make_batches(STEPS, dtype=dtype)]
-    taken = train(net, opt, batches[begin:end])
-    checkpoint.save(kept(net, opt, done=end), checkpoint_id=folder)
-    return {"taken": taken, "parameters": whole(net), "done": end}
-
-
 @contextmanager
 def processes(backend="gloo"):
     """A group of processes that do the work within, each on one thread, and leave."""
@@ -362,7 +349,6 @@ def done(job, rank, ranks, out):
     jobs |= {f"gpu {how}": partial(trained, how, device="cuda") for how in ("ddp", "fsdp")}
     hows = ("ddp", "fsdp", "fsdp root")
     jobs |= {f"averaged {how}": partial(averaged, how, out=out) for how in hows}
-    jobs |= {f"stretch {name}": partial(stretch, name, out=out) for name in METHODS}
     return jobs.get(what, partial(trained, what))(getattr(torch, dtype), rank, ranks)
 
 

@@ -1,6 +1,7 @@
 """A small network and data for the torch contract tests."""
 
 import copy
+import io
 import random
 
 import numpy as np
@@ -68,6 +69,44 @@ def take_step(opt, net, batch, case, **kwargs):
     loss = loss_of(net, batch)
     loss.backward()
     return opt.step(loss=loss, **kwargs)
+
+
+class Run:
+    """A small network and its optimizer on their way; ``net`` are options of the network."""
+
+    def __init__(self, make, net=None, **options):
+        self.net = make_net(**(net or {}))
+        self.opt = make(self.net.parameters(), **options)
+
+    @property
+    def theta(self):
+        return flat(self.net)
+
+    def step(self, batch, change=lambda loss: loss):
+        """A closure suits every optimizer; ``change`` is done to the loss."""
+        return self.opt.step(lambda: change(loss_of(self.net, batch)))
+
+    def train(self, batches):
+        for batch in batches:
+            self.step(batch)
+        return self
+
+    @property
+    def saved(self):
+        """A checkpoint that has been in a file."""
+        return through_a_file({"net": self.net.state_dict(), "opt": self.opt.state_dict()})
+
+    def load(self, saved):
+        self.net.load_state_dict(saved["net"])
+        self.opt.load_state_dict(saved["opt"])
+        return self
+
+
+def through_a_file(state):
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=True)
 
 
 def kept_of(opt, case, param):

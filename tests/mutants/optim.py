@@ -3,7 +3,6 @@
 from tests.mutants.mutant import Mutant
 
 FAMILY = ("conformance/test_family.py",)
-METRIC = ("conformance/test_heavystep.py", "optim/test_formats.py")
 SEARCHES = ("conformance/test_family.py",)
 CAPTURED = ("optim/test_captured.py",)
 HAND_OVER = ("optim/test_hand_over.py",)
@@ -25,10 +24,10 @@ MUTANTS = [
            'told["grad_sqnorm"] if plain is None else plain', 'told["grad_sqnorm"]', WATCHING),
     Mutant("memory that overwrites itself", "optim/decide.py",
            "shared = isinstance(value, Tensor) and any(value is each for each in memory)",
-           "shared = False", ("toys",)),
+           "shared = False", ("test_toys.py",)),
     Mutant("a step that is not finite", "optim/decide.py",
            "accepted = search.accepted & is_finite(step)", "accepted = search.accepted",
-           ("toys",)),
+           ("test_toys.py",)),
     Mutant("do not rewind the random stream", "optim/closure.py",
            "        self._replay.restore(self._before)", "        pass"),
     Mutant("do not restore the buffers", "optim/closure.py",
@@ -52,7 +51,7 @@ MUTANTS = [
            AVERAGING),
     Mutant("a learning rate that is NaN", "optim/decide.py",
            "& is_finite(seen.grad_sqnorm) & usable", "& is_finite(seen.grad_sqnorm)",
-           ("optim/test_to_the_bit.py",)),
+           ("optim/test_failure.py",)),
     Mutant("float32 counts as float64", "optim/recorder.py",
            "max(self._tiny, *(one.tiny for one in limits))", "2.2e-308", THEORY),
     Mutant("a trial with the buffers of the last one", "optim/captured.py",
@@ -119,7 +118,7 @@ MUTANTS = [
     Mutant("a handed-over loss and another one", "optim/optimizer.py",
            "if loss is not None and handed_over:", "if False:", HAND_OVER),
     Mutant("a refused batch in passing", "optim/update.py",
-           "found_inf=refused", "found_inf=None", METRIC),
+           "found_inf=refused", "found_inf=None", ("optim/test_no_sync.py",)),
     Mutant("a gradient whose square overflows in the diagonal", "optim/measure.py",
            "torch.where(sqnorm.isfinite(), divided, sqnorm)", "divided", ("optim/test_failure.py",)),
     Mutant("missing gradients that are forgotten", "optim/update.py",
@@ -198,11 +197,11 @@ MUTANTS = [
     Mutant("a search that forgets the sign of its motion", "optim/update.py",
            "1.0 + float(step))", "1.0 - float(step))"),
     Mutant("remember a refused batch on the device", "optim/decide.py",
-           "_apart(where(accepted, n, old), memory)", "_apart(n, memory)", ("toys",)),
+           "_apart(where(accepted, n, old), memory)", "_apart(n, memory)", ("test_toys.py",)),
     Mutant("memory that overwrites itself", "optim/decide.py",
-           "return value.clone() if shared else value", "return value", ("toys",)),
+           "return value.clone() if shared else value", "return value", ("test_toys.py",)),
     Mutant("remember a refused batch on the host", "optim/decide.py",
-           "    if accepted and rule.memory:\n", "    if rule.memory:\n", ("toys",)),
+           "    if accepted and rule.memory:\n", "    if rule.memory:\n", ("test_toys.py",)),
     Mutant("remember a refused search", "optim/decide.py",
            "    if accepted:\n        new", "    if True:\n        new", SEARCHES),
     Mutant("decay without lr", "optim/optimizer.py",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from heavystep import SPS, HeavyStep, SHBArmijo, SHBPolyak
+from heavystep import SHB, SPS, HeavyStep, SHBArmijo, SHBPolyak
 from heavystep.methods import MOMENTUM
 from heavystep.optim.options import MAY_DIFFER
 from heavystep.rules import Integers
@@ -54,6 +54,7 @@ BAD_CALLS = {
     "no such option": (lambda: SHBArmijo(PARAMS, nesterov=True), "SHBArmijo has no option 'nesterov': it has lr, momentum, c, "),
     "a model": (lambda: HeavyStep(make_net()), r".*got a Sequential: give model\.parameters\(\)"),
     "nothing": (lambda: HeavyStep([]), ".*empty parameter list"),
+    "no lr": (lambda: SHB(iter([{"params": PARAMS[:1], "lr": 0.1}, {"params": PARAMS[1:]}])), "SHB needs lr: the step gamma itself"),
     "a bad group": (lambda: HeavyStep([{"params": PARAMS, "lr": -1}]), r"lr \(eta\) must be >= 0 and finite, got -1$"),
 }  # fmt: skip
 

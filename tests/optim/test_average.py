@@ -21,9 +21,9 @@ from tests.helpers.training import (
     make_net,
     same,
     snapshot,
+    through_a_file,
 )
 from tests.optim.test_no_sync import NoHostRead
-from tests.optim.test_state import through_a_file
 
 MAKERS = {
     "SHB": lambda params: heavystep.SHB(params, lr=0.05),

@@ -6,18 +6,19 @@ import warnings
 import pytest
 import torch
 
-from heavystep import SHBArmijo, SHBPolyak
+from heavystep import SHB, SHBArmijo, SHBPolyak
 from tests.helpers import rounding
 from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
 from tests.helpers.training import (
     SUMMANDS,
+    Run,
     assert_equal_but_for_rounding,
+    equal_states,
     flat,
     loss_of,
     make_batches,
     make_net,
-    same,
-    snapshot,
+    state_of,
     take_step,
 )
 
@@ -73,48 +74,46 @@ def test_every_closure_style_gives_the_same_run(case, style):
 
 @every_optimizer
 def test_stale_gradients_do_not_enter_a_closure_without_backward(case):
-    batch, nets = make_batches(1)[0], [make_net(), make_net()]
-    opts = [case.make(net.parameters()) for net in nets]
-    for p in nets[1].parameters():
+    batches, runs = make_batches(1), [Run(case.make), Run(case.make)]
+    for p in runs[1].net.parameters():
         p.grad = torch.full_like(p, 1e3)
-    for opt, net in zip(opts, nets, strict=True):
-        opt.step(lambda net=net: loss_of(net, batch))
-    assert torch.equal(flat(nets[0]), flat(nets[1]))
+    assert torch.equal(*(run.train(batches).theta for run in runs))
 
 
+@every_optimizer
 @pytest.mark.parametrize("backward", [True, False])
-def test_armijo_calls_the_closure_once_and_once_a_trial(backward):
-    """And reports the loss before the step."""
-    net, batches, modes = make_net(), make_batches(), []
-    opt = SHBArmijo(net.parameters(), scaling="practical", max_step=50.0, decrease_factor=0.5)
-    for batch in batches:
+def test_a_batch_is_evaluated_once_and_once_a_trial(case, backward):
+    """And the loss that is told is that before the step; parameters keep their memory."""
+    net, modes = make_net(norm=True), []
+    guarded = {"buffers": net.buffers()} if case.needs_closure else {}
+    opt, places = case.make(net.parameters(), **guarded), [p.data_ptr() for p in net.parameters()]
+    for count, batch in enumerate(make_batches(3), 1):
         modes.clear()
-        expected = loss_of(net, batch).item()
+        losses = []
 
-        def closure():
+        def closure(batch=batch, losses=losses):
             modes.append(torch.is_grad_enabled())
             opt.zero_grad()
             loss = loss_of(net, batch)
             if backward:
                 loss.backward()
+            losses.append(loss.item())
             return loss
 
         returned = opt.step(closure)
-        assert len(modes) == 1 + opt.info.trials
         # Only a closure that calls backward() itself needs gradients during trials.
         assert modes == [True] + [backward] * opt.info.trials
-        # The closure is evaluated at the same point, with or without gradients.
-        assert opt.info.loss == pytest.approx(expected, rel=rounding.of_a_sum(SUMMANDS))
-        assert returned.item() == opt.info.loss
-    assert opt.info.trials >= 1
+        assert float(returned) == float(opt.info.loss) == losses[0]
+        assert int(net[1].num_batches_tracked) == count
+    assert (opt.info.trials >= 1) == case.needs_closure
+    assert [p.data_ptr() for p in net.parameters()] == places
 
 
 def test_parameters_move_once_and_come_back_if_the_closure_breaks():
     net, batch = make_net(norm=True), make_batches(1)[0]
     opt = SHBArmijo(net.parameters(), buffers=net.buffers())
     opt.step(lambda: loss_of(net, batch))
-    before, calls = snapshot(net), []
-    state = {k: v.clone() for k, v in opt.state[net[0].weight].items()}
+    before, state, calls = flat(net), state_of(opt), []
 
     def interrupted():
         calls.append(None)
@@ -124,9 +123,8 @@ def test_parameters_move_once_and_come_back_if_the_closure_breaks():
 
     with pytest.raises(KeyboardInterrupt):
         opt.step(interrupted)
-    for name, value in net.named_parameters():
-        assert torch.equal(value, before[name]), name
-    assert same(state, opt.state[net[0].weight])
+    assert torch.equal(flat(net), before)
+    assert equal_states(state_of(opt), state)
     assert all(p.grad is not None for p in net.parameters())
     assert int(net[1].num_batches_tracked) == 2  # the batch was seen, once
 
@@ -134,33 +132,31 @@ def test_parameters_move_once_and_come_back_if_the_closure_breaks():
 @over([case for case in OPTIMIZERS if case.needs_closure])
 def test_gradient_accumulation_in_a_closure(case):
     """Mean loss and mean gradient over micro-batches are one batch; see also hand_over."""
-    (x, y), nets = make_batches(1)[0], [make_net(), make_net()]
-    halves = [(x[:8], y[:8]), (x[8:], y[8:])]
-    opts = [case.make(net.parameters()) for net in nets]
+    (x, y), whole, run = make_batches(1)[0], Run(case.make), Run(case.make)
+
+    def closure():
+        run.opt.zero_grad()
+        total = 0.0
+        for half in ((x[:8], y[:8]), (x[8:], y[8:])):
+            loss = loss_of(run.net, half) / 2
+            loss.backward()
+            total += loss.detach()
+        return total
+
     for _ in range(4):
-        take_step(opts[0], nets[0], (x, y), case)
-
-        def closure():
-            opts[1].zero_grad()
-            total = 0.0
-            for half in halves:
-                loss = loss_of(nets[1], half) / 2
-                loss.backward()
-                total += loss.detach()
-            return total
-
-        opts[1].step(closure)
-    assert_equal_but_for_rounding(*nets, steps=4)
+        whole.step((x, y))
+        run.opt.step(closure)
+    assert_equal_but_for_rounding(whole.net, run.net, steps=4)
 
 
 @pytest.mark.parametrize(
-    "bound", [float("nan"), float("inf"), torch.tensor(float("nan")), torch.tensor(-math.inf)]
+    "bound", [math.nan, math.inf, torch.tensor(math.nan), torch.tensor(-math.inf)]
 )
 @over([case for case in OPTIMIZERS if case.bounded])
 def test_a_bound_that_is_no_number_harms_nothing(case, bound):
     net, batch = make_net(), make_batches(1)[0]
     opt = case.make(net.parameters())
-    before = snapshot(net)
+    before = flat(net)
     if bound == -math.inf and case.option("lower_bound").optional and not case.needs_closure:
         take_step(opt, net, batch, case, lower_bound=bound)  # it says that none is known
         assert opt.info.accepted
@@ -172,23 +168,15 @@ def test_a_bound_that_is_no_number_harms_nothing(case, bound):
     else:
         take_step(opt, net, batch, case, lower_bound=bound)  # cannot be read without waiting
         assert not opt.info.accepted
-    assert same(before, net.state_dict())
+    assert torch.equal(flat(net), before)
 
 
+@every_optimizer
 @pytest.mark.parametrize("bound", ["low", torch.ones(2), [1.0]])
-def test_a_bound_must_be_one_number(bound):
-    net, batch = make_net(), make_batches(1)[0]
-    for cls in (SHBPolyak, SHBArmijo):
-        opt = cls(net.parameters())
-        with pytest.raises(TypeError, match=r"lower_bound \(f_star\) must be a real number"):
-            opt.step(lambda: loss_of(net, batch), lower_bound=bound)
-
-
-@over([case for case in OPTIMIZERS if not case.bounded])
-def test_a_bound_that_means_nothing_is_refused(case):
-    net, batch = make_net(), make_batches(1)[0]
-    with pytest.raises(TypeError, match="lower_bound means nothing"):
-        take_step(case.make(net.parameters()), net, batch, case, lower_bound=0.0)
+def test_a_bound_must_be_one_number_and_mean_something(case, bound):
+    message = r"lower_bound \(f_star\) must be a real number" if case.bounded else "means nothing"
+    with pytest.raises(TypeError, match=message):
+        take_step((run := Run(case.make)).opt, run.net, make_batches(1)[0], case, lower_bound=bound)
 
 
 MISUSE = {
@@ -205,17 +193,15 @@ MISUSE = {
 @pytest.mark.parametrize("mistake", MISUSE)
 @every_optimizer
 def test_misuse_of_step(case, mistake):
-    net = make_net()
-    opt = case.make(net.parameters())
-    call, error, message = MISUSE[mistake]
+    run = Run(case.make)
+    before, (call, error, message) = run.theta, MISUSE[mistake]
     if mistake in ("nothing", "None") and not case.adaptive:
         pytest.skip("a fixed step needs no loss")
     if mistake in ("nothing", "loss as closure") and case.needs_closure:
         error, message = TypeError, r"needs step\(closure\); SHBPolyak works with"
-    before = snapshot(net)
     with pytest.raises(error, match=message):
-        call(opt)
-    assert same(before, net.state_dict())
+        call(run.opt)
+    assert torch.equal(run.theta, before)
 
 
 def test_a_search_takes_no_loss_alone():
@@ -225,15 +211,26 @@ def test_a_search_takes_no_loss_alone():
             call(loss=torch.tensor(1.0))
 
 
-def test_clipped_gradients_are_direction_and_norm():
-    net, batch = make_net(), make_batches(1)[0]
-    opt = SHBPolyak(net.parameters(), scaling="plain", c=2.0, max_step=1e6)
-    loss = loss_of(net, batch)
+def test_a_fixed_step_needs_no_loss_of_a_closure():
+    runs = [Run(SHB, lr=0.1), Run(SHB, lr=0.1)]
+    for batch in make_batches(3):
+
+        def closure(batch=batch):
+            runs[0].opt.zero_grad()
+            loss_of(runs[0].net, batch).backward()
+
+        assert runs[0].opt.step(closure) is None
+        runs[1].step(batch)
+    assert torch.equal(runs[0].theta, runs[1].theta)
+    assert runs[0].opt.info.loss is None
+
+
+@pytest.mark.parametrize("make", [SHBPolyak, SHBArmijo, lambda params: SHB(params, lr=0.1)])
+def test_a_loss_that_was_used_up_is_told(make):
+    run = Run(make)
+    before, loss = run.theta, loss_of(run.net, make_batches(1)[0])
     loss.backward()
-    torch.nn.utils.clip_grad_norm_(net.parameters(), 0.01)
-    old = flat(net)
-    opt.step(loss=loss)
-    assert float(opt.info.grad_sqnorm) == pytest.approx(0.01**2, rel=1e-3)
-    assert float(opt.info.step) == pytest.approx(0.5 * loss.item() / 0.01**2, rel=1e-3)
-    grad = torch.cat([p.grad.reshape(-1) for p in net.parameters()])
-    torch.testing.assert_close(flat(net), old - float(opt.info.step) * grad)
+    message = r"backward\(\) was called before: call step\(loss=loss\)"
+    with pytest.raises(RuntimeError, match=message):
+        run.opt.step(lambda: loss)
+    assert torch.equal(run.theta, before)

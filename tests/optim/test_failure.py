@@ -1,13 +1,15 @@
 """A bad batch in the middle of a run: visible, harmless and forgotten."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
 
 from heavystep import SHBArmijo
-from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
+from tests.helpers.cases import OPTIMIZERS, every_optimizer, every_row, over
 from tests.helpers.training import (
+    Run,
     equal_states,
     expected_motion,
     flat,
@@ -18,6 +20,7 @@ from tests.helpers.training import (
     state_of,
     take_step,
 )
+from tests.optim.test_no_sync import NoHostRead
 
 
 def poison(net, batch, kind):
@@ -42,24 +45,50 @@ BAD = ["NaN loss", "infinite loss", "loss of minus infinity", "NaN gradient", "i
 @pytest.mark.parametrize("decay", ["decoupled", "objective"])
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_batch_is_as_if_it_had_not_been(case, kind, decay):
-    batches, nets = make_batches(4), [make_net(), make_net()]
-    opts = [case.make(net.parameters(), decay=decay, weight_decay=0.1) for net in nets]
-    for k, batch in enumerate(batches):
-        for opt, net in zip(opts, nets, strict=True):
-            take_step(opt, net, batch, case)
+    plain, run = (Run(case.make, decay=decay, weight_decay=0.1) for _ in range(2))
+    for k, batch in enumerate(make_batches(4)):
+        for each in (plain, run):
+            with torch.no_grad():  # even the sign of a zero is kept
+                each.net[0].bias[:2] = torch.tensor([-0.0, 0.0])
         if k in (0, 2):
-            before, kept = flat(nets[1]).clone(), state_of(opts[1])
-            handle = nets[1][2].weight.register_hook(
+            before, kept = bits(run.net), state_of(run.opt)
+            handle = run.net[2].weight.register_hook(
                 lambda g: g + math.inf if kind == "infinite gradient" else g
             )
-            opts[1].step(lambda: poison(nets[1], batch, kind))
+            run.opt.step(lambda: poison(run.net, batch, kind))
             handle.remove()
-            assert not opts[1].info.accepted
-            assert float(opts[1].info.step) == 0.0
-            assert torch.equal(flat(nets[1]), before)
-            assert equal_states(opts[1].state_dict(), kept)
-    assert torch.equal(flat(nets[0]), flat(nets[1]))
-    assert opts[1].info.accepted
+            assert not run.opt.info.accepted
+            assert float(run.opt.info.step) == 0.0
+            assert torch.equal(bits(run.net), before)
+            assert k == 0 or equal_states(run.opt.state_dict(), kept)
+        assert torch.equal(plain.train([batch]).theta, run.train([batch]).theta)
+    assert run.opt.info.accepted
+    assert equal_states(run.opt.state_dict(), plain.opt.state_dict())
+
+
+def bits(net):
+    return flat(net).view(torch.int32)
+
+
+@every_row
+@pytest.mark.parametrize("rate", [torch.nan, torch.inf, -torch.inf, -0.1])
+@pytest.mark.parametrize("far", [False, True])
+def test_a_learning_rate_out_of_range_moves_nothing(case, rate, far):
+    """On a device nobody reads it, so that a batch is refused instead of an argument."""
+    lr, batches = torch.tensor(0.1), make_batches(3)
+    run = Run(case.make, lr=lr)
+    for batch, each in zip(batches, (0.1, rate, 0.1), strict=True):
+        before, kept = bits(run.net), state_of(run.opt)
+        lr.fill_(each)
+        run.opt.zero_grad()
+        with NoHostRead() if far and not case.needs_closure else nullcontext():
+            take_step(run.opt, run.net, batch, case)
+        assert run.opt.info.accepted == (each == 0.1)
+        if each != 0.1:
+            lr.fill_(0.1)
+            assert torch.equal(bits(run.net), before)
+            assert equal_states(run.opt.state_dict(), kept)
+    assert torch.isfinite(run.theta).all()
 
 
 @over([case for case in OPTIMIZERS if case.needs_closure])
@@ -68,46 +97,20 @@ def test_a_refused_batch_leaves_the_batchnorm_statistics_alone(case):
     net, (x, y) = make_net(norm=True), make_batches(1)[0]
     opt = case.make(net.parameters(), buffers=net.buffers())
     opt.step(lambda: loss_of(net, (x, y)))
-    before = [b.clone() for b in net.buffers()]
-    stream = torch.get_rng_state()
+    before, stream = [b.clone() for b in net.buffers()], torch.get_rng_state()
     opt.step(lambda: loss_of(net, (x * math.nan, y)))
     assert not opt.info.accepted
-    assert all(torch.equal(a, b) for a, b in zip(before, net.buffers(), strict=True))
+    assert all(map(torch.equal, before, net.buffers()))
     assert torch.equal(torch.get_rng_state(), stream)
-    opt.step(lambda: loss_of(net, (x, y)))
-    assert opt.info.accepted
-
-
-@every_optimizer
-def test_a_bad_first_batch_does_not_spoil_the_first_step(case):
-    nets, batch = [make_net(), make_net()], make_batches(1)[0]
-    opts = [case.make(net.parameters()) for net in nets]
-    opts[1].step(lambda: loss_of(nets[1], batch) * math.nan)
-    for opt, net in zip(opts, nets, strict=True):
-        take_step(opt, net, batch, case)
-    assert torch.equal(flat(nets[0]), flat(nets[1]))
-    assert equal_states(*(opt.state_dict() for opt in opts))
 
 
 def test_a_failed_search_is_as_if_the_batch_had_not_been():
-    batches, nets = make_batches(6), [make_net(), make_net()]
-    opts = [SHBArmijo(net.parameters(), max_trials=5) for net in nets]
-    for k, batch in enumerate(batches):
-        for opt, net in zip(opts, nets, strict=True):
-            opt.step(lambda net=net: loss_of(net, batch))
-        if k == 2:
-            losses = iter([1.0, *[9.0] * 5])
-
-            def hopeless():
-                loss = loss_of(nets[1], batch)
-                return loss - loss.detach() + next(losses)
-
-            with pytest.warns(RuntimeWarning, match="line search failed"):
-                opts[1].step(hopeless)
-            assert opts[1].info.trials == 5
-            assert not opts[1].info.accepted
-            assert opts[1].info.step == 0.0
-    assert torch.equal(flat(nets[0]), flat(nets[1]))
+    batches, losses = make_batches(6), iter([1.0, *[9.0] * 5])
+    plain, run = (Run(SHBArmijo, max_trials=5).train(batches[:3]) for _ in range(2))
+    with pytest.warns(RuntimeWarning, match="line search failed"):
+        run.step(batches[2], lambda loss: loss - loss.detach() + next(losses))
+    assert (run.opt.info.trials, run.opt.info.accepted, run.opt.info.step) == (5, False, 0.0)
+    assert torch.equal(plain.train(batches[3:]).theta, run.train(batches[3:]).theta)
 
 
 BOUND = "give a lower_bound .* cannot succeed"
@@ -129,87 +132,45 @@ def bowl(theta):
     return (torch.tensor([1.0, 0.3]) * (theta - 3.0) ** 2).sum()
 
 
-def stepped(case, **options):
-    """A parameter on its way, with its optimizer."""
+VANISHED = {
+    "zero gradient": lambda theta: (theta * 0.0).sum() + 2.0,
+    "loss at its bound": lambda theta: bowl(theta) - bowl(theta).detach(),
+    "loss below its bound": lambda theta: bowl(theta) - bowl(theta).detach() - 100.0,
+}
+
+
+@over([case for case in OPTIMIZERS if case.adaptive])
+@pytest.mark.parametrize("what", VANISHED)
+def test_a_step_without_length_takes_momentum_on(case, what):
+    """What comes after it is in ``test_peer_defects.py``."""
     theta = torch.tensor([1.0, 0.5], requires_grad=True)
-    opt = case.make([theta], **case.taken(**options))
+    opt = case.make([theta], **case.taken(lower_bound=0.0))
     for _ in range(3):
         opt.step(lambda: bowl(theta))
-    return theta, opt
-
-
-def assert_moves_as_its_form_says(opt, case, theta, closure):
     before, buffer = theta.detach().clone(), kept_of(opt, case, theta)
-    opt.step(closure)
+    opt.step(lambda: VANISHED[what](theta))
     assert opt.info.accepted
-    assert math.isfinite(opt.info.step)
-    assert opt.info.step >= 0.0
+    assert 0.0 <= opt.info.step < math.inf
     if not case.diagonal:
         motion, _ = expected_motion(opt, case, buffer, theta.grad)
         torch.testing.assert_close(theta.detach(), before + motion)
     assert torch.isfinite(theta).all()
-
-
-every_adaptive = over([case for case in OPTIMIZERS if case.adaptive])
-
-
-@every_adaptive
-def test_zero_gradient_takes_momentum_on_and_the_reset_recovers(case):
-    theta, opt = stepped(case, steps_per_epoch=4)
-    assert_moves_as_its_form_says(opt, case, theta, lambda: (theta * 0.0).sum() + 2.0)
-    assert float(opt.info.grad_sqnorm) == 0.0
-    if case.sees_gradient_only:
+    bounded = case.bounded and case.method.theory
+    if case.sees_gradient_only if what == "zero gradient" else bounded:
         assert float(opt.info.step) == 0.0
-    group = opt.param_groups[0]
-    last = float(group.get("last_step", math.inf))
-    opt.step(lambda: bowl(theta))
-    # A cap still grows from the last real step: zero has not been absorbed.
-    assert 0 < float(opt.info.base_step) <= 1.0001 * group.get("growth", 1.0) ** (1 / 4) * last
-
-
-@over([case for case in OPTIMIZERS if case.bounded])
-def test_loss_below_its_bound_takes_no_gradient_step(case):
-    theta, opt = stepped(case, lower_bound=0.0)
-    for value in (0.0, -100.0):  # exactly at the bound, and below it
-        closure = lambda: bowl(theta) - bowl(theta).detach() + value  # noqa: E731
-        assert_moves_as_its_form_says(opt, case, theta, closure)
-        if case.method.theory:
-            assert float(opt.info.step) == 0.0
-    for _ in range(40):  # an average of losses may need some to forget the bad one
-        opt.step(lambda: bowl(theta))
-        if float(opt.info.step) > 0.0:
-            return
-    pytest.fail("no step is taken any more")
-
-
-@every_optimizer
-def test_zero_loss_and_zero_gradient_is_not_nan(case):
-    """Interpolation: 0 / 0 in the Polyak ratio."""
-    theta = torch.tensor([2.0], requires_grad=True)
-    opt = case.make([theta])
-    for _ in range(3):
-        opt.step(lambda: ((theta - 2.0) ** 2).sum())
-        assert opt.info.accepted
-    assert float(theta.detach()) == 2.0
-    assert not any(math.isnan(opt.param_groups[0][name]) for name in case.method.rule.memory)
-    opt.step(lambda: ((theta - 3.0) ** 2).sum())
-    assert 2.0 < float(theta.detach()) < 100.0
 
 
 @every_optimizer
 def test_a_gradient_whose_square_overflows_is_refused(case):
     """It is finite itself, and divided by a diagonal of its own it would be 0."""
-    net, batches = make_net(), make_batches(4)
-    opt = case.make(net.parameters())
-    for batch in batches[:2]:
-        take_step(opt, net, batch, case)
-    before, state = flat(net), state_of(opt)
-    opt.zero_grad()
-    opt.step(lambda: 1e25 * loss_of(net, batches[2]))
+    *batches, overflowing, last = make_batches(4)
+    run = Run(case.make).train(batches)
+    before, state = run.theta, state_of(run.opt)
+    run.step(overflowing, lambda loss: 1e25 * loss)
     if case.adaptive:
-        assert not opt.info.accepted
-        assert torch.equal(flat(net), before)
-        assert equal_states(state_of(opt), state)
-    take_step(opt, net, batches[3], case)
-    assert opt.info.accepted
-    assert torch.isfinite(flat(net)).all()
+        assert not run.opt.info.accepted
+        assert torch.equal(run.theta, before)
+        assert equal_states(state_of(run.opt), state)
+    run.step(last)
+    assert run.opt.info.accepted
+    assert torch.isfinite(run.theta).all()

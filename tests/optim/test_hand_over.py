@@ -7,7 +7,6 @@ import warnings
 
 import pytest
 import torch
-import torch._dynamo.testing
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
@@ -15,13 +14,7 @@ from heavystep import SHBArmijo, SHBPolyak
 from tests.helpers.by_hand import assert_below_caps, by_hand
 from tests.helpers.by_hand import without_closure as below_caps
 from tests.helpers.cases import every_optimizer, without_closure
-from tests.helpers.training import (
-    flat,
-    loss_of,
-    make_batches,
-    make_net,
-    take_step,
-)
+from tests.helpers.training import Run, flat, loss_of, make_batches, make_net
 
 
 def accumulate(opt, net, parts, loss_first=True):
@@ -36,36 +29,57 @@ def accumulate(opt, net, parts, loss_first=True):
         loss.detach().zero_()  # what was handed over stays as it was
 
 
-def started(count=1):
-    """A network, its optimizer, to which the first batch was handed over, and all batches."""
-    net, batches = make_net(), make_batches(count)
-    opt = SHBPolyak(net.parameters())
-    accumulate(opt, net, batches[:1])
-    return net, opt, batches
+def accumulate_last(opt, net, parts):
+    accumulate(opt, net, parts, loss_first=False)
 
 
-def mean_step(opt, net, parts, case, **kwargs):
-    """The literal loop: one backward of the mean loss."""
-    opt.zero_grad()
-    loss = sum(loss_of(net, part) for part in parts) / len(parts)
-    loss.backward()
-    return opt.step(loss=loss, **kwargs)
+def closure_of(opt, net, batch, share, zero, hand_over=True):
+    """As trainers build it: the first micro-batch zeroes the gradients, each hands its loss over."""
+
+    def closure():
+        loss = loss_of(net, batch) * share
+        if zero:
+            opt.zero_grad()
+        if hand_over:
+            opt.hand_over(loss)
+        loss.backward()
+        return loss.detach()
+
+    return closure
+
+
+def closures(opt, net, parts):
+    """All but the last are called by the trainer, the last one by the step."""
+    each = [closure_of(opt, net, part, 1 / len(parts), part is parts[0]) for part in parts]
+    for closure in each[:-1]:
+        closure()
+    return each[-1]
 
 
 @without_closure
-@pytest.mark.parametrize(("micro_batches", "loss_first"), [(1, True), (3, True), (3, False)])
-def test_losses_add_up_as_gradients_do(case, micro_batches, loss_first):
+@pytest.mark.parametrize("micro_batches", [1, 3])
+@pytest.mark.parametrize("way", [accumulate, accumulate_last, closures])
+def test_losses_add_up_as_gradients_do(case, micro_batches, way):
     batches = make_batches(6, dtype=torch.float64)
-    nets = [make_net(dtype=torch.float64) for _ in range(2)]
-    opts = [case.make(net.parameters()) for net in nets]
+    literal, run = (Run(case.make, {"dtype": torch.float64}) for _ in range(2))
     for k in range(0, 6, micro_batches):
         parts = batches[k : k + micro_batches]
-        expected = mean_step(opts[0], nets[0], parts, case)
-        opts[1].zero_grad()
-        accumulate(opts[1], nets[1], parts, loss_first)
-        assert opts[1].step().item() == pytest.approx(expected.item(), rel=1e-14)
-        assert float(opts[1].info.loss) == pytest.approx(expected.item(), rel=1e-14)
-    torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=0.0, atol=1e-12)
+        literal.opt.zero_grad()
+        loss = sum(loss_of(literal.net, part) for part in parts) / len(parts)
+        loss.backward()
+        literal.opt.step(loss=loss)
+        run.opt.zero_grad()
+        told = run.opt.step(way(run.opt, run.net, parts))
+        assert float(run.opt.info.loss) == pytest.approx(loss.item(), rel=1e-14)
+        assert way is closures or told.item() == run.opt.info.loss
+    torch.testing.assert_close(literal.theta, run.theta, rtol=0.0, atol=1e-12)
+
+
+def started(count=1):
+    """A run to which the first batch was handed over, and all batches."""
+    run, batches = Run(SHBPolyak), make_batches(count)
+    accumulate(run.opt, run.net, batches[:1])
+    return run.net, run.opt, batches
 
 
 def twice(net, opt, batches):
@@ -83,7 +97,7 @@ def closure_that_does_not(zero):
     """Neither the sum nor what it returns would be the loss of the gradients."""
 
     def misuse(net, opt, batches):
-        opt.step(trainers_closure(net, net, batches[1], 1.0, zero, hand_over=False))
+        opt.step(closure_of(net, net, batches[1], 1.0, zero, hand_over=False))
 
     return misuse
 
@@ -115,15 +129,13 @@ def test_a_loss_of_other_gradients_is_refused(name):
 @pytest.mark.parametrize("how", ["zero_grad", "zero_grad in place", "closure"])
 def test_losses_of_a_step_that_was_skipped_are_dropped(how):
     net, opt, (_, batch) = started(2)
-    fresh = make_net()
-    SHBPolyak(fresh.parameters()).step(lambda: loss_of(fresh, batch))
     if how == "closure":  # that leaves backward() to the optimizer
         opt.step(lambda: loss_of(net, batch))
     else:
         opt.zero_grad(set_to_none=how == "zero_grad")
         accumulate(opt, net, [batch])
         opt.step()
-    assert torch.equal(flat(net), flat(fresh))
+    assert torch.equal(flat(net), Run(SHBPolyak).train([batch]).theta)
     with pytest.raises(ValueError, match="needs the loss"):
         opt.step()
 
@@ -131,59 +143,24 @@ def test_losses_of_a_step_that_was_skipped_are_dropped(how):
 @without_closure
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_one_bad_micro_batch_refuses_the_whole(case, bad):
-    net, batches = make_net(), make_batches(3)
-    opt = case.make(net.parameters())
-    take_step(opt, net, batches[0], case)
-    before = flat(net)
-    opt.zero_grad()
-    accumulate(opt, net, batches)
-    opt.hand_over(bad)
-    opt.step()
-    assert not opt.info.accepted
-    assert torch.equal(flat(net), before)
+    batches = make_batches(3)
+    run = Run(case.make).train(batches[:1])
+    before = run.theta
+    run.opt.zero_grad()
+    accumulate(run.opt, run.net, batches)
+    run.opt.hand_over(bad)
+    run.opt.step()
+    assert not run.opt.info.accepted
+    assert torch.equal(run.theta, before)
 
 
 def test_half_precision_losses_add_up_in_float32():
     net = make_net(dtype=torch.bfloat16)
     opt = SHBPolyak(net.parameters())
-    accumulate(opt, net, make_batches(1, dtype=torch.bfloat16))
-    opt.zero_grad()
     net[0].weight.grad = torch.ones_like(net[0].weight)
     for _ in range(300):  # in bfloat16 the sum would stop at 256
         opt.hand_over(torch.tensor(1.0, dtype=torch.bfloat16))
     assert opt.step().item() == 300.0
-
-
-def trainers_closure(opt, net, batch, share, zero, hand_over=True):
-    """As trainers build it: the first micro-batch zeroes the gradients, each hands its loss over."""
-
-    def closure():
-        loss = loss_of(net, batch) * share
-        if zero:
-            opt.zero_grad()
-        if hand_over:
-            opt.hand_over(loss)
-        loss.backward()
-        return loss.detach()
-
-    return closure
-
-
-@without_closure
-def test_a_closure_may_hand_over_what_it_adds(case):
-    batches = make_batches(6, dtype=torch.float64)
-    nets = [make_net(dtype=torch.float64) for _ in range(2)]
-    opts = [case.make(net.parameters()) for net in nets]
-    for parts in (batches[:3], batches[3:]):
-        mean_step(opts[0], nets[0], parts, case)
-        closures = [
-            trainers_closure(opts[1], nets[1], part, 1 / 3, zero=k == 0)
-            for k, part in enumerate(parts)
-        ]
-        closures[0]()
-        closures[1]()
-        opts[1].step(closures[2])
-    torch.testing.assert_close(flat(nets[0]), flat(nets[1]), rtol=0.0, atol=1e-12)
 
 
 def test_a_closure_may_do_nothing_after_a_hand_over():
@@ -200,7 +177,7 @@ def test_a_loss_of_the_last_part_alone_is_noticed(case, in_place):
     net = make_net()
     opt = case.make(net.parameters())
     loss_of(net, first).backward()
-    closure = trainers_closure(opt, net, last, 0.5, zero=False, hand_over=False)
+    closure = closure_of(opt, net, last, 0.5, zero=False, hand_over=False)
     if case.needs_closure:
         before = flat(net)
         with pytest.raises(ValueError, match=r"added to gradients .* Lightning"):
@@ -226,26 +203,23 @@ def test_a_loss_of_the_last_part_alone_is_noticed(case, in_place):
 
 
 def test_a_search_adds_to_gradients_that_were_zeroed_in_place():
-    batch, nets = make_batches(1)[0], [make_net(), make_net()]
-    for net, zeroed in zip(nets, (True, False), strict=True):
-        opt = SHBArmijo(net.parameters())
-        if zeroed:
-            loss_of(net, batch).backward()
-            net.zero_grad(set_to_none=False)
-        opt.step(trainers_closure(opt, net, batch, 1.0, zero=False, hand_over=False))
-    assert torch.equal(flat(nets[0]), flat(nets[1]))
+    (batch,), runs = make_batches(1), [Run(SHBArmijo), Run(SHBArmijo)]
+    loss_of(runs[0].net, batch).backward()
+    runs[0].net.zero_grad(set_to_none=False)
+    for run in runs:
+        run.opt.step(closure_of(run.opt, run.net, batch, 1.0, zero=False, hand_over=False))
+    assert torch.equal(runs[0].theta, runs[1].theta)
 
 
 @without_closure
 def test_a_step_of_length_zero_counts_what_was_handed_over(case):
     """Schedules with a warm-up begin there; only a checkpoint asks for it without a loss."""
-    net, batch = make_net(), make_batches(1)[0]
-    opt = case.make(net.parameters(), lr=0.0)
-    before = flat(net)
-    accumulate(opt, net, [batch])
-    opt.step()
-    assert float(opt.info.loss) == pytest.approx(loss_of(net, batch).item(), rel=1e-6)
-    assert torch.equal(flat(net), before)
+    run, (batch,) = Run(case.make, lr=0.0), make_batches(1)
+    before = run.theta
+    accumulate(run.opt, run.net, [batch])
+    run.opt.step()
+    assert float(run.opt.info.loss) == pytest.approx(loss_of(run.net, batch).item(), rel=1e-6)
+    assert torch.equal(run.theta, before)
 
 
 def test_a_checkpoint_does_not_hold_losses():
@@ -264,20 +238,23 @@ def test_a_checkpoint_does_not_hold_losses():
 
 
 @below_caps
-def test_a_skipped_step_is_as_if_its_batch_had_not_been_there(case):
-    """The loop of the documentation with a GradScaler, where some gradients overflow."""
-    batches, nets, broken = make_batches(9), [make_net(), make_net()], (0, 4, 5)
-    expected, opt = (case.make(net.parameters()) for net in nets)
-    by_hand(nets[0], expected, [batch for k, batch in enumerate(batches) if k not in broken])
-    assert_below_caps(expected)
+@pytest.mark.parametrize("handed_over", [True, False])
+def test_a_step_that_a_scaler_skips_is_as_if_its_batch_had_not_been_there(case, handed_over):
+    """The loops of the documentation with a GradScaler, where some gradients overflow."""
+    batches, plain, run, broken = make_batches(9), Run(case.make), Run(case.make), (0, 4, 5)
+    by_hand(plain.net, plain.opt, [batch for k, batch in enumerate(batches) if k not in broken])
+    assert_below_caps(plain.opt)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=1)
     for k, batch in enumerate(batches):
-        loss = loss_of(nets[1], batch)
-        opt.hand_over(loss)
+        loss = loss_of(run.net, batch)
+        if handed_over:
+            run.opt.hand_over(loss)
         scaler.scale(loss).backward()
         if k in broken:
-            nets[1][0].weight.grad[0, 0] = math.inf
-        scaler.step(opt)
+            run.net[0].weight.grad[0, 0] = math.inf
+        if not handed_over:
+            scaler.unscale_(run.opt)
+        scaler.step(run.opt, **({} if handed_over else {"loss": loss}))
         scaler.update()
-        opt.zero_grad()
-    assert torch.equal(flat(nets[1]), flat(nets[0]))  # the scale is a power of 2
+        run.opt.zero_grad()
+    assert torch.equal(run.theta, plain.theta)  # the scale is a power of 2

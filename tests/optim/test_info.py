@@ -2,7 +2,7 @@
 
 import pytest
 
-from heavystep import SPS, HeavyStep, SHBArmijo, SHBPolyak
+from heavystep import SPS, SHBArmijo, SHBPolyak
 from tests.helpers.training import loss_of, make_batches, make_net
 
 CAPS = {
@@ -26,15 +26,3 @@ def test_cap_that_held(name):
         assert bool(opt.info.capped) == (caps[-1] is not None)
         assert opt.info.max_step == opt.param_groups[0].get("max_step")
     assert expected in caps[1:]
-
-
-def test_an_optimizer_prints_in_four_lines():
-    net = make_net()
-    first, *others = net.parameters()
-    groups = [{"params": [first], "weight_decay": 0.1}, {"params": others, "lr": 0.5}]
-    opt = HeavyStep(groups, diagonal="tensor")
-    begun = "HeavyStep\n  options: lr=1.0 / 0.5, diagonal='tensor', weight_decay=0.1 / 0.0\n"
-    assert str(opt) == f"{begun}  parameters: 163 in 2 group(s)\n  last step: none yet"
-    opt.step(lambda: loss_of(net, make_batches(1)[0]))
-    assert str(opt).endswith(f"\n  last step: {opt.param_groups[0]['step']:g}")
-    assert opt.param_groups[0]["step"] == opt.info.step > 0.0

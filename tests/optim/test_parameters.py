@@ -6,18 +6,16 @@ import pickle
 import pytest
 import torch
 
-from heavystep import SHBArmijo, SHBPolyak
+from heavystep import SHBArmijo
 from tests.helpers.cases import OPTIMIZERS, every_optimizer, over
 from tests.helpers.training import (
+    Run,
     assert_equal_but_for_rounding,
     decayed_by,
-    expected_motion,
     flat,
     loss_of,
     make_batches,
     make_net,
-    same,
-    snapshot,
     take_step,
 )
 
@@ -26,13 +24,9 @@ from tests.helpers.training import (
 def test_groups_make_no_difference_when_they_agree(case):
     """All groups are searched together: splitting the parameters changes nothing."""
     batches = make_batches(6)
-    nets = [make_net(), make_net()]
-    first, *rest = nets[1].parameters()
-    opts = [case.make(nets[0].parameters()), case.make([{"params": [first]}, {"params": rest}])]
-    for batch in batches:
-        for opt, net in zip(opts, nets, strict=True):
-            take_step(opt, net, batch, case)
-    assert_equal_but_for_rounding(*nets, steps=len(batches))
+    whole = Run(case.make).train(batches)
+    parts = Run(lambda p: case.make([{"params": [next(p)]}, {"params": p}])).train(batches)
+    assert_equal_but_for_rounding(whole.net, parts.net, steps=len(batches))
 
 
 @every_optimizer
@@ -63,26 +57,12 @@ def test_lr_and_weight_decay_differ_by_group(case):
 @every_optimizer
 @pytest.mark.parametrize("frozen", [False, True])
 def test_parameters_without_gradient_stay_and_do_not_disturb(case, frozen):
-    batches, nets = make_batches(4), [make_net(), make_net()]
     unused = torch.nn.Parameter(torch.ones(5), requires_grad=not frozen)
     unused.grad = torch.ones(5) if frozen else None  # of the time before
-    groups = [{"params": []}, {"params": [*nets[1].parameters(), unused]}]
-    opts = [case.make(nets[0].parameters()), case.make(groups)]
-    for batch in batches:
-        for opt, net in zip(opts, nets, strict=True):
-            take_step(opt, net, batch, case)
+    alone = Run(case.make).train(make_batches(4))
+    other = Run(lambda p: case.make([{"params": []}, {"params": [*p, unused]}]))
+    assert torch.equal(other.train(make_batches(4)).theta, alone.theta)
     assert torch.equal(unused, torch.ones(5))
-    assert torch.equal(flat(nets[0]), flat(nets[1]))
-
-
-@every_optimizer
-def test_a_batch_without_any_gradient_warns_and_changes_nothing(case):
-    net = make_net()
-    before = snapshot(net)
-    for opt in (case.make(net.parameters()), case.make([{"params": []}])):
-        with pytest.warns(RuntimeWarning, match="no parameter has a gradient.*was backward"):
-            opt.step(lambda: 1.5)
-    assert same(before, net.state_dict())
 
 
 @every_optimizer
@@ -111,50 +91,21 @@ def test_parameters_of_no_kind_are_refused(case):
         case.make([torch.zeros(3), torch.zeros(3, device="meta")])
 
 
-@over([case for case in OPTIMIZERS if case.takes("momentum") and not case.diagonal])
-def test_momentum_may_rise_from_zero_reach_it_and_come_back(case):
-    """Schedulers that cycle the momentum: its buffer is kept all the while."""
-    net, batches = make_net(), make_batches(7)
-    opt = case.make(net.parameters(), weight_decay=0.1)
-    params = list(net.parameters())
-    previous = [torch.zeros_like(p) for p in params]
-    for batch, momentum in zip(batches, (0.0, 0.9, 0.9, 0.0, 0.0, 0.9, 0.5), strict=True):
-        opt.param_groups[0]["momentum"] = momentum
-        before = [p.detach().clone() for p in params]
-        take_step(opt, net, batch, case)
-        # Where momentum averages, decay moves all three points, and so their distances.
-        kept = decayed_by(opt, 0.1) if case.method.form.averages else 1.0
-        moves = [
-            expected_motion(opt, case, kept * b, p.grad)
-            for p, b in zip(params, previous, strict=True)
-        ]
-        for p, theta, (motion, _) in zip(params, before, moves, strict=True):
-            torch.testing.assert_close(p.detach(), decayed_by(opt, 0.1) * theta + motion)
-        previous = [buffer for _, buffer in moves]
-
-
 @every_optimizer
 def test_deepcopy_and_pickle_go_on_alike(case):
-    net, batches = make_net(), make_batches(6)
-    opt = case.make(net.parameters())
-    for batch in batches[:3]:
-        take_step(opt, net, batch, case)
-    clones = [copy.deepcopy((net, opt)), pickle.loads(pickle.dumps((net, opt)))]
-    info = opt.info.numbers()
-    for batch in batches[3:]:
-        take_step(opt, net, batch, case)
-    for net_copy, opt_copy in clones:
-        assert opt_copy.info.numbers() == info
-        for batch in batches[3:]:
-            take_step(opt_copy, net_copy, batch, case)
-        assert torch.equal(flat(net_copy), flat(net))
+    batches = make_batches(6)
+    run = Run(case.make).train(batches[:3])
+    clones, info = [copy.deepcopy(run), pickle.loads(pickle.dumps(run))], run.opt.info.numbers()
+    run.train(batches[3:])
+    for clone in clones:
+        assert clone.opt.info.numbers() == info
+        assert torch.equal(clone.train(batches[3:]).theta, run.theta)
 
 
 def test_deepcopy_keeps_the_buffers_guarded():
-    net, batches = make_net(norm=True), make_batches()
-    opt = SHBArmijo(net.parameters(), buffers=net.buffers())
-    net, opt = copy.deepcopy((net, opt))
-    opt.step(lambda: loss_of(net, batches[0]))
+    net = make_net(norm=True)
+    net, opt = copy.deepcopy((net, SHBArmijo(net.parameters(), buffers=net.buffers())))
+    opt.step(lambda: loss_of(net, make_batches(1)[0]))
     assert opt.info.trials >= 1
     assert int(net[1].num_batches_tracked) == 1
 
@@ -179,16 +130,3 @@ def test_a_gradient_that_is_missing_for_a_while_is_zero(case):
             opt.step(loss=loss)
         ends.append(torch.cat([a, b]).detach())
     torch.testing.assert_close(*ends, rtol=1e-12, atol=1e-12)
-
-
-def test_objective_decay_differs_by_group():
-    a, b = (torch.tensor([2.0], dtype=torch.float64, requires_grad=True) for _ in range(2))
-    opt = SHBPolyak([{"params": [a], "weight_decay": 0.3}, {"params": [b], "weight_decay": 1.5}],
-                    decay="objective", momentum=0.0, max_step=10.0, c=2.0, scaling="plain")  # fmt: skip
-    opt.step(lambda: ((a - 1.0) ** 2 + (b - 1.0) ** 2).sum())
-    loss = 2.0 + 0.15 * 4.0 + 0.75 * 4.0
-    ga, gb = 2.0 + 0.3 * 2.0, 2.0 + 1.5 * 2.0
-    step = 0.5 * loss / (ga**2 + gb**2)
-    assert float(opt.info.loss) == pytest.approx(loss, rel=1e-14)
-    assert float(opt.info.step) == pytest.approx(step, rel=1e-14)
-    assert (a.item(), b.item()) == pytest.approx((2.0 - step * ga, 2.0 - step * gb), rel=1e-14)

@@ -13,10 +13,16 @@ from heavystep import SHB, SLS, Diminishing, HeavyStep, SHBArmijo, SHBPolyak
 from heavystep.optim import Recorder
 from heavystep.optim import recorder as recorder_module
 from tests.helpers.cases import OPTIMIZERS, ROWS, over
-from tests.helpers.training import flat, loss_of, make_batches, make_net, on_gpu, take_step
+from tests.helpers.training import (
+    Run,
+    equal_states,
+    loss_of,
+    make_batches,
+    make_net,
+    on_gpu,
+)
 from tests.optim.test_no_sync import NoHostRead
 
-COLUMNS = ("gamma", "loss", "grad_sqnorm", "f_star", "accepted", "eta", "beta")
 both_of_the_paper = pytest.mark.parametrize("cls", [SHBPolyak, SHBArmijo])
 every_adaptive = over([case for case in OPTIMIZERS if case.adaptive])
 
@@ -45,16 +51,14 @@ def recorded(cls, dtype=torch.float64, iterates=False, **options):
 
 @every_adaptive
 def test_record_is_the_info_of_every_step_and_changes_nothing(case):
-    nets, batches = [make_net(), make_net()], make_batches(8)
-    opts = [case.make(net.parameters()) for net in nets]
-    recorder, seen = Recorder(opts[1], iterates=case.heavy_ball), []
-    for batch in batches:
-        losses = [take_step(opt, net, batch, case) for opt, net in zip(opts, nets, strict=True)]
-        assert torch.equal(*losses)
-        seen.append(opts[1].info.numbers())
-    assert torch.equal(flat(nets[0]), flat(nets[1]))
-    assert str(opts[0].state_dict()) == str(opts[1].state_dict())
-    record, options = recorder.record(), opts[1].param_groups[0]
+    plain, run, seen = Run(case.make), Run(case.make), []
+    recorder = Recorder(run.opt, iterates=case.heavy_ball)
+    for batch in make_batches(8):
+        assert torch.equal(plain.step(batch), run.step(batch))
+        seen.append(run.opt.info.numbers())
+    assert torch.equal(plain.theta, run.theta)
+    assert equal_states(plain.opt.state_dict(), run.opt.state_dict())
+    record, options = recorder.record(), run.opt.param_groups[0]
     names = {"gamma": "step", "loss": "loss", "grad_sqnorm": "grad_sqnorm", "accepted": "accepted"}
     for column, name in names.items():
         assert getattr(record, column).tolist() == [[info[name] for info in seen]]
@@ -102,19 +106,16 @@ def test_recorded_iterates_obey_the_recursion_under_a_schedule(cls, groups):
 
 
 @both_of_the_paper
-@pytest.mark.parametrize("iterates", [False, True])
-def test_a_nan_batch_is_recorded_as_refused(cls, iterates):
-    theta, opt, recorder = recorded(cls, iterates=iterates)
+def test_a_nan_batch_is_recorded_as_refused(cls):
+    theta, opt, recorder = recorded(cls, iterates=True)
     for k in range(6):
         opt.step(lambda: quadratic(theta, k) * (math.nan if k == 3 else 1.0))
     record = recorder.record()
-    assert record.accepted[0].tolist() == [True, True, True, False, True, True]
-    assert record.gamma[0, 3] == 0.0
+    assert record.accepted[0].tolist() == [k != 3 for k in range(6)]
+    assert (record.gamma[0] > 0.0).tolist() == [k != 3 for k in range(6)]
     assert math.isnan(record.loss[0, 3])
-    assert (record.gamma[0, [0, 1, 2, 4, 5]] > 0.0).all()
-    if iterates:
-        assert np.array_equal(record.iterates[0, 3], record.iterates[0, 4])
-        assert not np.array_equal(record.iterates[0, 4], record.iterates[0, 5])
+    moved = (np.diff(record.iterates[0], axis=0) != 0.0).any(axis=1)
+    assert moved.tolist() == [k != 3 for k in range(6)]
 
 
 def test_what_changes_in_place_is_recorded_as_it_was():
@@ -171,11 +172,10 @@ def test_decay_in_the_objective_is_recorded_as_the_rule_saw_it(cls, dtype):
     (torch.bfloat16, torch.float32, torch.bfloat16),
     (torch.float32, torch.float16, torch.float16),
 ])  # fmt: skip
-@pytest.mark.parametrize("way", ["loss", "closure"])
-def test_eps_is_of_the_coarsest_format(way, param, loss_dtype, coarsest):
+def test_eps_is_of_the_coarsest_format(param, loss_dtype, coarsest):
     theta, opt, recorder = recorded(SHBPolyak, param)
-    theta.grad, loss = torch.ones_like(theta), torch.tensor(1.0, dtype=loss_dtype)
-    opt.step(**({"loss": loss} if way == "loss" else {"closure": lambda: loss}))
+    theta.grad = torch.ones_like(theta)
+    opt.step(loss=torch.tensor(1.0, dtype=loss_dtype))
     assert recorder.record().eps == torch.finfo(coarsest).eps
 
 
@@ -200,8 +200,6 @@ def test_it_comes_and_goes(monkeypatch):
         monkeypatch.setattr(recorder_module, "_BLOCK", block)
         theta, opt, recorder = recorded(SHBPolyak, iterates=True, scaling="practical")
         with recorder:
-            with pytest.raises(ValueError, match=r"^nothing recorded"):
-                recorder.record()
             run(opt, theta, 4)
             early = recorder.record()
             before = early.iterates.copy()
@@ -214,37 +212,28 @@ def test_it_comes_and_goes(monkeypatch):
         assert np.array_equal(early.iterates, before)
         assert np.array_equal(records[-1].iterates[:, :5], before)
     assert records[0].f_star.tolist() == [[0.0] * 4 + [-1.0] * 4]
-    for name in COLUMNS:
+    for name in ("gamma", "loss", "grad_sqnorm", "f_star", "accepted", "eta", "beta"):
         assert np.array_equal(*(getattr(record, name) for record in records)), name
 
 
-@pytest.mark.parametrize("iterates", [False, True])
-def test_a_step_that_raised_is_not_recorded(iterates):
-    options = {"scaling": "practical", "max_step": 50.0}
-    theta, opt, recorder = recorded(SHBArmijo, iterates=iterates, **options)
+def test_a_step_that_raised_is_not_recorded():
+    theta, opt, recorder = recorded(SHBArmijo, iterates=True, max_step=50.0)
     for scales in ([], [1.0]):  # it fails at theta, and at the first trial
         left = iter(scales)
         with pytest.raises(StopIteration):
             opt.step(lambda: next(left) * quadratic(theta, 0))
-        with pytest.raises(ValueError, match="nothing recorded"):
+        with pytest.raises(ValueError, match=r"^nothing recorded"):
             recorder.record()
     run(opt, theta, 2)
-    with pytest.raises(TypeError, match=r"needs step\(closure\)"):
-        opt.step(3)
-    run(opt, theta, 1)
-    record = recorder.record()
-    assert record.steps == 3
-    assert record.iterates is None or record.iterates.shape == (1, 4, 3)
+    assert recorder.record().iterates.shape == (1, 3, 3)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda opt: pickle.loads(pickle.dumps(opt))])
-@every_adaptive
-def test_copies_know_nothing_of_it(case, copied):
-    opt = case.make(make_net().parameters())
-    recorder = Recorder(opt)
-    opt.step(lambda: sum((p**2).sum() for p in opt.param_groups[0]["params"]))
+def test_copies_know_nothing_of_it(copied):
+    theta, opt, recorder = recorded(HeavyStep)
+    run(opt, theta, 1)
     twin = copied(opt)
-    twin.step(lambda: sum((p**2).sum() for p in twin.param_groups[0]["params"]))
+    run(twin, twin.param_groups[0]["params"][0], 1)
     assert twin.info.accepted
     assert recorder.record().steps == 1
 
@@ -256,11 +245,8 @@ def two_groups(cls=SHBPolyak, scaling="practical", **second):
 BAD_OPTIMIZERS = {
     "fixed step": (lambda: SHB([start()], lr=0.1), {}, TypeError, r"chooses its step \(SHBPolyak, SHBArmijo, SPS, SLS or another\), got SHB$"),
     "foreign": (lambda: torch.optim.SGD([start()], lr=0.1), {}, TypeError, "got SGD$"),
-    "no optimizer": (lambda: [start()], {}, TypeError, "got list$"),
     "lr by group": (lambda: two_groups(lr=0.5), {}, ValueError, r"lr \(eta\) must be the same in all parameter groups, got 1.0, 0.5$"),
-    "tensor lr by group": (lambda: two_groups(lr=torch.tensor(0.5)), {}, ValueError, r"lr \(eta\) must be the same"),
     "decoupled decay": (lambda: SHBPolyak([start()], scaling="plain", weight_decay=0.1), {"iterates": True}, ValueError, r"iterates=True needs weight_decay 0 or decay='objective', got 0.1"),
-    "decay of one group": (lambda: two_groups(SHBArmijo, weight_decay=0.1), {"iterates": True}, ValueError, "needs weight_decay 0"),
     "iterates": (lambda: SHBPolyak([start()]), {"iterates": "yes"}, ValueError, "iterates must be one of False, True, got 'yes'"),
 }  # fmt: skip
 

@@ -27,23 +27,6 @@ def closure_for(opt, evaluate, backward):
     return closure
 
 
-@every_search
-@styles
-def test_random_stream_advances_as_by_one_forward(case, backward):
-    net, batches = make_net(dropout=0.5), make_batches(4)
-    opt = case.make(net.parameters(), **case.taken(max_step=100.0))
-    others = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
-    for batch in batches:
-        torch.manual_seed(7)
-        loss_of(net, batch)
-        expected = torch.get_rng_state()
-        torch.manual_seed(7)
-        opt.step(closure_for(opt, lambda: loss_of(net, batch), backward))
-        assert torch.equal(torch.get_rng_state(), expected)
-    assert opt.info.trials > 0
-    assert (random.getstate(), np.random.get_state()[1].tolist()) == others  # noqa: NPY002
-
-
 class Masked(nn.Module):
     """A bowl, and a dropout mask that it writes down."""
 
@@ -59,17 +42,22 @@ class Masked(nn.Module):
 
 @every_search
 @styles
-def test_every_evaluation_draws_the_same_dropout_mask(case, backward):
-    """Masks by the clock are the same within a second, and different within a step."""
+def test_every_evaluation_draws_what_one_forward_draws(case, backward):
+    """And the streams are left where one forward leaves them."""
     net = Masked()
-    opt, masks = case.make(net.parameters(), **case.taken(max_step=100.0)), []
-    for _ in range(3):
+    opt = case.make(net.parameters(), **case.taken(max_step=100.0))
+    others = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    for seed in range(3):
         net.masks.clear()
+        torch.manual_seed(seed)
+        net()
+        expected = torch.get_rng_state()
+        torch.manual_seed(seed)
         opt.step(closure_for(opt, net, backward))
-        assert len(net.masks) >= 2
+        assert torch.equal(torch.get_rng_state(), expected)
+        assert len(net.masks) >= 3
         assert all(mask == net.masks[0] for mask in net.masks)
-        masks.append(net.masks[0])
-    assert masks[0] != masks[1] != masks[2] != masks[0]
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == others  # noqa: NPY002
 
 
 @every_search

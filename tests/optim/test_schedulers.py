@@ -1,73 +1,15 @@
-"""Every torch scheduler drives ``lr``; Diminishing drives lr, momentum and max_step."""
+"""A learning rate of 0, and Diminishing, which drives lr, momentum and max_step."""
 
 import copy
-import inspect
 
 import pytest
 import torch
-from torch.optim import lr_scheduler
 
 from heavystep import SHB, Diminishing, SHBPolyak
-from tests.helpers import rounding
-from tests.helpers.cases import OPTIMIZERS, ROWS, case_of, every_row, over
+from tests.helpers.cases import OPTIMIZERS, ROWS, over
 from tests.helpers.training import flat, last_momentum, make_batches, make_net, take_step
 
-SCHEDULERS = {
-    "LambdaLR": lambda o: lr_scheduler.LambdaLR(o, lambda k: 1 / (k + 1)),
-    "MultiplicativeLR": lambda o: lr_scheduler.MultiplicativeLR(o, lambda k: 0.9),
-    "StepLR": lambda o: lr_scheduler.StepLR(o, 2),
-    "MultiStepLR": lambda o: lr_scheduler.MultiStepLR(o, [1, 3]),
-    "ConstantLR": lambda o: lr_scheduler.ConstantLR(o, 0.5, 3),
-    "LinearLR": lambda o: lr_scheduler.LinearLR(o, 0.1),
-    "ExponentialLR": lambda o: lr_scheduler.ExponentialLR(o, 0.9),
-    "PolynomialLR": lambda o: lr_scheduler.PolynomialLR(o, 4),
-    "CosineAnnealingLR": lambda o: lr_scheduler.CosineAnnealingLR(o, 4),
-    "CosineAnnealingWarmRestarts": lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 3),
-    "CyclicLR": lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, step_size_up=2),
-    "OneCycleLR": lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=20),
-    "SequentialLR": lambda o: lr_scheduler.SequentialLR(
-        o, [lr_scheduler.ConstantLR(o, 0.1, 2), lr_scheduler.ExponentialLR(o, 0.5)], [2]
-    ),
-    "ChainedScheduler": lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.ExponentialLR(o, 0.9)]),
-    "ReduceLROnPlateau": lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0),
-}  # fmt: skip
-
-
-def test_no_torch_scheduler_is_forgotten():
-    public = {
-        name
-        for name, value in vars(lr_scheduler).items()
-        if inspect.isclass(value)
-        and issubclass(value, lr_scheduler.LRScheduler)
-        and not name.startswith("_")
-    }
-    assert public - {"LRScheduler"} <= set(SCHEDULERS)
-
-
 DIMINISHING = [case for case in OPTIMIZERS if case.takes("max_step") and case.takes("momentum")]
-
-
-@every_row
-@pytest.mark.parametrize("name", SCHEDULERS)
-def test_every_scheduler_drives_lr(case, name):
-    net, batches = make_net(), make_batches(6)
-    opt = case.make(net.parameters())
-    fixed = opt.param_groups[0]["momentum"]
-    scheduler = SCHEDULERS[name](opt)
-    if not case.takes("momentum") and opt.param_groups[0]["momentum"] != fixed:
-        with pytest.raises(ValueError, match=r"^momentum \(beta\) must be 0.0 for \w+, .* got 0.9"):
-            take_step(opt, net, batches[0], case)
-        return
-    arguments = (1.0,) if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau) else ()
-    rates = []
-    for batch in batches:
-        rates.append(opt.param_groups[0]["lr"])
-        take_step(opt, net, batch, case)
-        assert float(opt.info.step) == pytest.approx(
-            rates[-1] * float(opt.info.base_step), rel=rounding.of_a_sum(1)
-        )
-        scheduler.step(*arguments)
-    assert len(set(rates)) > 1
 
 
 @over([case for case in ROWS if case.heavy_ball and case.has_momentum and not case.steers])
@@ -84,22 +26,6 @@ def test_no_learning_rate_takes_no_gradient_step_and_heavy_ball_goes_on(case):
     assert not torch.equal(flat(net), first)
     coasting = first + last_momentum(opt) * (first - before)
     torch.testing.assert_close(flat(net), coasting, rtol=0.0, atol=1e-6)
-
-
-@every_row
-@pytest.mark.parametrize("shape", [(), (1,)])
-def test_lr_may_be_a_tensor(case, shape):
-    nets, batches = [make_net(dtype=torch.float64) for _ in range(2)], make_batches(3)
-    rates = (0.25, torch.full(shape, 0.25, dtype=torch.float64))
-    opts = [case.make(net.parameters(), lr=lr) for net, lr in zip(nets, rates, strict=True)]
-    for x, y in batches:
-        for opt, net in zip(opts, nets, strict=True):
-            take_step(opt, net, (x.double(), y), case)
-        assert float(opts[1].info.step) == pytest.approx(float(opts[0].info.step), rel=1e-9)
-        rates[1].mul_(0.5)  # as some trainers do, in place
-        opts[0].param_groups[0]["lr"] *= 0.5
-    assert opts[1].param_groups[0]["lr"].data_ptr() == rates[1].data_ptr()
-    torch.testing.assert_close(*map(flat, nets), rtol=1e-9, atol=1e-9)
 
 
 @over([case for case in ROWS if case.sees_gradient_only and not case.needs_closure])
@@ -174,29 +100,8 @@ def test_schedules_outside_the_assumption_are_refused(name):
     assert "initial_max_step" not in opt.param_groups[0]
 
 
-def test_schedules_at_the_edge_of_the_assumption_are_allowed():
-    for options in ({"eta_power": 0.7}, {"beta0": 0.0, "beta_power": 0.0}):
-        Diminishing(SHBPolyak(make_net().parameters(), scaling="plain"), **options)
-
-
 def test_diminishing_needs_a_cap_to_diminish():
     for wrong, name in ((SHB(make_net().parameters(), lr=0.1), "SHB"), ("opt", "str")):
         message = rf"must have a max_step \(gamma_max\) to diminish, got {name}: use SHBPolyak"
         with pytest.raises(TypeError, match=message):
             Diminishing(wrong)
-
-
-def test_diminishing_goes_on_after_a_group_is_added():
-    net, batches = make_net(), make_batches(3)
-    first, *rest = net.parameters()
-    opt = SHBPolyak([first], scaling="plain")
-    schedule = Diminishing(opt, horizon=2.0)
-    take_step(opt, net, batches[0], case_of("SHBPolyak"))
-    schedule.step()
-    agreed = {name: opt.param_groups[0][name] for name in ("momentum", "max_step")}
-    opt.add_param_group({"params": rest, **agreed})
-    schedule.base_lrs.append(1.0)
-    take_step(opt, net, batches[1], case_of("SHBPolyak"))
-    schedule.step()
-    take_step(opt, net, batches[2], case_of("SHBPolyak"))
-    assert opt.info.accepted

@@ -112,23 +112,6 @@ def test_a_gradient_from_before_the_exchange_is_refused(momentum, decay):
     assert not opt.state
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_repeated_and_strided_memory_is_read_as_torch_reads_it(momentum):
-    plain, odd = (torch.zeros(4, 6, requires_grad=True) for _ in range(2))
-    opts = [SHB([theta], 0.1, momentum) for theta in (plain, odd)]
-    for grad in (
-        torch.tensor([[1.0], [2.0], [3.0], [4.0]]).expand(4, 6),
-        torch.arange(48.0).reshape(4, 12)[:, ::2],
-        torch.arange(24.0).reshape(6, 4).t(),
-    ):
-        plain.grad, odd.grad = grad.contiguous(), torch.zeros(4, 6)
-        odd.grad.set_(grad.untyped_storage(), 0, grad.shape, grad.stride())
-        for opt in opts:
-            opt.step()
-    torch.testing.assert_close(odd, plain)
-    assert (odd != 0.0).any()
-
-
 @pytest.fixture
 def mesh():
     distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)

@@ -1,6 +1,7 @@
 """The estimate of L: right on quadratics, never above, and as if nothing had run."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -39,7 +40,7 @@ def make_quadratic(spectrum, dtype=torch.float64, seed=0, shift=3.0):
 
 
 @pytest.mark.parametrize("name", SPECTRA)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_quadratic_is_met_from_below(name, seed):
     loss, params = make_quadratic(SPECTRA[name], seed=seed)
     estimate = estimate_smoothness(loss, params, iterations=25, seed=seed)
@@ -86,24 +87,28 @@ def noisy_net():
 
 @pytest.mark.parametrize("way", ["plain", "zeroed", "zeroed in place", "sum"])
 @pytest.mark.parametrize("grad_enabled", [True, False])
-def test_afterwards_it_is_as_if_nothing_had_run(way, grad_enabled):
+@pytest.mark.parametrize("fails_at", [None, 1, 2, 7])
+def test_afterwards_it_is_as_if_nothing_had_run(way, grad_enabled, fails_at):
     net, batch = noisy_net()
-    opt = SHBPolyak(net.parameters())
+    opt, calls = SHBPolyak(net.parameters()), []
     before = fingerprint(net)
 
     def closure():
+        calls.append(None)
         if way in ("zeroed", "zeroed in place"):
             opt.zero_grad(set_to_none=way == "zeroed")
         loss = loss_of(net, batch)
-        if way == "plain":
-            return loss
-        loss.backward()
-        return loss.item() if way == "zeroed in place" else loss.detach()
+        if way != "plain":
+            loss.backward()
+        if len(calls) == fails_at:
+            raise RuntimeError("out of memory")
+        return {"plain": loss, "zeroed in place": loss.item()}.get(way, loss.detach())
 
-    with torch.set_grad_enabled(grad_enabled):
-        estimate = estimate_smoothness(closure, net.parameters(), buffers=net.buffers())
+    fails = pytest.raises(RuntimeError, match="out of memory") if fails_at else nullcontext()
+    with torch.set_grad_enabled(grad_enabled), fails:
+        estimate = estimate_smoothness(closure, net.parameters(), buffers=net.buffers)
+        assert 0.0 < estimate.value < 1e3
     assert fingerprint(net) == before
-    assert 0.0 < estimate.value < 1e3
 
 
 def estimate_of(net, batch, **options):
@@ -122,27 +127,6 @@ def test_dropout_sees_one_mask_and_batchnorm_one_batch():
     assert all(torch.equal(mask, outputs[0]) for mask in outputs)
     assert all(torch.equal(mean, statistics[0]) for mean in statistics)
     assert first == again != other
-
-
-@pytest.mark.parametrize("at", [1, 2, 7])
-@pytest.mark.parametrize("after_backward", [False, True])
-def test_a_closure_that_raises_leaves_nothing_behind(at, after_backward):
-    net, batch = noisy_net()
-    before, calls = fingerprint(net), []
-
-    def closure():
-        calls.append(None)
-        loss = loss_of(net, batch)
-        if after_backward:
-            loss.backward()
-        if len(calls) == at:
-            raise RuntimeError("out of memory")
-        return loss
-
-    with pytest.raises(RuntimeError, match="out of memory"):
-        estimate_smoothness(closure, net.parameters(), buffers=net.buffers)
-    assert len(calls) == at
-    assert fingerprint(net) == before
 
 
 def test_frozen_and_repeated_parameters():
@@ -237,7 +221,7 @@ def test_on_a_gpu_it_is_as_if_nothing_had_run():
     net, (x, y) = noisy_net()
     net, batch = net.cuda(), (x.cuda(), y.cuda())
     before, random = fingerprint(net), torch.cuda.get_rng_state()
-    estimates = [estimate_of(net, batch) for _ in range(2)]
+    estimates = [estimate_of(net, batch).value for _ in range(2)]
     assert fingerprint(net) == before
     assert torch.equal(torch.cuda.get_rng_state(), random)
-    assert estimates[0].value == pytest.approx(estimates[1].value, rel=1e-4)
+    assert estimates[0] == pytest.approx(estimates[1], rel=1e-4)

@@ -325,18 +325,6 @@ def test_a_forgotten_zero_grad_is_told_once(cls):
     assert "zero_grad() before backward()" in text
 
 
-@pytest.mark.parametrize("to_none", [True, False])
-@pytest.mark.parametrize("who", ["optimizer", "model"])
-def test_gradients_that_are_zeroed_do_not_add_up(to_none, who):
-    net = make_net()
-    opt = HeavyStep(net.parameters())
-    for k in range(12):
-        (opt if who == "optimizer" else net).zero_grad(set_to_none=to_none)
-        loss = loss_of(net, BATCHES[k])
-        loss.backward()
-        opt.step(loss=loss)
-
-
 def test_once_is_once_whatever_the_filter():
     failing = partial(SHBArmijo, max_trials=1, max_step=1e6)
     for make in (failing, partial(failing, lower_bound=0.0)):

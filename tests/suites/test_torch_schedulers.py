@@ -4,44 +4,84 @@ Torch's own tests of schedulers do not come with torch. Most of them hold the nu
 writes against known ones: those here are held against those for SGD.
 """
 
+import inspect
 import warnings
 
 import pytest
 import torch
+from torch.optim import lr_scheduler
 
+from tests.helpers import rounding
 from tests.helpers.cases import KINDS, over
-from tests.optim.test_schedulers import SCHEDULERS
+from tests.helpers.training import make_batches, make_net, take_step
 
 STEPS = 8
+SCHEDULERS = {
+    "LambdaLR": lambda o: lr_scheduler.LambdaLR(o, lambda k: 1 / (k + 1)),
+    "MultiplicativeLR": lambda o: lr_scheduler.MultiplicativeLR(o, lambda k: 0.9),
+    "StepLR": lambda o: lr_scheduler.StepLR(o, 2),
+    "MultiStepLR": lambda o: lr_scheduler.MultiStepLR(o, [1, 3]),
+    "ConstantLR": lambda o: lr_scheduler.ConstantLR(o, 0.5, 3),
+    "LinearLR": lambda o: lr_scheduler.LinearLR(o, 0.1),
+    "ExponentialLR": lambda o: lr_scheduler.ExponentialLR(o, 0.9),
+    "PolynomialLR": lambda o: lr_scheduler.PolynomialLR(o, 4),
+    "CosineAnnealingLR": lambda o: lr_scheduler.CosineAnnealingLR(o, 4),
+    "CosineAnnealingWarmRestarts": lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 3),
+    "CyclicLR": lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, step_size_up=2),
+    "OneCycleLR": lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=20),
+    "SequentialLR": lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.ConstantLR(o, 0.1, 2), lr_scheduler.ExponentialLR(o, 0.5)], [2]
+    ),
+    "ChainedScheduler": lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.ExponentialLR(o, 0.9)]),
+    "ReduceLROnPlateau": lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0),
+}  # fmt: skip
 
 
-def sequence(opt, make):
-    """Learning rate and momentum that a scheduler gives, step by step."""
-    scheduler, found = make(opt), []
-    for k in range(STEPS):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the optimizer itself takes no steps here
-            plateau = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
-            scheduler.step(1.0 + k) if plateau else scheduler.step()
-        group = opt.param_groups[0]
-        found.append((float(group["lr"]), group["momentum"]))
-    return found, scheduler.state_dict().keys()
+def test_no_torch_scheduler_is_forgotten():
+    public = {
+        name
+        for name, value in vars(lr_scheduler).items()
+        if inspect.isclass(value)
+        and issubclass(value, lr_scheduler.LRScheduler)
+        and not name.startswith("_")
+    }
+    assert public - {"LRScheduler"} <= set(SCHEDULERS)
+
+
+def named(opt, *names):
+    return [float(opt.param_groups[0][name]) for name in names]
 
 
 @over(KINDS)
 @pytest.mark.parametrize("name", SCHEDULERS)
 @pytest.mark.parametrize("lr", [0.5, torch.tensor(0.5)], ids=["number", "tensor"])
-def test_a_scheduler_gives_the_numbers_that_it_gives_to_sgd(case, name, lr):
-    params = [torch.nn.Parameter(torch.ones(2))]
-    momentum = {"momentum": 0.9} if case.takes("momentum") else {}
-    ours = case.make(params, lr=lr.clone() if torch.is_tensor(lr) else lr, **momentum)
-    theirs = torch.optim.SGD(params, lr=0.5, momentum=ours.param_groups[0]["momentum"])
-    found, expected = (sequence(opt, SCHEDULERS[name]) for opt in (ours, theirs))
-    assert found[1] == expected[1]
-    rounding = torch.finfo(torch.float32).eps * STEPS if torch.is_tensor(lr) else 1e-15 * STEPS
-    for (rate, beta), (rate_of_sgd, beta_of_sgd) in zip(found[0], expected[0], strict=True):
-        assert rate == pytest.approx(rate_of_sgd, rel=rounding)
-        assert beta == beta_of_sgd
+def test_a_scheduler_does_to_a_method_what_it_does_to_sgd(case, name, lr):
+    net, (batch,), rates = make_net(), make_batches(1), set()
+    ours = case.make(net.parameters(), lr=lr.clone() if torch.is_tensor(lr) else lr)
+    fixed = ours.param_groups[0]["momentum"]
+    theirs = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.5, momentum=fixed or 0.9)
+    schedulers = [SCHEDULERS[name](opt) for opt in (ours, theirs)]
+    assert schedulers[0].state_dict().keys() == schedulers[1].state_dict().keys()
+    if not case.takes("momentum") and ours.param_groups[0]["momentum"] != fixed:
+        with pytest.raises(ValueError, match=r"^momentum \(beta\) must be 0.0 for \w+, .* got 0.9"):
+            take_step(ours, net, batch, case)
+        return
+    plateau = isinstance(schedulers[0], lr_scheduler.ReduceLROnPlateau)
+    for k in range(STEPS):
+        expected = named(theirs, "lr", "momentum") if fixed else named(theirs, "lr")
+        # A rate in float32 is rounded at each step.
+        assert named(ours, "lr", "momentum")[: len(expected)] == pytest.approx(
+            expected,
+            rel=STEPS * torch.finfo(torch.float32 if torch.is_tensor(lr) else torch.float64).eps,
+        )
+        take_step(ours, net, batch, case)
+        theirs.step()
+        step, base = float(ours.info.step), float(ours.info.base_step)
+        assert step == pytest.approx(expected[0] * base, rel=rounding.of_a_sum(1))
+        rates.add(expected[0])
+        for scheduler in schedulers:
+            scheduler.step(*((1.0 + k,) if plateau else ()))
+    assert len(rates) > 1
 
 
 @over(KINDS)

@@ -2,7 +2,7 @@
 
 Optimizers, simulations, the command line and the documentation find a method here. To add one,
 write its rule (see :mod:`heavystep.rules.contract`), or take one that is there, and
-:func:`register` a row; ``tests/toys/`` shows the whole of it.
+:func:`register` a row; ``tests/test_toys.py`` shows the whole of it.
 """
 
 from heavystep.methods.method import (

@@ -167,14 +167,14 @@ class Method:
 
     def check(self, options: Mapping[str, Any]) -> None:
         """Refuse options out of range, and others than the method fixes."""
+        for option in self.all_options:
+            option.check(options[option.name])
         for name, value in self.fixed.items():
             if options[name] != value:
                 raise ValueError(
                     f"{validation.label(name)} must be {value!r} for {self.name}, which leaves no "
                     f"choice of it to users and schedulers, got {options[name]!r}"
                 )
-        for option in self.all_options:
-            option.check(options[option.name])
 
 
 METHODS: dict[str, Method] = {}
