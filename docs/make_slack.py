@@ -15,18 +15,12 @@ import numpy as np
 from heavystep.certificates import certify
 from heavystep.certificates.check import Check
 from heavystep.lab.figures.figure1 import CONSTANTS, DIMINISHING, configured
-from heavystep.lab.simulation.sweep import ProblemSpec
+from heavystep.lab.simulation.sweep import SECTION_5
 from heavystep.methods import METHODS
 from heavystep.schedules import Schedules
 from tests.helpers.runs import draw_samples, recorded
 
 RUNS, STEPS = 20, 10_000
-PROBLEMS = {
-    "least squares, nu = 0": ProblemSpec("least squares", 0.0),
-    "least squares, nu = 0.3": ProblemSpec("least squares", 0.3),
-    "cosine, strong growth": ProblemSpec("cosine", "strong_growth"),
-    "cosine, noise": ProblemSpec("cosine", "noise"),
-}
 VARIANTS = (0.0, 0.5, 0.9, DIMINISHING)
 SHOWN = (10, 100, 1_000, 10_000)
 """The steps at which a bound in expectation is shown."""
@@ -35,9 +29,9 @@ SHOWN = (10, 100, 1_000, 10_000)
 def main() -> None:
     """Write it, and fail if an inequality does not hold."""
     rows, skipped = list[dict[str, Any]](), dict[str, str]()
-    for name, method, variant in product(PROBLEMS, CONSTANTS, VARIANTS):
-        rule, problem = METHODS[method].theory, PROBLEMS[name].build()
-        options = dict(configured(PROBLEMS[name], method, variant).options)
+    for name, method, variant in product(SECTION_5, CONSTANTS, VARIANTS):
+        rule, problem = METHODS[method].theory, SECTION_5[name].build()
+        options = dict(configured(SECTION_5[name], method, variant).options)
         laws = Schedules(options["lr"], options["momentum"], options["max_step"])
         record = recorded(
             problem, rule, draw_samples(problem, runs=RUNS, steps=STEPS), beta=laws.beta,

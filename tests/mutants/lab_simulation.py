@@ -36,6 +36,6 @@ MUTANTS = [
            "    if not same:\n", "    if False:\n", SWEEPS),
     Mutant("a rate that need not be one", "lab/figures/figure1.py",
            "SLOPE = -0.95", "SLOPE = 0.95", FIGURES),
-    Mutant("lower where it is higher", "lab/figures/figure2.py",
-           "if ends[name] < 1.0]", "if ends[name] > 0.0]", FIGURES),
+    Mutant("lower where it is higher", "lab/figures/measures.py",
+           "found[name] < 1.0 for", "found[name] > 0.0 for", FIGURES),
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from heavystep.lab.comparison.contenders import Other, contender_of
 from heavystep.lab.comparison.tasks import task_of
 from heavystep.lab.store import Columns
 from heavystep.lab.sweeps import Advance, Run
-from heavystep.lab.training.trainer import LOOK_EVERY, Trainer, Work, compiles, prepared
+from heavystep.lab.training.trainer import LOOK_EVERY, Trainer, Work, compiles, hardware_settings
 from heavystep.methods import Method
 from heavystep.optim import Average
 from heavystep.optimizers import searches
@@ -70,7 +70,10 @@ class TaskRun(Run):
     def compute(self, advance: Advance) -> Columns:
         """Train. A run whose parameters are no longer finite stops, and its numbers are NaN."""
         device, task = torch.device(self.device), task_of(self.task)
-        with prepared(small=device.type == "cpu"), warnings.catch_warnings(action="ignore"):
+        with (
+            hardware_settings(small=device.type == "cpu"),
+            warnings.catch_warnings(action="ignore"),
+        ):
             if task.problem:
                 found = {"loss": simulated(self)}
             else:

@@ -25,7 +25,7 @@ from heavystep.lab.data import Examples, Split
 from heavystep.lab.training.epochs import EpochTrainer
 from heavystep.lab.training.images import ImageWork, colours
 from heavystep.lab.training.networks import NETWORKS
-from heavystep.lab.training.trainer import prepared
+from heavystep.lab.training.trainer import hardware_settings
 from heavystep.methods import method_of
 from heavystep.optimizers import create, searches
 
@@ -252,7 +252,7 @@ def training_costs(size: Size, device: torch.device) -> list[TrainingCost]:
 
     known = optimizers(SGD=sgd)
     peaks, recorded = dict[str, float](), dict[str, EpochTrainer]()
-    with prepared(size.network == "small"):
+    with hardware_settings(size.network == "small"):
         for name, make in known.items():
             if device.type == "cuda":
                 torch.cuda.empty_cache()

@@ -41,7 +41,7 @@ from heavystep.lab.figures.measures import (
 )
 from heavystep.lab.plot import COLOURS, entitle, grid, legend_below, named_lines, visible
 from heavystep.lab.simulation.configuration import Configuration, configure
-from heavystep.lab.simulation.sweep import ProblemSpec, Results, Simulated, simulated
+from heavystep.lab.simulation.sweep import SECTION_5, ProblemSpec, Results, Simulated, simulated
 from heavystep.methods import METHODS
 from heavystep.schedules import Schedules
 from heavystep.theory import nonconvex_step_limit
@@ -58,10 +58,10 @@ CONSTANTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """By method, the options that are the same in every panel."""
 SETTINGS = (
-    ("convex, interpolation", ProblemSpec("least squares", 0.0), BETAS),
-    ("convex, beyond interpolation", ProblemSpec("least squares", 0.3), (0.9, DIMINISHING)),
-    ("non-convex, strong growth", ProblemSpec("cosine", "strong_growth"), BETAS),
-    ("non-convex, weak growth", ProblemSpec("cosine", "noise"), (0.9, DIMINISHING)),
+    ("convex, interpolation", SECTION_5["least squares"], BETAS),
+    ("convex, beyond interpolation", SECTION_5["noisy least squares"], (0.9, DIMINISHING)),
+    ("non-convex, strong growth", SECTION_5["cosine"], BETAS),
+    ("non-convex, weak growth", SECTION_5["noisy cosine"], (0.9, DIMINISHING)),
 )
 """Titles, problems, and the variants: a momentum of Section 2's rules, or Section 4's rules."""
 results = simulated

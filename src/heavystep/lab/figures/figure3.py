@@ -64,7 +64,7 @@ from heavystep.lab.training.runs import (
 from heavystep.lab.training.trainer import the_device
 from heavystep.methods import method_of
 
-PAPER = Scale()
+FULL = Scale()  # the paper's
 SMALL = Scale(network="small", batch_size=64, train_images=256, test_images=128)
 QUICK = {"seeds": 2, "epochs": 3, "scale": SMALL}
 NETWORKS = {"resnet18": "ResNet-18", "small": "a small network"}
@@ -80,7 +80,7 @@ def figures(
     epochs: int = 200,
     datasets: str = ",".join(CIFAR),
     methods: Sequence[str] = (),
-    scale: Scale = PAPER,
+    scale: Scale = FULL,
 ) -> list[Figure]:
     """A row for each data set: loss and accuracy of the PS family, then of the ALS family.
 
@@ -115,7 +115,7 @@ def figures(
                 curves = tuple(Curve(each, runs[each], metric) for each in shown)
                 panels.append(Panel(name, f"{title}, {family} family", ylabel, curves))
     titles = " and ".join(CIFAR[name].title for name in names)
-    part = "" if scale == PAPER else f" ({scale.train_images:,} images)"
+    part = "" if scale == FULL else f" ({scale.train_images:,} images)"
     title = f"{NETWORKS.get(scale.network, scale.network)} on {titles}{part}"
     return [Figure("figure3", title, tuple(panels))]
 
@@ -288,7 +288,7 @@ STATEMENTS = (
 
 def claims(figure: Figure, results: TrainedResults) -> list[Claim]:
     """All claims, for each data set that has runs of every method."""
-    whole = all(run.scale == PAPER for run in figure.runs())
+    whole = all(run.scale == FULL for run in figure.runs())
     return [
         replace(each.claim(name, runs, title=CIFAR[name].title), judged=whole)
         for name, runs in by_data_set(figure, results).items()

@@ -61,9 +61,11 @@ class OneRun:
         self.data = kernels.data(shared, size)
         memory = np.array(list(configuration.rule.memory.values()), dtype=np.float64)
         self.state = State(
-            np.array(problem.theta0), np.zeros(dim), memory, np.zeros(dim), np.zeros(dim),
-            np.zeros(size, np.int64), np.zeros({None: 0, "tensor": 1, "element": dim}[diagonal]),
-            np.zeros(1), np.zeros(dim if diagonal else 0), numbers, np.zeros(dim),
+            theta=np.array(problem.theta0), buffer=np.zeros(dim), memory=memory,
+            gradient=np.zeros(dim), way=np.zeros(dim), batch=np.zeros(size, np.int64),
+            squares=np.zeros({None: 0, "tensor": 1, "element": dim}[diagonal]),
+            weight=np.zeros(1), divisors=np.zeros(dim if diagonal else 0), numbers=numbers,
+            average=np.zeros(dim),
         )  # fmt: skip
         self.out = numbers_of(len(grid), *names)
         self.out[:] = np.nan
@@ -160,19 +162,9 @@ def simulate(
         validation.integer(name, count, least=1)
     if not len(seeds):
         raise ValueError("seeds must name at least one run, got none")
-    k = log_grid(iterations) if grid is None else np.asarray(grid)
-    whole = np.issubdtype(k.dtype, np.integer) and k.ndim == 1 and k.size
-    if not whole or k[0] < 1 or k[-1] > iterations or (np.diff(k) <= 0).any():
-        raise ValueError(f"grid must increase within 1 .. {iterations}, got {grid!r}")
-    k = k.astype(np.int64)
-    if indices is not None:  # which kernels do not check
-        indices, wanted = np.asarray(indices), (len(seeds), iterations, batch_size)
-        if indices.shape != wanted or not np.issubdtype(indices.dtype, np.integer):
-            got = f"{indices.dtype} {indices.shape}"
-            raise ValueError(f"indices must be whole numbers of shape {wanted}, got {got}")
-        if indices.min() < 0 or indices.max() >= problem.n:
-            got = f"{indices.min()} .. {indices.max()}"
-            raise ValueError(f"indices must be in 0 .. {problem.n - 1}, got {got}")
+    k = log_grid(iterations) if grid is None else _whole_grid(grid, iterations)
+    if indices is not None:
+        indices = _readable(indices, (len(seeds), iterations, batch_size), problem.n)
 
     def go(place: int) -> Array:
         run = OneRun(problem, method, seeds[place], k, batch_size)
@@ -197,3 +189,24 @@ def simulate(
         stacked = np.stack(list((map if workers == 1 else pool.map)(go, range(len(seeds)))))
     metrics = {name: stacked[name].copy() for name in metric_names(problem)}
     return Trajectories(k, tuple(seeds), metrics)
+
+
+def _whole_grid(grid: Any, iterations: int) -> Array:
+    k = np.asarray(grid)
+    whole = np.issubdtype(k.dtype, np.integer) and k.ndim == 1 and k.size
+    if not whole or k[0] < 1 or k[-1] > iterations or (np.diff(k) <= 0).any():
+        raise ValueError(f"grid must increase within 1 .. {iterations}, got {grid!r}")
+    return k.astype(np.int64)
+
+
+def _readable(indices: Any, wanted: tuple[int, ...], n: int) -> Array:
+    """Samples that kernels can read: they check nothing themselves."""
+    indices = np.asarray(indices)
+    if indices.shape != wanted or not np.issubdtype(indices.dtype, np.integer):
+        got = f"{indices.dtype} {indices.shape}"
+        raise ValueError(f"indices must be whole numbers of shape {wanted}, got {got}")
+    if indices.min() < 0 or indices.max() >= n:
+        got = f"{indices.min()} .. {indices.max()}"
+        raise ValueError(f"indices must be in 0 .. {n - 1}, got {got}")
+    found: Array = indices
+    return found

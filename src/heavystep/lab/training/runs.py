@@ -24,7 +24,7 @@ from heavystep.lab.training.epochs import (
 )
 from heavystep.lab.training.images import ImageWork, colours_of, images_of
 from heavystep.lab.training.networks import NETWORKS
-from heavystep.lab.training.trainer import compiles, prepared, search_options
+from heavystep.lab.training.trainer import compiles, hardware_settings, search_options
 from heavystep.methods import method_of
 from heavystep.optimizers import create
 from heavystep.records import Trajectories
@@ -168,7 +168,7 @@ def train_missing(
     for run, epochs in lacking:
         progress.begin(run.label)
         try:
-            with prepared(run.scale.network == "small"):
+            with hardware_settings(run.scale.network == "small"):
                 _train(run, epochs, folder, progress, device)
         except DivergedError as error:
             progress.note(f"{run.label}: {error}; what is good is in {run.checkpoint(folder)}")

@@ -166,7 +166,7 @@ def the_device(name: str | None) -> torch.device:
 
 
 @contextmanager
-def prepared(small: bool) -> Iterator[None]:
+def hardware_settings(small: bool) -> Iterator[None]:
     """Let cuDNN try its algorithms, because shapes never change; one thread for small networks.
 
     The threads of a small network would wait for each other more than they help. With one thread
