@@ -55,11 +55,12 @@ def forget_stale(optimizer: RuleOptimizer) -> None:
         optimizer._handed_over.clear()
 
 
-def numbers(optimizer: Any, prefix: str = "heavystep/") -> dict[str, float]:
+def numbers(optimizer: Any) -> dict[str, float]:
     """Numbers of the last step, for a logger; none before the first step. Waits for the device."""
     inner = heavy_ball(optimizer)
     known = {} if inner is None or inner.info is None else inner.info.numbers()
-    return {prefix + n: float(v) for n, v in known.items() if not isinstance(v, (str, type(None)))}
+    shown = {name: value for name, value in known.items() if not isinstance(value, str | None)}
+    return {f"heavystep/{name}": float(value) for name, value in shown.items()}
 
 
 def log_step(logger: Any, optimizer: Any, k: int) -> None:
