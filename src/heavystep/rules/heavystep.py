@@ -103,8 +103,9 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     estimate = minimum(average, loss) - depth * deviation
     level = where(unknown | (average < bound), estimate, bound)
     # Length, and what noise makes of it: ratio is r_k, usual m_k, noise N_k
-    ratio = polyak_ratio(loss, seen.grad_sqnorm, level, constants.length)
-    usual = polyak_ratio(average, squares, level, constants.length)
+    gap = loss - level
+    ratio = polyak_ratio(gap, seen.grad_sqnorm, constants.length)
+    usual = polyak_ratio(average - level, squares, constants.length)
     spread = mean - level
     noise = where(spread > 0.0, (average - level) / where(spread > 0.0, spread, 1.0), 1.0)
     phi = 1.0 / (1.0 + memory.age / PATIENCE * minimum(noise, 1.0) ** POWER) ** 0.5
@@ -121,7 +122,7 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     weight = weight_of_next(memory.age, POWER)
     return Search(
         step=minimum(step, constants.max_step),
-        accepted=batch_is_finite(loss - level, seen.grad_sqnorm),  # the gap of -inf is 0
+        accepted=batch_is_finite(gap, seen.grad_sqnorm),
         capped=step > constants.max_step,
         weight=weight,
         decay=weight / (POWER + 1.0),

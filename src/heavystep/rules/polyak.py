@@ -23,11 +23,11 @@ LOWER_BOUND = Option(
 C = Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0.")
 
 
-def polyak_ratio(loss: Any, slope: Any, lower_bound: Any, kappa: Any) -> Any:
+def polyak_ratio(gap: Any, slope: Any, kappa: Any) -> Any:
     """Kappa times the gap over ``slope`` = c ||g||^2; 0 where that vanished."""
     vanished = slope == 0.0
     # `where` evaluates both branches: divide by 1 where the gradient vanished.
-    ratio = kappa * maximum(loss - lower_bound, 0.0) / where(vanished, 1.0, slope)
+    ratio = kappa * maximum(gap, 0.0) / where(vanished, 1.0, slope)
     return where(vanished, 0.0, ratio)
 
 
@@ -45,23 +45,22 @@ def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: An
 
     Reference: Zhang, Shi and Gu, eq. (shb-ps); Section 4 with kappa = 1.
     """
-    return minimum(polyak_ratio(loss, c * grad_sqnorm, lower_bound, kappa), cap)
+    return minimum(polyak_ratio(loss - lower_bound, c * grad_sqnorm, kappa), cap)
 
 
-def capped_polyak(
-    loss: Any, sqnorm: Any, lower_bound: Any, cap: Any, c: Any = 1.0, kappa: Any = 1.0
-) -> Search:
-    """The capped Polyak step, refused if the gap or the norm is not finite."""
-    step = polyak_step(loss, sqnorm, lower_bound, c, kappa, cap)
-    # The gap, and not the loss: a bound given for one step may be NaN on the device.
-    accepted = batch_is_finite(loss - lower_bound, sqnorm)
-    return Search(step, accepted, capped=step == cap)
+def capped_polyak(gap: Any, sqnorm: Any, cap: Any, c: Any = 1.0, kappa: Any = 1.0) -> Search:
+    """The capped Polyak step, refused if the gap or the norm is not finite.
+
+    The gap, and not the loss: a bound given for one step may be NaN on the device.
+    """
+    step = minimum(polyak_ratio(gap, c * sqnorm, kappa), cap)
+    return Search(step, batch_is_finite(gap, sqnorm), capped=step == cap)
 
 
 def start(constants: Any, memory: Any, seen: Seen) -> Search:
     """The step, which needs no trials."""
-    square, low, cap = seen.grad_sqnorm, seen.lower_bound, scaling.cap_of(constants, memory)
-    return capped_polyak(seen.loss, square, low, cap, constants.c, constants.kappa)
+    gap, cap = seen.loss - seen.lower_bound, scaling.cap_of(constants, memory)
+    return capped_polyak(gap, seen.grad_sqnorm, cap, constants.c, constants.kappa)
 
 
 POLYAK = Rule(

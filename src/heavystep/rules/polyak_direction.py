@@ -60,8 +60,8 @@ L4 = Rule(
 
 def start_alr_smag(constants: Any, memory: Any, seen: Seen) -> Search:
     """The Polyak step of torch's momentum buffer."""
-    low, cap = seen.lower_bound, constants.max_step
-    return capped_polyak(seen.loss, seen.direction_sqnorm, low, cap, constants.c)
+    gap = seen.loss - seen.lower_bound
+    return capped_polyak(gap, seen.direction_sqnorm, constants.max_step, constants.c)
 
 
 ALR_SMAG = Rule(
@@ -131,7 +131,7 @@ def start_momo(constants: Any, memory: Any, seen: Seen) -> Search:
     gap, offset = averages(constants, memory, seen)
     model = gap + seen.direction_position - offset
     cap = constants.max_step / (1.0 - constants.momentum * memory.power)
-    return capped_polyak(model, seen.direction_sqnorm, 0.0, cap)
+    return capped_polyak(model, seen.direction_sqnorm, cap)
 
 
 MOMO = Rule(

@@ -25,8 +25,8 @@ WITH_DRIFT = frozenset({"loss", "lower_bound", "grad_sqnorm", "drift"})
 
 def start_alig(constants: Any, memory: Any, seen: Seen) -> Search:
     """A loss below its bound gives step 0 and not a step uphill, unlike the authors' code."""
-    square, moves = seen.grad_sqnorm + constants.eps, seen.grad_sqnorm > 0.0
-    found = capped_polyak(seen.loss, square, seen.lower_bound, constants.max_step)
+    gap, moves = seen.loss - seen.lower_bound, seen.grad_sqnorm > 0.0
+    found = capped_polyak(gap, seen.grad_sqnorm + constants.eps, constants.max_step)
     return Search(where(moves, found.step, 0.0), found.accepted, moves & found.capped)
 
 
@@ -46,8 +46,9 @@ ALIG = Rule(
 
 def start_momsps(constants: Any, memory: Any, seen: Seen) -> Search:
     """1 - beta times the Polyak step; it damps the cap as well."""
-    square, low, share = seen.grad_sqnorm, seen.lower_bound, constants.damping
-    return capped_polyak(seen.loss, square, low, share * constants.max_step, constants.c, share)
+    gap, share = seen.loss - seen.lower_bound, constants.damping
+    cap = share * constants.max_step
+    return capped_polyak(gap, seen.grad_sqnorm, cap, constants.c, share)
 
 
 MOMSPS = Rule(
@@ -86,8 +87,8 @@ def start_alr_shb(constants: Any, memory: Any, seen: Seen) -> Search:
     publication.
     """
     ahead = seen.loss + constants.c * constants.momentum * seen.drift
-    low, cap = seen.lower_bound, constants.max_step
-    return capped_polyak(ahead, seen.grad_sqnorm, low, cap, constants.c)
+    gap = ahead - seen.lower_bound
+    return capped_polyak(gap, seen.grad_sqnorm, constants.max_step, constants.c)
 
 
 ALR_SHB = Rule(
@@ -109,9 +110,8 @@ def loss_ahead(constants: Any, seen: Seen) -> Any:
 
 def start_iam(constants: Any, memory: Any, seen: Seen) -> Search:
     """The Polyak step of z_k."""
-    ahead, cap = loss_ahead(constants, seen), constants.damping * constants.max_step
-    low, share = seen.lower_bound, constants.damping
-    return capped_polyak(ahead, seen.grad_sqnorm, low, cap, kappa=share)
+    gap, share = loss_ahead(constants, seen) - seen.lower_bound, constants.damping
+    return capped_polyak(gap, seen.grad_sqnorm, share * constants.max_step, kappa=share)
 
 
 IAM = Rule(
@@ -168,8 +168,8 @@ def start_sf_polyak(constants: Any, memory: Any, seen: Seen) -> Search:
     the registry says where.
     """
     ahead = seen.loss + constants.momentum * seen.drift
-    low, cap = seen.lower_bound, constants.max_step
-    found = capped_polyak(ahead, seen.grad_sqnorm, low, cap, constants.c)
+    gap = ahead - seen.lower_bound
+    found = capped_polyak(gap, seen.grad_sqnorm, constants.max_step, constants.c)
     weight = weight_of_next(memory.count, constants.power)
     return Search(found.step, found.accepted, found.capped, weight=weight)
 
@@ -200,8 +200,8 @@ def start_decsps(constants: Any, memory: Any, seen: Seen) -> Search:
     Not verified: MomDecSPS is derived from DecSPS; no code of it is public.
     """
     cap = minimum(memory.scaled_step, constants.c * constants.max_step)
-    square, low = seen.grad_sqnorm, seen.lower_bound
-    scaled = capped_polyak(seen.loss, square, low, cap, kappa=constants.damping)
+    gap = seen.loss - seen.lower_bound
+    scaled = capped_polyak(gap, seen.grad_sqnorm, cap, kappa=constants.damping)
     return Search(scaled.step / divisor_decsps(constants, memory), scaled.accepted, scaled.capped)
 
 
@@ -253,8 +253,8 @@ def start_adasps(constants: Any, memory: Any, seen: Seen) -> Search:
     """
     total, first = gaps(memory, seen)
     share = constants.damping * (first / where(total > 0.0, total, 1.0)) ** 0.5
-    square, low = seen.grad_sqnorm, seen.lower_bound
-    return capped_polyak(seen.loss, square, low, memory.last_step, constants.c, share)
+    gap = seen.loss - seen.lower_bound
+    return capped_polyak(gap, seen.grad_sqnorm, memory.last_step, constants.c, share)
 
 
 ADASPS = Rule(
