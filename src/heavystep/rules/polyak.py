@@ -24,7 +24,7 @@ C = Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0.")
 
 
 def polyak_ratio(gap: Any, slope: Any, kappa: Any) -> Any:
-    """Kappa times the gap over ``slope`` = c ||g||^2; 0 where that vanished."""
+    """Kappa times the gap, if > 0, over ``slope`` = c ||g||^2; 0 where that vanished."""
     vanished = slope == 0.0
     # `where` evaluates both branches: divide by 1 where the gradient vanished.
     ratio = kappa * maximum(gap, 0.0) / where(vanished, 1.0, slope)
