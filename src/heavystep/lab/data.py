@@ -227,14 +227,13 @@ def verify(name: str) -> Path:
     return locate(name)
 
 
-def load(source: Path | str, dim: int | None = None) -> Examples:
+def load(source: Path | str) -> Examples:
     """Rows and labels of a data set by its name, or of any file in LIBSVM's format by its path.
 
     A text that is the name of a data set means that one, whatever lies in the current folder.
 
     Args:
-        source: a name, or a file, packed or not.
-        dim: number of columns; default: the largest index.
+        source: a name, or a file, packed or not. A file has as many columns as its largest index.
 
     Raises:
         ValueError: a line is malformed, or a data set is not the published one.
@@ -242,8 +241,9 @@ def load(source: Path | str, dim: int | None = None) -> Examples:
     """
     from sklearn.datasets import load_svmlight_file
 
+    dim: int | None = None
     if isinstance(source, str) and source in LIBSVM:
-        (text,), dim, called = _published(source), dim or SETS[source].dim, str(locate(source))
+        (text,), dim, called = _published(source), SETS[source].dim, str(locate(source))
     else:
         text, called = _unpacked(Path(source), str(source)), str(source)
     if not text.split():
