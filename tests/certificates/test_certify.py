@@ -334,3 +334,16 @@ def test_a_check_without_a_step_to_apply_to_is_not_made():
     assert certificate.checks == ()
     assert not certificate.holds
     assert "applies to no step of this run" in certificate.skipped.values()
+
+
+def test_a_rule_without_theorems_is_recorded_but_not_certified():
+    problem, record = section_5_run("noise", "polyak", runs=2, steps=8)
+    other = replace(record, rule="adam", scaling="none", c=-1.0, omega=7.0)
+    with pytest.raises(ValueError, match=r"no theorem covers the rule 'adam', only .* 'armijo'"):
+        certify(other, problem)
+    with pytest.raises(ValueError, match="no theorem covers the rule 'adam'"):
+        certify(replace(record, rule="adam"))  # its numbers alone would pass for Polyak's
+    with pytest.raises(ValueError, match=r"loss must have shape \(2, 8\), got \(2, 9\)"):
+        replace(other, loss=np.zeros((2, 9)))
+    with pytest.raises(TypeError, match="rule must be the name of a rule, got None"):
+        replace(record, rule=None)

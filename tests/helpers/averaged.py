@@ -3,7 +3,7 @@
 import torch
 
 import heavystep
-from tests.helpers.training import loss_of, make_batches, make_net
+from tests.helpers.training import Run, loss_of, make_batches
 
 
 def literal(iterates, power):
@@ -14,24 +14,16 @@ def literal(iterates, power):
     return average
 
 
-def vector(params):
-    """All parameters in a row, copied."""
-    return torch.cat([p.detach().reshape(-1).clone() for p in params])
-
-
-class Averaged:
-    """A network, its optimizer, the average of its iterates, and these."""
+class Averaged(Run):
+    """A run, the average of its iterates, and these."""
 
     def __init__(
         self, make=heavystep.SHBPolyak, dtype=torch.float64, options=None, device="cpu", **net
     ):
-        self.net, self.dtype = make_net(dtype=dtype, **net).to(device), dtype
-        self.opt = make(self.net.parameters())
-        self.average, self.iterates = heavystep.Average(self.opt, **(options or {})), []
-
-    @property
-    def theta(self):
-        return vector(self.net.parameters())
+        super().__init__(make, {"dtype": dtype, **net})
+        self.net.to(device)
+        self.dtype, self.iterates = dtype, []
+        self.average = heavystep.Average(self.opt, **(options or {}))
 
     @property
     def lent(self):
@@ -47,21 +39,23 @@ class Averaged:
     def state(self):
         return self.average.state_dict()
 
+    def step(self, batch):
+        """With a closure that suits torch's optimizers, too."""
+
+        def closure():
+            self.opt.zero_grad()
+            loss = loss_of(self.net, batch)
+            loss.backward()
+            return loss
+
+        self.opt.step(closure)
+        self.iterates.append(self.theta)
+
     def train(self, batches):
-        """So many, or these; closures suit every optimizer."""
-        if isinstance(batches, int):
-            batches = make_batches(batches, dtype=self.dtype)
-        for batch in batches:
-
-            def closure():
-                self.opt.zero_grad()
-                loss = loss_of(self.net, batch)
-                loss.backward()
-                return loss
-
-            self.opt.step(closure)
-            self.iterates.append(self.theta)
-        return self
+        """So many, or these."""
+        return super().train(
+            make_batches(batches, dtype=self.dtype) if isinstance(batches, int) else batches
+        )
 
     def check(self, power=8.0):
         """The average is that of the literal loop; 8 is the default."""

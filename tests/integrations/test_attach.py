@@ -55,15 +55,6 @@ def test_a_loop_that_is_not_the_users(way, cls, in_place):
     torch.testing.assert_close(flat(model.net), flat(net), rtol=0.0, atol=1e-6)
 
 
-def test_a_criterion():
-    net, criterion = make_net(), nn.CrossEntropyLoss()
-    opt = heavystep.attach(criterion, HeavyStep(net.parameters()))
-    loss = criterion(net(BATCHES[0][0]), torch.zeros(len(BATCHES[0][0]), dtype=torch.long))
-    loss.backward()
-    opt.step()
-    assert opt.info.loss == pytest.approx(loss.item(), rel=1e-6)
-
-
 def test_the_models_zero_grad_drops_the_loss_of_a_skipped_step():
     """As frameworks do: the optimizer is not told."""
     model = Returning()

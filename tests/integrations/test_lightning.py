@@ -10,7 +10,6 @@ from tests.integrations.frameworks import lightning, lightning_module, lightning
 
 pytest.importorskip("lightning.pytorch")
 from lightning.pytorch.callbacks import (
-    GradientAccumulationScheduler,
     StochasticWeightAveraging,
 )
 
@@ -42,12 +41,6 @@ def test_without_accumulation_the_callback_is_not_needed(case):
     info, logged = found.optimizers[0].info.numbers(), found.logged_metrics
     for name in ("step", "base_step", "loss", "grad_sqnorm", "trials", "accepted", "capped"):
         assert float(logged[f"heavystep/{name}"]) == pytest.approx(float(info[name]))
-
-
-def test_accumulation_that_begins_later_is_refused_in_a_search():
-    callbacks = [HandOverLoss(), GradientAccumulationScheduler({1: 2})]
-    with pytest.raises(ValueError, match="needs accumulate_grad_batches=1, got 2: "):
-        lightning(make_net(), SHBArmijo, make_batches(3), epochs=2, callbacks=callbacks)
 
 
 @pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
@@ -93,11 +86,6 @@ def test_a_missing_callback_is_an_error(mistake):
     cls, options, message = MISTAKES[mistake]
     with pytest.raises(ValueError, match=message):
         lightning(make_net(), cls, make_batches(4), **options)
-
-
-def test_accumulation_without_the_callback_is_not_silent():
-    with pytest.warns(RuntimeWarning, match=r"added to gradients that were there"):
-        lightning(net64(), SHBPolyak, BATCHES, micro_batches=2, callbacks=[])
 
 
 def test_manual_optimization_hands_over_itself():

@@ -33,7 +33,7 @@ MUTANTS = [
            "run.dist_sq()[:, :1], sums.shape", "run.dist_sq()[:1, :1], sums.shape", CERTIFICATES),
     Mutant("any rule is certified", "certificates/certify.py",
            "    _ = record.theory  # refuses a rule that no theorem covers\n", "",
-           ("theory/test_covered_rules.py",)),
+           ("certificates/test_certify.py",)),
     Mutant("Theorem 4 with noise", "certificates/theorems.py",
            'if convex and "sigma2" not in names and sigma2 > 0.0:', "if False:", CERTIFICATES),
     Mutant("any theorem will do, whatever was asked", "certificates/check.py",

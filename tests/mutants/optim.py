@@ -33,7 +33,7 @@ MUTANTS = [
     Mutant("do not restore the buffers", "optim/closure.py",
            "        put_back(self.buffers, buffers)\n", ""),
     Mutant("keep the buffers of a refused batch", "optim/optimizer.py",
-           "            trials.forget_buffers()\n", ""),
+           "            trials.forget_buffers()\n", "            pass\n"),
     Mutant("take the finest format for the tolerance", "optim/measure.py",
            "return max(torch.finfo(dtype).eps", "return min(torch.finfo(dtype).eps"),
     Mutant("take zeroing for a backward pass", "optim/closure.py",

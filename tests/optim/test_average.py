@@ -11,11 +11,12 @@ from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 import heavystep
 from heavystep import Average, CapturedStep
-from tests.helpers.averaged import Averaged, literal, vector
+from tests.helpers.averaged import Averaged, literal
 from tests.helpers.cases import every_kind
 from tests.helpers.training import (
     DEVICES,
     equal_states,
+    flat,
     loss_of,
     make_batches,
     make_net,
@@ -135,11 +136,11 @@ def test_groups_frozen_thawed_and_added_parameters():
             opt.zero_grad()
             (one.square() + frozen.square() + late.square()).sum().backward()
             opt.step()
-            iterates.append(vector(model))
+            iterates.append(flat(model))
 
     def lent():
         with average.in_place():
-            return vector(model)
+            return flat(model)
 
     step(3)
     assert set(average.state_dict()["averages"]) == {0}

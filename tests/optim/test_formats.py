@@ -97,10 +97,7 @@ def test_mixed_float32_and_float64_parameters():
     b = torch.tensor([3.0], dtype=torch.float64, requires_grad=True)
     opt = SHBPolyak([a, b], momentum=0.5, max_step=0.1, scaling="plain")
     for _ in range(3):
-        opt.zero_grad()
-        loss = ((a.double() - 4.0) ** 2).sum() + ((b - 1.0) ** 2).sum()
-        loss.backward()
-        opt.step(loss=loss)
+        opt.step(lambda: ((a.double() - 4.0) ** 2).sum() + ((b - 1.0) ** 2).sum())
     assert (a.dtype, b.dtype) == (torch.float32, torch.float64)
     for param, start, target in ((a, 1.0, 4.0), (b, 3.0, 1.0)):
         x, d = start, 0.0

@@ -86,12 +86,8 @@ def test_an_unknown_bound_does_not_destroy_a_run_that_has_converged(diagonal):
     opt = HeavyStep(network.parameters(), lower_bound=None, diagonal=diagonal)
     losses = []
     for k in range(3000):
-        opt.zero_grad()
         rows = torch.arange(32) + 32 * (k % 8)
-        loss = cross_entropy(network(x[rows]), y[rows])
-        loss.backward()
-        opt.step(loss=loss)
-        losses.append(float(loss.detach()))
+        losses.append(float(opt.step(lambda: cross_entropy(network(x[rows]), y[rows]))))
     assert max(losses[1500:]) < 0.5 * losses[0]
     assert statistics.fmean(losses[-200:]) < 0.05 * losses[0]
 
@@ -106,11 +102,8 @@ def test_a_loss_below_its_bound_in_any_unit(scale, lower_bound, diagonal):
     theta = torch.tensor([3.0, -1.0, 5.0], dtype=torch.float64, requires_grad=True)
     opt = HeavyStep([theta], lower_bound=lower_bound, diagonal=diagonal)
     for _ in range(1000):
-        opt.zero_grad()
-        loss = scale * ((weights * (theta - target)).square().sum() / 2 - 7)
-        loss.backward()
-        opt.step(loss=loss)
-    assert float(loss.detach()) / scale + 7 < 1e-3
+        opt.step(lambda: scale * ((weights * (theta - target)).square().sum() / 2 - 7))
+    assert float(opt.info.loss) / scale + 7 < 1e-3
 
 
 @pytest.mark.slow
@@ -159,10 +152,7 @@ def test_the_size_is_measured_where_it_matters_and_no_step_is_another(diagonal, 
             weights.data.mul_(0.5)
         opt, rows = HeavyStep(network.parameters(), diagonal=diagonal), []
         for k in range(100):
-            opt.zero_grad()
-            loss = mse_loss(network(X[k::100]), (FIRST, SECOND)[k // 50][k::100, None])
-            loss.backward()
-            opt.step(loss=loss)
+            opt.step(lambda: mse_loss(network(X[k::100]), (FIRST, SECOND)[k // 50][k::100, None]))
             rows.append(opt.info.step)
         found.append((rows, len(measured), [weights.tolist() for weights in network.parameters()]))
     (steps, always, ends), (late_steps, both, late_ends) = found
@@ -200,10 +190,7 @@ def test_decay_is_a_power_of_the_number_of_steps(share):
         theta = torch.tensor([3.0], dtype=torch.float64, requires_grad=True)
         opt = HeavyStep([idle, theta], weight_decay=share)
         for _ in range(1000):
-            opt.zero_grad()
-            loss = (scale * (theta - 1) ** 2 + 0.0 * idle).sum()
-            loss.backward()
-            opt.step(loss=loss)
+            opt.step(lambda: (scale * (theta - 1) ** 2 + 0.0 * idle).sum())
         ends.append(float(idle.detach()))
     expected = 2.0 * math.prod(1.0 / (1.0 + share / (k + 9.0)) for k in range(1000))
     assert ends == pytest.approx([expected] * 3, rel=1e-12)

@@ -10,6 +10,7 @@ from heavystep import HeavyStep
 from heavystep.optim.update import round_at_random
 from tests.helpers.training import (
     DEVICES,
+    Run,
     equal_states,
     flat,
     loss_of,
@@ -78,24 +79,19 @@ def test_the_loss_is_that_of_float32_and_memory_that_of_sgd(metric):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_run_goes_on_to_the_bit_and_draws_no_number_of_the_user(metric, device):
-    net = make_net(dtype=torch.bfloat16).to(device)
+    def begun(seed):
+        net = {"dtype": torch.bfloat16, "seed": seed}
+        run = Run(HeavyStep, net, diagonal=metric, stochastic_rounding=True)
+        run.net.to(device)
+        return run
+
     batches = [[x.to(device) for x in batch] for batch in make_batches(8, dtype=torch.bfloat16)]
-    opt = HeavyStep(net.parameters(), diagonal=metric, stochastic_rounding=True)
-    stream = torch.get_rng_state()
-    for k, batch in enumerate(batches):
-        opt.step(lambda: loss_of(net, batch))
-        if k == 3:
-            model, state = snapshot(net), copy.deepcopy(opt.state_dict())
+    run, other, stream = begun(0), begun(5), torch.get_rng_state()
+    other.load(run.train(batches[:4]).saved)
     assert torch.equal(torch.get_rng_state(), stream)
-    again = make_net(dtype=torch.bfloat16).to(device)
-    again.load_state_dict(model)
-    other = HeavyStep(again.parameters(), diagonal=metric, stochastic_rounding=True)
-    other.load_state_dict(state)
-    assert equal_states(other.state_dict(), state)
-    for batch in batches[4:]:
-        other.step(lambda batch=batch: loss_of(again, batch))
-    assert same(snapshot(net), snapshot(again))
-    assert equal_states(opt.state_dict(), other.state_dict())
+    assert equal_states(other.opt.state_dict(), run.opt.state_dict())
+    assert torch.equal(run.train(batches[4:]).theta, other.train(batches[4:]).theta)
+    assert equal_states(other.opt.state_dict(), run.opt.state_dict())
 
 
 def test_a_refused_batch_changes_nothing_and_float32_is_left_alone():

@@ -7,7 +7,7 @@ import torch
 
 from heavystep import SHB, Diminishing, SHBPolyak
 from tests.helpers.cases import OPTIMIZERS, ROWS, over
-from tests.helpers.training import flat, last_momentum, make_batches, make_net, take_step
+from tests.helpers.training import Run, flat, last_momentum, make_batches, make_net, take_step
 
 DIMINISHING = [case for case in OPTIMIZERS if case.takes("max_step") and case.takes("momentum")]
 
@@ -45,46 +45,28 @@ def test_what_a_rule_remembers_does_not_depend_on_lr(case):
 
 @over(DIMINISHING)
 def test_diminishing_values_and_resume(case):
-    net, batches = make_net(), make_batches(10)
-
-    def build(network):
-        scaling = case.taken(scaling="plain")
-        options = {"max_step": 0.2, "lr": 2.0, **scaling}
-        opt = case.make(network.parameters(), **options)
-        return opt, Diminishing(opt, horizon=3.0)
-
-    opt, schedule = build(net)
+    options, batches = {"max_step": 0.2, "lr": 2.0, **case.taken(scaling="plain")}, make_batches(10)
+    run, other = (Run(case.make, {"seed": seed}, **options) for seed in (0, 9))
+    schedule, resumed = (Diminishing(each.opt, horizon=3.0) for each in (run, other))
+    group, own = run.opt.param_groups[0], case.option("momentum").default
     for k, batch in enumerate(batches):
-        group = opt.param_groups[0]
         assert group["lr"] == pytest.approx(2.0 * 0.5 * (1 + k / 3) ** -0.4, rel=1e-14)
-        own = case.option("momentum").default
         assert group["momentum"] == pytest.approx(own * (1 + k / 3) ** -1.1, rel=1e-14)
         assert group["max_step"] == pytest.approx(0.2 * (1 + k / 3) ** -0.3, rel=1e-14)
         if k == 6:
-            saved = copy.deepcopy((net.state_dict(), opt.state_dict(), schedule.state_dict()))
-        take_step(opt, net, batch, case)
-        schedule.step()
-
-    resumed = make_net(seed=9)
-    fresh, fresh_schedule = build(resumed)
-    fresh_schedule.load_state_dict(saved[2])
-    fresh.load_state_dict(saved[1])
-    resumed.load_state_dict(saved[0])
-    for batch in batches[6:]:
-        take_step(fresh, resumed, batch, case)
-        fresh_schedule.step()
-    assert torch.equal(flat(net), flat(resumed))
+            resumed.load_state_dict(copy.deepcopy(schedule.state_dict()))
+            other.load(run.saved)
+        for each, driver in [(run, schedule), (other, resumed)][: 1 + (k >= 6)]:
+            each.step(batch)
+            driver.step()
+    assert torch.equal(run.theta, other.theta)
 
 
 BAD_SCHEDULES = {
     "beta not summable": ({"beta_power": 1.0}, r"item \(i\).*beta_power > 1, got 1"),
     "max_step stays": ({"max_step_power": 0.0, "eta_power": 0.7}, r"item \(ii\).*max_step_power > 0"),
-    "max_step grows": ({"max_step_power": -0.1, "eta_power": 0.7}, r"item \(ii\).*max_step_power > 0"),
-    "steps increase": ({"eta_power": -0.5}, r"item \(ii\).*eta_power \+ max_step_power >= 0, got -0.2"),
-    "steps summable": ({"eta_power": 0.8}, r"item \(iii\).*eta_power \+ max_step_power <= 1, got 1.1"),
     "noise not summable": ({"eta_power": 0.35}, r"item \(iii\).*2 eta_power \+ max_step_power > 1, got 1$"),
     "beta0": ({"beta0": 1.0}, r"beta0 must be in \[0, 1\), got 1.0"),
-    "eta0": ({"eta0": 0.0}, r"eta0 must be > 0 and finite, got 0.0"),
     "no number": ({"eta_power": "fast"}, r"eta_power must be a real number \(finite\), got 'fast'"),
     "horizon": ({"horizon": -1.0}, r"horizon must be > 0 and finite, got -1.0"),
 }  # fmt: skip

@@ -62,66 +62,36 @@ def scaled(factor):
 MOSTLY_NAN = scaled(lambda k: math.nan if k % 4 else 1.0)
 TROUBLES = {
     "below the bound": Run(
-        partial(SHBPolyak, scaling="practical"),
-        r"below its lower_bound \(.* < 0\): all steps are 0 .* Give a lower bound",
-        loss=below,
-    ),
+        SHBPolyak, r"below its lower_bound \(.* < 0\): all steps are 0 .* Give a lower bound", loss=below),
     "below the bound, estimated": Run(
-        HeavyStep,
-        r"below its lower_bound .*: one is estimated instead. Give lower_bound=None",
-        loss=below,
-    ),
+        HeavyStep, r"below its lower_bound .*: one is estimated instead. Give lower_bound=None", loss=below),
     "below the bound, search": Run(
-        partial(SHBArmijo, scaling="practical", lower_bound=0.0),
-        r"all steps are 0 and nothing",
-        loss=below,
-    ),
+        partial(SHBArmijo, lower_bound=0.0), r"all steps are 0 and nothing", loss=below),
     "refused": Run(SHBPolyak, r"of 25 recent batches had .* NaN or infinite", loss=MOSTLY_NAN),
     "refused, with a period": Run(
-        SHBPolyak,
-        "NaN or infinite",
-        loss=scaled(lambda k: math.nan if k >= 30 and k % 8 != 7 else 1.0),
-    ),
+        SHBPolyak, "NaN or infinite", loss=scaled(lambda k: math.nan if k >= 30 and k % 8 != 7 else 1.0)),
     "squares overflow": Run(
-        SHBPolyak,
-        r"25 of 25 .* finite loss and .* squared norm is beyond .* small",
-        loss=scaled(1e25),
-    ),
+        SHBPolyak, r"25 of 25 .* finite loss and .* squared norm is beyond .* small", loss=scaled(1e25)),
     "squares vanish": Run(
-        SHBPolyak,
-        r"is 0 at every batch .* \(.*e-3.\) is not 0: .* by a large number",
-        loss=scaled(1e-30),
-    ),
+        SHBPolyak, r"is 0 at every batch .* \(.*e-3.\) is not 0: .* by a large number", loss=scaled(1e-30)),
     "squares vanish in a search": Run(
-        SHBArmijo, r"squared norm of the gradient is 0 at every batch", loss=scaled(1e-30)
-    ),
+        SHBArmijo, r"squared norm of the gradient is 0 at every batch", loss=scaled(1e-30)),
     "at max_step": Run(
         partial(SHBPolyak, scaling="plain", max_step=1e-3),
-        r"25 of 25 recent steps are max_step \(0.001\).* learning rate in disguise: raise",
-    ),
+        r"25 of 25 recent steps are max_step \(0.001\).* learning rate in disguise: raise"),
     "at max_step, which may be left out": Run(
-        partial(HeavyStep, max_step=1e-6), r"in disguise: raise max_step, or leave it out"
-    ),
+        partial(HeavyStep, max_step=1e-6), r"in disguise: raise max_step, or leave it out"),
     "at max_step in a search": Run(
-        partial(SHBArmijo, scaling="theory", max_step=1e-3), r"learning rate in disguise: raise"
-    ),
+        partial(SHBArmijo, scaling="theory", max_step=1e-3), r"learning rate in disguise: raise"),
     "exploded": Run(  # a step of 0.3 makes every parameter 1.4 times as large
         partial(SHB, lr=0.3, momentum=0.0),
-        r"after 25 steps and was .* at first: .* too long. Begin anew and lower lr",
-        steps=60,
-        loss=lambda net, batch, k: 4.0 * sum((p**2).sum() for p in net.parameters()),
-    ),
+        r"after 25 steps and was .* at first: .* too long. Begin anew and lower lr", steps=60,
+        loss=lambda net, batch, k: 4.0 * sum((p**2).sum() for p in net.parameters())),
     "clipped": Run(
         partial(SHBPolyak, lr=0.1, c=10.0, max_step=1e6),
-        r"norm 0.01 at .* \(max_grad_norm\) and not the gradient. Leave",
-        clip=True,
-    ),
-    **{
-        f"clipped, {metric}": Run(
-            partial(HeavyStep, diagonal=metric), r"norm 0.01 at .* Leave", clip=True
-        )
-        for metric in ("element", "tensor", None)
-    },
+        r"norm 0.01 at .* \(max_grad_norm\) and not the gradient. Leave", clip=True),
+    **{f"clipped, {metric}": Run(partial(HeavyStep, diagonal=metric), r"norm 0.01 at .* Leave", clip=True)
+       for metric in ("element", "tensor", None)},
     "too long by lr": Run(partial(HeavyStep, lr=100.0), "lower lr, which is 100 and multiplies"),
     "too long, at the cap": Run(partial(SHBPolyak, lr=10.0), "lower lr, which is 10 and mult"),
     "to infinity": Run(partial(HeavyStep, lr=1e9), r"lower lr, which is 1e\+09 and multiplies"),
@@ -133,7 +103,7 @@ TROUBLES = {
         steps=60,
     ),
     "decay": Run(partial(HeavyStep, weight_decay=5.0), "^weight_decay .* lower it"),
-}
+}  # fmt: skip
 
 
 def train(run, net, opt, steps, batches=BATCHES):

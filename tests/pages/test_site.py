@@ -84,11 +84,6 @@ def test_letters_in_prose_are_those_of_formulas(prose, shown):
     assert formulas.in_prose(prose) == shown
 
 
-def test_code_keeps_its_dollars():
-    block = "```sh\n$$HOME$$\n```"
-    assert formulas.in_page(block) == block
-
-
 def test_docstrings_lose_roles_and_keep_sessions():
     text = "See :func:`f`, :math:`a_1`.\n\n.. math:: b_2\n\n>>> 1 + 1\n2\n"
     changed = formulas.in_docstring(text)
