@@ -32,12 +32,6 @@ def table_of(title: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) 
     return table
 
 
-def group_of_commands(text: str, **settings: Any) -> typer.Typer:
-    """A group with this text as its help."""
-    settings = {"no_args_is_help": True, **settings}
-    return typer.Typer(rich_markup_mode=None, help=text, **settings)
-
-
 def list_of(names: Iterable[str]) -> Callable[[str], list[str]]:
     """Completion by the TAB key of a name, or of the last one of a list with commas."""
 

@@ -8,16 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from heavystep.cli.common import (
-    DEVICES,
-    ENGINES,
-    group_of_commands,
-    list_of,
-    option,
-    show,
-    table_of,
-    with_options,
-)
+from heavystep.cli.common import DEVICES, ENGINES, list_of, option, show, table_of, with_options
 from heavystep.methods import METHODS
 
 # Written down once more, because the TAB key must not import torch; a test compares them.
@@ -130,7 +121,8 @@ def report(
         typer.launch(str(target))
 
 
-bench = group_of_commands("Measure costs, as ratios within one run: machines differ.")
+GROUP: Any = {"no_args_is_help": True, "rich_markup_mode": None}
+bench = typer.Typer(help="Measure costs, as ratios within one run: machines differ.", **GROUP)
 Quick = Annotated[bool, typer.Option(help="A few steps: does it run?")]
 
 
@@ -206,7 +198,7 @@ def ranks(
     _show_costs((f"{number} processes", ranks_cost(number, size)) for number in count or [1, 2])
 
 
-data = group_of_commands("List, fetch and verify the data sets.")
+data = typer.Typer(help="List, fetch and verify the data sets.", **GROUP)
 Names = typer.Argument(help="Names, or: all.", autocompletion=list_of(DATA))
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import typer
 from rich.table import Column, Table
 
-from heavystep.cli import common
-from heavystep.cli.common import option, show, with_options
+from heavystep.cli.common import argument_texts, option, show, with_options
 from heavystep.schedules import Schedules, diminishing_conditions
 from heavystep.theory.advice import advice
 from heavystep.theory.diminishing import ConvexDiminishing, NonConvexDiminishing
@@ -26,11 +25,11 @@ LAWS = [
     for name in inspect.signature(Schedules.power_laws).parameters
 ]
 STEPS = "1,10,100,1000,10000,100000"
-theory = common.group_of_commands(
-    "List the paper's results, compute constants and bounds.\n\n"
+theory = typer.Typer(
+    help="List the paper's results, compute constants and bounds.\n\n"
     "Without a command it lists every result; give a name for its constants and bound.",
     invoke_without_command=True,
-    no_args_is_help=False,
+    rich_markup_mode=None,
 )
 
 
@@ -85,7 +84,7 @@ def _command(result: Result) -> Callable[..., None]:
 
 def _options(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """The options of a command that calls ``function``."""
-    texts = common.argument_texts(function)
+    texts = argument_texts(function)
     for name, parameter in inspect.signature(function).parameters.items():
         if name == "schedules":
             yield from LAWS

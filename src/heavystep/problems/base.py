@@ -118,24 +118,21 @@ class WithGrowth(FiniteSum):
     Reference: Zhang, Shi and Gu, Assumption 4 (label wgc).
     """
 
+    @property
     @abstractmethod
-    def second_moment(self) -> tuple[Array, Array, float]:
+    def gradient_moments(self) -> tuple[Array, Array, float]:
         """(k, p, c0) above."""
-
-    @cached_property
-    def _moments(self) -> tuple[Array, Array, float]:
-        return self.second_moment()
 
     @cached_property
     def rho(self) -> float:
         """The least rho, max_j k_j, if all p_j are 0; else twice that."""
-        curvature, pull, _ = self._moments
+        curvature, pull, _ = self.gradient_moments
         return float((2.0 if pull.any() else 1.0) * curvature.max())
 
     @cached_property
     def delta(self) -> float:
         """The smallest delta for :attr:`rho`."""
-        curvature, pull, noise = self._moments
+        curvature, pull, noise = self.gradient_moments
         pulled = pull != 0.0
         return noise + float(np.sum(pull[pulled] ** 2 / (self.rho - curvature[pulled])))
 

@@ -128,7 +128,8 @@ class Cosine(WithGrowth):
         """Exact: each term is separable, with :func:`tilted_minimum` at xi_ij / s_i."""
         return frozen(self.s * tilted_minimum(self.xi / self.s[:, None]).sum(axis=-1))
 
-    def second_moment(self) -> tuple[Array, Array, float]:
+    @cached_property
+    def gradient_moments(self) -> tuple[Array, Array, float]:
         r"""By the bowl's gradient :math:`\phi = \nabla F / \bar s`, with bars for means over i.
 
         .. math:: E\|\nabla f\|^2 = \overline{s^2}\,\|\phi\|^2

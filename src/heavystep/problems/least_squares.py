@@ -132,7 +132,8 @@ class LeastSquares(WithGrowth):
         """Exact: 0 for each row, which some theta fits, and b_i^2 / 2 where the row is zero."""
         return frozen(np.where(self._row_sqnorms > 0.0, 0.0, 0.5 * self.b**2))
 
-    def second_moment(self) -> tuple[Array, Array, float]:
+    @cached_property
+    def gradient_moments(self) -> tuple[Array, Array, float]:
         r"""By singular values of :math:`D^{1/2} U S^{-1}`, where A = U S V.
 
         With :math:`u = \theta - \theta^\star` and :math:`D = diag(\|a_i\|^2)`,
