@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
+from heavystep import SHBPolyak
 from tests.distributed import worker
 from tests.helpers import rounding
 from tests.helpers.averaged import literal
@@ -118,6 +119,12 @@ def test_a_process_outside_the_group_is_told(found_on):
     inside, outside = found_on(2, "outsider/float64")
     assert inside == 1  # also for a copy of the optimizer
     assert outside == "process_group: this process does not belong to it"
+
+
+@pytest.mark.parametrize("group", ["gloo", [0, 1], 0])
+def test_what_is_no_group_is_refused(group):
+    with pytest.raises(TypeError, match="process_group must be a group of torch"):
+        SHBPolyak(make_net().parameters(), process_group=group)
 
 
 def test_bad_batches_of_one_rank_are_refused_by_all(found_on):

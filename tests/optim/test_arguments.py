@@ -66,6 +66,14 @@ def test_a_bad_call_is_told_what_to_do(name):
         make()
 
 
+def test_every_group_may_have_its_own_learning_rate():
+    first, rest = (
+        {"params": PARAMS[:1], "lr": 0.5},
+        {"params": PARAMS[1:], "lr": torch.tensor([0.25])},
+    )
+    assert [float(group["lr"]) for group in SHB([first, rest]).param_groups] == [0.5, 0.25]
+
+
 @every_optimizer
 def test_groups_that_disagree(case):
     first, *rest = make_net().parameters()

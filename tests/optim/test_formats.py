@@ -108,6 +108,19 @@ def test_mixed_float32_and_float64_parameters():
         assert param[0].item() == pytest.approx(x, rel=rounding.of_a_sum(6, param.dtype))
 
 
+def test_the_norm_is_accurate_in_float32():
+    """Of long tensors, which are taken in blocks, and of short ones."""
+    generator = torch.Generator().manual_seed(0)
+    grads = [torch.randn(n, generator=generator) for n in (3_000_001, 4096, 17, 4097)]
+    params = [torch.zeros_like(g, requires_grad=True) for g in grads]
+    for p, g in zip(params, grads, strict=True):
+        p.grad = g
+    opt = SHBPolyak(params)
+    opt.step(loss=1.0)
+    exact = sum(g.double().square().sum() for g in grads).item()
+    assert float(opt.info.grad_sqnorm) == pytest.approx(exact, rel=5e-7)
+
+
 SHAPES = [(3,), (5000,), (2, 2048), (600, 1000), (0,), ()]
 
 

@@ -175,7 +175,8 @@ def test_decay_in_the_objective_is_recorded_as_the_rule_saw_it(cls, dtype):
 def test_eps_is_of_the_coarsest_format(param, loss_dtype, coarsest):
     theta, opt, recorder = recorded(SHBPolyak, param)
     theta.grad = torch.ones_like(theta)
-    opt.step(loss=torch.tensor(1.0, dtype=loss_dtype))
+    opt.step(loss=torch.tensor(1.0, dtype=torch.float64))
+    opt.step(closure=lambda: torch.tensor(1.0, dtype=loss_dtype))
     assert recorder.record().eps == torch.finfo(coarsest).eps
 
 
