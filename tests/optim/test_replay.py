@@ -132,19 +132,25 @@ def test_the_search_does_not_stall_on_the_rounding_of_bfloat16():
 
 
 @pytest.mark.filterwarnings("ignore:line search failed")
-@pytest.mark.parametrize(("example_loss", "accepted"), [(0.0, False), (1.0, True), (5e-4, False)])
+@pytest.mark.parametrize(("dtype", "given", "accepted"), [
+    (torch.float32, {"loss_eps": 2**-10, "example_loss": 0.0}, False),
+    (torch.float32, {"loss_eps": 2**-10, "example_loss": 1.0}, True),
+    (torch.float32, {"loss_eps": 2**-10, "example_loss": 5e-4}, False),
+    (torch.float32, {}, False),
+    (torch.bfloat16, {}, True),  # the coarsest format counts, here that of the parameters
+])  # fmt: skip
 @pytest.mark.parametrize("loss", [1e-4, -1e-4])
-def test_a_mean_of_few_examples_is_rounded_by_more(loss, example_loss, accepted):
+def test_a_mean_of_few_examples_is_rounded_by_more(loss, dtype, given, accepted):
     """Every trial is 1% above: more than 4 * 2^-10 of 1e-4, less than that times the root of 1e4,
     and more than it times the root of 5."""
-    theta, calls = torch.ones(3, requires_grad=True), []
+    theta, calls = torch.ones(3, requires_grad=True, dtype=dtype), []
 
     def closure():
         calls.append(None)
         rounded = loss if len(calls) == 1 else loss + 0.01 * abs(loss)
-        return rounded + 1e-9 * (theta.sum() - theta.detach().sum())
+        return rounded + 1e-9 * (theta.sum() - theta.detach().sum()).double()
 
-    opt = SLS([theta], max_trials=5, loss_eps=2**-10, example_loss=example_loss)
+    opt = SLS([theta], max_trials=5, **given)
     opt.step(closure)
     assert opt.info.accepted is accepted
     assert opt.info.trials == (1 if accepted else 5)
