@@ -116,16 +116,14 @@ every_class = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("method", WRITTEN, ids=lambda method: method.name)
 def test_a_written_signature_is_that_of_its_row(method):
-    """Names and defaults, but for ``lr``, which groups may have; the default's ``decay`` is fixed."""
+    """Names and defaults, but for ``lr``, which groups may have."""
     written = inspect.signature(WRITTEN[method]).parameters
     options = {o.name: o.default for o in (*method.options, *common_options(method))}
     apart = {"params": inspect.Parameter.empty, "process_group": None}
     apart |= {"buffers": None} if method.rule.searches else {}
     row = {n: None if default is ... else default for n, default in options.items()}
-    left_out = {"decay"} - set(written)
-    assert not left_out or method.form.averages
     found = {name: each.default for name, each in written.items()}
-    assert found == {name: row[name] for name in row.keys() - left_out} | apart
+    assert found == row | apart
     by_place = [name for name in ("params", "lr", "momentum") if name in written]
     assert list(written)[: len(by_place)] == by_place
 

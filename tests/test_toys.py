@@ -248,6 +248,9 @@ REFUSED = [
     (lambda: Rule("bad", "", "", (Option("c", 1.0, validation.POSITIVE, "one."),), one,
                   memory={"c": 0.0}, remember=lambda *seen: (0.0,)),
      "rule 'bad': memory and option of one name: c"),
+    (lambda: Rule("bad", "", "", (), one, memory={"weight_decay": 0.0},
+                  remember=lambda *seen: (0.0,)),
+     "rule 'bad': memory and option of one name: weight_decay"),
 ]  # fmt: skip
 
 

@@ -168,6 +168,18 @@ SPECIAL = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("uphill", ["correct", "restart"])
+def test_a_vanished_gradient_leaves_the_momentum_of_a_search(uphill):
+    theta = torch.tensor([1.0], requires_grad=True)
+    opt = optimizer_class("MSL")([theta], momentum=0.5, uphill=uphill)
+    opt.step(lambda: (theta**2).sum() + 1.0)
+    (kept,) = opt.state.values()
+    before = kept["momentum_buffer"].clone()
+    opt.step(lambda: (theta * 0.0).sum() + 1.0)
+    assert opt.info.accepted
+    assert torch.equal(kept["momentum_buffer"], 0.5 * before)
+
+
 @pytest.mark.parametrize("case", SPECIAL)
 def test_special_cases(case):
     paths = []

@@ -191,11 +191,13 @@ def test_bounds_of_each_rank_are_averaged_as_losses_are(found_on):
     assert first.keys() > {"SHBPolyak", "SHBArmijo"}
     for name in first:
         net = make_net(dtype=torch.float64)
-        opt, taken = worker.make(name, net.parameters()), []
+        opt, taken, means = worker.make(name, net.parameters()), [], []
         for k, batch in enumerate(make_batches(4, dtype=torch.float64)):
             mean = (float(worker.own_bound(k, 0)) + float(worker.own_bound(k, 1))) / 2
             opt.step(lambda: loss_of(net, batch), lower_bound=mean)
             taken.append((float(opt.info.step), int(opt.info.trials)))
+            means.append(mean)
+        assert first[name]["bounds"] == second[name]["bounds"] == pytest.approx(means, rel=1e-6)
         assert first[name]["taken"] == second[name]["taken"]
         assert torch.equal(first[name]["parameters"], second[name]["parameters"])
         for found, expected in zip(first[name]["taken"], taken, strict=True):

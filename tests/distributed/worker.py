@@ -269,13 +269,14 @@ def bounded(dtype, rank, ranks):
         opt = method(net.parameters())
         if "lower_bound" not in opt.method.rule.reads:
             continue
-        taken = []
-        with noted_messages() as sent:
+        taken, recorder = [], heavystep.Recorder(opt)
+        with noted_messages() as sent, recorder:
             for k, batch in enumerate(make_batches(4, dtype=dtype)):
                 part = share(batch, rank, ranks)
                 opt.step(lambda: loss_of(net, part), lower_bound=own_bound(k, rank))
                 taken.append((float(opt.info.step), int(opt.info.trials)))
         found[name] = {"taken": taken, "parameters": whole(net), "messages": len(sent)}
+        found[name]["bounds"] = recorder.record().f_star[0].tolist()
     return found
 
 

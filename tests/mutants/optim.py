@@ -95,6 +95,8 @@ MUTANTS = [
     Mutant("a report of the search before", "optim/captured.py",
            "        optimizer._report(search, seen, seen.loss)\n        self._report()\n",
            "        self._report()\n        optimizer._report(search, seen, seen.loss)\n", CAPTURED),
+    Mutant("a captured search that does not know how its loss was rounded", "optim/captured.py",
+           "None, products, self._loss)", "None, products, None)", CAPTURED),
     Mutant("garbage collected while a step is recorded", "optim/captured.py",
            "        gc.disable()\n", "", CAPTURED),
     Mutant("no garbage collected after a recording", "optim/captured.py",

@@ -91,6 +91,16 @@ def test_groups_that_disagree(case):
         assert len(opt.param_groups) == 1  # the refused group has not been added
 
 
+@pytest.mark.parametrize(("name", "value"), [("decay", "objective"), ("c", 1.0)])
+def test_a_group_has_no_option_of_another_method(name, value):
+    """Names of schedulers and users are theirs."""
+    first, *rest = make_net().parameters()
+    opt = HeavyStep([{"params": [first], "name": "first", "initial_lr": 1.0}])
+    with pytest.raises(ValueError, match=f"HeavyStep has no option '{name}'"):
+        opt.add_param_group({"params": rest, name: value})
+    opt.load_state_dict(opt.state_dict())
+
+
 @every_optimizer
 def test_values_that_a_scheduler_drives_out_of_range_are_refused_at_the_step(case):
     net = make_net()

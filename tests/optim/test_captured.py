@@ -3,6 +3,7 @@
 import gc
 import warnings
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import torch
@@ -209,6 +210,22 @@ def test_an_autocast_around_the_steps(name):
         results.append(found)
     for expected, found in zip(*results, strict=True):
         assert found == expected  # the same operations in the same order
+
+
+def test_a_search_allows_for_the_rounding_of_its_loss():
+    """In bfloat16 every trial gives the same loss, which is then accepted."""
+    trials = []
+    for captured in (False, True):
+        theta = torch.tensor([0.3, 0.3], requires_grad=True)
+        opt = SHBArmijo([theta], momentum=0.0, max_trials=20)
+
+        def closure(theta=theta):
+            return (1e-2 * (theta**2).sum() + 3.0).bfloat16()
+
+        step = CapturedStep(opt, closure) if captured else partial(opt.step, closure)
+        step()
+        trials.append((opt.info.trials, opt.info.accepted))
+    assert trials == [(1, True)] * 2
 
 
 @every_device

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.optim import lr_scheduler
 
-from heavystep import SHB, CapturedStep, HeavyStep, SHBArmijo, SHBPolyak
+from heavystep import SHB, CapturedStep, HeavyStep, SHBArmijo, SHBPolyak, create
 from heavystep.optim.diagnostics import Watch
 from heavystep.optimizers import searches
 from tests.helpers.training import (
@@ -79,6 +79,9 @@ TROUBLES = {
     "at max_step": Run(
         partial(SHBPolyak, scaling="plain", max_step=1e-3),
         r"25 of 25 recent steps are max_step \(0.001\).* learning rate in disguise: raise"),
+    "at max_step, damped": Run(
+        partial(create, "MomSPS", max_step=1), r"max_step \(1\).* learning rate in disguise: raise",
+        loss=scaled(1e-3)),
     "at max_step, which may be left out": Run(
         partial(HeavyStep, max_step=1e-6), r"in disguise: raise max_step, or leave it out"),
     "at max_step in a search": Run(

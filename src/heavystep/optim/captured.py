@@ -95,8 +95,10 @@ class GraphsOfSearch:
             self.parts = (self._prepare, *self.parts)
         self._origin: list[Tensor] = []
         self._names: list[str] = []
+        self._loss: Any = None
+        """As the closure returned it; its format says how it was rounded."""
         self._facts: Any = None
-        """The loss as the closure returned it, the objective and the inner products."""
+        """This loss, the objective and the inner products."""
         self._trial_loss: Any = None
         self._decided = Search(0.0, True, False)  # of the last batch that was not refused
 
@@ -123,7 +125,8 @@ class GraphsOfSearch:
             return float(self._trial_loss)
 
         try:
-            seen = optimizer._seen(known, None, dict(zip(self._names, numbers, strict=True)), None)
+            products = dict(zip(self._names, numbers, strict=True))
+            seen = optimizer._seen(known, None, products, self._loss)
             search = optimizer._decide_by_trials(seen, ready, loss_at)
         except BaseException:
             self._return_to(self._before)
@@ -142,7 +145,7 @@ class GraphsOfSearch:
 
     def _evaluated(self) -> None:
         put_back(self._before, self._buffers)
-        loss = _evaluated(self._optimizer, self._closure)
+        self._loss = loss = _evaluated(self._optimizer, self._closure)
         put_back(self._after, self._buffers)
         optimizer = self._optimizer
         with torch.no_grad():

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from heavystep.optim.info import ROUNDING
-from heavystep.optim.measure import as_scalar
+from heavystep.optim.measure import as_scalar, decay_of
 from heavystep.rules import Rule
 
 _OURS = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
@@ -127,7 +127,7 @@ class Run:
     @property
     def decay(self) -> float:
         """The weight decay that shrinks parameters, and is no part of the loss."""
-        return self.group["weight_decay"] if self.group["decay"] == "decoupled" else 0.0
+        return float(decay_of(self.group, "decoupled"))
 
     @property
     def decays_all(self) -> bool:
@@ -148,7 +148,7 @@ class Run:
             return "hand the loss over as it is, not multiplied by a GradScaler or by hand"
         if self.decays_all:
             return f"lower weight_decay ({self.decay:g}), which takes more than all of a parameter"
-        capped = isinstance(self.group.get("max_step"), float)
+        capped = self.group.get("max_step") is not None
         return "lower max_step or take HeavyStep" if capped else "lower lr"
 
 
@@ -241,8 +241,9 @@ def at_max_step(run: Run) -> str | None:
         return None
     other = "leave it out" if run.may_leave_out("max_step") else "take HeavyStep, which needs none"
     return (
-        f"{len(held)} of {len(run.rows)} recent steps are max_step ({held[-1].max_step:g}), which "
-        f"is then a learning rate in disguise: raise max_step, or {other}"
+        f"{len(held)} of {len(run.rows)} recent steps are max_step ("
+        f"{run.group['max_step']:g}), which is then a learning rate in disguise: raise max_step, "
+        f"or {other}"
     )
 
 
@@ -299,6 +300,7 @@ class Watch:
         self._said: set[str] = set()
         self._rate: tuple[float, int] | None = None
         """The largest learning rate, and the step at which it was reached."""
+        self._habit_is_clear = False  # whether learning rates are multipliers, as they should be
         self._gradient: tuple[int, int] | None = None
         self._added_up = 0
         self.young = True  # whether the first steps are not over
@@ -312,14 +314,14 @@ class Watch:
 
     def see_rates(self, groups: list[dict[str, Any]], began: bool) -> None:
         """Take in learning rates that are new, of a method that multiplies its own step by them."""
-        if "habit" in self._said:
+        if self._habit_is_clear:
             return
         names = ("lr", "initial_lr", "max_lr")  # of torch's schedulers, which note where they go
         rates = [group[name] for group in groups for name in names if name in group]
         unknown = began and self._rate is None  # a schedule may be near its end
         # To read a tensor is to wait.
         if unknown or any(isinstance(rate, Tensor) for rate in rates) or max(rates) >= HABIT:
-            self._said.add("habit")
+            self._habit_is_clear = True
         elif self._rate is None or max(rates) > self._rate[0]:
             self._rate = max(rates), self._steps
 
@@ -342,7 +344,7 @@ class Watch:
         steps = self._steps
         watched = steps <= RECENT or steps * PACE % 1.0 < 0.125
         if watched and _readable(told["grad_sqnorm"]):
-            self._put_aside.append(_row(told, plain, group.get("max_step")))
+            self._put_aside.append(_row(told, plain))
         if self._arriving is None and self._put_aside and (steps % 100 == 0 or steps in (25, 50)):
             self._arriving, self._put_aside = _sent(self._put_aside), []
         if self._arriving is None or not (self._arriving[1] is None or self._arriving[1].query()):
@@ -357,7 +359,7 @@ class Watch:
             for check in (refused, *(CHECKS if usable else ())):
                 if text := check(run):
                     self.tell(text, check.__name__)
-        if self._rate is not None and "habit" not in self._said:
+        if self._rate is not None and not self._habit_is_clear:
             rate, since = self._rate
             if rate > 0.0 and steps - since >= RECENT:  # it is not on its way up
                 self.tell(HABITUAL.format(rate), "habit")
@@ -370,11 +372,12 @@ def _readable(number: Any) -> bool:
     return number.is_cuda and not torch.cuda.is_current_stream_capturing()
 
 
-def _row(told: dict[str, Any], plain: Any, largest: Any) -> Any:
+def _row(told: dict[str, Any], plain: Any) -> Any:
     """The numbers of a :class:`Row`, where they are."""
     loss = 0.0 if told["loss"] is None else told["loss"]
     bound = -inf if told["lower_bound"] is None else told["lower_bound"]
     norm = told["grad_sqnorm"] if plain is None else plain
+    largest = told["max_step"]
     five = (loss, loss - bound, norm, told["base_step"], inf if largest is None else largest)
     if not isinstance(norm, Tensor):
         return five

@@ -7,7 +7,7 @@ sums over what each process holds of a parameter (the shards of FSDP).
 import ctypes
 import math
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf, sqrt
 from operator import attrgetter
 from typing import Any
@@ -48,7 +48,13 @@ def _maximum(a: Any, b: Any) -> Tensor:
     return a.clamp(min=b) if isinstance(a, Tensor) else b.clamp(min=a)
 
 
-register_scalars(Tensor, Primitives(_where, _minimum, _maximum))
+def _ratio(a: Any, b: Any) -> Tensor:
+    zero = b == 0.0
+    # Both branches are evaluated: divide by 1 where b is 0.
+    return _where(zero, 0.0, a / _where(zero, 1.0, b))  # type: ignore[no-any-return]
+
+
+register_scalars(Tensor, Primitives(_where, _minimum, _maximum, _ratio))
 
 
 def reads_for_free(device: torch.device) -> bool:
@@ -162,6 +168,11 @@ def _norms(tensors: list[Tensor], order: int, dtype: torch.dtype) -> Tensor:
     for indices in indices_by_dtype(tensors):
         norms += torch._foreach_norm([tensors[i] for i in indices], order, dtype)
     return torch.stack(norms)
+
+
+def decay_of(group: Mapping[str, Any], kind: str) -> Any:
+    """The weight decay of a group if it is of this kind, else 0."""
+    return group["weight_decay"] if group.get("decay", "decoupled") == kind else 0.0
 
 
 class Measure(Ranks):

@@ -30,6 +30,7 @@ from heavystep.optim.measure import (
     Measure,
     checked_loss,
     coarsest_eps,
+    decay_of,
     gathered,
     growth_of_rounding,
     rates_are_in_range,
@@ -43,6 +44,7 @@ from heavystep.optim.options import (
     check_params,
     checked_bound,
     common_options,
+    foreign_names,
     keep_wide,
     option_names,
     plain_numbers,
@@ -293,7 +295,7 @@ class RuleOptimizer(Optimizer):
         group, form = active.group, self.method.form
         rate: Any = group["lr"]
         momentum = group["momentum"] if search.momentum is None else search.momentum
-        decay = group["weight_decay"] if group["decay"] == "decoupled" else 0.0
+        decay = decay_of(group, "decoupled")
         shrink: Any = None
         amount = search.step if search.decay is None else search.decay
         if on_host and not self.method.rule.searches:
@@ -317,6 +319,7 @@ class RuleOptimizer(Optimizer):
         if isinstance(rate, Tensor) and not isinstance(accepted, Tensor):
             rate = rate.item()
         taken = rate * search.step
+        largest = getattr(self._resolved["constants"], "max_step", inf)
         if isinstance(accepted, Tensor):
             group["step"] = torch.where(accepted, taken, group.get("step", 0.0))
         elif accepted:  # a refused batch changes no state
@@ -324,7 +327,7 @@ class RuleOptimizer(Optimizer):
         outcome.update(
             step=taken, base_step=search.step, loss=loss,
             grad_sqnorm=seen.grad_sqnorm, trials=search.trials, accepted=accepted,
-            capped=search.capped, max_step=group.get("max_step"),
+            capped=search.capped, max_step=None if largest == inf else largest,
             lower_bound=bound if isinstance(bound, Tensor) or bound != -inf else None,
         )  # fmt: skip
         if not isinstance(accepted, Tensor) or not torch.compiler.is_compiling():
@@ -379,6 +382,10 @@ class RuleOptimizer(Optimizer):
         super().add_param_group(param_group)
         added = self.param_groups[-1]
         try:
+            if foreign := foreign_names(self.method, added):
+                raise ValueError(
+                    f"{self.method.name} has no option {', '.join(map(repr, foreign))}"
+                )
             check_options(self.method, added)
             first = self._all_params[0] if self._all_params else None
             device = None if first is None else first.device

@@ -52,8 +52,20 @@ MAY_DIFFER = {"lr", "weight_decay"}  # options that parameter groups need not sh
 
 def common_options(method: Method) -> tuple[Option, ...]:
     """The options of a method's optimizer that are not the method's own."""
-    rounding = (STOCHASTIC_ROUNDING,) if method.form.averages else ()
-    return (WEIGHT_DECAY, DECAY, *rounding, *((EXAMPLE_LOSS,) if method.rule.searches else ()))
+    having = {
+        WEIGHT_DECAY: True,
+        DECAY: not method.rule.sets_decay,
+        STOCHASTIC_ROUNDING: method.form.averages,
+        EXAMPLE_LOSS: method.rule.searches,
+    }
+    return tuple(option for option, has in having.items() if has)
+
+
+def foreign_names(method: Method, group: Mapping[str, Any]) -> list[str]:
+    """Entries of a group that are options or memory of other methods."""
+    needed = {*option_names(method), *method.rule.slots}
+    others = {n for m in METHODS.values() for n in (*option_names(m), *m.rule.memory)}
+    return sorted((others - needed) & set(group))
 
 
 def option_names(method: Method) -> list[str]:
@@ -153,7 +165,6 @@ def check_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group]) 
     """
     names, slots = option_names(method), method.rule.slots
     needed = {*names, *slots}
-    others = {n for m in METHODS.values() for n in (*option_names(m), *m.rule.memory)} - needed
     numbers = {name: slot.allowed for name, slot in slots.items()}
     numbers |= dict.fromkeys(("lr", "step", DRAWS), validation.NON_NEGATIVE)
     metric = groups[0].get("diagonal", method.diagonal)
@@ -161,7 +172,7 @@ def check_loaded(method: Method, state: Mapping[Any, Any], groups: list[Group]) 
     known = {method.form.buffer, *((SQUARES, SQUARE_WEIGHT) if any(method.diagonals) else ())}
     try:
         for group in groups:  # which may have names of schedulers and users, too
-            lacks, has = sorted(needed - set(group)), sorted(others & set(group))
+            lacks, has = sorted(needed - set(group)), foreign_names(method, group)
             if lacks or has:
                 flaws = {"lack": lacks, "have": has}
                 told = [f"its groups {verb} {_listed(n)}" for verb, n in flaws.items() if n]

@@ -10,8 +10,8 @@ from torch.optim import Optimizer
 from heavystep import validation
 from heavystep.arrays import Array
 from heavystep.momentum import HEAVY_BALL
-from heavystep.optim.measure import growth_of_rounding
-from heavystep.optim.optimizer import RuleOptimizer, bound_of
+from heavystep.optim.measure import decay_of, growth_of_rounding
+from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.options import Group
 from heavystep.records import Record, heavy_ball_defect
 
@@ -168,15 +168,12 @@ class Recorder:
         if getattr(info.step, "is_cuda", False) and torch.cuda.is_current_stream_capturing():
             self._flaw = self._flaw or "a CUDA graph was captured: its replays cannot be recorded"
             return
-        bound = bound_of(options, kwargs.get("lower_bound"))
-        if isinstance(bound, Tensor) and isinstance(info.loss, Tensor):
-            bound = bound.to(info.loss.dtype)
         largest = options.get("max_step", np.nan)  # NaN for a rule that knows of none
         row = {
             "gamma": info.step,
             "loss": info.loss,
             "grad_sqnorm": info.grad_sqnorm,
-            "f_star": bound,
+            "f_star": -np.inf if info.lower_bound is None else info.lower_bound,
             "accepted": info.accepted,
             "beta": options["momentum"],
             "gamma_max": np.inf if largest is None else largest,
@@ -246,7 +243,7 @@ def _rule_of(optimizer: Any, iterates: bool) -> str:
         raise ValueError(f"iterates=True is for heavy ball, and {method.name} {unlike}")
     if not _share_lr(groups):
         raise ValueError(f"{_LR_DIFFERS}, got {', '.join(repr(g['lr']) for g in groups)}")
-    decays = [g["weight_decay"] for g in groups if g["weight_decay"] and g["decay"] == "decoupled"]
+    decays = [decay for g in groups if (decay := decay_of(g, "decoupled"))]
     if iterates and decays:
         raise ValueError(
             f"iterates=True needs weight_decay 0 or decay='objective', got {decays[0]}: with "
@@ -288,7 +285,8 @@ def _gradient_seen(optimizer: RuleOptimizer, theta: Tensor) -> Tensor:
     pieces = []
     for (group, param), origin in zip(owned, origins, strict=True):
         grad = param.grad if param.requires_grad else None
-        if grad is not None and group["decay"] == "objective" and group["weight_decay"]:
-            grad = torch.add(grad, origin.view_as(param).to(param), alpha=group["weight_decay"])
+        decay = decay_of(group, "objective")
+        if grad is not None and decay:
+            grad = torch.add(grad, origin.view_as(param).to(param), alpha=decay)
         pieces.append(torch.zeros_like(origin) if grad is None else grad)
     return flat(pieces)

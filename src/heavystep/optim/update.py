@@ -26,8 +26,15 @@ from heavystep.momentum import (
     divisor,
     second_moment,
 )
-from heavystep.optim.measure import Measure, as_scalar, reads_for_free, single
-from heavystep.optim.options import DRAWS, Group, has_shape_of, local, misshapen, state_dtype
+from heavystep.optim.measure import Measure, as_scalar, decay_of, reads_for_free, single
+from heavystep.optim.options import (
+    DRAWS,
+    Group,
+    has_shape_of,
+    local,
+    misshapen,
+    state_dtype,
+)
 from heavystep.optim.ranks import shards
 
 BLOCK = 1 << 17
@@ -169,8 +176,8 @@ class Active:
 
     def _set_slopes(self) -> None:
         """This process's part of the gradients, in the memory layout of the parameters."""
-        decay = self.group["weight_decay"]
-        self.in_objective = bool(decay and self.params) and self.group["decay"] == "objective"
+        decay = decay_of(self.group, "objective")
+        self.in_objective = bool(decay and self.params)
         """True if weight decay is part of loss and gradient."""
         if self.in_objective:
             self.grads = list(torch._foreach_add(self.grads, self.params, alpha=decay))

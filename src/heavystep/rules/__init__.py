@@ -24,6 +24,7 @@ from heavystep.rules.primitives import (
     is_finite,
     maximum,
     minimum,
+    ratio,
     register_scalars,
     where,
 )  # fmt: skip
@@ -32,6 +33,6 @@ from heavystep.rules.scaling import SCALINGS, kappa, momentum_factor, remember_s
 __all__ = [
     "ARMIJO", "DIRECTION", "FIXED", "POLYAK", "PRODUCTS", "REQUIRED", "SCALINGS", "Integers",
     "Option", "Primitives", "Rule", "Search", "Seen", "batch_is_finite", "is_finite", "kappa",
-    "maximum", "minimum", "momentum_factor", "polyak_step", "register_scalars", "remember_step",
-    "where",
+    "maximum", "minimum", "momentum_factor", "polyak_step", "ratio", "register_scalars",
+    "remember_step", "where",
 ]  # fmt: skip

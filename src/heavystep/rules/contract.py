@@ -160,6 +160,13 @@ def constants(*names: str, **made: Callable[[Mapping[str, Any]], Any]) -> Callab
     return resolve
 
 
+RESERVED = frozenset({
+    "params", "lr", "momentum", "weight_decay", "decay", "diagonal", "stochastic_rounding",
+    "example_loss", "step", "draws",
+})  # fmt: skip
+"""Entries of parameter groups that no rule may remember a number under."""
+
+
 def _remember_nothing(constants: Any, memory: Any, seen: Any, search: Any) -> Any:
     return ()
 
@@ -224,7 +231,7 @@ class Rule:
         step = self.start(self.Constants(**made), self.Memory(**first), seen)
         steers, averages = step.momentum is not None, step.weight is not None
         self.__dict__.update(steers=steers, averages=averages, sets_decay=step.decay is not None)
-        options = {option.name for option in self.options} | {"lr", "momentum", "params"}
+        options = {option.name for option in self.options} | RESERVED
         directed = {name for name in self.reads if DIRECTION in PRODUCTS.get(name, ())}
         faults = {
             "memory and option of one name": options & set(slots),

@@ -56,8 +56,8 @@ from typing import Any
 from heavystep import validation
 from heavystep.momentum import weight_of_next
 from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
-from heavystep.rules.polyak import LOWER_BOUND, polyak_ratio
-from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
+from heavystep.rules.polyak import LOWER_BOUND
+from heavystep.rules.primitives import batch_is_finite, maximum, minimum, ratio, where
 
 # Each constant has its reason above it. Percentages: the change of the mean training loss of 19
 # tasks, docs/results/ablation/ablation.csv.
@@ -102,16 +102,16 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     # Level
     estimate = minimum(average, loss) - depth * deviation
     level = where(unknown | (average < bound), estimate, bound)
-    # Length, and what noise makes of it: ratio is r_k, usual m_k, noise N_k
+    # Length, and what noise makes of it: polyak is r_k, usual m_k, noise N_k
     gap = loss - level
-    ratio = polyak_ratio(gap, seen.grad_sqnorm, constants.length)
-    usual = polyak_ratio(average - level, squares, constants.length)
+    polyak = ratio(constants.length * maximum(gap, 0.0), seen.grad_sqnorm)
+    usual = ratio(constants.length * maximum(average - level, 0.0), squares)
     spread = mean - level
     noise = where(spread > 0.0, (average - level) / where(spread > 0.0, spread, 1.0), 1.0)
     phi = 1.0 / (1.0 + memory.age / PATIENCE * minimum(noise, 1.0) ** POWER) ** 0.5
     # Trust
     warm = (memory.age + 1.0) / (memory.age + WARM_UP)  # s_k
-    wanted = warm * minimum(phi**0.5 * ratio, phi * usual)
+    wanted = warm * minimum(phi**0.5 * polyak, phi * usual)
     far = seen.pull_sqnorm**0.5
     allowed = maximum(TRUST * seen.size, first_length(memory, seen, wanted * far))
     step = minimum(wanted, allowed / where(far == 0.0, 1.0, far))

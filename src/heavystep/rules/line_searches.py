@@ -227,13 +227,15 @@ def slope(seen: Seen, momentum: Any) -> Any:
 def descending(seen: Seen, momentum: Any, factor: Any) -> Any:
     """The momentum times the least power of ``factor`` that makes d_k a direction of descent.
 
+    A vanished gradient leaves it as it is, as with every other rule.
+
     >>> descending(Seen(grad_sqnorm=1.0, drift=-3.0), 0.8, 0.5)
     0.2
     >>> descending(Seen(grad_sqnorm=1.0, drift=-3.0), 0.8, 0.0)
     0.0
     """
     for _ in range(HALVINGS):
-        if slope(seen, momentum) > 0.0:
+        if slope(seen, momentum) > 0.0 or seen.grad_sqnorm == 0.0:
             return momentum
         momentum = factor * momentum
     return 0.0

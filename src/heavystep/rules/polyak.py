@@ -11,7 +11,7 @@ from typing import Any
 from heavystep import validation
 from heavystep.rules import scaling
 from heavystep.rules.contract import Option, Rule, Search, Seen, constants
-from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
+from heavystep.rules.primitives import batch_is_finite, maximum, minimum, ratio
 
 LOWER_BOUND = Option(
     "lower_bound",
@@ -21,14 +21,6 @@ LOWER_BOUND = Option(
     "``step(..., lower_bound=)`` overrides it for one batch.",
 )
 C = Option("c", 1.0, validation.POSITIVE, "divisor c of the Polyak ratio, > 0.")
-
-
-def polyak_ratio(gap: Any, slope: Any, kappa: Any) -> Any:
-    """Kappa times the gap, if > 0, over ``slope`` = c ||g||^2; 0 where that vanished."""
-    vanished = slope == 0.0
-    # `where` evaluates both branches: divide by 1 where the gradient vanished.
-    ratio = kappa * maximum(gap, 0.0) / where(vanished, 1.0, slope)
-    return where(vanished, 0.0, ratio)
 
 
 def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: Any, cap: Any) -> Any:
@@ -45,7 +37,7 @@ def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: An
 
     Reference: Zhang, Shi and Gu, eq. (shb-ps); Section 4 with kappa = 1.
     """
-    return minimum(polyak_ratio(loss - lower_bound, c * grad_sqnorm, kappa), cap)
+    return minimum(ratio(kappa * maximum(loss - lower_bound, 0.0), c * grad_sqnorm), cap)
 
 
 def capped_polyak(gap: Any, sqnorm: Any, cap: Any, c: Any = 1.0, kappa: Any = 1.0) -> Search:
@@ -53,7 +45,7 @@ def capped_polyak(gap: Any, sqnorm: Any, cap: Any, c: Any = 1.0, kappa: Any = 1.
 
     The gap, and not the loss: a bound given for one step may be NaN on the device.
     """
-    step = minimum(polyak_ratio(gap, c * sqnorm, kappa), cap)
+    step = polyak_step(gap, sqnorm, 0.0, c, kappa, cap)
     return Search(step, batch_is_finite(gap, sqnorm), capped=step == cap)
 
 

@@ -9,6 +9,7 @@ The formulas of AdaSPS (and of AdaSLS, a line search) are as Wu (2025), arXiv 25
 Jiang and Stich in Section 2.1; no code of theirs is public.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from heavystep import validation
 from heavystep.momentum import weight_of_next
 from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND, C, capped_polyak
-from heavystep.rules.primitives import batch_is_finite, maximum, minimum, where
+from heavystep.rules.primitives import batch_is_finite, maximum, minimum, ratio, where
 from heavystep.rules.scaling import AMOUNT, LAST_STEP, MAX_STEP, damping, remember_step
 
 DIVISOR = replace(C, text="divisor c, > 0.")
@@ -44,11 +45,15 @@ ALIG = Rule(
 )
 
 
+def damped_max_step(options: Mapping[str, Any]) -> Any:
+    """The largest step, of a rule that multiplies ``max_step`` by 1 - beta."""
+    return damping(options) * options["max_step"]
+
+
 def start_momsps(constants: Any, memory: Any, seen: Seen) -> Search:
     """1 - beta times the Polyak step; it damps the cap as well."""
-    gap, share = seen.loss - seen.lower_bound, constants.damping
-    cap = share * constants.max_step
-    return capped_polyak(gap, seen.grad_sqnorm, cap, constants.c, share)
+    gap, cap = seen.loss - seen.lower_bound, constants.max_step
+    return capped_polyak(gap, seen.grad_sqnorm, cap, constants.c, constants.damping)
 
 
 MOMSPS = Rule(
@@ -56,7 +61,7 @@ MOMSPS = Rule(
     formula=r"\gamma_k = \eta_k (1 - \beta) \min\{(f_k - \ell_k) / (c \|g_k\|^2),\ \gamma_{\max}\}",
     reference="Oikonomou and Loizou (2025)",
     options=(C, replace(MAX_STEP, default=10.0), LOWER_BOUND),
-    resolve=constants("c", "max_step", damping=damping),
+    resolve=constants("c", max_step=damped_max_step, damping=damping),
     start=start_momsps,
 )
 
@@ -65,7 +70,7 @@ def start_ngn(constants: Any, memory: Any, seen: Seen) -> Search:
     """Gauss-Newton on the root of the loss, without a division by the loss, which may be 0."""
     twice = 2.0 * maximum(seen.loss - seen.lower_bound, 0.0)
     divisor = twice + constants.c * seen.grad_sqnorm
-    step = constants.damping * constants.c * twice / where(divisor > 0.0, divisor, 1.0)
+    step = ratio(constants.damping * constants.c * twice, divisor)
     accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
     return Search(where(seen.grad_sqnorm > 0.0, step, 0.0), accepted, capped=False)
 
@@ -110,8 +115,8 @@ def loss_ahead(constants: Any, seen: Seen) -> Any:
 
 def start_iam(constants: Any, memory: Any, seen: Seen) -> Search:
     """The Polyak step of z_k."""
-    gap, share = loss_ahead(constants, seen) - seen.lower_bound, constants.damping
-    return capped_polyak(gap, seen.grad_sqnorm, share * constants.max_step, kappa=share)
+    gap, cap = loss_ahead(constants, seen) - seen.lower_bound, constants.max_step
+    return capped_polyak(gap, seen.grad_sqnorm, cap, kappa=constants.damping)
 
 
 IAM = Rule(
@@ -121,7 +126,7 @@ IAM = Rule(
     reference="IAM, arXiv 2504.01898 (2025)",
     options=(MAX_STEP, LOWER_BOUND),
     reads=WITH_DRIFT,
-    resolve=constants("max_step", damping=damping),
+    resolve=constants(max_step=damped_max_step, damping=damping),
     start=start_iam,
 )
 
@@ -136,11 +141,9 @@ def start_sps_safe(constants: Any, memory: Any, seen: Seen) -> Search:
     floor = where(constants.safeguard > 0.0, constants.safeguard, first_sqnorm(memory, seen))
     divisor = maximum(seen.grad_sqnorm, floor)
     gap = maximum(loss_ahead(constants, seen) - seen.lower_bound, 0.0)
-    # `where` evaluates both branches: divide by 1 where no gradient has been seen yet.
-    moved = where(seen.grad_sqnorm > 0.0, constants.damping * gap, 0.0)
-    step = moved / where(divisor > 0.0, divisor, 1.0)
+    step = where(seen.grad_sqnorm > 0.0, ratio(constants.damping * gap, divisor), 0.0)
     accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
-    return Search(step, accepted, capped=divisor == floor)
+    return Search(step, accepted, capped=False)
 
 
 SPS_SAFE = Rule(
@@ -252,7 +255,7 @@ def start_adasps(constants: Any, memory: Any, seen: Seen) -> Search:
     (Wu's Algorithm 3 prints squares under the root, which his Section 2.1 and proofs have not.)
     """
     total, first = gaps(memory, seen)
-    share = constants.damping * (first / where(total > 0.0, total, 1.0)) ** 0.5
+    share = constants.damping * ratio(first, total) ** 0.5
     gap = seen.loss - seen.lower_bound
     return capped_polyak(gap, seen.grad_sqnorm, memory.last_step, constants.c, share)
 

@@ -15,12 +15,14 @@ class Primitives(NamedTuple):
     where: Callable[[Any, Any, Any], Any]
     minimum: Callable[[Any, Any], Any]
     maximum: Callable[[Any, Any], Any]
+    ratio: Callable[[Any, Any], Any]
 
 
 PYTHON = Primitives(
     lambda condition, if_true, if_false: if_true if condition else if_false,
     lambda a, b: a if (a < b or a != a) else b,
     lambda a, b: a if (a > b or a != a) else b,
+    lambda a, b: 0.0 if b == 0.0 else a / b,
 )
 """For Python numbers, and for compiled code that works on numbers."""
 _BACK_ENDS: dict[type, Primitives] = {}
@@ -68,6 +70,17 @@ def maximum(a: Any, b: Any) -> Any:
     if type(a) is float and type(b) is float:
         return a if (a > b or a != a) else b
     return _back_end(a, b).maximum(a, b)
+
+
+def ratio(a: Any, b: Any) -> Any:
+    """A / b, and 0 where b is 0.
+
+    >>> ratio(3.0, 2.0), ratio(3.0, 0.0)
+    (1.5, 0.0)
+    """
+    if type(a) is float and type(b) is float:
+        return 0.0 if b == 0.0 else a / b
+    return _back_end(a, b).ratio(a, b)
 
 
 def is_finite(value: Any) -> Any:

@@ -129,7 +129,7 @@ def _teach(function: Any, formula: Any) -> None:
     overload(function, strict=False)(lambda *_, **__: formula)
 
 
-_PRIMITIVES: set[Any] = {rules.where, rules.minimum, rules.maximum}
+_PRIMITIVES: set[Any] = {rules.where, rules.minimum, rules.maximum, rules.ratio}
 _TAUGHT = set(_PRIMITIVES)
 for _stub in _PRIMITIVES:
     _teach(_stub, getattr(PYTHON, _stub.__name__))
