@@ -29,9 +29,9 @@ class Average:
     package refuses (``info.accepted`` is false) does not count, as if there had been no such step;
     nothing waits for the device to know. A GradScaler that skips a step skips it here too.
 
-    Averages are kept in float32 at least, one a parameter that is to be trained. A parameter that
-    is added or thawed later counts as if it had always stood where it is after its next step; one
-    that is frozen stays where it is. With FSDP each process averages its shards. No process sends
+    Averages are kept in float32 at least, one a parameter that is to be trained. The average of
+    a parameter that is added or thawed later begins at its value after its next step; that of a
+    frozen one stays. With FSDP each process averages its shards. No process sends
     anything.
 
     Args:

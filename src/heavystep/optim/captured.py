@@ -86,7 +86,7 @@ class GraphsOfSearch:
         self._before = [buffer.detach().clone() for buffer in self._buffers]
         self._after = [buffer.detach().clone() for buffer in self._buffers]
         self._streams = Replay(measure.device)
-        # Apart from the evaluation, so that trials can repeat its random numbers.
+        # Apart from the evaluation: trials repeat its random numbers.
         self._prepare = Part(prepare)
         self._evaluate, self._try = Part(self._evaluated), Part(self._tried)
         self._update = Part(self._updated)

@@ -90,7 +90,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What is known of a run when it is looked at."""
+    """The numbers of a run when it is looked at."""
 
     steps: int
     first: list[Row]
@@ -284,7 +284,7 @@ def clipped(run: Run) -> str | None:
 
 
 CHECKS = (below_bound, standing, vanished, exploded, at_max_step, eaten, clipped)
-"""What is looked at besides :func:`refused`, where enough batches could be used."""
+"""The checks besides :func:`refused`; they need enough batches that could be used."""
 
 
 class Watch:

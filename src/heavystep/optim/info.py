@@ -33,11 +33,11 @@ class StepInfo:
     """False if the batch was refused: parameters and state are then as before the step."""
     capped: Any
     """True if the step is the largest that the caps of the rule allowed; :attr:`cap` says which.
-    Of HeavyStep ``max_step`` is one, and trust, which holds moves of any run, is none."""
+    Of HeavyStep only ``max_step`` counts as a cap, and the limit of trust does not."""
     lower_bound: Any = None
     """The lower bound of the loss that the rule saw; None: it saw none."""
     max_step: Any = None
-    """The largest step before ``lr``, if one was set."""
+    """The largest step before ``lr`` that ``max_step`` allows; None: there is none."""
 
     @property
     def cap(self) -> str | None:

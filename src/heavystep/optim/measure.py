@@ -210,49 +210,49 @@ class Measure(Ranks):
         return as_scalar(value, self.dtype, self.device)
 
     def total(
-        self, reduced: Callable[[list[Tensor], torch.dtype], Tensor], groups: list[Any], kind: str
+        self, reduced: Callable[[list[Tensor], torch.dtype], Tensor], actives: list[Any], kind: str
     ) -> Any:
         """This process's part of a sum; a tensor that several processes hold counts once."""
         if self.count == 1:
-            tensors = [tensor for active in groups for tensor in getattr(active, kind)]
+            tensors = [tensor for active in actives for tensor in getattr(active, kind)]
             if not tensors:
                 return 0.0
             found = reduced(tensors, self.dtype)
             return found.item() if self.near else found
         held: dict[float, list[Tensor]] = {}
-        for active in groups:
+        for active in actives:
             for tensor, copies in zip(getattr(active, kind), active.copies, strict=True):
                 held.setdefault(copies, []).append(tensor)
         return self.scalar(sum(reduced(some, self.dtype) / copies for copies, some in held.items()))
 
-    def size(self, groups: list[Any]) -> Any:
+    def size(self, actives: list[Any]) -> Any:
         """This process's part of the mean size of the elements, as a distance."""
-        count = sum(map(attrgetter("elements"), groups))
-        return self.total(absolute_sum, groups, "places") / sqrt(max(count, 1))
+        count = sum(map(attrgetter("elements"), actives))
+        return self.total(absolute_sum, actives, "places") / sqrt(max(count, 1))
 
-    def waits_for_size(self, groups: list[Any]) -> bool:
+    def waits_for_size(self, actives: list[Any]) -> bool:
         """True if the size is measured only where it matters, which :func:`decide` finds out."""
-        many = sum(map(attrgetter("elements"), groups)) > MANY
+        many = sum(map(attrgetter("elements"), actives)) > MANY
         return many and self.near and self.count == 1
 
-    def products(self, rule: Rule, groups: list[Any]) -> dict[str, Any]:
+    def products(self, rule: Rule, actives: list[Any]) -> dict[str, Any]:
         """This process's part of each inner product that the rule reads."""
         reads = rule.reads
-        if groups[0].metric:  # as many numbers where there is no gradient
-            parts = [a.metric_products() for a in groups if a.params] or [(0.0, 0.0, 0.0)]
+        if actives[0].metric:  # as many numbers where there is no gradient
+            parts = [a.metric_products() for a in actives if a.params] or [(0.0, 0.0, 0.0)]
             sums = parts[0] if len(parts) == 1 else map(sum, zip(*parts, strict=True))
             found: dict[str, Any] = dict(
                 zip(("plain", "grad_sqnorm", "pull_sqnorm"), sums, strict=True)
             )
         else:
-            sqnorm = self.total(squared_norm, groups, "slopes")
+            sqnorm = self.total(squared_norm, actives, "slopes")
             found = {"grad_sqnorm": sqnorm, "pull_sqnorm": sqnorm}
-        if "size" in reads and not self.waits_for_size(groups):
-            found["size"] = self.size(groups)
+        if "size" in reads and not self.waits_for_size(actives):
+            found["size"] = self.size(actives)
         for name in sorted(reads & INNER):
             left, right, power = PRODUCTS[name]
             product: Any = 0.0
-            for active in groups:
+            for active in actives:
                 vectors = active.vectors(left, 0), active.vectors(right, power)
                 for x, y, copies in zip(*vectors, active.copies, strict=True):
                     product = product + (x.to(self.dtype) * y.to(self.dtype)).sum() / copies
@@ -261,7 +261,7 @@ class Measure(Ranks):
             del found["pull_sqnorm"]
         return found
 
-    def objective_share(self, loss: Any, groups: list[Any]) -> Any:
+    def objective_share(self, loss: Any, actives: list[Any]) -> Any:
         """This process's summand of the objective: its part of the mean loss and of the decay."""
         share = loss
         if type(loss) is not Tensor or loss.dtype != self.dtype or loss.dim():
@@ -269,33 +269,36 @@ class Measure(Ranks):
         if self.count > 1:
             share = share / self.count
         decay: Any = 0.0
-        for active in groups:
+        for active in actives:
             if active.in_objective:  # (lambda/2) ||theta||^2
                 sqnorm = self.total(squared_norm, [active], "places")
                 decay = decay + 0.5 * active.group["weight_decay"] * sqnorm
         return share + decay if isinstance(decay, Tensor) or decay else share
 
-    def objective(self, loss: Any, groups: list[Any]) -> Tensor:
+    def objective(self, loss: Any, actives: list[Any]) -> Tensor:
         """The objective of all processes at the present parameters."""
-        share = self.objective_share(loss, groups)
+        share = self.objective_share(loss, actives)
         return share if self.count == 1 else self.summed(share.reshape(1))[0]
 
     def batch(
-        self, rule: Rule, groups: list[Any], options: list[Group], names: list[str], loss: Any,
+        self, rule: Rule, actives: list[Any], groups: list[Group], names: list[str], loss: Any,
         bound: Any,
     ) -> tuple[dict[str, Any], Any, Any]:  # fmt: skip
         """Inner products, loss and lower bound of a batch, the same on all processes.
 
-        ``groups`` are the parameters with a gradient, ``options`` all parameter groups, and
-        ``names`` those that all processes must share.
+        ``actives`` are the parameters with a gradient, those of each group together, and ``names``
+        the options that all processes must share.
         """
-        found = self.products(rule, groups)
-        value = None if loss is None else self.objective_share(loss, groups)
+        found = self.products(rule, actives)
+        value = None if loss is None else self.objective_share(loss, actives)
         if self.count > 1:
-            numbers = (*found.values(), 0.0 if value is None else value)
-            sums, bound = self.agree(numbers, bound, self.scalar, rule, groups, options, names)
-            found = dict(zip(found, sums[:-1], strict=True))
-            value = None if value is None else sums[-1]
+            given = bound is not None
+            numbers = (*found.values(), 0.0 if value is None else value, bound if given else 0.0)
+            packed = [*map(self.scalar, numbers)]
+            *sums, total, bounds = self.agree(packed, given, rule, actives, groups, names)
+            found = dict(zip(found, sums, strict=True))
+            value = None if value is None else total
+            bound = bounds / self.count if given else None
         self.plain = sqnorm = found.pop("plain", None)
         # A gradient whose square overflows would vanish when it is divided by the diagonal.
         if isinstance(sqnorm, Tensor):

@@ -34,9 +34,8 @@ EXAMPLE_LOSS = Option(
     0.0,
     validation.NON_NEGATIVE,
     "the loss of an example that a network gets wrong, in the unit of the loss: 1 for "
-    "cross-entropy. A smaller mean comes from few examples, and what rounding makes of it falls "
-    "with its square root only. So where loss_eps is that of a mean as large as this, it is "
-    "multiplied by the root of example_loss / loss below. 0: loss_eps as it is.",
+    "cross-entropy. Below this loss the rounding error of a mean shrinks only as the root of the "
+    "loss, so that loss_eps is multiplied by sqrt(example_loss / loss). 0: loss_eps as it is.",
 )
 STOCHASTIC_ROUNDING = Option(
     "stochastic_rounding",

@@ -7,7 +7,7 @@ trained parameters, and that all of them gave a lower bound or none.
 
 import math
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 from weakref import ref
 
@@ -89,33 +89,35 @@ class Ranks:
         return numbers
 
     def agree(
-        self, numbers: Iterable[Any], bound: Any, scalar: Callable[[Any], Tensor], rule: Rule,
-        groups: list[Any], options: list[Group], names: list[str],
-    ) -> tuple[Any, Any]:  # fmt: skip
-        """Sums of these numbers, and the mean lower bound, after a check that ranks are alike."""
+        self, numbers: list[Tensor], bounded: bool, rule: Rule, actives: list[Any],
+        groups: list[Group], names: list[str],
+    ) -> list[Tensor]:  # fmt: skip
+        """The sum of each number over the processes, after a check that they are alike.
+
+        ``bounded``: this process was given a lower bound. For the others see :meth:`Measure.batch`.
+        """
         join = getattr(self._model and self._model(), "_join_config", None)
         if join is not None and join.enable and not join.throw_on_early_termination:
             raise ValueError(JOINED)
         compiling = torch.compiler.is_compiling()
         if self._begun is None:  # on a GPU to read a memory is to wait
-            self._begun = options_of(rule.memory, options)
+            self._begun = options_of(rule.memory, groups)
             for what in () if compiling else ("parameters", "state"):
-                self._begun[what] = [checksums(active.replicated(what)) for active in groups]
+                self._begun[what] = [checksums(active.replicated(what)) for active in actives]
         if self._digest is None:
-            trained = {"gradients": [active.trained() for active in groups]}
-            self._own = {**options_of(names, options), **trained, **self._begun}
+            trained = {"gradients": [active.trained() for active in actives]}
+            self._own = {**options_of(names, groups), **trained, **self._begun}
             self._digest = zlib.crc32(repr(self._own).encode())
         own = self._digest % (EXACT // self.count - 1) + 1
-        given = bound is not None
-        parts = [*numbers, own, float(given), bound if given else 0.0]
-        *sums, digests, givens, bounds = self.summed(torch.stack([*map(scalar, parts)]))
+        checks = [numbers[0].new_full((), float(each)) for each in (own, bounded)]
+        *sums, digests, givens = self.summed(torch.stack([*numbers, *checks]))
         # Reading waits for a GPU; it does so at the first step and after a state was loaded.
         fake = distributed.get_backend(self._group) == "fake"  # that backend adds nothing up
         due = digests.is_cpu or not self._agreed or rule.searches
         if due and not fake and not compiling:
             self._compare(digests.item(), givens.item(), own)
             self._agreed = True
-        return sums, bounds / self.count if given else None
+        return sums
 
     def _compare(self, digests: float, givens: float, own: int) -> None:
         if givens not in (0.0, self.count):

@@ -199,7 +199,7 @@ class Recorder:
             self._rows = []
 
     def _flaw_of(self, groups: list[Group]) -> str | None:
-        """What makes these options those of another run than the first step's."""
+        """The reason why these options are not those of the run so far; None if they are."""
         constants = {name: groups[0][name] for name in _CONSTANTS if name in groups[0]}
         self._constants = self._constants or constants
         for name, first in self._constants.items():

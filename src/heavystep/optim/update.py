@@ -330,7 +330,6 @@ class Active:
             if self.metric:
                 pulls = list(torch._foreach_div(self.slopes, self.divisors()))
             blocks = [Block(self.places, self.buffers, [], pulls)]
-        kernel = _averaged if self._form is AVERAGED else _heavy_ball
         # Kernels do nothing where this is 1. A product with a mask would not do: it turns an
         # infinite or NaN gradient into NaN.
         refused = None if accepted is True else accepted.logical_not().to(torch.float32)
@@ -340,7 +339,10 @@ class Active:
                 torch._foreach_mul_(block.places, factor)
                 if self._form.averages:
                     torch._foreach_mul_(block.buffers, factor)
-            kernel(block, step, momentum, weight, accepted, refused, self._method.rule.searches)
+            if self._form is AVERAGED:
+                _averaged(block, step, momentum, weight, accepted, refused)
+            else:
+                _heavy_ball(block, step, momentum, accepted, refused, self._method.rule.searches)
         if self.metric == "element" and self.on_host:  # the kernel has averaged the squares
             for (some, _), block in zip(self._plan, blocks, strict=True):
                 wide = block.places[0].dtype == torch.float64
@@ -384,7 +386,7 @@ class Active:
                 keep(old, new)
 
     def _keeper(self, accepted: Any) -> Callable[[Tensor, Tensor], object]:
-        """What writes a new value over an old one, unless the batch is refused.
+        """A function that writes a new value over an old one, unless the batch is refused.
 
         With ``stochastic_rounding`` random numbers depend on the count of steps alone.
         """
@@ -456,15 +458,18 @@ class Active:
 
 
 def _heavy_ball(
-    block: Block, step: Any, momentum: Any, weight: Any, accepted: Any, refused: Any, fused: bool
+    block: Block, step: Any, momentum: Any, accepted: Any, refused: Any, at_once: bool
 ) -> None:
-    """Heavy ball."""
+    """Heavy ball: ``at_once`` in one kernel, which does not round momentum times buffer first.
+
+    So line searches take it, whose step is not rounded either; closed forms round as on a device.
+    """
     places, buffers = block.places, block.buffers
     if not buffers:
         _pull(places, block, step, refused)
         return
     exact = isinstance(step, float) and step > 1e-8 and places[0].dtype == torch.float32
-    if fused and exact and momentum:
+    if at_once and exact and momentum:
         # buffer <- momentum * buffer + (1 - dampening) * gradient, parameter += buffer. In double
         # precision 1 - (1 + step) is the step to more digits than float32 has.
         _sgd(places, block.grads, buffers, -1.0, refused, momentum, 1.0 + float(step))
@@ -475,7 +480,7 @@ def _heavy_ball(
 
 
 def _averaged(
-    block: Block, step: Any, momentum: Any, weight: Any, accepted: Any, refused: Any, fused: bool
+    block: Block, step: Any, momentum: Any, weight: Any, accepted: Any, refused: Any
 ) -> None:
     """Averaged heavy ball: from theta to x, from z to the next z, and back to theta."""
     places, leads, rest = block.places, block.buffers, 1.0 - weight

@@ -75,7 +75,7 @@ def backtracking(
 
     Trials that ask for a loss below the lower bound are passed over: it cannot be had. (By Lemma 1
     an accepted t satisfies c t ||g||^2 <= f_k - l_k.) Thresholds only rise as trials shrink, so
-    that after the first trial that may succeed none needs to be.
+    later trials need no check.
 
     Args:
         first: (constants, memory, seen) to the first trial, and whether it is the largest step that

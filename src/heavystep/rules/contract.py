@@ -89,8 +89,8 @@ class Seen(NamedTuple):
     pull_sqnorm: Any = 0.0
     """||D_k^-1 g_k||^2: how far a step of length 1 moves a parameter vector, squared."""
     size: Any = 0.0
-    """||theta_k||_1 / sqrt(n) for n elements: their mean size, as a distance. Steps and memory may
-    rise with it and not fall, since it is measured only where 0 and infinity differ."""
+    """||theta_k||_1 / sqrt(n) for n elements: their mean size, as a distance. Steps and memory must
+    not fall as it rises: it is not measured where 0 and infinity give the same."""
     direction_sqnorm: Any = 0.0
     """||d_k||^2."""
     slope: Any = 0.0
