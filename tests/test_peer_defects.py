@@ -36,7 +36,7 @@ def trajectory(case, options, count):
 
 
 def acts(case, options, count, plain):
-    """Whether options change a trajectory. Refused, they do not, but nobody trusts in them."""
+    """True if options change a trajectory. Refused, they do not, but nobody trusts in them."""
     try:
         return not torch.equal(trajectory(case, options, count), plain())
     except ValueError as error:

@@ -135,7 +135,7 @@ class Toy(NamedTuple):
     steps: object
     """Its literal loop."""
     ahead: bool
-    """Whether that gives a step before it sees the batch."""
+    """True if that gives a step before it sees the batch."""
 
 
 STEPS, LR, BETA, CLOSE = 120, 0.8, 0.6, {"rtol": 1e-12, "atol": 1e-12}

@@ -47,23 +47,23 @@ class Case:
 
     @property
     def adaptive(self):
-        """Whether the loss has a say in its step."""
+        """True if the loss has a say in its step."""
         return "loss" in self.method.rule.reads
 
     @property
     def bounded(self):
-        """Whether it asks for a lower bound of the loss."""
+        """True if it asks for a lower bound of the loss."""
         return "lower_bound" in self.method.rule.reads
 
     @property
     def estimates(self):
-        """Whether it estimates a lower bound that is missing or that the loss falls below."""
+        """True if it estimates a lower bound that is missing or that the loss falls below."""
         option = self.option("lower_bound")
         return option is not None and option.optional and not self.needs_closure
 
     @property
     def sees_gradient_only(self):
-        """Whether its step depends on nothing but this gradient, losses and its memory."""
+        """True if its step depends on nothing but this gradient, losses and its memory."""
         return self.method.rule.reads <= {"loss", "lower_bound", "grad_sqnorm", "loss_eps"}
 
     @property
@@ -73,7 +73,7 @@ class Case:
 
     @property
     def heavy_ball(self):
-        """Whether its iterates are those of the paper, with other step sizes."""
+        """True if its iterates are those of the paper, with other step sizes."""
         return self.method.form is HEAVY_BALL and not self.diagonal
 
     @property
@@ -102,12 +102,12 @@ class Case:
 
     @property
     def diagonal(self):
-        """Whether a parameter's elements have more of a state than their momentum."""
+        """True if a parameter's elements have more of a state than their momentum."""
         return self.method.diagonal is not None
 
     @property
     def steers(self):
-        """Whether its momentum is another one at each step, from the first on."""
+        """True if its momentum is another one at each step, from the first on."""
         return self.method.rule.steers and self.method.rule.searches
 
     @property
@@ -127,7 +127,7 @@ class Case:
         return self.option(name) is not None
 
     def means_none(self, name, value):
-        """Whether a number out of range says that there is no such limit."""
+        """True if a number out of range says that there is no such limit."""
         optional = {option.name for option in METHODS[self.method.name].options if option.optional}
         return name == "max_step" and name in optional and value == inf
 

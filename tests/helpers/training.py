@@ -158,7 +158,7 @@ def state_of(opt):
 
 
 def equal_states(one, other):
-    """Whether two states are the same to the bit."""
+    """True if two states are the same to the bit."""
     if torch.is_tensor(one) or torch.is_tensor(other):
         both = torch.is_tensor(one) and torch.is_tensor(other)
         return both and one.dtype == other.dtype and torch.equal(one, other)

@@ -216,7 +216,7 @@ class Framework(NamedTuple):
     package: str = "torch"
     closures: bool = False
     divides_by_all: bool = False
-    """Whether the last, incomplete gradient of an epoch is divided as the others are."""
+    """True if the last, incomplete gradient of an epoch is divided as the others are."""
     saves: bool = False
 
     def __call__(self, net, make, batches, **options):

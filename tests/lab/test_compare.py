@@ -244,15 +244,16 @@ def test_wishes_are_checked_before_anything_runs(given, error, text, tiny):
 
 
 RUNS = {
-    "AdamW": (torch.optim.AdamW, {"lr": 1e-3, "weight_decay": 0.0}),
-    "SGD+cosine": (torch.optim.SGD, {"lr": 1e-3, "momentum": 0.9}),
-    POLYAK: (SHBPolyak, {"scaling": "practical"}),
+    "AdamW": (torch.optim.AdamW, {"lr": 1e-3, "weight_decay": 0.0}, False),
+    "SGD+cosine": (torch.optim.SGD, {"lr": 1e-3, "momentum": 0.9}, False),
+    POLYAK: (SHBPolyak, {"scaling": "practical"}, True),
 }
+"""Optimizers, their options, and whether they take the loss."""
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_is_the_literal_loop(name, tiny):
-    (make, options), ours, steps = RUNS[name], name == POLYAK, 60  # three of them are warm-up
+    (make, options, ours), steps = RUNS[name], 60  # three of them are warm-up
     torch.manual_seed(0)
     work = work_of(nn.Linear(3, 1), 0, CPU)
     opt = make(work.parameters(), **options)

@@ -130,6 +130,15 @@ def test_a_device_decides_alike(monkeypatch):
     torch.testing.assert_close(*runs, rtol=0.02, atol=0.02)
 
 
+def test_groups_are_rounded_by_random_numbers_of_their_own():
+    first, second = (nn.Parameter(torch.ones(1000, dtype=torch.bfloat16)) for _ in range(2))
+    groups = [{"params": [first]}, {"params": [second]}]
+    opt = HeavyStep(groups, diagonal=None, stochastic_rounding=True)
+    first.grad = second.grad = torch.linspace(0.0, 1.0, 1000).bfloat16()
+    opt.step(loss=1.0)
+    assert (first != second).sum() > 10
+
+
 def test_what_cannot_draw_anew_is_refused():
     theta = nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
     opt = HeavyStep([theta], stochastic_rounding=True)

@@ -60,6 +60,10 @@ def test_diminishing_values_and_resume(case):
             each.step(batch)
             driver.step()
     assert torch.equal(run.theta, other.theta)
+    other = Run(case.make, {"seed": 9}, **options)
+    other.load(run.saved)
+    Diminishing(other.opt, horizon=3.0, last_epoch=schedule.last_epoch - 1)  # which takes a step
+    assert other.opt.param_groups[0] | {"params": None} == group | {"params": None}
 
 
 BAD_SCHEDULES = {

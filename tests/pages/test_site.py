@@ -35,6 +35,27 @@ def test_every_public_name_is_on_the_page_and_has_words():
     assert {f"heavystep.{name}" for name in modules} <= set(hooks.MODULES)
 
 
+def test_arguments_are_documented_as_they_are_called():
+    checked = 0
+    for module in hooks.MODULES:
+        for name in importlib.import_module(module).__all__:
+            member = getattr(importlib.import_module(module), name)
+            _, found, section = (inspect.getdoc(member) or "").partition("Args:\n")
+            if not found:
+                continue
+            section = re.split(r"\n\w|\n\n", section)[0]
+            documented = re.findall(r"^    (\*{0,2}\w+): \S", section, flags=re.MULTILINE)
+            called = [
+                str(p).partition(":")[0].partition("=")[0].strip()
+                for p in inspect.signature(member).parameters.values()
+            ]
+            assert [each.lstrip("*") for each in documented] == [
+                each.lstrip("*") for each in called
+            ], f"{module}.{name}"
+            checked += 1
+    assert checked > 40
+
+
 def test_there_is_a_page_a_method_with_all_that_it_has():
     pages = hooks.pages()
     for method in METHODS.values():

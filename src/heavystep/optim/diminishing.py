@@ -58,7 +58,8 @@ class Diminishing(LRScheduler):
                 f"{type(optimizer).__name__}: use SHBPolyak, SHBArmijo, SPS or SLS, say"
             )
         first = optimizer.param_groups[0]
-        beta0 = first["momentum"] if beta0 is None else beta0
+        # A loaded optimizer state holds what it began with.
+        beta0 = first.get("initial_momentum", first["momentum"]) if beta0 is None else beta0
         for name, value in {"eta0": eta0, "horizon": horizon}.items():
             validation.real(name, value, validation.POSITIVE)
         validation.real("beta0", beta0, validation.UNIT)
@@ -69,7 +70,6 @@ class Diminishing(LRScheduler):
         }
         for name, value in powers.items():
             validation.real(name, value, validation.FINITE)
-        # A loaded optimizer state holds the step that it began with.
         max_step = first.get("initial_max_step", first["max_step"])
         if max_step is None:
             raise ValueError(
@@ -85,7 +85,7 @@ class Diminishing(LRScheduler):
         # As plain tuples, which a checkpoint can hold safely.
         self.laws = {name: tuple(law) for name, law in laws.items()}
         for group in optimizer.param_groups:
-            group["initial_max_step"] = max_step
+            group["initial_momentum"], group["initial_max_step"] = beta0, max_step
         super().__init__(optimizer, last_epoch)
 
     @property

@@ -45,7 +45,8 @@ STOCHASTIC_ROUNDING = Option(
     "and their state is kept in bfloat16 too. Otherwise state is in float32.",
 )
 DRAWS = "draws"
-"""The entry of a parameter group that counts its randomly rounded steps, the seed of each."""
+"""The entry of a parameter group that counts its randomly rounded steps, the seed of each. On a GPU
+refused batches count, too."""
 MAY_DIFFER = {"lr", "weight_decay"}  # options that parameter groups need not share
 
 

@@ -1,4 +1,4 @@
-"""How processes that train one model together agree.
+"""Agreement of the processes that train one model together.
 
 Every process must take the same step. All numbers of a batch are summed over processes in one
 message, and with them travel two checks: that all processes have the same options, state and
@@ -72,7 +72,7 @@ class Ranks:
         return type(self), ()  # a process group cannot leave its process
 
     def count_processes(self) -> int:
-        """How many processes take the same steps, now."""
+        """Count the processes that take the same steps, now."""
         several = distributed.is_available() and distributed.is_initialized()
         self.count = distributed.get_world_size(self._group) if several else 1
         return self.count

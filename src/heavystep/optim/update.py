@@ -51,7 +51,7 @@ class Block(NamedTuple):
     squares: list[Tensor]
     grads: list[Tensor]
     weight: float = 0.0
-    """Of the averages of squares, with those of this step among them."""
+    """Weight of the averages of squares, this step included."""
 
 
 class Active:
@@ -66,6 +66,7 @@ class Active:
         measure: Measure,
     ) -> None:  # fmt: skip
         self.group, self._method, self._form, self._measure = group, method, method.form, measure
+        self._place = next(i for i, each in enumerate(groups) if each is group)
         self.metric: str | None = group.get("diagonal", method.diagonal)
         self.params: list[Tensor] = []
         self.grads: list[Tensor] = []
@@ -388,7 +389,7 @@ class Active:
     def _keeper(self, accepted: Any) -> Callable[[Tensor, Tensor], object]:
         """A function that writes a new value over an old one, unless the batch is refused.
 
-        With ``stochastic_rounding`` random numbers depend on the count of steps alone.
+        With ``stochastic_rounding`` random numbers depend on the group and the count of its steps.
         """
         generator: Any = None
         if self._rounds:
@@ -400,7 +401,8 @@ class Active:
                     "compiled step cannot: leave one of them out"
                 )
             count = self.group[DRAWS] = int(self.group.get(DRAWS, 0)) + 1
-            generator = torch.Generator(device).manual_seed(count)
+            # On the host 32 bits of a seed count: 24 for steps, 8 for groups.
+            generator = torch.Generator(device).manual_seed((self._place << 24) + count)
 
         def keep(old: Tensor, new: Tensor) -> None:
             new = new if accepted is True else torch.where(accepted, new, old)

@@ -57,7 +57,7 @@ from heavystep import validation
 from heavystep.momentum import weight_of_next
 from heavystep.rules.contract import Option, Rule, Search, Seen, Slot, constants
 from heavystep.rules.polyak import LOWER_BOUND
-from heavystep.rules.primitives import batch_is_finite, maximum, minimum, ratio, where
+from heavystep.rules.primitives import batch_is_finite, maximum, minimum, polyak_ratio, where
 
 # Each constant has its reason above it. Percentages: the change of the mean training loss of 19
 # tasks, docs/results/ablation/ablation.csv.
@@ -104,8 +104,8 @@ def start(constants: Any, memory: Any, seen: Seen) -> Search:
     level = where(unknown | (average < bound), estimate, bound)
     # Length, and what noise makes of it: polyak is r_k, usual m_k, noise N_k
     gap = loss - level
-    polyak = ratio(constants.length * maximum(gap, 0.0), seen.grad_sqnorm)
-    usual = ratio(constants.length * maximum(average - level, 0.0), squares)
+    polyak = polyak_ratio(gap, seen.grad_sqnorm, constants.length)
+    usual = polyak_ratio(average - level, squares, constants.length)
     spread = mean - level
     noise = where(spread > 0.0, (average - level) / where(spread > 0.0, spread, 1.0), 1.0)
     phi = 1.0 / (1.0 + memory.age / PATIENCE * minimum(noise, 1.0) ** POWER) ** 0.5

@@ -11,7 +11,7 @@ from typing import Any
 from heavystep import validation
 from heavystep.rules import scaling
 from heavystep.rules.contract import Option, Rule, Search, Seen, constants
-from heavystep.rules.primitives import batch_is_finite, maximum, minimum, ratio
+from heavystep.rules.primitives import batch_is_finite, minimum, polyak_ratio
 
 LOWER_BOUND = Option(
     "lower_bound",
@@ -37,7 +37,7 @@ def polyak_step(loss: Any, grad_sqnorm: Any, lower_bound: Any, c: Any, kappa: An
 
     Reference: Zhang, Shi and Gu, eq. (shb-ps); Section 4 with kappa = 1.
     """
-    return minimum(ratio(kappa * maximum(loss - lower_bound, 0.0), c * grad_sqnorm), cap)
+    return minimum(polyak_ratio(loss - lower_bound, c * grad_sqnorm, kappa), cap)
 
 
 def capped_polyak(gap: Any, sqnorm: Any, cap: Any, c: Any = 1.0, kappa: Any = 1.0) -> Search:

@@ -17,7 +17,14 @@ from heavystep import validation
 from heavystep.momentum import weight_of_next
 from heavystep.rules.contract import Option, Rule, Search, Seen, constants
 from heavystep.rules.polyak import LOWER_BOUND, C, capped_polyak
-from heavystep.rules.primitives import batch_is_finite, maximum, minimum, ratio, where
+from heavystep.rules.primitives import (
+    batch_is_finite,
+    maximum,
+    minimum,
+    polyak_ratio,
+    ratio,
+    where,
+)
 from heavystep.rules.scaling import AMOUNT, LAST_STEP, MAX_STEP, damping, remember_step
 
 DIVISOR = replace(C, text="divisor c, > 0.")
@@ -140,8 +147,8 @@ def start_sps_safe(constants: Any, memory: Any, seen: Seen) -> Search:
     """SPS_safe, and with momentum IMA_SPS_safe. Without a given M it is the first squared norm."""
     floor = where(constants.safeguard > 0.0, constants.safeguard, first_sqnorm(memory, seen))
     divisor = maximum(seen.grad_sqnorm, floor)
-    gap = maximum(loss_ahead(constants, seen) - seen.lower_bound, 0.0)
-    step = where(seen.grad_sqnorm > 0.0, ratio(constants.damping * gap, divisor), 0.0)
+    gap = loss_ahead(constants, seen) - seen.lower_bound
+    step = where(seen.grad_sqnorm > 0.0, polyak_ratio(gap, divisor, constants.damping), 0.0)
     accepted = batch_is_finite(seen.loss - seen.lower_bound, seen.grad_sqnorm)
     return Search(step, accepted, capped=False)
 

@@ -83,6 +83,11 @@ def ratio(a: Any, b: Any) -> Any:
     return _back_end(a, b).ratio(a, b)
 
 
+def polyak_ratio(gap: Any, sqnorm: Any, factor: Any) -> Any:
+    """The Polyak ratio, factor max(gap, 0) / ||g||^2; 0 where the gradient vanished."""
+    return ratio(factor * maximum(gap, 0.0), sqnorm)
+
+
 def is_finite(value: Any) -> Any:
     """True if ``value`` is neither infinite nor NaN: for those, the difference is NaN."""
     return value - value == 0.0

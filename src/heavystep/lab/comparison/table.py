@@ -72,10 +72,10 @@ class Cell(NamedTuple):
         constant: the name of its main constant.
         loss: with nothing set, as all that do not say more.
         metric: on unseen data.
-        average_metric: at the averaged iterate; NaN if nobody asked.
-        regret: how far the loss is above the best of anybody with any constant, in percent of
-            what that one gained.
-        behind: how far the metric is behind the best of anybody, in levels of the task.
+        average_metric: at the averaged iterate; NaN if it was not asked for.
+        regret: how far the loss is above the best of all contenders with any constant, in
+            percent of what that one gained.
+        behind: how far the metric is behind the best of all contenders, in levels of the task.
         best_at: the constant with the least loss.
         best_metric_at: the constant with the best metric.
         sensitivity: the mean regret over the grid.

@@ -43,7 +43,7 @@ class Claim:
 
 
 class Statement(NamedTuple):
-    """What is claimed of a panel or a data set, as data: a row of a figure's table of claims.
+    """The claim about a panel or a data set, as data: a row of a figure's table of claims.
 
     Args:
         text: may have places for words, such as ``{title}``.

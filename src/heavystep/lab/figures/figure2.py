@@ -195,7 +195,7 @@ def claims(figure: Figure, results: Results) -> list[Claim]:
 
 
 def substantially(name: str, family: str, one: str, other: str) -> Statement:
-    """What is claimed of a method and its counterpart without momentum on a data set."""
+    """The claim about a method and its counterpart without momentum on a data set."""
     return Statement(
         family,
         f"{one} ends substantially below {other} on {name}: by a factor of at least "
@@ -206,7 +206,7 @@ def substantially(name: str, family: str, one: str, other: str) -> Statement:
 
 
 def untuned(name: str, method: str) -> Statement:
-    """What is claimed of a method and every fixed step on a data set."""
+    """The claim about a method and every fixed step on a data set."""
     return Statement(
         method,
         f"{method} needs no tuning on {name}: final loss at most {CLOSE:g} times that of every "

@@ -238,7 +238,7 @@ def finals(metric: str, *labels: str) -> Callable[[Runs], dict[str, float]]:
 
 
 def below_fixed_steps(ends: dict[str, float]) -> bool:
-    """Of the first loss. A step that leaves no finite loss is no rival."""
+    """True if the first loss is at most every other one that is finite."""
     own, *rivals = ends.values()
     return own <= min(filter(math.isfinite, rivals), default=math.inf)
 

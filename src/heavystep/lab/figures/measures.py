@@ -34,7 +34,7 @@ def mean_and_half_width(values: Array) -> tuple[Array, Array]:
 
 
 def standard_error(values: Array) -> Array:
-    """Of the mean over seeds: (seeds, ...) gives (...)."""
+    """The standard error of the mean over seeds: (seeds, ...) gives (...)."""
     error: Array = values.std(axis=0, ddof=1) / math.sqrt(len(values))
     return error
 

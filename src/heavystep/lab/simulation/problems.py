@@ -52,7 +52,7 @@ class Kernels(NamedTuple):
     trial: Function  # (data, theta, way, t, batch): the loss of the batch at theta - t way
     objective: Function  # (data, point): F(point), less F* where that is known
     prepare: Function = part(lambda data, theta, way, batch: 0)
-    """What all trials along ``way`` share, after ``evaluate``."""
+    """Computes what all trials along ``way`` share, after ``evaluate``."""
     full_sqnorm: Function = part(lambda data, point: np.nan)
     """||grad F(point)||^2, or NaN."""
 
