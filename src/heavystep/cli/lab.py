@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -131,9 +132,10 @@ def _show_costs(costs: Iterable[tuple[str, Sequence[Any]]]) -> None:
     from heavystep.lab.cost.networks import machine
 
     show(machine())
-    for title, rows in costs:
-        cells = [[f"{v:.3g}" if isinstance(v, float) else str(v) for v in row] for row in rows]
-        show(table_of(title, [name.replace("_", " ") for name in rows[0]._fields], cells))
+    with warnings.catch_warnings(action="ignore"):  # of optimizers about losses that are made up
+        for title, rows in costs:
+            cells = [[f"{v:.3g}" if isinstance(v, float) else str(v) for v in row] for row in rows]
+            show(table_of(title, [name.replace("_", " ") for name in rows[0]._fields], cells))
 
 
 @bench.command()
