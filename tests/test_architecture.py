@@ -12,6 +12,7 @@ import heavystep
 from heavystep import validation
 from heavystep.optim.options import common_options
 from heavystep.optimizers import WRITTEN
+from heavystep.rules import REQUIRED
 from tests.helpers.places import ROOT
 
 SOURCE = ROOT / "src" / "heavystep"
@@ -121,7 +122,7 @@ def test_a_written_signature_is_that_of_its_row(method):
     options = {o.name: o.default for o in (*method.options, *common_options(method))}
     apart = {"params": inspect.Parameter.empty, "process_group": None}
     apart |= {"buffers": None} if method.rule.searches else {}
-    row = {n: None if default is ... else default for n, default in options.items()}
+    row = {n: None if default is REQUIRED else default for n, default in options.items()}
     found = {name: each.default for name, each in written.items()}
     assert found == row | apart
     by_place = [name for name in ("params", "lr", "momentum") if name in written]

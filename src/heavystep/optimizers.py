@@ -10,6 +10,7 @@ from heavystep.methods import METHODS, Method, method_of
 from heavystep.optim.closure import Buffers
 from heavystep.optim.optimizer import RuleOptimizer
 from heavystep.optim.options import common_options
+from heavystep.rules import REQUIRED
 from heavystep.validation import args_section
 
 T = TypeVar("T", bound=type)
@@ -279,7 +280,9 @@ def _made(method: Method) -> type[RuleOptimizer]:
     for name, default in options:
         by_place = name in ("lr", "momentum")
         kind = kinds.POSITIONAL_OR_KEYWORD if by_place else kinds.KEYWORD_ONLY
-        parameters.append(kinds(name, kind, default=kinds.empty if default is ... else default))
+        parameters.append(
+            kinds(name, kind, default=kinds.empty if default is REQUIRED else default)
+        )
 
     def __init__(self: Any) -> None:  # noqa: N807
         """:func:`from_row` only looks at the signature."""

@@ -383,8 +383,9 @@ class RuleOptimizer(Optimizer):
         added = self.param_groups[-1]
         try:
             if foreign := foreign_names(self.method, added):
+                names = ", ".join(map(repr, foreign))
                 raise ValueError(
-                    f"{self.method.name} has no option {', '.join(map(repr, foreign))}"
+                    f"{self.method.name} has no option {names}: leave it out of the parameter group"
                 )
             check_options(self.method, added)
             first = self._all_params[0] if self._all_params else None

@@ -48,7 +48,7 @@ OPTIONS = (DECREASE_FACTOR, KNOWN_BOUND, MAX_TRIALS, LOSS_EPS)
 READS = frozenset({"loss", "lower_bound", "grad_sqnorm", "loss_eps"})
 SEARCHED = ("c", "max_step", "decrease_factor", "max_trials")
 """Options, inputs and constants of every search that knows a lower bound."""
-TOLERANCE_ULPS = 4.0
+TOLERANCE_ULPS = 4.0  # two losses are compared, and the mean of each is rounded once or twice
 
 
 def tolerance(seen: Seen) -> Any:
