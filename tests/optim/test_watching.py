@@ -63,6 +63,8 @@ MOSTLY_NAN = scaled(lambda k: math.nan if k % 4 else 1.0)
 TROUBLES = {
     "below the bound": Run(
         SHBPolyak, r"below its lower_bound \(.* < 0\): all steps are 0 .* Give a lower bound", loss=below),
+    "below a bound above 0": Run(
+        partial(SHBPolyak, lower_bound=50.0), r"below its lower_bound \(.* < 50\): all steps are 0"),
     "below the bound, estimated": Run(
         HeavyStep, r"below its lower_bound .*: one is estimated instead. Give lower_bound=None", loss=below),
     "below the bound, search": Run(
