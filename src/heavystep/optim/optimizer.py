@@ -217,7 +217,8 @@ class RuleOptimizer(Optimizer):
             if eps is None:
                 eps = coarsest_eps(self._places, loss, self._measure.device)
             eps *= growth_of_rounding(known, group.get("example_loss", 0.0))
-        return Seen(known, bound_of(group, bound), loss_eps=eps, **products)
+        low = group.get("lower_bound") if bound is None else bound
+        return Seen(known, -inf if low is None else low, loss_eps=eps, **products)
 
     def _decide(self, loss: Any, bound: Any) -> tuple[Search, Seen, Any]:
         """The decision of a closed form, what it saw, and the objective if a loss was given."""
@@ -462,9 +463,3 @@ class RuleOptimizer(Optimizer):
         """
         super().load_state_dict(state_dict)
         keep_wide(state_dict, self._all_params, self.state)
-
-
-def bound_of(group: Group, given: Any) -> Any:
-    """The lower bound given for one step, or else the optimizer's; -inf if there is none."""
-    known = group.get("lower_bound") if given is None else given
-    return -inf if known is None else known
